@@ -34,6 +34,25 @@ while True:
     time.sleep(0.02)
 """
 
+# Approves the first event it sees, prints the answer, and when it gets SIGTERM.
+APPROVER = """
+import json, os, signal, sys, time, urllib.request
+def ended(*_):
+    print("got SIGTERM", flush=True)
+    sys.exit(0)
+def ask(body=None):
+    request = urllib.request.Request(sys.argv[1], body, {"Metadata": "true"})
+    return urllib.request.urlopen(request)
+signal.signal(signal.SIGTERM, ended)
+while not (events := json.load(ask())["Events"]):
+    time.sleep(0.02)
+answer = ask(json.dumps({"StartRequests": [{"EventId": events[0]["EventId"]}]}).encode())
+print(answer.status, flush=True)
+if sys.argv[2:] == ["stay"]:
+    signal.pause()
+os._exit(0)
+"""
+
 # Sends one request, through a proxy if the environment names one.
 REQUEST = """
 import sys, urllib.request
@@ -82,3 +101,67 @@ def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
                 assert program.wait(LIMIT_SECONDS) == 0
             finally:
                 program.kill()
+
+
+@pytest.mark.spec("O3")
+def test_a_program_reads_the_answer_to_its_approval(tmp_path: Path) -> None:
+    """Only then does it get SIGTERM."""
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+        service.poll("db_1")
+        python = [sys.executable, "-c", APPROVER, ENDPOINT, "stay"]
+        with subprocess.Popen(
+            service.inside("db_0", *python), stdout=subprocess.PIPE, text=True
+        ) as program:
+            try:
+                assert program.stdout is not None
+                assert service.run("machine", "restart", "db_0").returncode == 0
+                assert program.stdout.readline() == "200\n"
+                assert program.stdout.readline() == "got SIGTERM\n"
+            finally:
+                program.kill()
+
+
+@pytest.mark.spec("O3", "O4")
+def test_a_program_that_approves_and_ends(tmp_path: Path) -> None:
+    """It runs once, and the reboot goes on without it."""
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("db_1")
+        (restart,) = service.json("machine", "restart", "db_0")
+        done = run_program(*service.inside("db_0", sys.executable, "-c", APPROVER, ENDPOINT))
+        assert (done.stdout, done.returncode) == ("200\n", 0), done.stderr
+        operation = restart["operation"]["id"]
+        wait_until(lambda: not list((service.data / "attached").iterdir()), "it is detached")
+        service.advance(60)
+        wait_until(
+            lambda: service.json("operation", "show", operation)["status"] == "Succeeded",
+            "the reboot ends",
+        )
+
+
+@pytest.mark.spec("O4")
+def test_neighbours_see_that_a_reboot_has_started(tmp_path: Path) -> None:
+    """The machine takes its time to boot, so they have the time to read the event."""
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("db_1")
+        python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
+        with subprocess.Popen(
+            service.inside("db_0", *python), stdout=subprocess.PIPE, text=True
+        ) as program:
+            try:
+                assert program.stdout is not None
+                assert program.stdout.readline() == "started\n"
+                assert service.run("machine", "restart", "db_0").returncode == 0
+                assert program.stdout.readline() == "approves Reboot\n"
+                assert program.stdout.readline() == "got SIGTERM\n"
+                (event,) = service.poll("db_1")["Events"]
+                assert event["EventStatus"] == "Started"
+                wait_until(lambda: end_boot(service), "the end of the event")
+                assert program.stdout.readline() == "started\n"
+            finally:
+                program.kill()
+
+
+def end_boot(service: ServiceProcess) -> bool:
+    """Let the time of a boot pass, which begins at some moment; return whether it is over."""
+    service.advance(5)
+    return not service.poll("db_1")["Events"]

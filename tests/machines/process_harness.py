@@ -13,6 +13,7 @@ from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Impact, ImpactKind, Machine
 from fairwarning.machines.driver import Report
 from fairwarning.machines.process.driver import ProcessDriver
+from fairwarning.service.clock import VirtualClock
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
 EXEC = (sys.executable, "-c", "from fairwarning.cli.exec import command; command()")
@@ -88,7 +89,7 @@ def _answer(listener: socket.socket, text: str) -> None:
 class ProcessDriverHarness:
     """A service in a folder. A test may stop it and start another any number of times."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, boot_seconds: int) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.data.mkdir()
@@ -97,6 +98,9 @@ class ProcessDriverHarness:
         self.listeners = MachineListeners()
         self.reports: dict[str, list[str]] = {}
         self.driver: ProcessDriver
+        self.clock = VirtualClock()
+        self.boot_seconds = boot_seconds
+        self.boots = 0  # begun, if they take time
         self._impacts = 0
 
     async def start_service(self) -> None:
@@ -105,7 +109,18 @@ class ProcessDriverHarness:
         await self.driver.listen()
 
     def make_driver(self) -> ProcessDriver:
-        return ProcessDriver(self.fallback, self._find, self.listeners, self.data)
+        return ProcessDriver(
+            self.fallback,
+            self._find,
+            self.listeners,
+            self.data,
+            later=self._later,
+            boot_seconds=self.boot_seconds,
+        )
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.boots += 1
+        self.clock.call_at(self.clock.now() + seconds, call)
 
     async def _find(self, name: str) -> tuple[str, Machine]:
         if name == "shy":
@@ -222,9 +237,11 @@ def _mentioning(text: str, where: str) -> list[int]:
 
 
 @asynccontextmanager
-async def process_harness(folder: Path) -> AsyncIterator[ProcessDriverHarness]:
+async def process_harness(
+    folder: Path, *, boot_seconds: int = 0
+) -> AsyncIterator[ProcessDriverHarness]:
     """Provide a running service and clean up after it."""
-    harness = ProcessDriverHarness(folder)
+    harness = ProcessDriverHarness(folder, boot_seconds)
     await harness.start_service()
     try:
         yield harness

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.machines.process import control, driver
+from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
+from fairwarning.machines.process.peers import check_peer
+from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
@@ -25,6 +27,18 @@ async def answer(harness: ProcessDriverHarness, line: bytes, *descriptors: int) 
     connection = ControlConnection(client)
     try:
         return await connection.receive()
+    finally:
+        connection.close()
+
+
+async def refusal_of_endpoint(harness: ProcessDriverHarness, *descriptors: int) -> str:
+    """Attach, pass descriptors as the endpoint, and return the service's error text."""
+    connection = ControlConnection(control.connect(harness.data))
+    try:
+        connection.send({"attach": "web_0"})
+        assert "attached" in (await connection.receive() or {})
+        socket.send_fds(connection._connection, [b'{"up": true}\n'], list(descriptors))
+        return str((await connection.receive() or {})["refused"])
     finally:
         connection.close()
 
@@ -49,7 +63,7 @@ class ForeignSocket(socket.socket):
 def test_another_user_is_refused() -> None:
     """Every user but root is refused."""
     with ForeignSocket() as connection, pytest.raises(Refused) as caught:
-        driver._check_peer(connection)
+        check_peer(connection)
     assert "another user" in caught.value.message
 
 
@@ -101,7 +115,8 @@ async def test_an_invalid_message_after_attaching_detaches(tmp_path: Path) -> No
     """The program's marker and listener are removed."""
     async with process_harness(tmp_path) as harness:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            reply = await answer(harness, b'{"attach": "web_0"}\n{"up": 5}\n', listener.fileno())
+            lines = b'{"attach": "web_0"}\n{"up": true}\n{"up": 5}\n'
+            reply = await answer(harness, lines, listener.fileno())
         assert reply == {"attached": "web_0", "host_name": "web000000", "scope": "web"}
         await wait_until_async(lambda: not harness.listeners.open, "the listener closes")
         assert not list((harness.data / "attached").iterdir())
@@ -112,9 +127,41 @@ async def test_only_a_listening_socket_is_an_endpoint(tmp_path: Path) -> None:
     """Any other descriptor is refused and closed."""
     async with process_harness(tmp_path) as harness:
         with socket.socket() as other:
-            reply = await answer(harness, b'{"attach": "web_0"}\n', other.fileno())
-        assert reply is not None
-        assert "not a listening socket" in str(reply["refused"])
+            reply = await refusal_of_endpoint(harness, other.fileno())
+        assert "not a listening socket" in reply
+
+
+def open_descriptors() -> int:
+    """Return how many descriptors this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@needs_linux
+@pytest.mark.parametrize("line", [b'{"attach": "nobody"}\n', b'{"attach": 5}\n'])
+@run_async
+async def test_descriptors_of_a_refused_message_are_closed(tmp_path: Path, line: bytes) -> None:
+    """A program that is refused again and again does not use up the service's descriptors."""
+    async with process_harness(tmp_path) as harness:
+        before = open_descriptors()
+        descriptor = os.open("/dev/null", os.O_RDONLY)
+        for _ in range(20):
+            assert "refused" in (await answer(harness, line, descriptor) or {})
+        os.close(descriptor)
+        await wait_until_async(lambda: open_descriptors() == before, "they are closed")
+
+
+@needs_linux
+@run_async
+async def test_a_descriptor_that_is_no_endpoint_is_closed(tmp_path: Path) -> None:
+    """It is refused, whatever it is."""
+    async with process_harness(tmp_path) as harness:
+        before = open_descriptors()
+        descriptor = os.open("/dev/null", os.O_RDONLY)
+        for _ in range(20):
+            assert "not a listening socket" in await refusal_of_endpoint(harness, descriptor)
+        os.close(descriptor)
+        assert "no socket is attached" in await refusal_of_endpoint(harness)
+        await wait_until_async(lambda: open_descriptors() == before, "they are closed")
 
 
 @run_async

@@ -11,7 +11,7 @@ import pytest
 
 from fairwarning.core.errors import FairwarningError
 from fairwarning.machines.process import namespace
-from fairwarning.machines.process.supervisor import MachineProgram
+from fairwarning.machines.process.temporary import TemporaryDisk
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
 from tests.fixtures.waiting import run_async, wait_until_async
@@ -239,7 +239,7 @@ async def test_where_the_kernel_forbids_namespaces(tmp_path: Path) -> None:
 def test_temporary_folders_are_separate(tmp_path: Path) -> None:
     """Whatever the machine's name, its folder is inside the service's and not shared."""
     names = ["web_0", "web/0", "web:0", "..", "../..", "a" * 200, "a" * 199, "WEB_0", "é"]
-    folders = {MachineProgram(name, ("true",), tmp_path).temporary for name in names}
+    folders = {TemporaryDisk(tmp_path, name).path for name in names}
     assert len(folders) == len(names)
     for folder in folders:
         assert folder.resolve().parent.parent == tmp_path / "machines"

@@ -4,13 +4,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_nsenter
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import run_async, wait_until, wait_until_async
 from tests.machines.process_harness import process_harness, steady
 
 pytestmark = needs_namespaces
@@ -115,6 +116,51 @@ async def test_a_rebooted_machine_starts_again(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O4")
 @run_async
+async def test_a_program_can_stop_its_own_processes(tmp_path: Path) -> None:
+    """Only the program gets SIGTERM at first; a process that it leaves gets it afterwards."""
+    child = "trap 'echo child; exit 0' TERM; echo here; while :; do sleep 0.01; done"
+    program = "trap 'sleep 0.5; echo program; exit 0' TERM; sh -c \"$0\" & wait"
+    async with process_harness(tmp_path) as harness:
+        harness.start("sh", "-c", program, child)
+        await wait_until_async(lambda: harness.out() != "", "both run")
+        assert await harness.result(harness.submit("stop")) == ""
+        assert harness.out().split() == ["here", "program", "child"]
+
+
+@pytest.mark.spec("O3")
+@run_async
+async def test_a_second_passes_before_a_program_is_ended(tmp_path: Path) -> None:
+    """So the answer to an approval reaches the program that approved."""
+    script = (
+        "trap 'cut -d\" \" -f1 /proc/uptime; exit 0' TERM; echo here; while :; do sleep 0.01; done"
+    )
+    async with process_harness(tmp_path) as harness:
+        harness.start("sh", "-c", script)
+        await wait_until_async(lambda: harness.out() != "", "it runs")
+        submitted = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert await harness.result(harness.submit("stop")) == ""
+        assert float(harness.out().split()[1]) >= submitted + 0.98  # /proc/uptime is rounded
+
+
+@pytest.mark.spec("O4")
+@run_async
+async def test_a_program_that_ends_before_the_reboot(tmp_path: Path) -> None:
+    """It is not started again, and the fallback driver reboots the machine."""
+    async with process_harness(tmp_path) as harness:
+        program = harness.start("sh", "-c", "echo here; read line", stdin=subprocess.PIPE)
+        await wait_until_async(lambda: harness.out() != "", "it runs")
+        assert program.stdin is not None
+        program.stdin.close()
+        wait_until(lambda: not harness.processes_inside(), "it ends, unknown to the service")
+        reboot = harness.submit("reboot")
+        assert await harness.exit_code(program) == 1
+        assert await harness.result(reboot) == ""
+        assert harness.fallback.executed == [reboot]
+        assert harness.out() == "here\n"
+
+
+@pytest.mark.spec("O4")
+@run_async
 async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     """After its grace period, and so are all processes it started, however hidden."""
     pids = tmp_path / "pids"
@@ -134,6 +180,28 @@ async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
         await wait_until_async(lambda: len(harness.processes_inside()) == 2, "both run again")
         assert not set(before) & set(harness.processes_inside())
         assert harness.err() == ""
+
+
+@pytest.mark.spec("O4")
+@pytest.mark.parametrize(
+    ("kind", "handed_over"), [("reboot", True), ("redeploy", True), ("stop", False)]
+)
+@run_async
+async def test_once_ends_with_the_first_life(
+    tmp_path: Path, kind: str, *, handed_over: bool
+) -> None:
+    """The program ends, exec ends with its exit code, and the machine boots without it."""
+    async with process_harness(tmp_path) as harness:
+        program = await harness.start_counter(options=("--once",))
+        temporary = harness.data / "machines" / "web_0" / "tmp"
+        (temporary / "file").write_text("text")
+        assert await harness.result(harness.submit("freeze", seconds=0)) == ""
+        impact = harness.submit(kind)
+        assert await harness.exit_code(program) == 0
+        assert await harness.result(impact) == ""
+        assert harness.log() == ["started", "ended"]
+        assert harness.fallback.executed == ([impact] if handed_over else [])
+        assert (temporary / "file").exists() == (kind != "redeploy")
 
 
 @pytest.mark.spec("O4")
@@ -257,16 +325,54 @@ async def test_several_programs_of_one_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
+@pytest.mark.parametrize("kind", ["reboot", "redeploy"])
+@run_async
+async def test_a_temporary_disk_that_is_gone_is_made_again(tmp_path: Path, kind: str) -> None:
+    """The program may remove its own disk and the folders above it."""
+    async with process_harness(tmp_path) as harness:
+        await harness.start_counter()
+        shutil.rmtree(harness.data / "machines")
+        assert await harness.result(harness.submit(kind)) == ""
+        assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
+        await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
+
+
+@pytest.mark.spec("O4")
+@pytest.mark.parametrize("replaced", ["machines", "machines/web_0", "machines/web_0/tmp"])
+@run_async
+async def test_a_link_in_place_of_the_temporary_disk_is_not_followed(
+    tmp_path: Path, replaced: str
+) -> None:
+    """A redeploy leaves the target of the link as it is and makes the folder again."""
+    precious = tmp_path / "precious"
+    (precious / "web_0" / "tmp").mkdir(parents=True)
+    kept = [precious / "file", precious / "tmp" / "file", precious / "web_0" / "tmp" / "file"]
+    for file in kept:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("text")
+    async with process_harness(tmp_path) as harness:
+        await harness.start_counter()
+        folder = harness.data / replaced
+        shutil.rmtree(folder)
+        folder.symlink_to(precious)
+        assert await harness.result(harness.submit("redeploy")) == ""
+        assert all(file.exists() for file in kept)
+        assert not folder.is_symlink()
+        assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
+
+
+@pytest.mark.spec("O4")
 @run_async
 async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(tmp_path: Path) -> None:
     """The redeploy fails with the reason; the program is started all the same."""
     async with process_harness(tmp_path) as harness:
         await harness.start_counter()
-        shutil.rmtree(harness.data / "machines")
+        moved = harness.data.rename(tmp_path / "moved")
         assert "No such file" in await harness.result(harness.submit("redeploy"))
         await wait_until_async(
             lambda: harness.log() == ["started", "ended", "started"], "it starts again"
         )
+        moved.rename(harness.data)
 
 
 @run_async

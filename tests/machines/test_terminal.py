@@ -37,8 +37,13 @@ raise SystemExit(9)
 
 
 def state(program: subprocess.Popen[bytes]) -> str:
+    """Return the state of a program according to /proc."""
+    return state_of(program.pid)
+
+
+def state_of(pid: int) -> str:
     """Return the state of a process according to /proc."""
-    return Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def at_terminal(harness: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes], int]:
@@ -95,4 +100,41 @@ async def test_ctrl_z_returns_to_the_shell(tmp_path: Path) -> None:
         await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
         os.write(keyboard, b"\x03\x03")
         await wait_until_async(lambda: "interrupted" in harness.out(), "it is interrupted")
+        os.close(keyboard)
+
+
+@pytest.mark.spec("O4")
+@run_async
+async def test_a_suspended_program_is_rebooted(tmp_path: Path) -> None:
+    """Exec stopped by Ctrl-Z does not hold up the impact, and the shell keeps the terminal."""
+    async with process_harness(tmp_path) as harness:
+        program, keyboard = at_terminal(harness)
+        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+        os.write(keyboard, b"\x1a")
+        await wait_until_async(lambda: state(program) == "T", "exec is stopped")
+        assert await harness.result(harness.submit("reboot")) == ""
+        await wait_until_async(lambda: harness.out().endswith("background\n"), "it starts again")
+        assert state(program) == "T"
+        assert os.tcgetpgrp(keyboard) == program.pid
+        program.send_signal(signal.SIGCONT)
+        await wait_until_async(lambda: "background\ncontinued" in harness.out(), "it goes on")
+        os.write(keyboard, b"\x03")
+        await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it is interrupted")
+        os.close(keyboard)
+
+
+@pytest.mark.spec("O4")
+@run_async
+async def test_a_suspended_program_stays_suspended_after_a_freeze(tmp_path: Path) -> None:
+    """Only the user resumes it."""
+    async with process_harness(tmp_path) as harness:
+        program, keyboard = at_terminal(harness)
+        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+        os.write(keyboard, b"\x1a")
+        await wait_until_async(lambda: state(program) == "T", "exec is stopped")
+        assert await harness.result(harness.submit("freeze", seconds=0)) == ""
+        (inside,) = harness.processes_inside()
+        await wait_until_async(lambda: state_of(inside) == "T", "it is suspended again")
+        program.send_signal(signal.SIGCONT)
+        await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
         os.close(keyboard)

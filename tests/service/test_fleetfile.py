@@ -417,10 +417,11 @@ def test_driver_cluster_and_journal_settings() -> None:
     """Driver, cluster and journal settings are read; the default driver is simulated."""
     file = read(
         "[driver]\nkind = 'command'\nprogram = ['/bin/x', '-y']\ntimeout_seconds = 9\n"
-        "[cluster]\nstaleness_seconds = 7\n[journal]\nkeep_days = 90\n[operations]\nkeep_days = 3\n"
+        "boot_seconds = 0\n[cluster]\nstaleness_seconds = 7\n[journal]\nkeep_days = 90\n"
+        "[operations]\nkeep_days = 3\n"
     )
     assert file.driver == DriverSettings(
-        kind=DriverKind.COMMAND, program=("/bin/x", "-y"), timeout_seconds=9
+        kind=DriverKind.COMMAND, program=("/bin/x", "-y"), timeout_seconds=9, boot_seconds=0
     )
     assert file.cluster == ClusterSettings(staleness_seconds=7, lease_seconds=3)
     assert file.journal == JournalSettings(keep_days=90)

@@ -7,7 +7,8 @@ import click
 
 from fairwarning.cli import options
 from fairwarning.core.errors import FairwarningError, Unavailable
-from fairwarning.machines.process import supervisor
+from fairwarning.machines.process import foreground
+from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
 from fairwarning.server import hints
 
 _EPILOG = """\b
@@ -27,16 +28,17 @@ machine does not exist, 4 if the service refuses. Linux only.
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
-    default=supervisor.GRACE_SECONDS,
+    default=GRACE_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="Time between SIGTERM and SIGKILL when the machine goes down.",
+    help="Time for COMMAND to end after SIGTERM, and then for the processes that it has left.",
 )
+@click.option("--once", is_flag=True, help="End with the machine's first reboot, redeploy or stop.")
 @click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
 @click.argument("machine")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
 def command(
-    machine: str, program: tuple[str, ...], data: Path, grace: float, *, quiet: bool
+    machine: str, program: tuple[str, ...], data: Path, grace: float, *, once: bool, quiet: bool
 ) -> None:
     """Run COMMAND as if it were inside MACHINE.
 
@@ -44,12 +46,15 @@ def command(
     network. Impacts on the machine apply to the program: a freeze pauses it, a reboot stops it
     (SIGTERM, then SIGKILL) and restarts it, a redeploy also empties $TMPDIR, an eviction or a
     delete stops it for good. Does not need root.
+
+    COMMAND cannot act as another machine, but it has your files: do not run programs that you do
+    not trust. Run by root, it can leave the machine.
     """
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")
-    task = supervisor.MachineProgram(machine, program, data.resolve(), grace, quiet)
+    task = MachineProgram(machine, program, data.resolve(), grace, quiet=quiet, once=once)
     try:
-        code = supervisor.run(task)
+        code = foreground.run(task)
     except Unavailable as error:
         hint = f"{hints.start_hint(data)}, or name its --data folder"
         click.echo(f"fairwarning: {error.message}; {hint}", err=True)

@@ -8,6 +8,9 @@ from fairwarning.core.model import Impact
 Report = Callable[[Impact, str], None]
 """Called when an impact has finished: with an empty string on success, else with the reason."""
 
+Later = Callable[[float, Callable[[], None]], object]
+"""Calls back after that many seconds of the fleet's clock."""
+
 
 class Driver(Protocol):
     """Executes impacts. The service may hand over an impact again after a restart, with its id.

@@ -1,13 +1,10 @@
 """The simulated driver: does nothing to any machine, but takes a realistic time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
-from fairwarning.machines.driver import Report
-
-Later = Callable[[float, Callable[[], None]], object]
-"""Calls back after that many seconds of the fleet's clock."""
+from fairwarning.machines.driver import Later, Report
 
 DURATIONS_SECONDS: Mapping[ImpactKind, float] = {
     ImpactKind.FREEZE: limits.FREEZE_DURATION_SECONDS,

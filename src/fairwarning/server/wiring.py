@@ -93,7 +93,14 @@ class ServerProcess:
         self.driver = driver_for(options.fleet.driver, self.clock, options.data)
         # A program is attached to one process, so impacts on it must run in that process.
         self.programs = (
-            ProcessDriver(self.driver, self._find, self._open_listener, options.data)
+            ProcessDriver(
+                self.driver,
+                self._find,
+                self._open_listener,
+                options.data,
+                later=lambda seconds, call: self.clock.call_at(self.clock.now() + seconds, call),
+                boot_seconds=options.fleet.driver.boot_seconds,
+            )
             if _LINUX and not options.database
             else None
         )

@@ -38,7 +38,8 @@ def write() -> str:
         "## Operations",
         "An operation without an event is carried out at once, and so is every operation in a "
         "scope that no machine polls. *Simulated duration* is the duration of the impact on a "
-        "simulated machine; with [`fairwarning exec`](../exec.md) it is the real duration.",
+        "simulated machine; with [`fairwarning exec`](../exec.md) it is the time that the program "
+        "takes to end, and `boot_seconds` for one that boots.",
         table(
             [
                 "operation",

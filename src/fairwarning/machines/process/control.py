@@ -2,13 +2,16 @@
 
 Each message is a JSON object on one line; a listening socket may be attached to it. The messages:
 
-    program: {"attach": machine}, with the socket of its endpoint unless the machine is down
+    program: {"attach": machine}
     service: {"attached": machine, "host_name": ..., "scope": ...}
              or {"refused": error text, "status": as in `core.errors`}
     service: {"order": impact id, "do": kind of impact, "seconds": duration of a freeze}
+    program: {"stopped": impact id}, when it has ended and the machine is to boot
+    service: {"boot": impact id}, when the time that takes has passed
     program: {"done": impact id, "error": ""}
+    program: {"ended": true}, if it has ended by itself and disconnects
     program: {"down": true}, to close its endpoint; service: {"closed": true}
-    program: {"up": true}, with the socket of its endpoint
+    program: {"up": true}, with the socket of its endpoint, to open it
 
 Either end may disconnect. A program then reconnects and attaches again.
 """
@@ -29,6 +32,7 @@ CONNECT_SECONDS = 1.0  # a running service accepts at once
 _READ_BYTES = 16 * 1024
 _SOCKETS = 4  # received and not yet taken; one message carries one
 _NAME = "control.sock"
+_NOT_LISTENING = "the attached descriptor is not a listening socket"
 
 
 class ProtocolError(Exception):
@@ -109,14 +113,22 @@ class ControlConnection:
         return message
 
     def take_socket(self) -> socket.socket | None:
-        """Return the listening socket that came with the last message, if any."""
+        """Return the listening socket that came with the last message, if any.
+
+        Raises ProtocolError for any other descriptor, which is closed.
+        """
         if not self._sockets:
             return None
-        received = socket.socket(fileno=self._sockets.popleft())
+        descriptor = self._sockets.popleft()
+        try:
+            received = socket.socket(fileno=descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise ProtocolError(_NOT_LISTENING) from error
         received.settimeout(0)
         if received.family != socket.AF_INET or not _listens(received):
             received.close()
-            raise ProtocolError("the attached descriptor is not a listening socket")
+            raise ProtocolError(_NOT_LISTENING)
         return received
 
     def send(self, message: Message, listener: socket.socket | None = None) -> None:

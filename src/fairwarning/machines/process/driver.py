@@ -5,19 +5,24 @@ endpoint. Another driver handles machines without a program.
 """
 
 import asyncio
-import os
 import socket
-import struct
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import Impact, Machine
-from fairwarning.machines.driver import Driver, Report
+from fairwarning.machines.driver import Driver, Later, Report
 from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
 from fairwarning.machines.process.markers import Markers
-from fairwarning.machines.process.program import AttachedProgram, Key, PendingImpact
+from fairwarning.machines.process.peers import check_peer
+from fairwarning.machines.process.program import (
+    AttachedProgram,
+    ImpactCallbacks,
+    Key,
+    PendingImpact,
+)
 
 Find = Callable[[str], Awaitable[tuple[str, Machine]]]
 """Returns the scope and the machine of a name. Raises NotFound, or Refused if it is ambiguous.
@@ -41,12 +46,21 @@ class ProcessDriver:
     """
 
     def __init__(
-        self, fallback: Driver, find: Find, serve_endpoint: ServeEndpoint, folder: Path
+        self,
+        fallback: Driver,
+        find: Find,
+        serve_endpoint: ServeEndpoint,
+        folder: Path,
+        *,
+        later: Later,
+        boot_seconds: float,
     ) -> None:
         self._fallback = fallback
         self._find = find
         self._serve_endpoint = serve_endpoint
         self._folder = folder
+        self._later = later
+        self._boot_seconds = boot_seconds
         self._markers = Markers(folder / "attached")
         self._attached: dict[Key, list[AttachedProgram]] = {}
         self._expected = dict(self._markers.read())
@@ -86,9 +100,22 @@ class ProcessDriver:
         elif not programs:
             self._fallback.carry_out(impact, report)
         else:
-            pending = PendingImpact(impact, report, programs)
+            callbacks = ImpactCallbacks(self._carry_out_again, self._boot_later)
+            pending = PendingImpact(impact, report, programs, callbacks)
             for program in programs:
                 program.order(pending)
+
+    def _boot_later(self, boot: Callable[[], None]) -> None:
+        if self._boot_seconds:
+            self._later(self._boot_seconds, boot)
+        else:
+            boot()
+
+    def _carry_out_again(self, impact: Impact, report: Report) -> None:
+        try:
+            self.carry_out(impact, report)
+        except Exception as error:  # noqa: BLE001  (any exception of a driver fails the impact)
+            report(impact, f"the driver failed: {error}")
 
     # ------------------------------------------------- programs that reconnect
 
@@ -100,10 +127,7 @@ class ProcessDriver:
     def _release_waiting(self, key: Key) -> None:
         self._expected.pop(key, None)
         for impact, report in self._waiting.pop(key, []):
-            try:
-                self.carry_out(impact, report)
-            except Exception as error:  # noqa: BLE001  (any exception of a driver fails the impact)
-                report(impact, f"the driver failed: {error}")
+            self._carry_out_again(impact, report)
 
     # ------------------------------------------------------------------- connections
 
@@ -132,7 +156,7 @@ class ProcessDriver:
         connection = ControlConnection(accepted)
         program: AttachedProgram | None = None
         try:
-            _check_peer(accepted)
+            check_peer(accepted)
             message = await connection.receive()
             if message is not None:
                 program = await self._attach(connection, message)
@@ -152,7 +176,6 @@ class ProcessDriver:
             raise ProtocolError("the first message must attach to a machine")
         scope, machine = await self._find(name)
         program = AttachedProgram((scope, machine.name), connection)
-        await self._open_endpoint(program, connection)
         host_name = machine.host_name or machine.name
         connection.send({"attached": machine.name, "host_name": host_name, "scope": scope})
         self._register(program)
@@ -161,7 +184,7 @@ class ProcessDriver:
     async def _open_endpoint(self, program: AttachedProgram, connection: ControlConnection) -> None:
         listener = connection.take_socket()
         if listener is None:
-            return
+            raise ProtocolError("no socket is attached")
         try:
             program.set_endpoint(await self._serve_endpoint(listener, *program.key))
         except BaseException:
@@ -183,6 +206,11 @@ class ProcessDriver:
             match message:
                 case {"done": str(impact), "error": str(error)}:
                     program.done(impact, error)
+                case {"stopped": str(impact)}:
+                    if not program.stopped(impact):  # of an earlier service that forgot it
+                        self._boot_later(partial(program.boot, impact))
+                case {"ended": True}:
+                    program.ended()
                 case {"down": True}:
                     program.close_endpoint()
                     connection.send({"closed": True})
@@ -202,11 +230,3 @@ class ProcessDriver:
         if program.key not in self._expected:
             self._markers.write(program.key, len(programs))
         program.disconnected()
-
-
-def _check_peer(accepted: socket.socket) -> None:
-    size = struct.calcsize("3i")
-    peer = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    _, user, _ = struct.unpack("3i", peer)
-    if user not in {0, os.getuid()}:
-        raise Refused("NotAllowed", "this service belongs to another user; run one of your own")

@@ -15,87 +15,57 @@ from pathlib import Path
 from typing import NoReturn
 
 from fairwarning.machines.process import freezer, namespace
+from fairwarning.machines.process.channel import Channel, Word
 
 NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as in shells
-_MESSAGE_BYTES = 64
+_WAKE_BYTES = 64
 # Signals that Python or this module ignores and that a program must not inherit as ignored.
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU)
 
 
-class InitProcess:
-    """The supervisor's handle of the init process.
+class InitCommands:
+    """The supervisor's commands to the init process.
 
-    `channel` delivers "ended CODE" when the program ends, "empty" once after each start, when no
-    process is left, "suspended" when a user stops the program from the terminal, and end of file
-    when the init process has ended.
+    `channel` delivers "ended" with an exit code when the program ends, "empty" once after each
+    start, when no process is left, "suspended" when a user stops the program from the terminal,
+    and no words when the init process has ended.
     """
 
-    def __init__(
-        self, command: tuple[str, ...], environment: Mapping[str, str], *, foreground: bool
-    ) -> None:
-        """Fork the process. With `foreground`, give the program the terminal, as a shell would."""
-        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._pid = os.fork()
-        if self._pid == 0:
-            self.channel.close()
-            _run_init(_InitProcess(theirs, command, environment, foreground=foreground))
-        theirs.close()
-        self.channel.settimeout(0)
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def name_host(self, host_name: str) -> None:
+        """Set the machine's host name."""
+        self.channel.send("name", host_name)
 
     def start(self) -> None:
         """Start the program. No process of an earlier run may be left."""
-        self._send("start")
+        self.channel.send("start")
 
     def signal_program(self, number: int) -> None:
-        self._send(f"program {number}")
+        self.channel.send("program", number)
 
     def signal_all(self, number: int) -> None:
         """Signal all processes of the machine, also those that the program started."""
-        self._send(f"all {number}")
+        self.channel.send("all", number)
 
     def freeze(self) -> None:
-        self._send("freeze")
+        self.channel.send("freeze")
 
     def thaw(self) -> None:
-        self._send("thaw")
+        self.channel.send("thaw")
 
     def resume(self, *, foreground: bool) -> None:
         """Resume a program that the user suspended, with the terminal or without."""
-        self._send(f"resume {int(foreground)}")
-
-    def receive(self) -> list[str]:
-        """Return the words of the next message; none if the process has ended."""
-        try:
-            return self.channel.recv(_MESSAGE_BYTES).decode().split()
-        except BlockingIOError:
-            return ["nothing"]
-        except OSError:
-            return []
-
-    def kill(self) -> None:
-        """Kill the process and everything inside, and wait for its end."""
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
-        self.channel.close()
-
-    def _send(self, message: str) -> None:
-        with suppress(OSError):  # `receive` notices that the process has ended
-            self.channel.send(message.encode())
+        self.channel.send("resume", foreground)
 
 
-def _run_init(process: "_InitProcess") -> NoReturn:
-    try:
-        namespace.die_with_parent(signal.SIGKILL)  # if the parent has ended: end of file
-        namespace.mount_proc()
-        process.run()
-    finally:
-        os._exit(1)
+class InitProcess:
+    """Process 1 of a machine."""
 
-
-class _InitProcess:
     def __init__(
         self,
-        channel: socket.socket,
+        channel: Channel,
         command: tuple[str, ...],
         environment: Mapping[str, str],
         *,
@@ -105,61 +75,83 @@ class _InitProcess:
         self._command = command
         self._environment = environment
         self._foreground = foreground
+        self._suspended = False  # by the user, from the terminal
         self._program = 0
         self._empty = True
 
     def run(self) -> None:
         """Run until the supervisor closes the channel."""
+        namespace.die_with_parent(signal.SIGKILL)  # if the parent has ended: no words
+        namespace.mount_proc()
+        wake = self._handle_signals()
+        sources: tuple[Channel | socket.socket, ...] = (self._channel, wake)
+        while True:
+            ready, _, _ = select.select(sources, (), ())
+            if wake in ready:
+                wake.recv(_WAKE_BYTES)
+                self._reap()
+            if self._channel in ready:
+                words, _ = self._channel.receive()
+                if not words:
+                    return
+                with suppress(ProcessLookupError, PermissionError):
+                    self._execute(*words)
+
+    def _handle_signals(self) -> socket.socket:
+        """Return a socket that is readable when a child has ended or stopped."""
         wake_reader, wake_writer = socket.socketpair()
         for end in (wake_reader, wake_writer):
             end.settimeout(0)
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # which process 1 does not receive
+        signal.set_wakeup_fd(-1)
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)  # which process 1 does not receive
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # this process sets the foreground group
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wake_writer.fileno())
-        while True:
-            ready, _, _ = select.select([self._channel, wake_reader], [], [])
-            if wake_reader in ready:
-                wake_reader.recv(_MESSAGE_BYTES)
-                self._reap()
-            if self._channel in ready:
-                words = self._channel.recv(_MESSAGE_BYTES).decode().split()
-                if not words:
-                    return
-                self._execute(*words)
+        signal.set_wakeup_fd(wake_writer.detach())
+        return wake_reader
 
-    def _execute(self, command: str, number: str = "") -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            match command:
-                case "start":
-                    self._start()
-                case "program":
-                    if self._program:
-                        os.kill(self._program, int(number))
-                case "all":
-                    os.kill(-1, int(number))
-                case "freeze":
-                    freezer.freeze()
-                case "thaw":
-                    freezer.thaw()
-                case "resume":
-                    self._resume(foreground=number == "1")
+    def _execute(self, command: Word, argument: Word = "") -> None:
+        match command, argument:
+            case "name", str(host_name):
+                namespace.name_host(host_name)
+            case "start", _:
+                self._start()
+            case "program", int(number):
+                if self._program:
+                    os.kill(self._program, number)
+            case "all", int(number):
+                os.kill(-1, number)
+            case "freeze", _:
+                freezer.freeze()
+            case "thaw", _:
+                self._thaw()
+            case "resume", bool(foreground):
+                self._resume(foreground=foreground)
 
     def _start(self) -> None:
         self._empty = False
+        self._suspended = False
         try:
             self._program = os.fork()
         except OSError:  # too many processes
-            self._channel.send(f"ended {NOT_EXECUTABLE}".encode())
+            self._channel.send("ended", NOT_EXECUTABLE)
             self._reap()
             return
         if self._program == 0:
             signal.set_wakeup_fd(-1)
             _exec(self._command, self._environment, foreground=self._foreground)
 
+    def _thaw(self) -> None:
+        freezer.thaw()
+        if self._suspended:
+            os.killpg(self._program, signal.SIGSTOP)
+
     def _resume(self, *, foreground: bool) -> None:
         self._foreground = foreground
+        self._suspended = False
+        if not self._program:
+            return
         if foreground:
             with suppress(OSError):
                 os.tcsetpgrp(0, self._program)
@@ -171,7 +163,7 @@ class _InitProcess:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 self._empty = True
-                self._channel.send(b"empty")
+                self._channel.send("empty")
                 return
             if pid == 0:
                 return
@@ -181,11 +173,13 @@ class _InitProcess:
     def _report_program(self, status: int) -> None:
         if os.WIFSTOPPED(status):
             if self._foreground and os.WSTOPSIG(status) == signal.SIGTSTP:
-                self._channel.send(b"suspended")
+                self._foreground = False  # the shell has the terminal until the user resumes us
+                self._suspended = True
+                self._channel.send("suspended")
             return
         self._program = 0
         code = os.waitstatus_to_exitcode(status)
-        self._channel.send(f"ended {code if code >= 0 else KILLED - code}".encode())
+        self._channel.send("ended", code if code >= 0 else KILLED - code)
 
 
 def _exec(

@@ -62,6 +62,8 @@ class ServiceLink:
         self._listener: socket.socket | None = None
         self._endpoint_closed = asyncio.Event()
         self._errors: dict[str, str | None] = {}  # by order id; None while it is executed
+        self._booting = ""  # the id of the order that waits for `_booted`
+        self._booted = asyncio.Event()
 
     async def run(self) -> None:
         """Attach, and attach again whenever the connection is lost, until cancelled.
@@ -97,17 +99,34 @@ class ServiceLink:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._endpoint_closed.wait(), CLOSE_SECONDS)
 
+    async def wait_for_boot(self, order: str) -> None:
+        """Return when the machine, which is down, has booted by the service's clock."""
+        self._booting = order
+        self._booted.clear()
+        self._report_stopped()
+        await self._booted.wait()
+        self._booting = ""
+
+    def _report_stopped(self) -> None:
+        if self._booting and self._connection is not None:
+            self._connection.send({"stopped": self._booting})
+
     def done(self, order: str, error: str) -> None:
         """Report that an order was executed. A disconnected service will send it again."""
         self._errors[order] = error
         if self._connection is not None:
             self._connection.send({"done": order, "error": error})
 
+    def leave(self) -> None:
+        """Report that the program has ended by itself; the machine goes on without it."""
+        if self._connection is not None:
+            self._connection.send({"ended": True})
+
     async def _handle_connection(self, connection: ControlConnection) -> bool:
         """Handle messages until the service disconnects; return whether it accepted us."""
         attached = False
         self._connection = connection
-        connection.send({"attach": self._machine}, self._listener)
+        connection.send({"attach": self._machine})
         while (message := await connection.receive()) is not None:
             attached = self._handle(message) or attached
         return attached
@@ -116,12 +135,17 @@ class ServiceLink:
         match message:
             case {"attached": _, "host_name": str(host_name)}:
                 self._was_attached = True
+                if self._listener is not None:
+                    self.endpoint_up(self._listener)
+                self._report_stopped()  # an earlier service may not have received it
                 self._on_attached(host_name)
                 return True
             case {"refused": str(text), "status": int(status)}:
                 self._handle_refusal(text, status)
             case {"order": str(order), "do": str(kind), "seconds": int() | float() as seconds}:
                 self._handle_order(ImpactOrder(order, kind, seconds))
+            case {"boot": self._booting}:
+                self._booted.set()
             case {"closed": True}:
                 self._endpoint_closed.set()
         return False

@@ -51,24 +51,30 @@ def enter() -> None:
         raise FairwarningError("NamespacesForbidden", _forbidden(error)) from error
 
 
-def open_endpoint() -> socket.socket:
-    """Listen on the address of the metadata endpoint. Only works inside the namespace."""
-    listener = socket.socket()
+def bind_endpoint() -> socket.socket:
+    """Return a socket with the address of the metadata endpoint. Only works inside the namespace.
+
+    Any process may open and close the endpoint with it.
+    """
+    endpoint = socket.socket()
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(ENDPOINT)
-        listener.listen(128)
+        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        endpoint.bind(ENDPOINT)
     except OSError:
-        listener.close()
+        endpoint.close()
         raise
-    return listener
+    return endpoint
 
 
-def close_endpoint(listener: socket.socket) -> None:
-    """Close the endpoint: refuse new connections even if another process holds the socket."""
+def open_endpoint(endpoint: socket.socket) -> None:
+    """Accept connections."""
+    endpoint.listen(128)
+
+
+def close_endpoint(endpoint: socket.socket) -> None:
+    """Refuse connections, even if another process holds the socket. It can be opened again."""
     with suppress(OSError):
-        listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
+        endpoint.shutdown(socket.SHUT_RDWR)
 
 
 def name_host(host_name: str) -> None:

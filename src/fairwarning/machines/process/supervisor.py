@@ -1,40 +1,32 @@
 """The supervisor: runs a program as if inside a machine, and executes the machine's impacts on it.
 
-It stays outside the machine's PID namespace but inside its network namespace. It decides when the
-program runs; `init.py` starts and signals it, and `link.py` talks to the service.
+It runs outside the machine's namespaces, in a process group of its own, so neither the program nor
+the terminal can stop it. It decides when the program runs; `init.py` starts and signals it,
+`link.py` talks to the service, and `foreground.py` to the user.
 """
 
 import asyncio
 import os
-import re
-import shutil
 import signal
 import socket
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
-from hashlib import sha256
-from pathlib import Path
 
-from fairwarning.core.errors import NotFound
+from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.machines.process import namespace
-from fairwarning.machines.process.init import KILLED, InitProcess
-from fairwarning.machines.process.link import ImpactOrder, ServiceLink, check_service
+from fairwarning.machines.process.channel import Channel
+from fairwarning.machines.process.init import KILLED, InitCommands
+from fairwarning.machines.process.link import ImpactOrder, ServiceLink
+from fairwarning.machines.process.machine_program import MachineProgram
 
-GRACE_SECONDS = 5.0  # between SIGTERM and SIGKILL
+ANSWER_SECONDS = 1.0  # for the answer to an approval to reach the program that the impact ends
 
-_FORWARDED = (
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
 _HARMLESS = {signal.SIGUSR1, signal.SIGUSR2}  # they do not end a machine that is down
 _FINAL = {"evict", "delete"}
+_EMPTYING = {"redeploy", "reimage"}  # of the temporary disk
+_BOOTING = _EMPTYING | {"reboot", "start"}
+_ENDING = _FINAL | _EMPTYING | {"reboot", "stop", "deallocate"}
 _MESSAGES = {
     "freeze": "is frozen for {seconds:g} s",
     "reboot": "is rebooted",
@@ -46,57 +38,20 @@ _MESSAGES = {
     "deallocate": "is deallocated; it waits to be started",
     "start": "is started",
 }
-_PROXIES = {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"}
 
 
-@dataclass(frozen=True)
-class MachineProgram:
-    """A command, the machine to run it as, and the service's data folder."""
-
-    machine: str
-    command: tuple[str, ...]
-    folder: Path  # the service's data
-    grace_seconds: float = GRACE_SECONDS
-    quiet: bool = False
-
-    @property
-    def temporary(self) -> Path:
-        """The machine's temporary disk."""
-        safe = re.sub(r"[^A-Za-z0-9_-]", "_", self.machine)[:100]
-        if safe != self.machine:  # keep the names of different machines distinct
-            safe += "." + sha256(os.fsencode(self.machine)).hexdigest()[:12]
-        return self.folder / "machines" / safe / "tmp"
-
-    def environment(self, outside: Mapping[str, str]) -> dict[str, str]:
-        """Return the program's environment, without proxies, which the machine cannot reach."""
-        kept = {name: value for name, value in outside.items() if name.lower() not in _PROXIES}
-        return kept | {"FAIRWARNING_MACHINE": self.machine, "TMPDIR": str(self.temporary)}
-
-
-def run(program: MachineProgram) -> int:
-    """Run the program until it or the machine ends; return its exit code, as a shell would.
-
-    Raises NotFound or Refused when the service does not accept it as that machine, Unavailable when
-    no service is running, and FairwarningError when the system forbids namespaces.
-    """
-    check_service(program.folder)
-    program.temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
-    foreground = _in_foreground()
-    namespace.enter()
-    # Fork before a loop or a connection exists that the init process would inherit.
-    init = InitProcess(program.command, program.environment(os.environ), foreground=foreground)
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # to write while the program has the terminal
+def run_supervisor(program: MachineProgram, foreground: Channel, init: Channel) -> None:
+    """Run the supervisor in this process; report the exit code to the foreground process."""
+    os.setpgid(0, 0)
+    namespace.die_with_parent(signal.SIGKILL)
     try:
-        return asyncio.run(_run(program, init))
-    finally:
-        init.kill()
-        if foreground:
-            _take_terminal()
+        foreground.send("exit", asyncio.run(_run(program, foreground, init)))
+    except FairwarningError as error:
+        foreground.send("error", error.status, error.message)
 
 
-async def _run(program: MachineProgram, init: InitProcess) -> int:
-    supervisor = Supervisor(program, init)
-    return await supervisor.run()
+async def _run(program: MachineProgram, foreground: Channel, init: Channel) -> int:
+    return await Supervisor(program, foreground, InitCommands(init)).run()
 
 
 class _Phase(Enum):
@@ -108,14 +63,18 @@ class _Phase(Enum):
 class Supervisor:
     """Starts, stops and freezes a machine's program as the service orders."""
 
-    def __init__(self, program: MachineProgram, init: InitProcess) -> None:
+    def __init__(self, program: MachineProgram, foreground: Channel, init: InitCommands) -> None:
         self._program = program
+        self._foreground = foreground
         self._init = init
         self._link = ServiceLink(program.folder, program.machine, self._attached, self._enqueue)
-        self._listener: socket.socket | None = None
+        self._host_name = ""
+        self._endpoint: socket.socket | None = None  # once the machine exists
+        self._created = asyncio.Event()
         self._phase = _Phase.DOWN
-        self._started = False
-        self._empty = asyncio.Event()
+        self._ended = asyncio.Event()  # the program
+        self._empty = asyncio.Event()  # no process is left inside
+        self._ended.set()
         self._empty.set()
         self._code = 0  # exit code of the last run of the program
         self._orders: asyncio.Queue[ImpactOrder] = asyncio.Queue()
@@ -123,16 +82,21 @@ class Supervisor:
 
     async def run(self) -> int:
         """Run until the program ends by itself or the machine is removed; return the exit code."""
-        self._forward_signals()
-        asyncio.get_running_loop().add_reader(self._init.channel, self._receive)
-        self._open_endpoint()
+        loop = asyncio.get_running_loop()
+        for channel, receive in (
+            (self._foreground, self._receive_from_foreground),
+            (self._init.channel, self._receive_from_init),
+        ):
+            channel.set_nonblocking()
+            loop.add_reader(channel, receive)
         tasks = [asyncio.create_task(self._link.run()), asyncio.create_task(self._execute_orders())]
         for task in tasks:
             task.add_done_callback(self._fail)
         try:
             return await self._exit_code
         finally:
-            asyncio.get_running_loop().remove_reader(self._init.channel)
+            for channel in (self._foreground, self._init.channel):
+                loop.remove_reader(channel)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -140,37 +104,48 @@ class Supervisor:
     # ------------------------------------------------------------------------ impacts
 
     async def _execute_orders(self) -> None:
+        await self._created.wait()
         while True:
             order = await self._orders.get()
+            if order.kind in _ENDING and self._phase is _Phase.RUNNING:
+                await asyncio.sleep(ANSWER_SECONDS)
             self._report(_MESSAGES.get(order.kind, "got an unknown impact").format_map(vars(order)))
             error = ""
             try:
                 await self._execute(order)
             except OSError as failure:
                 error = str(failure)
-            self._link.done(order.id, error)
-            if order.kind in _FINAL:
+            if self._ends_with(order) and order.kind in _BOOTING:
+                self._link.leave()
+            else:
+                self._link.done(order.id, error)
+            if self._ends_with(order):
                 self._finish(self._code)
 
+    def _ends_with(self, order: ImpactOrder) -> bool:
+        """Return whether exec ends after this impact."""
+        return order.kind in _FINAL or (self._program.once and order.kind in _ENDING)
+
     async def _execute(self, order: ImpactOrder) -> None:
-        match order.kind:
-            case "freeze":
-                await self._freeze(order.seconds)
-            case "reboot":
-                await self._stop()
-                self._start()
-            case "redeploy" | "reimage":
-                await self._stop()
-                try:
-                    _empty_folder(self._program.temporary)
-                finally:
+        if order.kind not in _MESSAGES:
+            raise OSError(f"unknown impact {order.kind}; update fairwarning")
+        if order.kind == "freeze":
+            await self._freeze(order.seconds)
+        if order.kind in _ENDING:
+            await self._stop()
+        if order.kind in _BOOTING and self._phase is _Phase.DOWN:
+            try:
+                self._prepare_disk(order)
+            finally:
+                if not self._ends_with(order):
+                    await self._link.wait_for_boot(order.id)
                     self._start()
-            case "stop" | "deallocate" | "evict" | "delete":
-                await self._stop()
-            case "start":
-                self._start()
-            case _:
-                raise OSError(f"unknown impact {order.kind}; update fairwarning")
+
+    def _prepare_disk(self, order: ImpactOrder) -> None:
+        if order.kind in _EMPTYING:
+            self._program.temporary.empty()
+        else:
+            self._program.temporary.make()
 
     async def _freeze(self, seconds: float) -> None:
         self._init.freeze()
@@ -178,71 +153,79 @@ class Supervisor:
         self._init.thaw()
 
     async def _stop(self) -> None:
+        """End the program, then the processes that it has left."""
         self._phase = _Phase.ENDING
-        self._init.signal_all(signal.SIGTERM)
+        grace = self._program.grace_seconds
+        self._init.signal_program(signal.SIGTERM)
         self._init.signal_all(signal.SIGCONT)  # so that stopped processes can end, too
-        try:
-            await asyncio.wait_for(self._empty.wait(), self._program.grace_seconds)
-        except TimeoutError:
-            self._init.signal_all(signal.SIGKILL)
-            await self._empty.wait()
+        await _happens(self._ended, grace)
+        if not self._empty.is_set():
+            self._init.signal_all(signal.SIGTERM)
+            if not await _happens(self._empty, grace):
+                self._init.signal_all(signal.SIGKILL)
+                await self._empty.wait()
         await self._close_endpoint()
         self._phase = _Phase.DOWN
 
     def _start(self) -> None:
-        if self._phase is _Phase.RUNNING:
-            return
         self._open_endpoint()
+        self._ended.clear()
         self._empty.clear()
         self._init.start()
         self._phase = _Phase.RUNNING
 
     def _open_endpoint(self) -> None:
-        if self._listener is None:
-            self._listener = namespace.open_endpoint()
-            self._link.endpoint_up(self._listener)
+        if self._endpoint is not None:
+            namespace.open_endpoint(self._endpoint)
+            self._link.endpoint_up(self._endpoint)
 
     async def _close_endpoint(self) -> None:
-        if self._listener is not None:
+        if self._endpoint is not None:
             await self._link.endpoint_down()
-            namespace.close_endpoint(self._listener)
-            self._listener = None
+            namespace.close_endpoint(self._endpoint)
 
-    # -------------------------------------------- events from the service, init and signals
+    # ------------------------------------------------------- events from the service
 
     def _attached(self, host_name: str) -> None:
-        if not self._started:
-            self._started = True
-            namespace.name_host(host_name)
-            self._start()
+        if not self._host_name:
+            self._host_name = host_name
+            self._foreground.send("create")
 
     def _enqueue(self, order: ImpactOrder) -> None:
         self._orders.put_nowait(order)
 
-    def _receive(self) -> None:
-        match self._init.receive():
-            case ["ended", code]:
-                self._code = int(code)
+    # ------------------------------- events from the init process and the foreground process
+
+    def _receive_from_init(self) -> None:
+        words, _ = self._init.channel.receive()
+        match words:
+            case ["ended", int(code)]:
+                self._code = code
+                self._ended.set()
                 if self._phase is _Phase.RUNNING:
-                    self._finish(self._code)
+                    self._link.leave()
+                    self._finish(code)
             case ["empty"]:
                 self._empty.set()
             case ["suspended"]:
-                self._suspend()
+                self._foreground.send("suspend")
             case []:
                 self._finish(KILLED + signal.SIGKILL)
 
-    def _suspend(self) -> None:
-        """Stop as the program did, so that the user gets the shell, until the user resumes us."""
-        _take_terminal()
-        os.kill(os.getpid(), signal.SIGSTOP)
-        self._init.resume(foreground=_in_foreground())
-
-    def _forward_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in _FORWARDED:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as set by nohup
-                loop.add_signal_handler(number, self._signalled, number)
+    def _receive_from_foreground(self) -> None:
+        words, descriptors = self._foreground.receive()
+        match words:
+            case ["machine"]:
+                self._endpoint = socket.socket(fileno=descriptors[0])
+                self._init.name_host(self._host_name)
+                self._start()
+                self._created.set()
+            case ["signal", int(number)]:
+                self._signalled(signal.Signals(number))
+            case ["resumed", bool(foreground)]:
+                self._init.resume(foreground=foreground)
+            case []:
+                self._finish(KILLED + signal.SIGKILL)
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._phase is _Phase.RUNNING:
@@ -260,7 +243,9 @@ class Supervisor:
         error = None if task.cancelled() else task.exception()
         if error is None or self._exit_code.done():
             return
-        if isinstance(error, NotFound) and self._started:  # deleted while we were disconnected
+        if (
+            isinstance(error, NotFound) and self._created.is_set()
+        ):  # deleted while we were disconnected
             self._enqueue(ImpactOrder(id="", kind="delete", seconds=0))
         else:
             self._exit_code.set_exception(error)
@@ -272,22 +257,8 @@ class Supervisor:
                 sys.stderr.flush()
 
 
-def _empty_folder(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
-def _in_foreground() -> bool:
-    """Return whether this process has the terminal and so may pass it to the program."""
-    try:
-        return os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:
-        return False
-
-
-def _take_terminal() -> None:
-    with suppress(OSError):
-        os.tcsetpgrp(0, os.getpgrp())
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    """Return whether the event happens within that time."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()

@@ -71,6 +71,7 @@ class DriverSettings:
     timeout_seconds: int = 600
     grace_seconds: int = 60  # time for libvirt guests to shut down cleanly
     uri: str = "qemu:///system"  # of libvirt
+    boot_seconds: int = 5  # how long a machine under `exec` takes to boot
     destination: str = ""  # where libvirt migrates guests to; empty: restart them instead
 
 

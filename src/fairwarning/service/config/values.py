@@ -256,6 +256,7 @@ DRIVER: dict[str, Read] = {
     "check": _command_line,
     "timeout_seconds": _checked(checks.whole(1, _DAY_SECONDS)),
     "grace_seconds": _checked(checks.whole(0, _DAY_SECONDS)),
+    "boot_seconds": _checked(checks.whole(0, _DAY_SECONDS)),
     "uri": _NAME,
     "destination": _NAME,
 }

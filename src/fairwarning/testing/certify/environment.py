@@ -29,6 +29,9 @@ _FLEET = """
 [metadata]
 requests_per_second = 5
 
+[driver]
+boot_seconds = 0
+
 [[scale_set]]
 name = "web"
 capacity = 3

@@ -1,0 +1,167 @@
+"""The process that the user started: it has the terminal and gets the user's signals.
+
+It forks the supervisor, which stays outside the machine, then enters the machine's namespaces and
+forks the init process. The user may suspend it; the supervisor goes on executing impacts.
+"""
+
+import os
+import select
+import signal
+import socket
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NoReturn
+
+from fairwarning.core.errors import FairwarningError, NotFound, Refused
+from fairwarning.machines.process import namespace
+from fairwarning.machines.process.channel import Channel, Words
+from fairwarning.machines.process.init import InitProcess
+from fairwarning.machines.process.link import check_service
+from fairwarning.machines.process.machine_program import MachineProgram
+from fairwarning.machines.process.supervisor import run_supervisor
+
+_FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+_WAKE_BYTES = 64
+
+
+def run(program: MachineProgram) -> int:
+    """Run the program until it or the machine ends; return its exit code, as a shell would.
+
+    Raises NotFound or Refused when the service does not accept it as that machine, Unavailable when
+    no service is running, and FairwarningError when the system forbids namespaces.
+    """
+    check_service(program.folder)
+    program.temporary.make()
+    process = ForegroundProcess(program)
+    try:
+        return process.run()
+    finally:
+        process.close()
+
+
+class ForegroundProcess:
+    """The parent of the supervisor and the init process."""
+
+    def __init__(self, program: MachineProgram) -> None:
+        self._program = program
+        self._has_terminal = _in_foreground()
+        self._channel, supervisor_end = Channel.pair()
+        self._init_channel, init_end = Channel.pair()
+
+        def supervise() -> None:
+            self._channel.close()
+            self._init_channel.close()
+            run_supervisor(program, supervisor_end, init_end)
+
+        self._children = [_fork(supervise)]
+        supervisor_end.close()
+        init_end.close()
+
+    def run(self) -> int:
+        """Serve the supervisor until it reports the exit code."""
+        wake = self._forward_signals()
+        sources: tuple[Channel | socket.socket, ...] = (self._channel, wake)
+        while True:
+            ready, _, _ = select.select(sources, (), ())
+            if wake in ready:
+                for number in wake.recv(_WAKE_BYTES):
+                    self._channel.send("signal", number)
+            if self._channel in ready:
+                words, _ = self._channel.receive()
+                if words[:1] == ["exit"]:
+                    return int(words[1])
+                self._execute(words)
+
+    def close(self) -> None:
+        """Kill both processes and everything inside the machine, and take the terminal back."""
+        for child in reversed(self._children):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        if self._has_terminal:
+            _take_terminal()
+
+    def _execute(self, words: Words) -> None:
+        match words:
+            case ["create"]:
+                self._create_machine()
+            case ["suspend"]:
+                _take_terminal()
+                os.kill(os.getpid(), signal.SIGSTOP)  # until the user resumes us
+                self._channel.send("resumed", _in_foreground())
+            case ["error", int(status), str(message)]:
+                raise _error(status, message)
+            case _:
+                raise FairwarningError("SupervisorEnded", "the supervisor ended unexpectedly")
+
+    def _create_machine(self) -> None:
+        namespace.enter()
+        with namespace.bind_endpoint() as endpoint:
+            self._channel.send("machine", descriptors=[endpoint.fileno()])
+        program, channel = self._program, self._init_channel
+        init = InitProcess(
+            channel,
+            program.command,
+            program.environment(os.environ),
+            foreground=self._has_terminal,
+        )
+
+        def run_init() -> None:
+            self._channel.close()
+            init.run()
+
+        self._children.append(_fork(run_init))
+        channel.close()
+
+    def _forward_signals(self) -> socket.socket:
+        """Return a socket from which the numbers of signals can be read."""
+        wake_reader, wake_writer = socket.socketpair()
+        for end in (wake_reader, wake_writer):
+            end.settimeout(0)
+        for number in _FORWARDED:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as set by nohup
+                signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # to take the terminal from the program
+        signal.set_wakeup_fd(wake_writer.detach())
+        return wake_reader
+
+
+def _fork(work: Callable[[], None]) -> int:
+    child = os.fork()
+    if child == 0:
+        _run_child(work)
+    return child
+
+
+def _run_child(work: Callable[[], None]) -> NoReturn:
+    try:
+        work()
+    except BaseException:  # noqa: BLE001  (the parent notices that the process has ended)
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _error(status: int, message: str) -> FairwarningError:
+    kinds = {kind.status: kind for kind in (NotFound, Refused)}
+    return kinds.get(status, FairwarningError)("Refused", message)
+
+
+def _in_foreground() -> bool:
+    """Return whether this process has the terminal and so may pass it to the program."""
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def _take_terminal() -> None:
+    with suppress(OSError):
+        os.tcsetpgrp(0, os.getpgrp())

@@ -1,0 +1,33 @@
+"""What `exec` was asked to run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairwarning.machines.process.temporary import TemporaryDisk
+
+GRACE_SECONDS = 5.0
+
+_PROXIES = {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"}
+
+
+@dataclass(frozen=True)
+class MachineProgram:
+    """A command, the machine to run it as, and the service's data folder."""
+
+    machine: str
+    command: tuple[str, ...]
+    folder: Path  # the service's data
+    grace_seconds: float = GRACE_SECONDS
+    quiet: bool = False
+    once: bool = False  # end when the machine goes down for the first time
+
+    @property
+    def temporary(self) -> TemporaryDisk:
+        """The machine's temporary disk."""
+        return TemporaryDisk(self.folder, self.machine)
+
+    def environment(self, outside: Mapping[str, str]) -> dict[str, str]:
+        """Return the program's environment, without proxies, which the machine cannot reach."""
+        kept = {name: value for name, value in outside.items() if name.lower() not in _PROXIES}
+        return kept | {"FAIRWARNING_MACHINE": self.machine, "TMPDIR": str(self.temporary.path)}
