@@ -220,6 +220,41 @@ def test_what_a_token_may_be(tmp_path: Path) -> None:
             assert service.api("POST", path, {}, token=reader).status == 403
 
 
+STUB = """#!/bin/sh
+case "$1" in
+  version) echo '{"azure-cli": "2.0"}' ;;
+  login)
+    cat >> "$LOG"; echo >> "$LOG"
+    echo '"Fairwarning"' > "$AZURE_CONFIG_DIR/azureProfile.json" ;;
+esac
+"""
+
+
+def test_the_secret_of_fairwarning_az_is_revoked_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Azure CLI is logged out, and the next `fairwarning az` logs it in with a new secret."""
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "az"
+    program.write_text(STUB)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+
+    def secrets() -> list[str]:
+        assert service.run("az", "vm", "list").returncode == 0
+        return (tmp_path / "log").read_text().split()
+
+    with ServiceProcess(tmp_path / "data", "--memory") as service:
+        (first,) = secrets()
+        assert secrets() == [first]
+        (listed,) = [t for t in service.json("token", "list") if t["use"] == "login"]
+        revoke(service, listed["id"])
+        assert log_in(service, "operator", first).status == 401
+        _, second = secrets()
+        assert log_in(service, "operator", second).status == 200
+
+
 # --- Restarts -------------------------------------------------------------------------------------
 
 

@@ -102,7 +102,7 @@ def test_the_first_use_sets_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.spec("C2")
 @pytest.mark.usefixtures("az")
 def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It logs in again after a month, a logout, a new address and a new signing key."""
+    """It logs in again after a month, a logout, a revocation, a new address and a new key."""
     data = tmp_path / "data"
     stamp = data / az_command.FOLDER / "fairwarning.json"
     audit = PythonAudit(tmp_path / "audit", monkeypatch)
@@ -116,6 +116,10 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         service.az_json("account", "clear")
         assert names(service) == ["vm"]
         assert len(audit.logins()) == 3
+        secret_id = json.loads(stamp.read_text())["secret_id"]
+        service.ok("POST", "/api/tokens/revoke", {"ids": [secret_id]})
+        assert names(service) == ["vm"]
+        assert len(audit.logins()) == 4
         before = service.ready["arm"]
         assert service.stop()[0] == 0
     with (
@@ -124,13 +128,13 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         assert service.ready["arm"] != before
         assert names(service) == ["vm"]
-        assert len(audit.logins()) == 4
+        assert len(audit.logins()) == 5
         after = service.ready["arm"].removeprefix("https://")
         assert service.stop()[0] == 0
     (data / "signing.key").unlink()
     with AzureCliService(data, arm=after) as service:
         assert names(service) == ["vm"]  # with a new key, older tokens are invalid
-        assert len(audit.logins()) == 5
+        assert len(audit.logins()) == 6
         assert audit.lookups() == {"127.0.0.1"}
 
 
