@@ -14,7 +14,10 @@ from tests.crash.killing import KillTest, kill_at_random
 def test_a_kill_at_a_failpoint_loses_nothing(name: str, tmp_path: Path) -> None:
     """After a kill there and a restart, everything acknowledged took effect once."""
     test = KillTest(tmp_path / "fleet.db", seed=7)
-    assert test.run(requests=60) == 0
+    for _ in range(20):  # which requests find an event to approve depends on the speed of answers
+        assert test.run(requests=60) == 0
+        if test.approvals:
+            break
     early = name.startswith(("start.", "stop."))
     code = test.run(f"{name}:{1 if early else 5}", requests=60)
     assert code == -signal.SIGKILL, f"the process did not reach {name}"

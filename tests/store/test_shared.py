@@ -347,9 +347,10 @@ def test_a_migration_that_fails_leaves_the_schema_unchanged() -> None:
 def test_concurrent_opens_of_an_empty_database_create_the_schema_once() -> None:
     """Under a lock."""
     url = database_or_skip()
+    patient = f"{url}?connect_timeout=60"  # eight servers start at once, perhaps on a busy host
 
     async def open_all() -> None:
-        stores = [PostgresStore(url) for _ in range(8)]
+        stores = [PostgresStore(patient) for _ in range(8)]
         await asyncio.gather(*(store.open() for store in stores))
         for store in stores:
             await store.close()
