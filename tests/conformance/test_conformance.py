@@ -11,7 +11,7 @@ from tests.fixtures.programs import run_program
 
 pytest_plugins = ["pytester"]
 
-NOT_BUILT_YET = {"C6"}
+NOT_BUILT_YET = {"C6", "G8", "G9", "G10", "O12", "O13", "O14", "X5"}
 """Rows of the contract that the list lacks, because nothing fulfils them yet."""
 
 CONFTEST = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def _report(tests: str, folder: Path, *options: str) -> subprocess.CompletedProc
 
 def test_the_contract_has_all_its_rows() -> None:
     """No row of the contract is missing from the list, and none is in it twice."""
-    sizes = {"M": 22, "E": 11, "T": 8, "C": 7, "G": 7, "O": 11, "X": 4}
+    sizes = {"M": 22, "E": 11, "T": 8, "C": 7, "G": 10, "O": 14, "X": 5}
     rows = [f"{letter}{n}" for letter, size in sizes.items() for n in range(1, size + 1)]
     listed = [row for chapter in chapters().values() for row in chapter]
     assert listed == [row for row in rows if row not in NOT_BUILT_YET]
