@@ -5,6 +5,7 @@ import pytest
 from fairwarning.core.commands import (
     Configure,
     CreateScope,
+    Deallocate,
     Degrade,
     Delete,
     Evict,
@@ -14,7 +15,10 @@ from fairwarning.core.commands import (
     Recommend,
     Redeploy,
     Restart,
+    Start,
+    Stop,
 )
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import (
     EventStatus,
     EventType,
@@ -207,6 +211,30 @@ def test_a_recommendation_ends_with_its_machine() -> None:
         harness.advance(30)
         assert list(harness.machines("av")) == ["b"]
         assert list(harness.statuses("av")) == ["b"]
+
+
+@pytest.mark.spec("E3", "M9")
+@pytest.mark.parametrize(
+    ("action", "power"),
+    [(Evict, "deallocated"), (Deallocate, "deallocated"), (Stop, "stopped")],
+)
+def test_a_recommendation_ends_when_its_machine_no_longer_runs(
+    action: type[Operate], power: str
+) -> None:
+    """It leaves the document, and the journal says why; a start does not bring it back."""
+    with FleetHarness() as harness:
+        _spot(harness)
+        harness.operate(Recommend, "vm", "vm", name="advice")
+        advice = harness.only_event("vm").id
+        harness.operate(action, "vm", "vm", name="end")
+        harness.advance(2 * MINUTE)
+        assert harness.machines("vm")["vm"].power == power
+        assert harness.poll("vm", "2024-07-09")["Events"] == []
+        last = harness.journal(advice)[-1].line.fact
+        assert (last.type, last.detail) == (FactType.LAPSED, f"the machine was {power}")
+        harness.operate(Start, "vm", "vm", name="start")
+        harness.advance(MINUTE)
+        assert harness.events("vm") == []
 
 
 AUTOMATIC = {

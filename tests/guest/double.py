@@ -61,7 +61,7 @@ def refusal(status: int, *headers: str, error: str = "") -> bytes:
 
 
 class Double:
-    """Azure's endpoint for one machine."""
+    """Azure's endpoint for one machine; without a name it has no instance metadata."""
 
     def __init__(self, *, framing: Framing = Framing.LENGTH, name: str = "vm-1") -> None:
         self.framing = framing
@@ -224,7 +224,7 @@ class Double:
             return self._render(400, b'{"error":"Required metadata header not specified"}')
         if self.strict and not PARAMETERS.issuperset(request.query):
             return self._render(400, b'{"error":"Unknown parameter"}')
-        if request.path == "/metadata/instance/compute/name":
+        if request.path == "/metadata/instance/compute/name" and self.name:
             return self._render(200, self.name.encode())
         if request.path != "/metadata/scheduledevents":
             return self._render(404, b'{"error":"Not found"}')

@@ -405,7 +405,7 @@ class ScopeDraft:
                 for key, impact in self.given_up.items()
                 if impact.machine != machine.name
             }
-            self._drop_advice(machine.name)
+            self._drop_advice(machine.name, "the machine was deleted")
             self.facts.append(Fact(FactType.MACHINE_REMOVED, machines=(machine.name,)))
             if self.scope.owner:
                 self.sends.append(InstanceDeleted(set=self.scope.owner))
@@ -415,16 +415,18 @@ class ScopeDraft:
             power = POWER_AFTER.get(kind, machine.power)
             if power is not machine.power:
                 self.own_machines()[machine.name] = changed(machine, power=power)
+                if power is not Power.RUNNING:
+                    self._drop_advice(machine.name, f"the machine was {power}")
 
     def _count(self, progress: OperationProgress) -> None:
         so_far = self.progress.get(progress.operation)
         self.progress[progress.operation] = so_far.plus(progress) if so_far else progress
 
-    def _drop_advice(self, name: str) -> None:
-        """Remove advice to a machine that was deleted."""
+    def _drop_advice(self, name: str, why: str) -> None:
+        """Remove advice to a machine that no longer runs."""
         for event in tuple(self.events.values()):
             if event.impact is None and name in event.resources:
-                self._remove_event(event, EventTransition.LAPSE, "the machine was deleted")
+                self._remove_event(event, EventTransition.LAPSE, why)
 
     # --- Scheduled Events on and off ---
 

@@ -19,6 +19,12 @@ _FOREVER = float("inf")
 _MAX_PAUSE_SECONDS = 15.0
 _GRACE_SECONDS = 2.0  # for a response that is on its way at the deadline
 
+_NO_NAME = (
+    ". Without instance metadata (GET /metadata/instance/compute/name) this machine's name is"
+    " unknown: events can be read and approved, but an agent needs the name to recognise its own;"
+    " set `name` in its configuration"
+)
+
 T = TypeVar("T")
 
 
@@ -120,7 +126,9 @@ class Conversation:
     def own_name(self) -> Script[str]:
         """Return the machine's own name; the first result is kept."""
         if not self._name:
-            response = yield from self._send_with_retries(session.name_request(), _is_name)
+            response = yield from self._send_with_retries(
+                session.name_request(), _is_name, consequence=_NO_NAME
+            )
             self._name = response.body.decode().strip()
         return self._name
 
@@ -131,9 +139,16 @@ class Conversation:
             yield from self._send_with_retries(session.approval_request(ids, self._version))
 
     def _send_with_retries(
-        self, request: HttpRequest, is_valid: Callable[[HttpResponse], bool] = lambda _: True
+        self,
+        request: HttpRequest,
+        is_valid: Callable[[HttpResponse], bool] = lambda _: True,
+        *,
+        consequence: str = "",
     ) -> Script[HttpResponse]:
-        """Send a request until it succeeds, for as long as `patience` allows."""
+        """Send a request until it succeeds, for as long as `patience` allows.
+
+        `consequence` says what follows if the endpoint responds, but never as needed.
+        """
         deadline, pause = self._now() + self._patience, 1.0
         while True:
             reply = yield request
@@ -141,6 +156,7 @@ class Conversation:
                 if reply.status == HTTPStatus.OK and is_valid(reply):
                     return reply
                 failure = f"the response was {reply.status} {session.error_text(reply)}".strip()
+                failure += consequence
                 if reply.status != HTTPStatus.OK and not session.is_transient(reply):
                     raise Refused("Refused", f"the endpoint refused the request; {failure}")
                 pause = max(pause, session.retry_after(reply))
