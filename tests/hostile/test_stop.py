@@ -1,10 +1,13 @@
-"""Requests that arrive just before the endpoint stops."""
+"""Connections and requests that arrive just before a listener or the whole endpoint stops."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
 
+from fairwarning.metadata.callers import for_machine
+from fairwarning.metadata.listeners import open_tcp
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.preparation import connect, prepare
 from tests.hostile.wire import POLL, Client
@@ -51,3 +54,27 @@ def test_requests_on_idle_connections(make_endpoint: MakeEndpoint) -> None:
                 stopped = endpoint.start(endpoint.server.stop())
             assert [reply.status for reply in client.replies()] == [200]
         stopped.result()
+
+
+@pytest.mark.parametrize("turns", TURNS)
+def test_connections_of_a_closed_listener(make_endpoint: MakeEndpoint, turns: int) -> None:
+    """A connection through a listener that closes does not stay open, accepted or not."""
+    with make_endpoint() as endpoint:
+        prepare(endpoint)
+        sock = open_tcp("127.0.0.1", 0, exact=True)
+        port = sock.getsockname()[1]
+        listener = endpoint.run(endpoint.server.listen(sock, for_machine("av", "av_0")))
+
+        async def close() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            endpoint.server.close(listener)
+
+        with endpoint.stalled():
+            client = Client(socket.create_connection(("127.0.0.1", port)))
+            client.send(POLL[:20])
+            closed = endpoint.start(close())
+        with client:
+            assert client.replies() == []
+        closed.result()
+        assert endpoint.connections == []

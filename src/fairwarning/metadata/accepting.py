@@ -79,16 +79,16 @@ class Listener:
         except OSError as error:
             self._pause(error)
             return False
-        task = self._loop.create_task(self._connect(accepted))
+        task = self._loop.create_task(self._loop.connect_accepted_socket(self._make, accepted))
         self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
+        task.add_done_callback(self._connected)
         return True
 
-    async def _connect(self, accepted: socket.socket) -> None:
-        try:
-            await self._loop.connect_accepted_socket(self._make, accepted)
-        except OSError:  # the client has reset the connection
-            accepted.close()
+    def _connected(self, task: asyncio.Task[object]) -> None:
+        self._connecting.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, OSError):  # not a reset by the client
+            log.error("cannot serve an accepted connection", exc_info=error)
 
     def _pause(self, error: OSError) -> None:
         """Leave clients in the kernel's queue for a while; the socket would stay readable."""
