@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import (
     Entity,
+    Lane,
     Operation,
     OperationStatus,
     Resource,
@@ -22,6 +23,7 @@ from tests.sim.books import FIELDS, HIDDEN, ONLY_NEWEST, Books, KnownEvent
 from tests.sim.invariants import e4, ic1, ic4, id1_id2, id4, id7, id8, il3, il4, il5_begun, il6, il9
 from tests.sim.journal import LINES
 from tests.sim.resources import c1, concerns_c1
+from tests.sim.retention import ir1_operation, ir1_rollout
 from tests.sim.violations import Violation, must
 
 
@@ -41,7 +43,7 @@ class Ledger(Books):
                 assert after is None or isinstance(after, Scope)
                 self._scope(name, before, after, new_events)
             else:
-                self._entity(kind, name, after)
+                self._entity(kind, name, after, batch.at)
         if any(concerns_c1(*change) for change in batch.changes.items()):
             c1(self)
         self.events.update(new_events)
@@ -52,7 +54,7 @@ class Ledger(Books):
         for impact in batch.impacts:
             il5_begun(self, impact)
 
-    def _entity(self, kind: type[Entity], name: str, after: Entity | None) -> None:
+    def _entity(self, kind: type[Entity], name: str, after: Entity | None, at: float) -> None:
         if isinstance(after, Operation):
             if after.status is OperationStatus.RUNNING:
                 self.open_operations[name] = after
@@ -64,6 +66,18 @@ class Ledger(Books):
             self.rollouts[name] = after
         elif isinstance(after, Resource):
             self.resources[name] = after
+        elif isinstance(after, Lane):
+            self.lanes.add(name)
+        else:
+            self._removed(kind, name, at)
+
+    def _removed(self, kind: type[Entity], name: str, at: float) -> None:
+        if kind is Operation:
+            ir1_operation(self, name, at)
+        elif kind is Rollout:
+            ir1_rollout(self, name, at)
+        elif kind is Lane:
+            self.lanes.discard(name)
         elif kind is ScaleSet:
             self.sets.pop(name, None)
         elif kind is Resource:
