@@ -9,6 +9,7 @@ from fairwarning.core.model import Event, Operation, Resource, Rollout, ScaleSet
 
 # The contract's own numbers (E1), deliberately not imported from the code under test.
 NOTICE_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30}
+KEEP_SECONDS = 1800  # the retention of operations and lines; short, so that ids are used again
 LONGEST_IMPACT_SECONDS = 61  # of the simulated machines
 FIELDS = {
     "2017-03-01": 6, "2017-08-01": 6, "2017-11-01": 6, "2019-01-01": 6,
@@ -42,6 +43,8 @@ class Books:
     open: dict[str, KnownEvent] = field(default_factory=dict)  # events that have not ended
     on: set[str] = field(default_factory=set)  # enabled scopes
     operations: dict[str, str] = field(default_factory=dict)  # "accepted" or "ended"
+    ended_at: dict[str, float] = field(default_factory=dict)  # by operation
+    lanes: set[str] = field(default_factory=set)
     impacts: dict[str, str] = field(default_factory=dict)  # begun, failed, given up, done
     operation_of: dict[str, str] = field(default_factory=dict)  # by impact
     limits: dict[str, float] = field(default_factory=dict)  # of begun impacts

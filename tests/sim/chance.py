@@ -49,7 +49,16 @@ from fairwarning.service import failpoints
 from tests.sim import resources
 from tests.sim.books import FIELDS
 from tests.sim.ledger import Ledger
-from tests.sim.script import Action, Advance, FillDisk, Kill, Read, Send, StopAndStart
+from tests.sim.script import (
+    Action,
+    Advance,
+    DropOld,
+    FillDisk,
+    Kill,
+    Read,
+    Send,
+    StopAndStart,
+)
 
 VERSIONS = tuple(FIELDS)
 CRASH_POINTS = tuple(n for n in failpoints.NAMES if not n.startswith(("start", "stop")))
@@ -130,10 +139,12 @@ class Chance:
     # --- The next action ---
 
     def action(self) -> Action:
-        """Choose an action: mostly time, reads and commands, rarely a crash or a full disk."""
+        """Choose an action: mostly time, reads and commands, rarely retention or a fault."""
         draw = self.random.random()
         if draw < 0.16:
             return Advance(self._seconds())
+        if draw < 0.17:
+            return DropOld()
         if draw < 0.77 and self.ledger.scopes:
             newest = self.random.random() < 0.7
             return Read(self._scope(), "2020-07-01" if newest else self.random.choice(VERSIONS))

@@ -143,6 +143,7 @@ def _operation_ended(books: Books, line: JournalLine) -> None:
     name = line.fact.operation
     must(books.operations.get(name) == "accepted", "IC1", f"operation {name} ends twice")
     books.operations[name] = "ended"
+    books.ended_at[name] = line.at
 
 
 def _operation_corrected(books: Books, line: JournalLine) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import (
     Entity,
+    Lane,
     Operation,
     OperationStatus,
     Resource,
@@ -36,6 +37,7 @@ from tests.sim.invariants import (
 )  # fmt: skip
 from tests.sim.journal import LINES
 from tests.sim.resources import c1, concerns_c1
+from tests.sim.retention import ir1_operation, ir1_rollout
 from tests.sim.violations import Violation, must
 
 
@@ -55,7 +57,7 @@ class Ledger(Books):
                 assert after is None or isinstance(after, Scope)
                 self._scope(name, before, after, new_events)
             else:
-                self._entity(kind, name, after)
+                self._entity(kind, name, after, batch.at)
         if any(concerns_c1(*change) for change in batch.changes.items()):
             c1(self)
         self.events.update(new_events)
@@ -67,7 +69,7 @@ class Ledger(Books):
         for impact in batch.impacts:
             il5_begun(self, impact)
 
-    def _entity(self, kind: type[Entity], name: str, after: Entity | None) -> None:
+    def _entity(self, kind: type[Entity], name: str, after: Entity | None, at: float) -> None:
         if isinstance(after, Operation):
             if after.status is OperationStatus.RUNNING:
                 self.open_operations[name] = after
@@ -82,6 +84,18 @@ class Ledger(Books):
             self.rollouts[name] = after
         elif isinstance(after, Resource):
             self.resources[name] = after
+        elif isinstance(after, Lane):
+            self.lanes.add(name)
+        else:
+            self._removed(kind, name, at)
+
+    def _removed(self, kind: type[Entity], name: str, at: float) -> None:
+        if kind is Operation:
+            ir1_operation(self, name, at)
+        elif kind is Rollout:
+            ir1_rollout(self, name, at)
+        elif kind is Lane:
+            self.lanes.discard(name)
         elif kind is ScaleSet:
             self.sets.pop(name, None)
         elif kind is Resource:

@@ -64,6 +64,44 @@ PLANTS: dict[str, Plant] = {
             "guid(draft.secret, draft.scope.id, key)",
         ),
     ),
+    "reuse the event id of a dropped operation": Plant(
+        "ID3 IS4",
+        Patch(
+            "core.announce",
+            "guid(draft.secret, command.operation, draft.scope.id, key, repr(draft.now))",
+            "guid(draft.secret, command.operation, draft.scope.id, key)",
+        ),
+    ),
+    "drop an operation in progress": Plant(
+        "IR1",
+        Patch("core.retention", "    if ending is not None and (", "    if False and ("),
+        Patch(
+            "service.retention",
+            "in await store.ended_entities(before, _DROPPED_AT_ONCE):",
+            "in [(Operation, n) for n in await store.list_ids(Operation, '', _DROPPED_AT_ONCE)]:",
+        ),
+    ),
+    "drop an operation early": Plant(
+        "IR1",
+        Patch("core.retention", "ending.ended_at >= command.before", "False"),
+        Patch("service.retention", "store.ended_entities(before,", "store.ended_entities(1e12,"),
+    ),
+    "keep a dropped operation in the cache": Plant(
+        "IR1 IS4 IK1",
+        Patch(
+            "service.committer",
+            "            self._cache.pop(ref, None)\n            if after is not None:",
+            "            if after is not None:",
+        ),
+    ),
+    "drop a rollout before its lanes": Plant(
+        "IR1 IS4",
+        Patch(
+            "service.retention",
+            "            lanes = await _lanes(store, name)",
+            "            lanes: list[str] = []",
+        ),
+    ),
     "do not set timers at a restart": Plant(
         "IL6",
         Patch(

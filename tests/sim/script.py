@@ -47,4 +47,9 @@ class FillDisk:
     commits: int
 
 
-Action = Send | Read | Advance | Kill | StopAndStart | FillDisk
+@dataclass(frozen=True, slots=True)
+class DropOld:
+    """Run retention once."""
+
+
+Action = Send | Read | Advance | Kill | StopAndStart | FillDisk | DropOld

@@ -3,10 +3,11 @@
 The production engine, fleet and store run unchanged; the simulation only acts from outside.
 """
 
+import asyncio
 from collections.abc import Callable
 from zlib import crc32
 
-from fairwarning.core.commands import Approve, Command, Operate, Poll, SetOperation
+from fairwarning.core.commands import Approve, Command, DropOperation, Operate, Poll, SetOperation
 from fairwarning.core.errors import (
     FairwarningError,
     InvariantViolated,
@@ -21,12 +22,24 @@ from fairwarning.service.batch import PendingCommand
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import RETRY_SECONDS, Fleet
+from fairwarning.service.retention import next_drops
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
+from tests.sim.books import KEEP_SECONDS
 from tests.sim.invariants import il5_carried_out, m12
 from tests.sim.ledger import Ledger
-from tests.sim.script import Action, Advance, FillDisk, Kill, Read, Send, StopAndStart
+from tests.sim.retention import check_look_ups
+from tests.sim.script import (
+    Action,
+    Advance,
+    DropOld,
+    FillDisk,
+    Kill,
+    Read,
+    Send,
+    StopAndStart,
+)
 from tests.sim.violations import Crash, Violation, must
 
 START = 1_767_960_000.25  # not a whole second, to detect rounding errors
@@ -144,6 +157,7 @@ class World:
         self.readers: dict[str, PublishedScope] = {}
         self.fleet = Fleet(self.store, self.clock, self.machines)
         self.restarts = 0
+        self.seen = 0  # the position of the change feed at the last retention
         self.stimuli = 0
 
     @property
@@ -204,11 +218,7 @@ class World:
             case Read():
                 await self._read(action.scope, action.version)
             case Advance():
-                await self.clock.advance(action.seconds)
-                if action.seconds > RETRY_SECONDS and not self.disk.refuse:
-                    self.disk.trouble = False
-                if not self.disk.trouble:
-                    self.ledger.settled(self.clock.now())
+                await self._advance(action.seconds)
             case Kill():
                 self._kill(action)
             case StopAndStart():
@@ -218,6 +228,32 @@ class World:
                 await self._restart(1.0)
             case FillDisk():
                 self.disk.refuse = action.commits
+            case DropOld():
+                await self._drop_old()
+
+    async def _advance(self, seconds: float) -> None:
+        await self.clock.advance(seconds)
+        if seconds > RETRY_SECONDS and not self.disk.refuse:
+            self.disk.trouble = False
+        if not self.disk.trouble:
+            self.ledger.settled(self.clock.now())
+
+    async def _drop_old(self) -> None:
+        """Do one part of each task of `Retention`, in the turn of the writer."""
+        before = self.clock.now() - KEEP_SECONDS
+        drops = await next_drops(self.store, before)
+        # With futures: what fails on a full disk is not retried, as in `Retention`.
+        loop = asyncio.get_running_loop()
+        batch = [PendingCommand(drop, loop.create_future()) for drop in drops]
+        await self.fleet.process_batch(batch)
+        for pending in batch:
+            assert pending.future
+            pending.future.exception()
+        dropped = [drop.operation for drop in drops if isinstance(drop, DropOperation)]
+        await check_look_ups(self.ledger, self.fleet.reader, dropped)
+        await self.store.drop_old_lines(before)
+        await self.store.drop_tombstones(self.seen)
+        self.seen = await self.store.position()
 
     def _kill(self, action: Kill) -> None:
         if not action.failpoint:

@@ -273,9 +273,10 @@ class _UnitOfWork:
         """Add progress to an operation; the first time accepts the operation (IC1)."""
         name = progress.operation
         so_far = self.progress.get(name)
-        if so_far is None and self.get(Operation, name) is None:
-            if progress.corrects:
-                return  # the operation is too old to be kept
+        known = self.get(Operation, name)
+        if progress.corrects and (known is None or known.accepted_at > progress.begun_at):
+            return  # retention has dropped the operation, and its id may be used again
+        if so_far is None and known is None:
             kind = Rollout.__name__ if lane else _kind(self.command)
             command = self.command
             removes = (*command.others, command.resource) if isinstance(command, Remove) else ()

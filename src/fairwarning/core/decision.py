@@ -94,6 +94,7 @@ class OperationProgress:
     failed: int = 0
     cancelled: int = 0
     error: str = ""
+    begun_at: float = 0.0  # of the impact of a correction
 
     @property
     def corrects(self) -> bool:
@@ -109,6 +110,7 @@ class OperationProgress:
             self.failed + more.failed,
             self.cancelled + more.cancelled,
             self.error or more.error,
+            max(self.begun_at, more.begun_at),
         )
 
 

@@ -370,7 +370,8 @@ class ScopeDraft:
         self.facts.append(fact)
         if error:
             return  # it counts as failed already
-        self._count(OperationProgress(impact.operation, done=1, failed=-1))
+        begun_at = (impact.deadline or 0.0) - impact.limit_seconds
+        self._count(OperationProgress(impact.operation, done=1, failed=-1, begun_at=begun_at))
         machine = self.machines[impact.machine]
         if _deletes(machine, impact.kind):
             self._end_work_on_deleted(machine.name)

@@ -33,7 +33,7 @@ def settle(operation: Operation, progress: OperationProgress, now: float) -> Ent
         cancelled=total.cancelled,
         error=total.error if total.failed or total.cancelled else "",
         status=status,
-        ended_at=None if status is OperationStatus.RUNNING else now,
+        ended_at=None if status is OperationStatus.RUNNING else operation.ended_at or now,
     )
     if status is OperationStatus.RUNNING:
         return EntityDecision(after)
