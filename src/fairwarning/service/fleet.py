@@ -37,6 +37,7 @@ from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
 from fairwarning.service.clock import Clock, VirtualClock
+from fairwarning.service.clock_monitor import ClockMonitor
 from fairwarning.service.committer import CACHED_ENTITIES, Committer, target
 from fairwarning.service.deliveries import DeliveryLog
 from fairwarning.service.documents import DocumentCache, PublishedScope
@@ -47,7 +48,7 @@ from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
 from fairwarning.service.reader import FleetReader
 from fairwarning.service.timers import Timers
-from fairwarning.store.store import Batch, Store
+from fairwarning.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Fleet:
         self._committer = Committer(store, clock, self.reader, self.documents, cached=cached)
         self._shared = store.shared
         self.polls = PollLog(self.post)
-        self.deliveries = DeliveryLog(self.post, self._rate)
+        self.deliveries = DeliveryLog(self.post, lambda: clock.rate)
         self._advancing = asyncio.Lock()
         self.faults = FaultRules(clock.now, shared=bool(self._shared))
         self.followers: list[Callable[[str, Scope | None], None]] = [self.deliveries.follow]
@@ -94,6 +95,9 @@ class Fleet:
         self._idle.set()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
+        self.clock_monitor = ClockMonitor(
+            clock, "the database's clock" if self._shared else "the host's clock"
+        )
         self.retry_later: Callable[[Callable[[], None]], None] = _in_real_time
 
     @property
@@ -113,6 +117,8 @@ class Fleet:
         if self.following:
             self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
             await self.following.caught_up.wait()
+        else:
+            self._tasks.append(asyncio.create_task(self.clock_monitor.run(), name="fleet clock"))
 
     async def open(self) -> None:
         """`start` without its background tasks."""
@@ -120,13 +126,21 @@ class Fleet:
         failpoints.hit("start.opened")
         if self._shared:
             self.clock.synchronize(await self._shared.time())
-        elif kept := await self.store.get_note("clock"):
-            self.clock.restore(kept)
+        else:
+            await self._resume_clock()
         if isinstance(self.clock, VirtualClock):
             self.clock.settled = self.settled
         await self._resume_impacts()
         self._timers.arm(await self.store.next_due())
         failpoints.hit("start.recovered")
+
+    async def _resume_clock(self) -> None:
+        state = await self.store.get_note("clock")
+        lines = await self.store.latest_lines(1)
+        self._committer.restore_clock(state or "", lines[0].line.at if lines else 0.0)
+        if lines:  # else nothing was ever announced
+            with suppress(Unavailable):  # the next commit stores it
+                await self._committer.store_clock()
 
     async def _resume_impacts(self) -> None:
         last = ""
@@ -190,11 +204,8 @@ class Fleet:
         await self._keep_time()
 
     async def _keep_time(self) -> None:
-        await self.store.commit(Batch(self.clock.now(), notes=self._committer.notes()))
+        await self._committer.store_clock()
         self._notify_readers()
-
-    def _rate(self) -> float:
-        return self.clock.rate if isinstance(self.clock, VirtualClock) else 1.0
 
     def _virtual(self) -> VirtualClock:
         if not isinstance(self.clock, VirtualClock):
@@ -234,6 +245,7 @@ class Fleet:
             gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
             gauge("fairwarning_writing", "1 while commands are taken.", not self.broken),
             gauge("fairwarning_stale", "1 while polls are refused as too old.", stale),
+            *self.clock_monitor.metrics(),
         ]
 
     # --- The writer ---
