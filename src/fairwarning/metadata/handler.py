@@ -12,6 +12,7 @@ from fairwarning.metadata import instance
 from fairwarning.metadata.answers import RequestRefused, render
 from fairwarning.metadata.callers import Caller, Callers, Key, Listener
 from fairwarning.metadata.counts import RequestCounts
+from fairwarning.metadata.dates import DateHeader
 from fairwarning.metadata.events import GONE, EventsResource, refusal_of
 from fairwarning.metadata.request_cache import RequestCache
 from fairwarning.metadata.validation import API_VERSIONS, EVENTS, ParsedRequest, RequestValidator
@@ -58,6 +59,7 @@ class RequestHandler:
         self.validator = RequestValidator(self.settings)
         self.request_cache = RequestCache(self.validator)
         self.documents = fleet.documents
+        self.date = DateHeader(fleet.clock, fleet.documents)
         self.faults = fleet.faults
         self.rate = self.settings.requests_per_second or 0
         self.callers = Callers(fleet, limits.REQUESTS_BURST if self.rate else sys.maxsize)
