@@ -136,6 +136,31 @@ def test_a_host_that_boots_with_an_early_clock() -> None:
     assert restarted.now() == clocks.wall()
 
 
+def test_a_known_step_does_not_count_as_time_that_the_host_was_down() -> None:
+    """A step that was seen before the reboot is still not followed after it."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(HOUR)
+    host_time.follow_wall()
+    clocks.reboot(down_seconds=60)
+    restarted = _restarted(host_time, clocks, last=NOON)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() == pytest.approx(NOON + 70, abs=1)
+
+
+def test_a_step_after_a_reboot_shortens_no_older_notice() -> None:
+    """Once the time after a boot was believed, a step is a step."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.reboot(down_seconds=60)
+    restarted = _restarted(host_time, clocks, last=NOON)
+    clocks.step_wall(HOUR)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() == NOON + 70
+
+
 def test_a_notice_given_after_a_boot_with_an_early_clock() -> None:
     """When the clock is set right, a notice given in the wrong time keeps its length."""
     clocks = SteppedClocks()

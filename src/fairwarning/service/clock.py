@@ -40,6 +40,10 @@ class Clock(Protocol):
     """The current time, and callbacks at a given time."""
 
     @property
+    def host_time(self) -> HostTime | None:
+        """Where real time comes from; None if time is virtual."""
+
+    @property
     def rate(self) -> float:
         """Seconds per real second; 0 means frozen."""
 
@@ -112,6 +116,8 @@ _LONGEST_WAIT_SECONDS = 4.0  # a suspended host or a jump of the clock delays an
 
 class VirtualClock:
     """Time that is frozen until advanced, or that runs at a multiple of real time."""
+
+    host_time: HostTime | None = None
 
     def __init__(self, start: float = 0.0) -> None:
         self._base = start

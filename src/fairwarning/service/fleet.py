@@ -55,6 +55,7 @@ log = logging.getLogger(__name__)
 BATCH_COMMANDS = 256  # per transaction at most
 RETRY_SECONDS = 1.0  # of real time, until a command without a caller is retried
 _CONTENDED_SECONDS = 0.02
+_COMPARE_SECONDS = 1.0  # between two comparisons of the clocks
 
 
 class Fleet:
@@ -117,8 +118,8 @@ class Fleet:
         if self.following:
             self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
             await self.following.caught_up.wait()
-        else:
-            self._tasks.append(asyncio.create_task(self.clock_monitor.run(), name="fleet clock"))
+        elif self.clock.host_time:
+            self._tasks.append(asyncio.create_task(self._watch_clock(), name="fleet clock"))
 
     async def open(self) -> None:
         """`start` without its background tasks."""
@@ -202,6 +203,17 @@ class Fleet:
         """Run virtual time at a multiple of real time; 0 pauses it."""
         self._virtual().run(rate)
         await self._keep_time()
+
+    async def _watch_clock(self) -> None:
+        while True:
+            await self.compare_clocks()
+            await asyncio.sleep(_COMPARE_SECONDS)
+
+    async def compare_clocks(self) -> None:
+        """Compare fleet time with the host's clock, and remember a new difference."""
+        if self.clock_monitor.compare():
+            with suppress(Unavailable):  # the next commit stores it
+                await self._committer.store_clock()
 
     async def _keep_time(self) -> None:
         await self._committer.store_clock()

@@ -1,12 +1,13 @@
 """Fleet time on one host: steps of the wall clock, restarts and reboots shorten no notice (E11).
 
 Fleet time is wall time when it is first read, and a monotonic clock advances it. The offset between
-the two is stored with each notice, so a process that starts in the same boot continues it. After a
-reboot of the host nothing else is known than wall time and the time of the last stored line: wall
-time is believed, but fleet time does not run backwards.
+the two is stored with each notice, so a process that starts in the same boot continues it.
 
 If the wall clock is stepped, fleet time differs from it until no notice is pending. Then fleet time
 jumps forwards, or runs at half speed until the wall clock has caught up.
+
+After a reboot of the host, a step cannot be told from the time that the host was down: wall time is
+believed. But fleet time does not run backwards, and a known step ahead is still not followed.
 """
 
 import os
@@ -23,6 +24,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIME_NAMESPACE = Path("/proc/self/ns/time")
 _BOOT_ID_VARIABLE = "FAIRWARNING_BOOT_ID"  # for a sandbox that hides the boot id
 _MARK = "real"
+_UNKNOWN_BOOT = "unknown"
 
 
 class HostClocks:
@@ -50,26 +52,25 @@ _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 @dataclass(slots=True)
 class _Line:
-    """A straight line from monotonic to fleet time, and the notices given on it."""
+    """A straight line from monotonic to fleet time, and what was promised on it."""
 
     boot: str
     offset: float
-    given_until: float = 0.0  # the latest moment promised since the boot
-    promised_until: float = 0.0  # the latest moment promised, also before the boot
+    binding_until: float = 0.0  # until then, fleet time must not jump forwards
+    promised_until: float = 0.0  # until then, it must not be slowed down either
+    behind: float = 0.0  # by which it is behind wall time, as far as known
 
     def __str__(self) -> str:
-        boot = self.boot or "-"
-        return f"{_MARK} {boot} {self.offset!r} {self.given_until!r} {self.promised_until!r}"
+        numbers = (self.offset, self.binding_until, self.promised_until, self.behind)
+        return " ".join((_MARK, self.boot or _UNKNOWN_BOOT, *map(repr, numbers)))
 
 
 def _parse(state: str) -> _Line | None:
     """Return the stored line; None if the state is that of a virtual clock."""
     if not state.startswith(_MARK):
         return None
-    _, boot, offset, given_until, promised_until = state.split()
-    return _Line(
-        "" if boot == "-" else boot, float(offset), float(given_until), float(promised_until)
-    )
+    _, boot, *numbers = state.split()
+    return _Line(boot.replace(_UNKNOWN_BOOT, ""), *map(float, numbers))
 
 
 class HostTime:
@@ -102,13 +103,19 @@ class HostTime:
         if stored.boot and stored.boot == self._line.boot and monotonic + stored.offset >= last:
             self._line = stored
             return
-        self._line.promised_until = stored.promised_until
-        self._line.offset = max(self._line.offset, last - monotonic)
+        self._continue_after_reboot(stored, last - monotonic)
+
+    def _continue_after_reboot(self, stored: _Line, least_offset: float) -> None:
+        line = self._line
+        is_early = line.offset < least_offset  # the wall clock is wrong, and will be set right
+        line.promised_until = stored.promised_until
+        line.binding_until = 0.0 if is_early and not stored.behind else stored.promised_until
+        line.offset = max(line.offset - stored.behind, least_offset)
 
     def promise(self, moment: float) -> None:
         """Keep fleet time as it is until this moment: it was announced to somebody."""
         line = self._line
-        line.given_until = max(line.given_until, moment)
+        line.binding_until = max(line.binding_until, moment)
         line.promised_until = max(line.promised_until, moment)
 
     def set(self, now: float) -> None:
@@ -118,18 +125,17 @@ class HostTime:
     def follow_wall(self) -> float:
         """Compare with wall time, and return to it while nothing is promised.
 
-        Return the seconds that fleet time jumped forwards. A jump shortens no notice that was given
-        before the boot: the wall clock was wrong at boot, and now tells how long the host was down.
+        Return the seconds that fleet time jumped forwards.
         """
         now, monotonic = self.now(), self._clocks.monotonic()
         elapsed = min(monotonic - self._followed_at, _LONGEST_SECONDS)
         self._followed_at = monotonic
+        line, jump = self._line, 0.0
         self.ahead = now - self._clocks.wall()
-        line = self._line
-        if self.ahead < -_IGNORED_SECONDS and now >= line.given_until:
+        if self.ahead < -_IGNORED_SECONDS and now >= line.binding_until:
             jump, self.ahead = -self.ahead, 0.0
             line.offset += jump
-            return jump
-        if self.ahead > _IGNORED_SECONDS and now >= line.promised_until:
+        elif self.ahead > _IGNORED_SECONDS and now >= line.promised_until:
             line.offset -= min(self.ahead, elapsed * _SLOW_SHARE)
-        return 0.0
+        line.behind = round(max(0.0, -self.ahead), 1)
+        return jump
