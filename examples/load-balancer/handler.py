@@ -6,7 +6,6 @@ and the load balancer removes this machine after some failed probes. Then the ev
 
 import sys
 import threading
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from fairwarning import Event, Phase, ScheduledEvents
@@ -31,12 +30,11 @@ class Health:
             self._changed.notify_all()
             return 503
 
-    def leave(self, event: Event) -> bool:
-        """Fail probes; return whether there were enough of them before the event starts."""
+    def leave(self, event: Event, seconds: float) -> bool:
+        """Fail probes; return whether there were enough of them in the seconds that are left."""
         with self._changed:
             self._events.add(event.id)
             self._failed_probes = 0
-            seconds = event.seconds_left(datetime.now(UTC))
             return self._changed.wait_for(lambda: self._failed_probes >= FAILED_PROBES, seconds)
 
     def come_back(self, event: Event) -> None:
@@ -72,7 +70,7 @@ def main() -> None:
                 health.come_back(event)
                 print(f"{event.type} is over: in rotation", flush=True)
             elif change.phase is Phase.SCHEDULED:
-                left = health.leave(event)
+                left = health.leave(event, event.seconds_left(client.now()))
                 state = "out of rotation" if left else "still in rotation"
                 print(f"{event.type} is scheduled: {state}", flush=True)
                 if left and len(event.resources) == 1:  # other machines may not be ready

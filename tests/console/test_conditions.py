@@ -16,6 +16,7 @@ def test_virtual_time() -> None:
             "now": "2026-01-09T12:00:00Z",
             "virtual": True,
             "rate": 0.0,
+            "ahead_seconds": 0.0,
         }
         assert console.ok("POST", "/api/clock", {"advance": 90})["now"] == "2026-01-09T12:01:30Z"
         assert console.ok("POST", "/api/clock", {"advance": 0.5})["now"] == "2026-01-09T12:01:30Z"

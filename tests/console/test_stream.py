@@ -107,7 +107,7 @@ def test_changes_of_the_clock_are_sent() -> None:
             assert message.kind == "clock"
             assert message.number == -1
             clocks.append(message.data)
-        assert clocks[0] == {"now": "2026-01-09T13:00:00Z", "virtual": True, "rate": 0.0}
+        assert clocks[0]["now"] == "2026-01-09T13:00:00Z"
         assert [clock["rate"] for clock in clocks] == [0.0, 10.0, 0.0]
         console.created("machines", name="other")
         assert {message.kind for message in receive(console, listener, 3)} == {"line"}

@@ -55,6 +55,14 @@ def test_a_cluster_changes_only_the_data_options_of_the_command() -> None:
         assert together.option(name) == alone.option(name)
 
 
+@pytest.mark.spec("E11")
+def test_it_starts_with_the_right_time() -> None:
+    """It waits for the time to be synchronized, and knows whether the host has rebooted."""
+    assert "time-sync.target" in settings(UNIT)["Wants"][0].split()
+    assert "time-sync.target" in settings(UNIT)["After"][0].split()
+    assert "FAIRWARNING_BOOT_ID=%b" in settings(UNIT)["Environment"]
+
+
 def test_no_token_gets_into_the_journal() -> None:
     """The stdout of `up` contains one, so it is discarded (IS3). Stderr goes to the journal."""
     assert settings(UNIT)["StandardOutput"] == ["null"]

@@ -1,6 +1,6 @@
 """Real agents as processes, and an endpoint in the test's own process.
 
-The endpoint's time is virtual but starts at real time: agents compare NotBefore with their clock.
+The endpoint's time is virtual, and starts at real time unless a test needs a wrong clock.
 """
 
 import json
@@ -33,8 +33,8 @@ EVERY = 0.05  # seconds between an agent's requests, to keep tests fast
 class AgentEndpoint(EndpointHarness):
     """Our endpoint; it records approvals and what a test observes at each."""
 
-    def __init__(self) -> None:
-        super().__init__(start=time.time())
+    def __init__(self, ahead_seconds: float = 0.0) -> None:
+        super().__init__(start=time.time() + ahead_seconds)
         self.approvals: list[tuple[str, tuple[str, ...]]] = []
         """Each approval: the machine and the events."""
         self.observe: Callable[[], Any] = lambda: None

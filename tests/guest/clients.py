@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from datetime import datetime
 from typing import Any, Protocol, Self, TypeVar
 
 import pytest
@@ -38,6 +39,7 @@ class Client(Protocol):
     def watch(self) -> Iterator[Change]: ...
     def me(self) -> str: ...
     def approve(self, *events: Event | str) -> None: ...
+    def now(self) -> datetime: ...
 
 
 class Plain:
@@ -55,6 +57,7 @@ class Plain:
         self.watch = self._client.watch
         self.me = self._client.me
         self.approve = self._client.approve
+        self.now = self._client.now
 
     def __enter__(self) -> Self:
         self._client.__enter__()
@@ -75,6 +78,7 @@ class Asynchronous:
             endpoint, every=every, patience=patience, version=version
         )
         self._runner = asyncio.Runner()
+        self.now = self._client.now
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,22 @@ def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
             if resident.exists():
                 pages = int(resident.read_text("ascii").split()[1])
                 assert pages * os.sysconf("SC_PAGE_SIZE") < 60 << 20
+
+
+@pytest.mark.spec("E11", "G4")
+@pytest.mark.parametrize("ahead_seconds", [-3600, 3600])
+def test_a_machine_with_a_wrong_clock(tmp_path: Path, ahead_seconds: float) -> None:
+    """Hooks get the time that is really left, and a deadline by the machine's own clock."""
+    deadline = tmp_path / "deadline"
+    with AgentEndpoint(ahead_seconds) as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
+            home.hook("drain", "scheduled", f"echo $FAIRWARNING_DEADLINE > {deadline}")
+            with AgentProcess(home) as agent:
+                endpoint.restart("db_0")
+                agent.wait_until(lambda: endpoint.approvals)
+            left = datetime.fromisoformat(deadline.read_text().strip()) - datetime.now(UTC)
+            assert 0 < left.total_seconds() < 900
 
 
 @pytest.mark.spec("G5")

@@ -89,6 +89,8 @@ def events(items: Iterable[Json]) -> OutputTable:
 
 def pace(clock: Json) -> str:
     """Return how the service's clock runs."""
+    if ahead := clock["ahead_seconds"]:
+        return f"real time, {abs(ahead):g} s {'ahead of' if ahead > 0 else 'behind'} wall time"
     if not clock["virtual"]:
         return "real time"
     rate = f"{clock['rate']:g} times real time" if clock["rate"] else "stopped"

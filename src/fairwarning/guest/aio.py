@@ -4,6 +4,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -70,6 +71,11 @@ class AsyncScheduledEvents:
     def read_at(self) -> float:
         """The time of the last successful read, by `time.monotonic`."""
         return self._conversation.read_at
+
+    def now(self) -> datetime:
+        """Return the endpoint's time, to compare with NotBefore; before any response, our own."""
+        seconds = self._conversation.endpoint_time()
+        return datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
     async def events(self) -> tuple[Event, ...]:
         """Return all current events of this machine's scope."""

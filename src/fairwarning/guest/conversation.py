@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.guest import session
+from fairwarning.guest.endpoint_clock import EndpointClock
 from fairwarning.guest.events import Document
 from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 
@@ -66,8 +67,13 @@ class Conversation:
         self._every = every
         self.read_at = float("-inf")
         """The time of the last successful read, by the clock of `now`."""
+        self._clock = EndpointClock()
         self._name = ""
         self._known: Document | None = None  # the document that the caller has
+
+    def endpoint_time(self) -> float | None:
+        """Return the endpoint's time, in epoch seconds; None before its first response."""
+        return self._clock.time(self._now())
 
     def document(self) -> Script[Document]:
         """Return the current document; raise `Unavailable` if there is none within `patience`."""
@@ -114,7 +120,7 @@ class Conversation:
         request = self._poll_state.request(self._now(), left if hold else 0.0)
         if hold:
             request = replace(request, seconds=min(request.seconds, left + _GRACE_SECONDS))
-        reply = yield request
+        reply = yield from self._send(request)
         if isinstance(reply, HttpResponse):
             is_read = self._poll_state.handle_response(request, reply, self._now())
             self.read_at = self._now() if is_read else self.read_at
@@ -122,6 +128,13 @@ class Conversation:
         assert isinstance(reply, ConnectionLost)
         self._poll_state.failed(reply.reason, self._now())
         return False
+
+    def _send(self, request: HttpRequest) -> Script[Reply]:
+        sent_at = self._now()
+        reply = yield request
+        if isinstance(reply, HttpResponse):
+            self._clock.observe(reply.headers.get("date", ""), sent_at, self._now())
+        return reply
 
     def own_name(self) -> Script[str]:
         """Return the machine's own name; the first result is kept."""
@@ -151,7 +164,7 @@ class Conversation:
         """
         deadline, pause = self._now() + self._patience, 1.0
         while True:
-            reply = yield request
+            reply = yield from self._send(request)
             if isinstance(reply, HttpResponse):
                 if reply.status == HTTPStatus.OK and is_valid(reply):
                     return reply

@@ -1,4 +1,4 @@
-"""HTTP responses as bytes: status line, headers and body in one piece, ready to write."""
+"""HTTP responses as bytes: status line, headers and body in one piece; `dates` adds the date."""
 
 import json
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ NOT_MODIFIED = 304
 JSON = "application/json; charset=utf-8"
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+OK_LINE = b"HTTP/1.1 200 OK\r\n"
 
 _REASONS = {
     200: "OK",
@@ -48,7 +49,7 @@ class RequestRefused(Exception):
 def render(
     status: int, body: bytes = b"", *, kind: str = JSON, close: bool = False, headers: str = ""
 ) -> bytes:
-    """Return a complete response; each line in `headers` must end with CRLF."""
+    """Return a complete response but for its date; each line in `headers` must end with CRLF."""
     lines = f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
     if body:
         lines += f"Content-Type: {kind}\r\n"

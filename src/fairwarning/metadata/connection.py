@@ -10,6 +10,7 @@ import socket
 import struct
 from collections import deque
 from functools import partial
+from time import monotonic
 from typing import cast
 
 from fairwarning.core import limits
@@ -33,6 +34,7 @@ _FAILED = RequestRefused(503, "unavailable", "Internal failure; try again.", "Re
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, zero seconds: close() sends RST
 _BLANK = b"\r\n\r\n"
 _KEEP = limits.KEEP_SECONDS
+_COPIED_BYTES = 8192  # below this, copying a response costs less than writing two buffers
 
 
 class MetadataConnection(RequestStream):
@@ -76,24 +78,29 @@ class MetadataConnection(RequestStream):
         if parsed is None:
             self._read(data)
             return
-        caller = cast("Caller", self._caller)
+        caller = self._caller
+        assert caller is not None  # requests are looked up for identified callers only
         published = caller.published
-        response = published.answers.get(parsed.key)
+        rest = published.answers.get(parsed.key)
         polls = caller.polls
+        handler = self._handler
+        date = handler.date
         if (
-            response is None
+            rest is None
             or caller.checked_scope is not published.scope
             or polls >= caller.allowed
-            # Reading the clock costs time: skip it where documents cannot become stale.
-            or (self._handler.documents.fresh_until and self._handler.documents.is_stale())
+            or monotonic() >= date.expires_at
         ):
             self._serve(ReceivedRequest(parsed, None, b"", parsed.close))
             return
         caller.polls = polls + 1
         if not polls:
-            self._handler.callers.active.append(caller)
+            handler.callers.active.append(caller)
         transport = self._transport
-        transport.write(response)
+        if len(rest) < _COPIED_BYTES:
+            transport.write(date.ok + rest)
+        else:
+            transport.writelines((date.ok, rest))
         if parsed.close:
             transport.close()
         else:

@@ -8,10 +8,11 @@ from fairwarning.core import limits
 from fairwarning.core.commands import Approve
 from fairwarning.core.document import visible
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
-from fairwarning.metadata.answers import RequestRefused, render
+from fairwarning.metadata.answers import OK_LINE, RequestRefused, render
 from fairwarning.metadata.callers import Caller
 from fairwarning.metadata.counts import RequestCounts
 from fairwarning.metadata.validation import ParsedRequest
+from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 
 GONE = RequestRefused(404, "machine-gone", "Not found. This machine is deleted or stopped.")
@@ -41,7 +42,7 @@ class EventsResource:
                 caller.checked_scope = scope
         self._count(caller)
         if self.is_not_modified(caller, parsed):
-            return render(304, close=parsed.close, headers=f'ETag: "{scope.incarnation}"\r\n')
+            return self._not_modified(published, parsed)
         caller.enabled_at = scope.ready_at
         if unchecked and scope.events:
             events = visible(scope, parsed.version)
@@ -49,14 +50,23 @@ class EventsResource:
             if len(events) < len(scope.events):
                 caller.checked_scope = None  # another api-version may show more events (M9)
         key = parsed.key or (parsed.version + " close" * parsed.close)
-        response = published.answers.get(key)
-        if response is None:
-            response = published.answers[key] = render(
+        rest = published.answers.get(key)
+        if rest is None:
+            response = render(
                 200,
                 published.body(parsed.version),
                 close=parsed.close,
                 headers=f'ETag: "{scope.incarnation}"\r\n',
             )
+            rest = published.answers[key] = response.removeprefix(OK_LINE)
+        return OK_LINE + rest
+
+    def _not_modified(self, published: PublishedScope, parsed: ParsedRequest) -> bytes:
+        key = "304 close" if parsed.close else "304"
+        response = published.answers.get(key)
+        if response is None:
+            etag = f'ETag: "{published.incarnation}"\r\n'
+            response = published.answers[key] = render(304, close=parsed.close, headers=etag)
         return response
 
     def _count(self, caller: Caller) -> None:

@@ -14,6 +14,7 @@ from fairwarning.metadata.accepting import Listener
 from fairwarning.metadata.answers import RequestRefused, render
 from fairwarning.metadata.callers import Caller, Callers, Key
 from fairwarning.metadata.counts import RequestCounts
+from fairwarning.metadata.dates import DateHeader
 from fairwarning.metadata.events import GONE, EventsResource, refusal_of
 from fairwarning.metadata.interface_finder import InterfaceFinder
 from fairwarning.metadata.interfaces import NetworkInterface
@@ -62,6 +63,7 @@ class RequestHandler:
         self.validator = RequestValidator(self.settings)
         self.request_cache = RequestCache(self.validator)
         self.documents = fleet.documents
+        self.date = DateHeader(fleet.clock, fleet.documents)
         self.faults = fleet.faults
         self.rate = self.settings.requests_per_second or 0
         self.callers = Callers(fleet, limits.REQUESTS_BURST if self.rate else sys.maxsize)

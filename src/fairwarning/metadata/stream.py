@@ -169,7 +169,7 @@ class RequestStream(asyncio.Protocol):
     # --- Responses ---
 
     def _write(self, response: bytes) -> None:
-        self._transport.write(response)
+        self._transport.write(self._handler.date.add_to(response))
         self._close_if_done()
 
     def _refused(self, refusal: RequestRefused) -> bytes:

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from fairwarning.core.times import rfc1123
+
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     import uvicorn
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -29,9 +31,12 @@ class LazyServer:
         self,
         listener: socket.socket,
         load: "Callable[[], ASGIApp]",
+        now: Callable[[], float],
         tls: "Callable[[], SSLContext] | None" = None,
     ) -> None:
+        """`now` is fleet time, for the `Date` header of every response."""
         self._listener = listener
+        self._now = now
         self._load = load
         self._tls = tls
         self._server: uvicorn.Server | None = None
@@ -45,7 +50,7 @@ class LazyServer:
     async def _serve(self) -> None:
         # In a thread, because importing the application must not delay polls.
         try:
-            self._server = await asyncio.to_thread(_prepare, self._load, self._tls)
+            self._server = await asyncio.to_thread(_prepare, self._load, self._now, self._tls)
         except Exception:
             log.exception("cannot start the server on %s", self._listener.getsockname())
             self._listener.close()  # so that clients fail at once
@@ -76,7 +81,9 @@ class LazyServer:
 
 
 def _prepare(
-    load: "Callable[[], ASGIApp]", tls: "Callable[[], SSLContext] | None"
+    load: "Callable[[], ASGIApp]",
+    now: Callable[[], float],
+    tls: "Callable[[], SSLContext] | None",
 ) -> "uvicorn.Server":
     import uvicorn  # noqa: PLC0415  (see above)
 
@@ -89,10 +96,11 @@ def _prepare(
 
     return Quiet(
         uvicorn.Config(
-            load(),
+            _dated(load(), now),
             ssl_context_factory=(lambda *_: tls()) if tls else None,
             proxy_headers=False,  # the default would let a client forge its address
             server_header=False,
+            date_header=False,  # the default is the host's time, not the fleet's
             access_log=False,
             log_config=None,
             lifespan="off",
@@ -100,3 +108,18 @@ def _prepare(
             timeout_graceful_shutdown=_STOP_SECONDS,
         )
     )
+
+
+def _dated(application: "ASGIApp", now: Callable[[], float]) -> "ASGIApp":
+    """Return the application with fleet time in the `Date` header of every response (E11)."""
+
+    async def dated(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        async def send_dated(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                date = rfc1123(int(now())).encode()
+                message["headers"] = [(b"date", date), *message["headers"]]
+            await send(message)
+
+        await application(scope, receive, send_dated)
+
+    return dated

@@ -156,8 +156,8 @@ class ServerProcess:
             if sockets:
                 await sockets.open_all()
             lazy_servers = (
-                LazyServer(console, self._load_console),
-                LazyServer(arm, self._load_arm, self.authority.context),
+                LazyServer(console, self._load_console, self.clock.now),
+                LazyServer(arm, self._load_arm, self.clock.now, self.authority.context),
             )
             for lazy in lazy_servers:
                 stack.push_async_callback(lazy.close)

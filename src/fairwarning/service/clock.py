@@ -4,10 +4,12 @@ import asyncio
 import heapq
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import count
 from typing import Protocol
 
 from fairwarning.core.errors import Refused
+from fairwarning.service.host_time import HostClocks, HostTime
 
 Callback = Callable[[], None]
 
@@ -37,6 +39,14 @@ class Alarm:
 class Clock(Protocol):
     """The current time, and callbacks at a given time."""
 
+    @property
+    def host_time(self) -> HostTime | None:
+        """Where real time comes from; None if time is virtual."""
+
+    @property
+    def rate(self) -> float:
+        """Seconds per real second; 0 means frozen."""
+
     def now(self) -> float:
         """Seconds since the epoch. Never runs backwards within a process."""
 
@@ -46,25 +56,26 @@ class Clock(Protocol):
     def state(self) -> str:
         """The state to restore after a restart; empty if there is none."""
 
-    def restore(self, state: str) -> None:
-        """Continue from the state of an earlier process."""
+    def restore(self, state: str, last: float) -> None:
+        """Continue from the state of an earlier process, whose last line has the time `last`."""
+
+    def promise(self, moment: float) -> None:
+        """Take note that something was announced for this moment."""
 
     def synchronize(self, now: float) -> None:
         """Adopt the time that all processes of the fleet share. Call this before any alarm."""
 
 
 class RealClock:
-    """Wall time, read once at start and advanced by a monotonic clock.
+    """Real time: wall time that no step, restart or pause shortens (see `host_time`)."""
 
-    A step of the wall clock therefore cannot shorten an event's notice (IL4).
-    """
-
-    def __init__(self) -> None:
-        self._offset = time.time() - _monotonic()
+    def __init__(self, clocks: HostClocks | None = None) -> None:
+        self.host_time = HostTime(clocks)
+        self.rate = 1.0
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        return _monotonic() + self._offset
+        return self.host_time.now()
 
     def call_at(self, moment: float, callback: Callback) -> Alarm:
         """Call the callback at that time, never before it."""
@@ -84,30 +95,29 @@ class RealClock:
         alarm.timer = asyncio.get_running_loop().call_later(wait, check)
 
     def state(self) -> str:
-        """Empty: real time needs no saved state."""
-        return ""
+        """The relation of fleet time to the host's clocks, and the notices given."""
+        return self.host_time.state()
 
-    def restore(self, state: str) -> None:
-        """Do nothing: real time needs no saved state."""
+    def restore(self, state: str, last: float) -> None:
+        """Continue in the same boot; after a reboot, run from the later of wall time and `last`."""
+        self.host_time.restore(state, last)
+
+    def promise(self, moment: float) -> None:
+        """Shorten nothing that was announced for this moment."""
+        self.host_time.promise(moment)
 
     def synchronize(self, now: float) -> None:
         """Adopt the shared time, so that differences between hosts shorten no notice."""
-        self._offset = now - _monotonic()
+        self.host_time.set(now)
 
 
-_LONGEST_WAIT_SECONDS = 3600.0
-
-
-def _monotonic() -> float:
-    """Monotonic seconds; they include suspended time where the OS supports it."""
-    return time.clock_gettime(_MONOTONIC)
-
-
-_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_LONGEST_WAIT_SECONDS = 4.0  # a suspended host or a jump of the clock delays an alarm no longer
 
 
 class VirtualClock:
     """Time that is frozen until advanced, or that runs at a multiple of real time."""
+
+    host_time: HostTime | None = None
 
     def __init__(self, start: float = 0.0) -> None:
         self._base = start
@@ -116,6 +126,8 @@ class VirtualClock:
         self._alarms: list[tuple[float, int, Alarm]] = []
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
+        self.watchers: list[Callback] = []
+        """Called when time jumps or its rate changes."""
         self.settled: Callable[[], Awaitable[None]] = _do_nothing
         """Awaited between two alarms while time advances: the first one's effects finish first."""
 
@@ -168,11 +180,15 @@ class VirtualClock:
         """Time and rate, so that virtual time continues after a restart."""
         return f"{self.now()!r} {self._rate!r}"
 
-    def restore(self, state: str) -> None:
-        """Restore time and rate."""
-        now, rate = map(float, state.split())
-        self._rate = rate
-        self._set(max(self._base, now))
+    def restore(self, state: str, last: float) -> None:  # noqa: ARG002  (the state has the time)
+        """Restore time and rate; the state of a real clock says nothing about virtual time."""
+        with suppress(ValueError):
+            now, rate = map(float, state.split())
+            self._rate = rate
+            self._set(max(self._base, now))
+
+    def promise(self, moment: float) -> None:
+        """Do nothing: virtual time moves only when told to."""
 
     def synchronize(self, now: float) -> None:  # noqa: ARG002  (virtual time is not shared)
         """Refuse: several processes cannot share virtual time."""
@@ -185,6 +201,8 @@ class VirtualClock:
     def _set(self, now: float) -> None:
         self._base = now
         self._since = time.monotonic()
+        for watcher in self.watchers:
+            watcher()
 
     def _arm(self) -> None:
         if self._timer:

@@ -10,7 +10,7 @@ from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
 from fairwarning.core.commands import Command, ResourceCommand, operation_of
 from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
-from fairwarning.core.model import Entity, Operation, Ref, Scope
+from fairwarning.core.model import Entity, EventStatus, Operation, Ref, Scope
 from fairwarning.core.record import changed
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
@@ -45,6 +45,7 @@ class Committer:
         self._cache = reader.cache
         self._shared = store.shared is not None
         self._cached = 0 if self._shared else cached  # other processes may change a cached entity
+        self._stored_clock = ""  # the state of the clock in the store, as far as known
 
     def check_writing(self) -> None:
         """Raise `Unavailable` once writes have stopped."""
@@ -91,6 +92,17 @@ class Committer:
             else:
                 work.add(outcome)
                 pending.operation = outcome.operation
+                self._promise(outcome)
+
+    def _promise(self, outcome: Outcome) -> None:
+        """Tell the clock what is announced, before anything can move it (E11)."""
+        for before, after in outcome.changes.values():
+            if isinstance(after, Scope) and not (
+                isinstance(before, Scope)
+                and before.events is after.events
+                and before.impacts is after.impacts
+            ):
+                self._clock.promise(_latest_deadline(after))
 
     async def _prefetch(
         self, waiting: Sequence[PendingCommand], work: CommandBatch, *, afresh: bool
@@ -157,16 +169,17 @@ class Committer:
             await self._check_moment(work)
             return
         failpoints.hit("commit.before")
-        batch = work.batch(self._clock.now(), self.notes())
+        batch = work.batch(self._clock.now(), self._notes())
         work.next_due = await self._store.commit(batch)
+        self._stored_clock = batch.notes.get("clock", self._stored_clock)
         work.committed = True
         failpoints.hit("commit.after")
         self.commits += 1
         self._keep(work)
 
-    async def write_nothing(self) -> None:
-        """Commit an empty batch; raises `Unavailable` if the store cannot be written."""
-        await self._store.commit(Batch(self._clock.now(), notes=self.notes()))
+    async def check_store(self) -> None:
+        """Write the clock's state; raises `Unavailable` if the store cannot be written."""
+        await self._store.commit(Batch(self._clock.now(), notes={"clock": self._clock.state()}))
 
     async def _check_moment(self, work: CommandBatch) -> None:
         """Entities that were read, but not changed, must all be as of one moment (IK1)."""
@@ -203,9 +216,28 @@ class Committer:
         while len(self._cache) > self._cached:
             self._cache.popitem(last=False)
 
-    def notes(self) -> dict[str, str]:
+    def restore_clock(self, state: str, last: float) -> None:
+        """Let the clock continue after an earlier process."""
+        self._stored_clock = state
+        self._clock.restore(state, last)
+
+    async def store_clock(self) -> None:
+        """Make the state of the clock durable."""
+        if notes := self._notes():
+            await self._store.commit(Batch(self._clock.now(), notes=notes))
+            self._stored_clock = notes["clock"]
+
+    def _notes(self) -> dict[str, str]:
+        """The clock's state, if it is not in the store yet."""
         state = self._clock.state()
-        return {"clock": state} if state else {}
+        return {"clock": state} if not self._shared and state != self._stored_clock else {}
+
+
+def _latest_deadline(scope: Scope) -> float:
+    """The latest time for which an event or the end of an impact is announced, or 0."""
+    events = [e.not_before for e in scope.events.values() if e.status is EventStatus.SCHEDULED]
+    impacts = [impact.deadline for impact in scope.impacts.values() if impact.deadline]
+    return max((*events, *impacts), default=0.0)
 
 
 def _under_way(work: CommandBatch) -> list[Ref]:

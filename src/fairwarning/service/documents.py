@@ -15,7 +15,7 @@ from fairwarning.core.model import Scope
 
 Callback = Callable[[], None]
 Answers = dict[str, bytes]
-"""Rendered responses for a document, by a key that the reader chooses."""
+"""Rendered responses for a document, whole or in part, by a key that the reader chooses."""
 
 _CALLBACKS_PER_TURN = 256
 _SHARED_INCARNATIONS = 256  # from 0; few scopes without events have a higher incarnation

@@ -36,6 +36,7 @@ from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
 from fairwarning.service.clock import Clock, VirtualClock
+from fairwarning.service.clock_monitor import ClockMonitor
 from fairwarning.service.committer import CACHED_ENTITIES, Committer, target
 from fairwarning.service.deliveries import DeliveryLog
 from fairwarning.service.documents import DocumentCache, PublishedScope
@@ -54,6 +55,7 @@ log = logging.getLogger(__name__)
 BATCH_COMMANDS = 256  # per transaction at most
 RETRY_SECONDS = 1.0  # of real time, until a command without a caller is retried
 _CONTENDED_SECONDS = 0.02
+_COMPARE_SECONDS = 1.0  # between two comparisons of the clocks
 
 
 class Fleet:
@@ -67,10 +69,10 @@ class Fleet:
         self.reader = FleetReader(store)
         self.documents = DocumentCache(self._load_scope)
         self._committer = Committer(store, clock, self.reader, self.documents, cached=cached)
-        self.store_check = StoreCheck(self._committer.write_nothing)
+        self.store_check = StoreCheck(self._committer.check_store)
         self._shared = store.shared
         self.polls = PollLog(self.post)
-        self.deliveries = DeliveryLog(self.post, self._rate)
+        self.deliveries = DeliveryLog(self.post, lambda: clock.rate)
         self._advancing = asyncio.Lock()
         self.faults = FaultRules(clock.now, shared=bool(self._shared))
         self.followers: list[Callable[[str, Scope | None], None]] = [self.deliveries.follow]
@@ -95,6 +97,9 @@ class Fleet:
         self._idle.set()
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
+        self.clock_monitor = ClockMonitor(
+            clock, "the database's clock" if self._shared else "the host's clock"
+        )
         self.retry_later: Callable[[Callable[[], None]], None] = _in_real_time
         self.new_secret: Callable[[], str] = secrets.token_hex
         """Makes the secret of a new fleet. It goes into event ids: none can be guessed (E2)."""
@@ -116,6 +121,8 @@ class Fleet:
         if self.following:
             self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
             await self.following.caught_up.wait()
+        elif self.clock.host_time:
+            self._tasks.append(asyncio.create_task(self._watch_clock(), name="fleet clock"))
 
     async def open(self) -> None:
         """`start` without its background tasks."""
@@ -123,14 +130,22 @@ class Fleet:
         failpoints.hit("start.opened")
         if self._shared:
             self.clock.synchronize(await self._shared.time())
-        elif kept := await self.store.get_note("clock"):
-            self.clock.restore(kept)
+        else:
+            await self._resume_clock()
         self._committer.secret = await self.store.add_note_if_absent("secret", self.new_secret())
         if isinstance(self.clock, VirtualClock):
             self.clock.settled = self.settled
         await self._resume_impacts()
         self._timers.arm(await self.store.next_due())
         failpoints.hit("start.recovered")
+
+    async def _resume_clock(self) -> None:
+        state = await self.store.get_note("clock")
+        lines = await self.store.latest_lines(1)
+        self._committer.restore_clock(state or "", lines[0].line.at if lines else 0.0)
+        if lines:  # else nothing was ever announced
+            with suppress(Unavailable):  # the next commit stores it
+                await self._committer.store_clock()
 
     async def _resume_impacts(self) -> None:
         last = ""
@@ -194,12 +209,20 @@ class Fleet:
         self._virtual().run(rate)
         await self._keep_time()
 
-    async def _keep_time(self) -> None:
-        await self._committer.write_nothing()
-        self._notify_readers()
+    async def _watch_clock(self) -> None:
+        while True:
+            await self.compare_clocks()
+            await asyncio.sleep(_COMPARE_SECONDS)
 
-    def _rate(self) -> float:
-        return self.clock.rate if isinstance(self.clock, VirtualClock) else 1.0
+    async def compare_clocks(self) -> None:
+        """Compare fleet time with the host's clock, and remember a new difference."""
+        if self.clock_monitor.compare():
+            with suppress(Unavailable):  # the next commit stores it
+                await self._committer.store_clock()
+
+    async def _keep_time(self) -> None:
+        await self._committer.store_clock()
+        self._notify_readers()
 
     def _virtual(self) -> VirtualClock:
         if not isinstance(self.clock, VirtualClock):
@@ -239,6 +262,7 @@ class Fleet:
             gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
             gauge("fairwarning_writing", "1 while commands are taken.", not self.broken),
             gauge("fairwarning_stale", "1 while polls are refused as too old.", stale),
+            *self.clock_monitor.metrics(),
         ]
 
     # --- The writer ---

@@ -14,9 +14,12 @@ class ClockAndFaultsApi(ApiSection):
     def clock(self) -> responses.ClockInfo:
         """Return the fleet's time."""
         clock = self.fleet.clock
-        rate = clock.rate if isinstance(clock, VirtualClock) else 1.0
-        virtual = isinstance(clock, VirtualClock)
-        return responses.ClockInfo(now=views.time(clock.now()), virtual=virtual, rate=rate)
+        return responses.ClockInfo(
+            now=views.time(clock.now()),
+            virtual=isinstance(clock, VirtualClock),
+            rate=clock.rate,
+            ahead_seconds=round(self.fleet.clock_monitor.difference_seconds, 1),
+        )
 
     async def set_clock(self, settings: Settings) -> responses.ClockInfo:
         """Advance the virtual clock, or set its rate."""

@@ -135,11 +135,12 @@ class RolloutInfo(Struct):
 
 
 class ClockInfo(Struct):
-    """The fleet's time."""
+    """The fleet's time; `ahead_seconds` of wall time, if they differ by more than 2 seconds."""
 
     now: Time
     virtual: bool
     rate: float
+    ahead_seconds: float
 
 
 class FaultInfo(Struct):

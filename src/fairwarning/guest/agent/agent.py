@@ -10,7 +10,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fairwarning.core.errors import FairwarningError, Refused, Unavailable
@@ -29,7 +30,6 @@ from fairwarning.guest.agent.plan import (
     SignalReady,
     StopHook,
     WriteNote,
-    utc,
 )
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
@@ -116,6 +116,7 @@ class Agent:
         reader = self._connect()
         if reader is None:
             return
+        self._reader = reader
         name = self._config.name or reader.me()
         self._plan = AgentPlan(self._config, name)
         self._plan.restore(entries)
@@ -169,9 +170,9 @@ class Agent:
             try:
                 message = self._messages.get(timeout=TICK_SECONDS)
             except queue.Empty:
-                self._perform(self._plan.resend_approvals(utc(time.time())))
+                self._perform(self._plan.resend_approvals(self._now()))
                 continue
-            now = utc(time.time())
+            now = self._now()
             match message:
                 case None:
                     return
@@ -227,11 +228,24 @@ class Agent:
     def _control_hook(self, action: RunHook | ShortenHook | StopHook) -> None:
         match action:
             case RunHook():
-                self._hooks.run(action)
+                self._hooks.run(replace(action, deadline=self._by_own_clock(action.deadline)))
             case ShortenHook():
-                self._hooks.shorten(action)
+                self._hooks.shorten(replace(action, deadline=self._by_own_clock(action.deadline)))
             case StopHook():
                 self._hooks.stop(action)
+
+    def _now(self) -> datetime:
+        """Return the endpoint's time, by which NotBefore counts."""
+        now = self._reader.now()
+        self._own_clock_ahead = datetime.now(UTC) - now
+        return now
+
+    def _by_own_clock(self, deadline: datetime) -> datetime:
+        """Convert a deadline to the machine's clock, which hooks read.
+
+        The difference is that of the decision, because the endpoint's clock may be moved after it.
+        """
+        return deadline + self._own_clock_ahead
 
     # --- Threads ---
 

@@ -1,0 +1,41 @@
+"""The endpoint's time, from the `Date` of its responses: NotBefore is a time of that clock.
+
+A machine whose own clock is wrong would compute a wrong notice. A monotonic clock of the machine
+carries the endpoint's time from one response to the next, so that steps of the machine's own clock
+have no effect either.
+"""
+
+from fairwarning.core.errors import Refused
+from fairwarning.core.times import parse_date
+
+_RESOLUTION_SECONDS = 1.0  # of `Date`
+
+
+class EndpointClock:
+    """The endpoint's time relative to a monotonic clock. If in doubt, it is the later time."""
+
+    def __init__(self) -> None:
+        self._least: float | None = None  # bounds of the endpoint's time minus monotonic time
+        self._most = 0.0
+
+    def observe(self, date: str, sent_at: float, received_at: float) -> None:
+        """Take the `Date` of a response into account; ignore one that is missing or unreadable.
+
+        The endpoint read its clock between the two times. Several responses narrow the bounds; a
+        response outside of them shows that one of the clocks was moved.
+        """
+        try:
+            seconds = parse_date(date)
+        except (Refused, OverflowError):
+            return
+        least, most = seconds - received_at, seconds + _RESOLUTION_SECONDS - sent_at
+        if self._least is not None and least <= self._most and most >= self._least:
+            least, most = max(least, self._least), min(most, self._most)
+        self._least, self._most = least, most
+
+    def time(self, now: float) -> float | None:
+        """Return the endpoint's time at a time of the monotonic clock; None if it is unknown."""
+        if self._least is None:
+            return None
+        # A held request widens the second bound, so the first one limits it.
+        return now + min(self._most, self._least + _RESOLUTION_SECONDS)

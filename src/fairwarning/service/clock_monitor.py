@@ -1,0 +1,62 @@
+"""Compares fleet time with the clock it comes from, and reports when the two disagree (E11)."""
+
+import logging
+
+from fairwarning.service.clock import Clock
+from fairwarning.service.host_time import TOLERANCE_SECONDS
+from fairwarning.service.metrics import Metric, gauge
+
+log = logging.getLogger(__name__)
+
+
+class ClockMonitor:
+    """Logs the beginning and the end of a difference, and exports it as a metric."""
+
+    def __init__(self, clock: Clock, reference: str) -> None:
+        """`reference` names the clock that fleet time comes from."""
+        self._host_time = clock.host_time
+        self._reference = reference
+        self._differs = False
+
+    @property
+    def ahead_seconds(self) -> float:
+        """Seconds by which fleet time is ahead of its reference; 0 for virtual time."""
+        return self._host_time.ahead if self._host_time else 0.0
+
+    @property
+    def difference_seconds(self) -> float:
+        """`ahead_seconds` where it is more than the tolerance, else 0."""
+        ahead = self.ahead_seconds
+        return ahead if abs(ahead) > TOLERANCE_SECONDS else 0.0
+
+    def compare(self) -> bool:
+        """Follow the host's clock where that shortens no notice; return whether that is news."""
+        jump = self._host_time.follow_wall() if self._host_time else 0.0
+        if jump > TOLERANCE_SECONDS:
+            log.warning(
+                "%s is %.1f s later than fleet time; fleet time follows it, because no notice is "
+                "pending",
+                *(self._reference, jump),
+            )
+        return self.report()
+
+    def report(self) -> bool:
+        """Log a new difference, and the end of one; return whether there was one to log."""
+        ahead = self.difference_seconds
+        if bool(ahead) == self._differs:
+            return False
+        self._differs = not self._differs
+        if ahead:
+            log.warning(
+                "fleet time is %.1f s %s %s; notices keep their length, and fleet time follows "
+                "once no notice is pending; check the clock and its synchronization",
+                *(abs(ahead), "ahead of" if ahead > 0 else "behind", self._reference),
+            )
+        else:
+            log.warning("fleet time agrees with %s again", self._reference)
+        return True
+
+    def metrics(self) -> list[Metric]:
+        """The current difference."""
+        text = "Seconds by which fleet time is ahead of the clock it comes from."
+        return [gauge("fairwarning_clock_ahead_seconds", text, self.ahead_seconds)]

@@ -1,0 +1,141 @@
+"""Fleet time on one host: steps of the wall clock, restarts and reboots shorten no notice (E11).
+
+Fleet time is wall time when it is first read, and a monotonic clock advances it. The offset between
+the two is stored with each notice, so a process that starts in the same boot continues it.
+
+If the wall clock is stepped, fleet time differs from it until no notice is pending. Then fleet time
+jumps forwards, or runs at half speed until the wall clock has caught up.
+
+After a reboot of the host, a step cannot be told from the time that the host was down: wall time is
+believed. But fleet time does not run backwards, and a known step ahead is still not followed.
+"""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+TOLERANCE_SECONDS = 2.0  # a larger difference from wall time is reported
+_IGNORED_SECONDS = 0.01  # the two clocks cannot be read at the same instant
+_SLOW_SHARE = 0.5  # of real time, by which fleet time is slowed down
+_LONGEST_SECONDS = 5.0  # between two comparisons; a process may have been stopped in between
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_TIME_NAMESPACE = Path("/proc/self/ns/time")
+_BOOT_ID_VARIABLE = "FAIRWARNING_BOOT_ID"  # for a sandbox that hides the boot id
+_MARK = "real"
+_UNKNOWN_BOOT = "unknown"
+
+
+class HostClocks:
+    """The clocks of this host. Tests replace them."""
+
+    def wall(self) -> float:
+        """Seconds since the epoch, as the host believes."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that no step changes; they include suspended time where the OS supports it."""
+        return time.clock_gettime(_MONOTONIC)
+
+    def boot(self) -> str:
+        """What `monotonic` counts from: the boot and the time namespace; empty if unknown."""
+        boot = os.environ.get(_BOOT_ID_VARIABLE, "")
+        with suppress(OSError):  # systems other than Linux have neither file
+            boot = boot or _BOOT_ID.read_text().strip()
+            boot = f"{boot}/{_TIME_NAMESPACE.readlink()}"
+        return boot
+
+
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+@dataclass(slots=True)
+class _Line:
+    """A straight line from monotonic to fleet time, and what was promised on it."""
+
+    boot: str
+    offset: float
+    binding_until: float = 0.0  # until then, fleet time must not jump forwards
+    promised_until: float = 0.0  # until then, it must not be slowed down either
+    behind: float = 0.0  # by which it is behind wall time, as far as known
+
+    def __str__(self) -> str:
+        numbers = (self.offset, self.binding_until, self.promised_until, self.behind)
+        return " ".join((_MARK, self.boot or _UNKNOWN_BOOT, *map(repr, numbers)))
+
+
+def _parse(state: str) -> _Line | None:
+    """Return the stored line; None if the state is that of a virtual clock."""
+    if not state.startswith(_MARK):
+        return None
+    _, boot, *numbers = state.split()
+    return _Line(boot.replace(_UNKNOWN_BOOT, ""), *map(float, numbers))
+
+
+class HostTime:
+    """Fleet time, and its difference from wall time."""
+
+    def __init__(self, clocks: HostClocks | None = None) -> None:
+        self._clocks = clocks or HostClocks()
+        self._followed_at = self._clocks.monotonic()
+        self._line = _Line(self._clocks.boot(), self._clocks.wall() - self._followed_at)
+        self._last = 0.0
+        self.ahead = 0.0  # seconds by which fleet time was ahead of wall time when last compared
+
+    def now(self) -> float:
+        """Fleet time. It never runs backwards."""
+        now = self._clocks.monotonic() + self._line.offset
+        if now < self._last:
+            return self._last
+        self._last = now
+        return now
+
+    def state(self) -> str:
+        """What `restore` needs."""
+        return str(self._line)
+
+    def restore(self, state: str, last: float) -> None:
+        """Continue after a process that stored this state; `last` is the time of its last line."""
+        stored, monotonic = _parse(state), self._clocks.monotonic()
+        if stored is None:
+            return
+        if stored.boot and stored.boot == self._line.boot and monotonic + stored.offset >= last:
+            self._line = stored
+            return
+        self._continue_after_reboot(stored, last - monotonic)
+
+    def _continue_after_reboot(self, stored: _Line, least_offset: float) -> None:
+        line = self._line
+        is_early = line.offset < least_offset  # the wall clock is wrong, and will be set right
+        line.promised_until = stored.promised_until
+        line.binding_until = 0.0 if is_early and not stored.behind else stored.promised_until
+        line.offset = max(line.offset - stored.behind, least_offset)
+
+    def promise(self, moment: float) -> None:
+        """Keep fleet time as it is until this moment: it was announced to somebody."""
+        line = self._line
+        line.binding_until = max(line.binding_until, moment)
+        line.promised_until = max(line.promised_until, moment)
+
+    def set(self, now: float) -> None:
+        """Adopt the time that all processes of the fleet share."""
+        self._line.offset = now - self._clocks.monotonic()
+
+    def follow_wall(self) -> float:
+        """Compare with wall time, and return to it while nothing is promised.
+
+        Return the seconds that fleet time jumped forwards.
+        """
+        now, monotonic = self.now(), self._clocks.monotonic()
+        elapsed = min(monotonic - self._followed_at, _LONGEST_SECONDS)
+        self._followed_at = monotonic
+        line, jump = self._line, 0.0
+        self.ahead = now - self._clocks.wall()
+        if self.ahead < -_IGNORED_SECONDS and now >= line.binding_until:
+            jump, self.ahead = -self.ahead, 0.0
+            line.offset += jump
+        elif self.ahead > _IGNORED_SECONDS and now >= line.promised_until:
+            line.offset -= min(self.ahead, elapsed * _SLOW_SHARE)
+        line.behind = round(max(0.0, -self.ahead), 1)
+        return jump

@@ -1,0 +1,88 @@
+"""The endpoint's time as a machine with a wrong clock knows it."""
+
+from datetime import timedelta
+
+import pytest
+
+from fairwarning.core.times import rfc1123
+from fairwarning.guest.endpoint_clock import EndpointClock
+from tests.fixtures.endpoint import EndpointHarness
+from tests.fixtures.fleet import NOON
+from tests.guest.clients import BOTH, Client
+
+pytestmark = pytest.mark.spec("E11", "G1")
+
+NOON_SECONDS = int(NOON)
+
+
+def _observe(clock: EndpointClock, truth: float, now: float, held: float = 0.0) -> None:
+    """Observe a response at `now`, when the endpoint's time is `truth`."""
+    clock.observe(rfc1123(int(truth)), now - held, now)
+
+
+def test_without_a_date_the_time_is_unknown() -> None:
+    """A missing or unreadable date is ignored."""
+    clock = EndpointClock()
+    for date in ("", "now", "Fri, 99 Jan 2026 12:00:00 GMT"):
+        clock.observe(date, 1.0, 1.0)
+    assert clock.time(1.0) is None
+
+
+def test_the_time_is_carried_by_the_machines_monotonic_clock() -> None:
+    """Between two responses the endpoint's time passes as the machine's."""
+    clock = EndpointClock()
+    _observe(clock, NOON, now=50.0)
+    assert clock.time(60.0) == pytest.approx(NOON + 10, abs=1)
+
+
+def test_the_time_is_never_too_early() -> None:
+    """Otherwise the machine would expect more notice than it has. A second is what `Date` hides."""
+    clock = EndpointClock()
+    for number in range(20):
+        truth, now = NOON + 0.37 * number, 50.0 + 0.37 * number
+        _observe(clock, truth, now)
+        time = clock.time(now)
+        assert time is not None
+        assert truth <= time <= truth + 1
+
+
+def test_several_responses_make_it_precise() -> None:
+    """Each response narrows the bounds."""
+    clock = EndpointClock()
+    for number in range(100):
+        _observe(clock, NOON + 0.37 * number, 50.0 + 0.37 * number)
+    assert clock.time(50.0) == pytest.approx(NOON, abs=0.05)
+
+
+def test_a_held_request_does_not_make_it_late() -> None:
+    """A long poll says little about when the endpoint read its clock."""
+    clock = EndpointClock()
+    _observe(clock, NOON + 30, now=80.0, held=30.0)
+    assert clock.time(80.0) == pytest.approx(NOON + 30, abs=1)
+
+
+@pytest.mark.parametrize("jump", [-3600, 3600])
+def test_a_clock_that_is_moved_is_followed(jump: int) -> None:
+    """By an operator, or because the machine was suspended."""
+    clock = EndpointClock()
+    _observe(clock, NOON, now=50.0)
+    _observe(clock, NOON + jump, now=52.0)
+    assert clock.time(52.0) == pytest.approx(NOON + jump, abs=1)
+
+
+@BOTH
+def test_a_client_knows_the_endpoints_time(guest: type[Client]) -> None:
+    """The notice is right although the endpoint's clock is far from that of this machine."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        host, port = endpoint.address("db_0")
+        with guest(f"http://{host}:{port}") as client:
+            client.document()
+            endpoint.restart("db_0")
+            (event,) = client.wait().events
+            assert event.seconds_left(client.now()) == pytest.approx(900, abs=60)
+            endpoint.advance(600)
+            client.document()
+            assert event.seconds_left(client.now()) == pytest.approx(300, abs=60)
+            assert event.not_before is not None
+            assert client.now() < event.not_before < client.now() + timedelta(minutes=15)

@@ -1,0 +1,211 @@
+"""Fleet time on a host whose clock is stepped, suspended or wrong at boot (E11)."""
+
+import pytest
+
+from fairwarning.service.host_time import HostClocks, HostTime
+from tests.fixtures.fleet import NOON
+from tests.fixtures.host_clocks import SteppedClocks
+
+pytestmark = pytest.mark.spec("E11")
+
+HOUR = 3600.0
+NOTICE = 900.0
+
+
+def _restarted(old: HostTime, clocks: SteppedClocks, last: float | None = None) -> HostTime:
+    """The time of a new process on the same store."""
+    new = HostTime(clocks)
+    new.restore(old.state(), old.now() if last is None else last)
+    return new
+
+
+def _follow(host_time: HostTime, clocks: SteppedClocks, seconds: int) -> None:
+    for _ in range(seconds):
+        clocks.pass_time(1.0)
+        host_time.follow_wall()
+
+
+@pytest.mark.parametrize("step", [-HOUR, -3.0, 3.0, HOUR])
+def test_a_step_does_not_move_time_while_a_notice_is_pending(step: float) -> None:
+    """Each second of a notice is a second, whatever the wall clock does."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(step)
+    _follow(host_time, clocks, 899)
+    assert host_time.now() == NOON + 899
+    assert host_time.ahead == pytest.approx(-step)
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_a_step_and_a_restart_shorten_no_notice(step: float) -> None:
+    """A process that starts in the same boot continues the time of the one before it."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(step)
+    restarted = _restarted(host_time, clocks)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() == NOON + 10
+
+
+def test_down_time_in_the_same_boot_passes() -> None:
+    """Time that passes between two processes counts."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.pass_time(600)
+    assert _restarted(host_time, clocks, last=NOON).now() == NOON + 600
+
+
+def test_a_forward_step_is_followed_once_no_notice_is_pending() -> None:
+    """Fleet time jumps to wall time after the last notice, not before."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(HOUR)
+    _follow(host_time, clocks, 899)
+    assert host_time.now() == NOON + 899
+    _follow(host_time, clocks, 1)
+    assert host_time.now() == clocks.wall()
+    assert host_time.ahead == 0
+
+
+def test_a_backward_step_is_followed_at_half_speed() -> None:
+    """Without a notice, fleet time runs slower until the wall clock has caught up."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.step_wall(-100)
+    before = host_time.now()
+    _follow(host_time, clocks, 100)
+    assert host_time.now() == pytest.approx(before + 50, abs=1)
+    _follow(host_time, clocks, 101)
+    assert host_time.now() == pytest.approx(clocks.wall(), abs=0.1)
+    assert abs(host_time.ahead) < 1
+
+
+def test_time_never_runs_backwards() -> None:
+    """No reading is smaller than the one before it, whatever the wall clock does."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    readings = []
+    for step in (0, -HOUR, HOUR, -5, 2 * HOUR, -HOUR):
+        clocks.step_wall(step)
+        for _ in range(20):
+            clocks.pass_time(0.7)
+            host_time.follow_wall()
+            readings.append(host_time.now())
+    assert readings == sorted(readings)
+
+
+def test_a_stopped_process_does_not_make_time_stand_still() -> None:
+    """After a long pause fleet time is slowed down for the last seconds only."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.step_wall(-HOUR)
+    clocks.pass_time(1000)
+    host_time.follow_wall()
+    clocks.pass_time(10)
+    assert host_time.now() > NOON + 1005
+
+
+# --- Reboots of the host ------------------------------------------------------------------------
+
+
+def test_time_that_passes_during_a_reboot_counts() -> None:
+    """After a reboot wall time is believed (E9)."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.reboot(down_seconds=HOUR)
+    assert _restarted(host_time, clocks, last=NOON).now() == NOON + HOUR
+
+
+def test_a_host_that_boots_with_an_early_clock() -> None:
+    """Fleet time continues from the last line, and catches up when the clock is set right."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.reboot(down_seconds=300)
+    clocks.step_wall(-10 * HOUR)
+    restarted = _restarted(host_time, clocks, last=NOON + 5)
+    assert restarted.now() == NOON + 5
+    _follow(restarted, clocks, 20)
+    assert restarted.now() == NOON + 25, "a notice from before the boot is not slowed down either"
+    clocks.step_wall(10 * HOUR)
+    _follow(restarted, clocks, 1)
+    assert restarted.now() == clocks.wall()
+
+
+def test_a_known_step_does_not_count_as_time_that_the_host_was_down() -> None:
+    """A step that was seen before the reboot is still not followed after it."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(HOUR)
+    host_time.follow_wall()
+    clocks.reboot(down_seconds=60)
+    restarted = _restarted(host_time, clocks, last=NOON)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() == pytest.approx(NOON + 70, abs=1)
+
+
+def test_a_step_after_a_reboot_shortens_no_older_notice() -> None:
+    """Once the time after a boot was believed, a step is a step."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.reboot(down_seconds=60)
+    restarted = _restarted(host_time, clocks, last=NOON)
+    clocks.step_wall(HOUR)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() == NOON + 70
+
+
+def test_a_notice_given_after_a_boot_with_an_early_clock() -> None:
+    """When the clock is set right, a notice given in the wrong time keeps its length."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.reboot()
+    clocks.step_wall(-10 * HOUR)
+    restarted = _restarted(host_time, clocks, last=NOON)
+    restarted.promise(restarted.now() + NOTICE)
+    clocks.step_wall(10 * HOUR)
+    _follow(restarted, clocks, 899)
+    assert restarted.now() == NOON + 899
+
+
+def test_an_unknown_boot_counts_as_a_reboot() -> None:
+    """Where the system does not identify boots, wall time is believed after every restart."""
+    clocks = SteppedClocks()
+    clocks.boot_id = ""
+    host_time = HostTime(clocks)
+    clocks.step_wall(HOUR)
+    assert _restarted(host_time, clocks, last=NOON).now() == NOON + HOUR
+
+
+def test_a_boot_id_that_is_not_unique_does_no_harm() -> None:
+    """If the stored time line leads to before the last line, it is not of this boot."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.reboot()
+    clocks.boot_id = "first"
+    assert _restarted(host_time, clocks, last=NOON).now() == NOON + 60
+
+
+def test_the_state_of_a_virtual_clock_is_ignored() -> None:
+    """A data folder may have been used with a virtual clock before."""
+    host_time = HostTime(SteppedClocks())
+    host_time.restore("1767960000.0 60.0", NOON + 1e6)
+    assert host_time.now() == NOON
+
+
+# --- The clocks of this host --------------------------------------------------------------------
+
+
+def test_the_clocks_of_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A boot has one identity, which a variable may replace."""
+    clocks = HostClocks()
+    assert clocks.boot() == clocks.boot()
+    assert clocks.monotonic() <= clocks.monotonic()
+    monkeypatch.setenv("FAIRWARNING_BOOT_ID", "from-systemd")
+    assert clocks.boot().startswith("from-systemd")
