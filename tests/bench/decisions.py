@@ -56,7 +56,7 @@ def _decisions() -> dict[str, Callable[[], object]]:
     machines = tuple(machine(_SCOPE, number) for number in range(_MACHINES))
     create = CreateScope(scope=_SCOPE, kind=ScopeKind.AVAILABILITY_SET, machines=machines)
     restart = Restart(scope=_SCOPE, operation="op", machines=(machine_name(_SCOPE, 0),))
-    event = guid("op", _SCOPE, "ud0", repr(_NOW))
+    event = guid("", "op", _SCOPE, "ud0", repr(_NOW))
     approve = Approve(scope=_SCOPE, events=(event,), actor="machine")
     acts: dict[str, Callable[[], object]] = {}
 

@@ -57,8 +57,11 @@ def check_acknowledged(record: Record, submitted: SubmittedCommand) -> None:
     elif isinstance(command, Approve):
         for event in command.events:
             known_event = record.events.get(event)
-            approved = known_event and (known_event.approved or event in record.started)
-            must(approved, "IL9", f"the acknowledged approval of {event} is lost")
+            # One that was cancelled may still be approved, without a line (M12).
+            handled = known_event and (
+                known_event.approved or event in record.started or event in record.gone_at
+            )
+            must(handled, "IL9", f"the acknowledged approval of {event} is lost")
     elif isinstance(command, CreateScope):
         must(command.scope in record.states, "E9", f"the scope {command.scope} is lost")
     elif isinstance(command, StartRollout):

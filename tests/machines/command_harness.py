@@ -70,9 +70,7 @@ class CommandDriverHarness:
     def command(self, script: str) -> list[str]:
         return ["sh", "-c", script, str(self.folder)]
 
-    def submit(
-        self, name: str = "one", machine: str = "web_0", deadline: float | None = None
-    ) -> None:
+    def submit(self, name: str = "one", machine: str = "web_0", limit_seconds: int = 3600) -> None:
         """Hand an impact to the newest driver."""
         impact = Impact(
             id=name,
@@ -81,7 +79,7 @@ class CommandDriverHarness:
             kind=ImpactKind.REBOOT,
             operation="restart",
             event="event",
-            deadline=deadline,
+            limit_seconds=limit_seconds,
         )
         self.drivers[-1].carry_out(impact, self._report)
 

@@ -157,12 +157,12 @@ async def test_impacts_of_one_machine_keep_their_order(tmp_path: Path) -> None:
 
 @run_async
 async def test_nothing_starts_after_the_service_has_given_up(tmp_path: Path) -> None:
-    """An impact whose deadline passes while it waits does not start (IL5)."""
+    """An impact whose limit passes while it waits does not start (IL5)."""
     now = [0.0]
     async with command_harness(tmp_path) as harness:
         harness.start_driver(WAITS, now=lambda: now[0])
-        harness.submit("one", deadline=100.0)
-        harness.submit("two", deadline=100.0)
+        harness.submit("one", limit_seconds=100)
+        harness.submit("two", limit_seconds=100)
         await harness.wait_for_runs()
         now[0] = 100.0
         harness.release()
@@ -172,11 +172,11 @@ async def test_nothing_starts_after_the_service_has_given_up(tmp_path: Path) -> 
 
 
 @run_async
-async def test_a_program_ends_by_the_deadline_of_the_impact(tmp_path: Path) -> None:
-    """The impact's own deadline counts if it is earlier than the timeout."""
+async def test_a_program_ends_by_the_limit_of_the_impact(tmp_path: Path) -> None:
+    """The impact's own limit counts if it is shorter than the timeout."""
     async with command_harness(tmp_path) as harness:
         harness.start_driver(WAITS)
-        harness.submit(deadline=0.5)
+        harness.submit(limit_seconds=1)
         assert await harness.result() == "took too long and was ended"
 
 

@@ -120,7 +120,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "acknowledge a failed commit": Plant(
-        "IC1 IL9",
+        "IC1 IL9 IS4",
         Patch(
             "service.committer",
             "                for pending in waiting:\n                    pending.error = error\n",
@@ -182,7 +182,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "forget impacts at a restart": Plant(
-        "E9",
+        "E9 IL6",
         Patch(
             "service.fleet",
             "                self._impacts.dispatch(impact)\n            last",
