@@ -72,6 +72,16 @@ PLANTS: dict[str, Plant] = {
             "        f",
         ),
     ),
+    "a step of the wall clock and a restart shorten notice": Plant(
+        "E11",
+        Patch(
+            "service.host_time", "if stored.boot and stored.boot ==", "if False and stored.boot =="
+        ),
+    ),
+    "follow the wall clock while a notice is pending": Plant(
+        "E11",
+        Patch("service.host_time", " and now >= line.binding_until:", ":"),
+    ),
     "leak another scope": Plant(
         "ID2 IS4",
         Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),

@@ -91,6 +91,11 @@ class HostTime:
         self._last = now
         return now
 
+    @property
+    def behind(self) -> float:
+        """Seconds by which fleet time was behind wall time when last compared."""
+        return self._line.behind
+
     def state(self) -> str:
         """What `restore` needs."""
         return str(self._line)
