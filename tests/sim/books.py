@@ -10,6 +10,7 @@ from fairwarning.core.model import Event, Operation, Resource, Rollout, ScaleSet
 # The contract's own numbers (E1), deliberately not imported from the code under test.
 NOTICE_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30}
 KEEP_SECONDS = 1800  # the retention of operations and lines; short, so that ids are used again
+CLOCK_SECONDS = 0.2  # to which the difference of two clocks is known
 LONGEST_IMPACT_SECONDS = 61  # of the simulated machines
 FIELDS = {
     "2017-03-01": 6, "2017-08-01": 6, "2017-11-01": 6, "2019-01-01": 6,
@@ -33,6 +34,7 @@ class KnownEvent:
     event: Event
     approved: bool = False
     status: str = ""  # from the journal; "" before the first line, "gone" after the last
+    announced_at: float = 0.0  # the true time of the commit
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class Books:
     begun_at: dict[str, float] = field(default_factory=dict)
     up_since: float = 0.0  # start of the current process
     late: Callable[[str], bool] = lambda _: False  # whether the driver reports late or never
+    true_time: Callable[[], float] = lambda: 0.0  # by a clock that nothing steps
     commits: int = 0
     timers: int = 0
     at: float = 0.0

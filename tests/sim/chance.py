@@ -57,6 +57,7 @@ from tests.sim.script import (
     Kill,
     Read,
     Send,
+    StepWall,
     StopAndStart,
 )
 
@@ -152,9 +153,12 @@ class Chance:
             return Send(tuple(self._command() for _ in range(self.random.choice((1, 1, 2, 4, 8)))))
         if draw < 0.985:
             point = self.random.choice(("", *CRASH_POINTS))
-            return Kill(point, self.random.choice((0.0, 1.0, 30.0, 1000.0)))
+            reboot, early = self.random.random() < 0.3, self.random.choice((0.0, 0.0, 7200.0))
+            return Kill(point, self.random.choice((0.0, 1.0, 30.0, 1000.0)), reboot, early)
         if draw < 0.99:
             return StopAndStart()
+        if draw < 0.995:
+            return StepWall(self.random.choice((-3600.0, -60.0, -3.0, 3.0, 60.0, 3600.0)))
         return FillDisk(self.random.randrange(1, 3))
 
     def _seconds(self) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from fairwarning.core.model import Event, EventStatus, EventType, Impact, Resource, Scope
-from tests.sim.books import LONGEST_IMPACT_SECONDS, NOTICE_SECONDS, Books, KnownEvent
+from tests.sim.books import CLOCK_SECONDS, LONGEST_IMPACT_SECONDS, NOTICE_SECONDS, Books, KnownEvent
 from tests.sim.violations import must
 
 
@@ -210,6 +210,14 @@ def e10(books: Books, started: KnownEvent) -> None:
             and other.scope in started.event.peers
         ):
             must(other.approved, "E10", f"{started.event.id} did not wait for {other.event.id}")
+
+
+def e11(books: Books, started: KnownEvent) -> None:
+    """A notice lasts as long as was announced, whatever happened to the host's clock."""
+    event = started.event
+    lasted = books.true_time() - started.announced_at
+    short = event.not_before - event.created_at - lasted
+    must(short < CLOCK_SECONDS, "E11", f"the notice of {event.id} was {short:.1f} s too short")
 
 
 def ic6(books: Books, started: KnownEvent) -> None:

@@ -4,7 +4,7 @@ from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventType, guid
 from tests.sim.books import ANNOUNCED, Books
-from tests.sim.invariants import e9, e10, ic6, t6
+from tests.sim.invariants import e9, e10, e11, ic6, t6
 from tests.sim.violations import must
 
 
@@ -47,6 +47,8 @@ def _started(books: Books, line: JournalLine) -> None:
             "IL2",
             f"{line.fact.event} starts {known.event.not_before - line.at:.1f} s early, unapproved",
         )
+        if not known.approved:
+            e11(books, known)
         if known.event.type is EventType.TERMINATE and line.at < known.event.not_before:
             t6(books, known)
         if known.event.peers and line.at < known.event.not_before:

@@ -110,6 +110,16 @@ PLANTS: dict[str, Plant] = {
             "        f",
         ),
     ),
+    "a step of the wall clock and a restart shorten notice": Plant(
+        "E11",
+        Patch(
+            "service.host_time", "if stored.boot and stored.boot ==", "if False and stored.boot =="
+        ),
+    ),
+    "follow the wall clock while a notice is pending": Plant(
+        "E11",
+        Patch("service.host_time", " and now >= line.binding_until:", ":"),
+    ),
     "leak another scope": Plant(
         "ID2 IS4",
         Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),
@@ -201,8 +211,8 @@ PLANTS: dict[str, Plant] = {
         "E9",
         Patch(
             "service.impacts",
-            "(self._clock.now() + impact.limit_seconds, impact.id)",
-            "(impact.deadline or 0.0, impact.id)",
+            "        limit = self._clock.now() + impact.limit_seconds",
+            "        limit = impact.deadline or 0.0",
         ),
     ),
     "give up before the announced duration": Plant(

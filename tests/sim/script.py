@@ -33,6 +33,8 @@ class Kill:
 
     failpoint: str  # empty: now
     down_seconds: float
+    reboot: bool = False  # the host too, if the process is killed now
+    early_seconds: float = 0.0  # by which the wall clock is early after the reboot
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +54,11 @@ class DropOld:
     """Run retention once."""
 
 
-Action = Send | Read | Advance | Kill | StopAndStart | FillDisk | DropOld
+@dataclass(frozen=True, slots=True)
+class StepWall:
+    """Step the host's wall clock."""
+
+    seconds: float
+
+
+Action = Send | Read | Advance | Kill | StopAndStart | FillDisk | DropOld | StepWall

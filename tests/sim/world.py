@@ -19,7 +19,6 @@ from fairwarning.core.model import Impact, Operation
 from fairwarning.machines.driver import Report
 from fairwarning.service import failpoints
 from fairwarning.service.batch import PendingCommand
-from fairwarning.service.clock import VirtualClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import RETRY_SECONDS, Fleet
 from fairwarning.service.retention import next_drops
@@ -27,6 +26,7 @@ from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.sim.books import KEEP_SECONDS
+from tests.sim.host import SimulatedHost, SimulatedRealClock
 from tests.sim.invariants import il5_carried_out, m12
 from tests.sim.ledger import Ledger
 from tests.sim.retention import check_look_ups
@@ -38,6 +38,7 @@ from tests.sim.script import (
     Kill,
     Read,
     Send,
+    StepWall,
     StopAndStart,
 )
 from tests.sim.violations import Crash, Violation, must
@@ -152,8 +153,9 @@ class World:
         self.store: Store = (
             WatchedSQLiteStore(path, self.disk) if path else WatchedMemoryStore(self.disk)
         )
-        self.now = START
-        self.clock = VirtualClock(START)
+        self.host = SimulatedHost(START)
+        self.ledger.true_time = lambda: self.host.now
+        self.clock = SimulatedRealClock(self.host)
         self.readers: dict[str, PublishedScope] = {}
         self.fleet = Fleet(self.store, self.clock, self.machines)
         self.restarts = 0
@@ -168,11 +170,10 @@ class World:
     # --- Start and restart ---
 
     async def start(self) -> None:
-        """Start a new process on the same disk, at the current time."""
+        """Start a new process on the same disk and the same host."""
         self.restarts += 1
-        self.ledger.up_since = self.now
         self.ledger.reported.clear()
-        self.clock = VirtualClock(self.now)
+        self.clock = SimulatedRealClock(self.host)
         # Sometimes use a small cache, so that entities are loaded again.
         cached = 4096 if self.restarts % 4 else 3
         self.readers.clear()
@@ -180,6 +181,7 @@ class World:
         self.fleet.new_secret = lambda: f"secret {self.seed}"
         self.fleet.retry_later = lambda retry: self.after(1.0, retry)
         await self.fleet.open()
+        self.ledger.up_since = self.clock.now()
         self.clock.settled = self.fleet.process_queue
         await self.fleet.process_queue()
 
@@ -192,11 +194,17 @@ class World:
 
         self.clock.call_at(self.clock.now() + seconds, counted)
 
-    async def _restart(self, down_seconds: float) -> None:
+    async def _restart(self, kill: Kill) -> None:
         failpoints.arm(None)
-        self.now = max(self.now, self.clock.now()) + down_seconds
+        self.host.now += kill.down_seconds
+        if kill.reboot:
+            self.host.reboot(kill.early_seconds)
         await self.store.close()
         await self.start()
+
+    async def _compare_clocks(self) -> None:
+        self.host.unseen_step &= bool(self.disk.refuse)
+        await self.fleet.compare_clocks()
 
     # --- Actions ---
 
@@ -206,7 +214,6 @@ class World:
             await self._act(action)
         except Crash as crash:
             await self._restart(crash.args[0])
-        self.now = max(self.now, self.clock.now())
         if self.fleet.broken:
             raise Violation("IS4", f"the engine stopped writing: {self.fleet.broken!r}")
 
@@ -225,14 +232,18 @@ class World:
                 for poll in self.fleet.polls.unwritten():
                     self.fleet.post(poll)
                 await self.fleet.process_queue()
-                await self._restart(1.0)
+                await self._restart(Kill("", 1.0))
             case FillDisk():
                 self.disk.refuse = action.commits
+            case StepWall():
+                self.host.step(action.seconds)
             case DropOld():
                 await self._drop_old()
 
     async def _advance(self, seconds: float) -> None:
+        await self._compare_clocks()
         await self.clock.advance(seconds)
+        await self._compare_clocks()
         if seconds > RETRY_SECONDS and not self.disk.refuse:
             self.disk.trouble = False
         if not self.disk.trouble:
@@ -257,11 +268,11 @@ class World:
 
     def _kill(self, action: Kill) -> None:
         if not action.failpoint:
-            raise Crash(action.down_seconds)
+            raise Crash(action)
 
         def hook(name: str) -> None:
             if name == action.failpoint:
-                raise Crash(action.down_seconds)
+                raise Crash(action)
 
         failpoints.arm(hook)
 

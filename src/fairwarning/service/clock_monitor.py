@@ -17,6 +17,7 @@ class ClockMonitor:
         self._host_time = clock.host_time
         self._reference = reference
         self._differs = False
+        self._behind = 0.0
 
     @property
     def ahead_seconds(self) -> float:
@@ -30,21 +31,29 @@ class ClockMonitor:
         return ahead if abs(ahead) > TOLERANCE_SECONDS else 0.0
 
     def compare(self) -> bool:
-        """Follow the host's clock where that shortens no notice; return whether that is news."""
-        jump = self._host_time.follow_wall() if self._host_time else 0.0
+        """Follow the host's clock where that shortens no notice.
+
+        Return whether fleet time has fallen behind, or is behind no longer: after a reboot of the
+        host that must be known.
+        """
+        if self._host_time is None:
+            return False
+        jump = self._host_time.follow_wall()
         if jump > TOLERANCE_SECONDS:
             log.warning(
                 "%s is %.1f s later than fleet time; fleet time follows it, because no notice is "
                 "pending",
                 *(self._reference, jump),
             )
-        return self.report()
+        self.report()
+        before, self._behind = self._behind, self._host_time.behind
+        return before != self._behind
 
-    def report(self) -> bool:
-        """Log a new difference, and the end of one; return whether there was one to log."""
+    def report(self) -> None:
+        """Log a new difference, and the end of one."""
         ahead = self.difference_seconds
         if bool(ahead) == self._differs:
-            return False
+            return
         self._differs = not self._differs
         if ahead:
             log.warning(
@@ -54,7 +63,6 @@ class ClockMonitor:
             )
         else:
             log.warning("fleet time agrees with %s again", self._reference)
-        return True
 
     def metrics(self) -> list[Metric]:
         """The current difference."""

@@ -91,6 +91,11 @@ class HostTime:
         self._last = now
         return now
 
+    @property
+    def behind(self) -> float:
+        """Seconds by which fleet time was behind wall time when last compared."""
+        return self._line.behind
+
     def state(self) -> str:
         """What `restore` needs."""
         return str(self._line)
@@ -106,11 +111,12 @@ class HostTime:
         self._continue_after_reboot(stored, last - monotonic)
 
     def _continue_after_reboot(self, stored: _Line, least_offset: float) -> None:
-        line = self._line
-        is_early = line.offset < least_offset  # the wall clock is wrong, and will be set right
+        line, wall_offset = self._line, self._line.offset
+        is_early = wall_offset < least_offset  # the wall clock is wrong, and will be set right
         line.promised_until = stored.promised_until
         line.binding_until = 0.0 if is_early and not stored.behind else stored.promised_until
-        line.offset = max(line.offset - stored.behind, least_offset)
+        line.offset = max(wall_offset - stored.behind, least_offset)
+        line.behind = max(0.0, wall_offset - line.offset)
 
     def promise(self, moment: float) -> None:
         """Keep fleet time as it is until this moment: it was announced to somebody."""

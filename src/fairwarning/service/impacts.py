@@ -32,7 +32,9 @@ class ImpactDispatcher:
         if impact.id in self._under_way:
             return
         self._under_way[impact.id] = impact
-        heapq.heappush(self._limits, (self._clock.now() + impact.limit_seconds, impact.id))
+        limit = self._clock.now() + impact.limit_seconds
+        self._clock.promise(limit)
+        heapq.heappush(self._limits, (limit, impact.id))
         self._arm()
         failpoints.hit("impact.before")
         try:

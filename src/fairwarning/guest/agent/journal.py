@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from fairwarning.guest.watch import Phase
 
 _FILE = "journal"
 _NEW = "journal.new"
+_LOCK_SECONDS = 2.0
+_LOCK_RETRY_SECONDS = 0.05
 _COMPACT_LINES = 1000  # compact a longer journal when an event is forgotten
 
 
@@ -39,8 +42,12 @@ class AgentJournal:
         return entries
 
     def _acquire_lock(self) -> None:
-        if self._lock is None:
+        # A hook that a killed agent was just starting holds the lock until its program runs.
+        end = time.monotonic() + _LOCK_SECONDS
+        while self._lock is None and time.monotonic() < end:
             self._lock = system.lock(self._path.with_name("lock"))
+            if self._lock is None:
+                time.sleep(_LOCK_RETRY_SECONDS)
         if self._lock is None:
             text = f"another agent uses the journal in {self._path.parent}; stop it first"
             raise Unavailable("AlreadyRuns", text)
