@@ -56,7 +56,7 @@ def command(
     try:
         code = foreground.run(task)
     except Unavailable as error:
-        hint = f"{hints.start_hint(data)}, or name its --data folder"
+        hint = f"{hints.start_hint(data)}, or give the folder of a running one with --data"
         click.echo(f"fairwarning: {error.message}; {hint}", err=True)
         code = options.FAILED
     except FairwarningError as error:

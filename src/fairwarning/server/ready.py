@@ -42,6 +42,7 @@ def read_ready(folder: Path) -> ReadyLine:
     try:
         ready: ReadyLine = json.loads((folder / READY).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        text = f"no service is running in {folder}; {start_hint(folder)}"
+        elsewhere = "or give the folder of a running one with --data"
+        text = f"no service is running in {folder}; {start_hint(folder)}, {elsewhere}"
         raise Unavailable("NotUp", text) from error
     return ready
