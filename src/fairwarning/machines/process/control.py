@@ -3,7 +3,7 @@
 Each message is a JSON object on one line; a listening socket may be attached to it. The messages:
 
     program: {"attach": machine}
-    service: {"attached": machine, "host_name": ..., "scope": ...}
+    service: {"attached": machine, "host_name": ..., "scope": ..., "power": its power state}
              or {"refused": error text, "status": as in `core.errors`}
     service: {"order": impact id, "do": kind of impact, "seconds": duration of a freeze}
     program: {"stopped": impact id}, when it has ended and the machine is to boot

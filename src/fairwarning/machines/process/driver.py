@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError, Refused
-from fairwarning.core.model import Impact, Machine
+from fairwarning.core.model import Impact, ImpactKind, Machine
 from fairwarning.machines.driver import Driver, Later, Report
 from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
@@ -35,6 +35,13 @@ ServeEndpoint = Callable[[socket.socket, str, str], Awaitable[Callable[[], None]
 """Serves metadata on a listening socket for a machine of a scope; returns a function to stop."""
 
 RETURN_SECONDS = 3.0  # programs reconnect within half a second; a slow disk may delay them
+_CHANGES_POWER = {
+    ImpactKind.START,
+    ImpactKind.STOP,
+    ImpactKind.DEALLOCATE,
+    ImpactKind.EVICT,
+    ImpactKind.DELETE,
+}
 _ACCEPT_RETRY_SECONDS = 0.5  # after running out of file descriptors
 
 
@@ -98,12 +105,23 @@ class ProcessDriver:
         if key in self._expected:
             self._waiting.setdefault(key, []).append((impact, report))
         elif not programs:
-            self._fallback.carry_out(impact, report)
+            self._fallback.carry_out(impact, partial(self._follow_fallback, report))
         else:
-            callbacks = ImpactCallbacks(self._carry_out_again, self._boot_later)
-            pending = PendingImpact(impact, report, programs, callbacks)
-            for program in programs:
-                program.order(pending)
+            self._order(impact, report, programs)
+
+    def _order(self, impact: Impact, report: Report, programs: list[AttachedProgram]) -> None:
+        callbacks = ImpactCallbacks(self._carry_out_again, self._boot_later)
+        pending = PendingImpact(impact, report, programs, callbacks)
+        for program in programs:
+            program.order(pending)
+
+    def _follow_fallback(self, report: Report, impact: Impact, error: str) -> None:
+        """Let programs that attached meanwhile follow the machine's new power state."""
+        programs = self._attached.get((impact.scope, impact.machine), [])
+        if programs and not error and impact.kind in _CHANGES_POWER:
+            self._order(impact, report, programs)
+        else:
+            report(impact, error)
 
     def _boot_later(self, boot: Callable[[], None]) -> None:
         if self._boot_seconds:
@@ -176,8 +194,14 @@ class ProcessDriver:
             raise ProtocolError("the first message must attach to a machine")
         scope, machine = await self._find(name)
         program = AttachedProgram((scope, machine.name), connection)
-        host_name = machine.host_name or machine.name
-        connection.send({"attached": machine.name, "host_name": host_name, "scope": scope})
+        connection.send(
+            {
+                "attached": machine.name,
+                "host_name": machine.host_name or machine.name,
+                "scope": scope,
+                "power": machine.power.value,
+            }
+        )
         self._register(program)
         return program
 

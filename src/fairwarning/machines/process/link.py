@@ -50,7 +50,7 @@ class ServiceLink:
         self,
         folder: Path,
         machine: str,
-        on_attached: Callable[[str], None],
+        on_attached: Callable[[str, str], None],
         on_order: Callable[[ImpactOrder], None],
     ) -> None:
         self._folder = folder
@@ -133,12 +133,12 @@ class ServiceLink:
 
     def _handle(self, message: Message) -> bool:
         match message:
-            case {"attached": _, "host_name": str(host_name)}:
+            case {"attached": _, "host_name": str(host_name), "power": str(power)}:
                 self._was_attached = True
                 if self._listener is not None:
                     self.endpoint_up(self._listener)
                 self._report_stopped()  # an earlier service may not have received it
-                self._on_attached(host_name)
+                self._on_attached(host_name, power)
                 return True
             case {"refused": str(text), "status": int(status)}:
                 self._handle_refusal(text, status)

@@ -23,6 +23,7 @@ from fairwarning.machines.process.machine_program import MachineProgram
 ANSWER_SECONDS = 1.0  # for the answer to an approval to reach the program that the impact ends
 
 _HARMLESS = {signal.SIGUSR1, signal.SIGUSR2}  # they do not end a machine that is down
+_RUNNING = "running"  # the power state of a machine that is up
 _FINAL = {"evict", "delete"}
 _EMPTYING = {"redeploy", "reimage"}  # of the temporary disk
 _BOOTING = _EMPTYING | {"reboot", "start"}
@@ -69,6 +70,7 @@ class Supervisor:
         self._init = init
         self._link = ServiceLink(program.folder, program.machine, self._attached, self._enqueue)
         self._host_name = ""
+        self._starts = True  # as soon as the machine exists
         self._endpoint: socket.socket | None = None  # once the machine exists
         self._created = asyncio.Event()
         self._phase = _Phase.DOWN
@@ -186,10 +188,14 @@ class Supervisor:
 
     # ------------------------------------------------------- events from the service
 
-    def _attached(self, host_name: str) -> None:
-        if not self._host_name:
-            self._host_name = host_name
-            self._foreground.send("create")
+    def _attached(self, host_name: str, power: str) -> None:
+        if self._host_name:
+            return  # by an earlier service
+        self._host_name = host_name
+        self._starts = power == _RUNNING
+        if not self._starts:
+            self._report(f"is {power}; it waits to be started")
+        self._foreground.send("create")
 
     def _enqueue(self, order: ImpactOrder) -> None:
         self._orders.put_nowait(order)
@@ -218,7 +224,8 @@ class Supervisor:
             case ["machine"]:
                 self._endpoint = socket.socket(fileno=descriptors[0])
                 self._init.name_host(self._host_name)
-                self._start()
+                if self._starts:
+                    self._start()
                 self._created.set()
             case ["signal", int(number)]:
                 self._signalled(signal.Signals(number))
