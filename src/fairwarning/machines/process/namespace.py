@@ -10,6 +10,7 @@ import struct
 from contextlib import suppress
 from fcntl import ioctl
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from fairwarning.core.errors import FairwarningError
 
@@ -27,7 +28,8 @@ _SIOCSIFADDR = 0x8916
 _SIOCSIFNETMASK = 0x891C
 _IFF_UP = 0x1
 
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x8, 0x4000, 0x40000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND = 0x2, 0x4, 0x8, 0x1000
+_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -77,22 +79,44 @@ def close_endpoint(endpoint: socket.socket) -> None:
         endpoint.shutdown(socket.SHUT_RDWR)
 
 
-def name_host(host_name: str) -> None:
-    """Set the machine's host name, shortened to the kernel's limit."""
+def name_host(host_name: str) -> str:
+    """Set the machine's host name; return it, shortened to the kernel's limit."""
     name = host_name.encode()[:HOST_NAME_BYTES].decode(errors="ignore")
     with suppress(OSError):
         socket.sethostname(name)
+    return name
+
+
+def own_mounts() -> bool:
+    """Give this process mounts of its own, and return whether the system allows it."""
+    try:
+        _unshare(_CLONE_NEWNS)
+        _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+    except OSError:
+        return False
+    return True
 
 
 def mount_proc() -> None:
-    """Mount /proc for process 1 of a PID namespace and its children.
+    """Mount /proc for process 1 of a PID namespace and its children. Needs `own_mounts`.
 
     Some containers forbid it; programs then see the outer /proc, with no other effect.
     """
     with suppress(OSError):
-        _unshare(_CLONE_NEWNS)
-        _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
         _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+
+
+def replace_file(path: str, text: str, folder: Path) -> None:
+    """Have this process and its children read another text in a file. Needs `own_mounts`.
+
+    `folder` holds the text for a moment. Where the file does not exist, or the system forbids to
+    mount over it, the file stays as it is.
+    """
+    with suppress(OSError), NamedTemporaryFile("w", dir=folder) as file:
+        file.write(text)
+        file.flush()
+        os.fchmod(file.fileno(), 0o644)
+        _mount(file.name, path, None, _MS_BIND)
 
 
 def die_with_parent(signal: int) -> None:
