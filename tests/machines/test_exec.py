@@ -17,6 +17,7 @@ from tests.fixtures.requirements import (
     needs_hostname,
     needs_mounts,
     needs_namespaces,
+    needs_root_namespaces,
     needs_unshare,
 )
 from tests.fixtures.waiting import run_async, wait_until_async
@@ -128,6 +129,29 @@ async def test_hostname_prints_the_full_name(tmp_path: Path) -> None:
         program = harness.start("hostname", "-f")
         assert await harness.exit_code(program) == 0, harness.err()
         assert harness.out() == "web000000\n"
+
+
+@pytest.mark.spec("O3")
+@needs_root_namespaces
+@run_async
+async def test_root_has_all_users(tmp_path: Path) -> None:
+    """A program that root runs can own files as another user, and become one."""
+    script = """
+import os, sys
+os.chown(sys.argv[1], 65533, 65533)
+os.setgroups([65533])
+os.setgid(65533)
+os.setuid(65533)
+print(os.getuid(), open("/proc/self/uid_map").read().split())
+"""
+    file = tmp_path / "file"
+    file.touch()
+    async with process_harness(tmp_path) as harness:
+        program = harness.start(sys.executable, "-c", script, str(file))
+        assert await harness.exit_code(program) == 0, harness.err()
+        users = Path("/proc/self/uid_map").read_text().split()  # noqa: ASYNC240  (short)
+        assert harness.out() == f"65533 {users}\n"
+        assert file.stat().st_uid == 65533
 
 
 @pytest.mark.spec("O3")
@@ -273,7 +297,7 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 @run_async
 async def test_where_the_kernel_forbids_namespaces(tmp_path: Path) -> None:
     """Exit code 1 and the same message on a system whose limit of namespaces is 0."""
-    limit = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+    limit = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
     async with process_harness(tmp_path) as harness:
         program = harness.start("true", before=("unshare", "-Ur", "sh", "-c", limit, "sh"))
         assert await harness.exit_code(program) == 1

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -103,6 +104,7 @@ class ForegroundProcess:
 
     def _create_machine(self) -> None:
         namespace.enter()
+        self._warn_root()
         with namespace.bind_endpoint() as endpoint:
             self._channel.send("machine", descriptors=[endpoint.fileno()])
         program, channel = self._program, self._init_channel
@@ -119,6 +121,12 @@ class ForegroundProcess:
 
         self._children.append(_fork(run_init))
         channel.close()
+
+    def _warn_root(self) -> None:
+        """Tell a person that runs exec as root that it is no boundary."""
+        if os.geteuid() == 0 and sys.stderr.isatty() and not self._program.quiet:
+            machine = self._program.machine
+            sys.stderr.write(f"fairwarning: a program that root runs can leave {machine}\n")
 
     def _forward_signals(self) -> socket.socket:
         """Return a socket from which the numbers of signals can be read."""

@@ -1,4 +1,4 @@
-"""Linux namespaces without root: they give a process its own network, host name and pids (O3).
+"""Linux namespaces, without root: they give a process its own network, host name and pids (O3).
 
 Uses system calls directly, as `os.unshare` needs Python 3.12.
 """
@@ -22,6 +22,7 @@ _CLONE_NEWUTS = 0x04000000
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWPID = 0x20000000
 _CLONE_NEWNET = 0x40000000
+_MACHINE = _CLONE_NEWNET | _CLONE_NEWUTS | _CLONE_NEWPID
 
 _SIOCSIFFLAGS = 0x8914
 _SIOCSIFADDR = 0x8916
@@ -38,19 +39,33 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def enter() -> None:
     """Give this process its own network and host name, and its children their own pids.
 
-    The network has only loopback, with the metadata endpoint's address added. The user id stays the
-    same. Raises FairwarningError if the system forbids it; the process is then half set up and can
-    do no more than report the error.
+    The network has only loopback, with the metadata endpoint's address added. Root keeps all users;
+    another user has only its own. Raises FairwarningError if the system forbids it; the process is
+    then half set up and can do no more than report the error.
     """
-    user, group = os.geteuid(), os.getegid()
     try:
-        _unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWUTS | _CLONE_NEWPID)
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        if os.geteuid() != 0 or not _unshare_as_root(_MACHINE):
+            _unshare_as_user(_MACHINE)
         _raise_loopback()
     except OSError as error:
         raise FairwarningError("NamespacesForbidden", _forbidden(error)) from error
+
+
+def _unshare_as_root(flags: int) -> bool:
+    """Return False if root may not do it without a user namespace, as in most containers."""
+    try:
+        _unshare(flags)
+    except PermissionError:
+        return False
+    return True
+
+
+def _unshare_as_user(flags: int) -> None:
+    user, group = os.geteuid(), os.getegid()
+    _unshare(_CLONE_NEWUSER | flags)
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
 def bind_endpoint() -> socket.socket:
