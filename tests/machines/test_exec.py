@@ -285,7 +285,7 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(namespace, "_unshare", refuse)
     with pytest.raises(FairwarningError) as caught:
-        namespace.enter()
+        namespace.create()
     assert caught.value.code == "NamespacesForbidden"
     for hint in ("not permitted", "http://127.1.0.1:8169", "max_user_namespaces", "apparmor"):
         assert hint in caught.value.message

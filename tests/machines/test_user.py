@@ -21,6 +21,7 @@ TESTS = (
     "test_boundary.py::test_exec_inside_a_machine_is_refused",
     "test_process.py::test_a_frozen_machine_is_stopped",
     "test_process.py::test_a_redeploy_empties_the_temporary_disk",
+    "test_sharing.py::test_programs_that_start_at_once_share_a_network",
     "test_restart.py::test_an_impact_is_not_executed_twice",
 )
 MOUNT_TESTS = ("test_exec.py::test_a_machine_resolves_its_own_name",)

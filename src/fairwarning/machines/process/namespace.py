@@ -7,12 +7,13 @@ import ctypes
 import os
 import socket
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from fcntl import ioctl
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from fairwarning.core.errors import FairwarningError
+from fairwarning.core.errors import FairwarningError, Refused
 
 ENDPOINT = ("169.254.169.254", 80)  # the metadata endpoint of every Azure machine
 HOST_NAME_BYTES = 64  # the kernel's limit
@@ -33,10 +34,12 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND = 0x2, 0x4, 0x8, 0x1000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _PR_SET_PDEATHSIG = 1
 
+_OTHER_USER = "programs of another user run in this machine; run exec as that user"
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def enter() -> None:
+def create() -> None:
     """Give this process its own network and host name, and its children their own pids.
 
     The network has only loopback, with the metadata endpoint's address added. Root keeps all users;
@@ -49,6 +52,33 @@ def enter() -> None:
         _raise_loopback()
     except OSError as error:
         raise FairwarningError("NamespacesForbidden", _forbidden(error)) from error
+    with suppress(OSError):  # the connections of an endpoint that is closed go to another program's
+        Path("/proc/sys/net/ipv4/tcp_migrate_req").write_text("1")
+
+
+def join(user: int, network: int) -> None:
+    """Give this process the network of another program, and else what `create` does.
+
+    The arguments are descriptors of its namespaces. Raises Refused if it belongs to another user.
+    """
+    try:
+        if os.geteuid() != 0 and not _is_current(user):
+            _setns(user)
+        _setns(network)
+        _unshare(_CLONE_NEWUTS | _CLONE_NEWPID)
+    except OSError as error:
+        raise Refused("NotAllowed", _OTHER_USER) from error
+
+
+@contextmanager
+def opened() -> Iterator[tuple[int, int]]:
+    """Provide descriptors of the user and network namespace of this process."""
+    with open("/proc/self/ns/user") as user, open("/proc/self/ns/net") as network:  # noqa: PTH123
+        yield user.fileno(), network.fileno()
+
+
+def _is_current(user: int) -> bool:
+    return os.path.samestat(os.fstat(user), Path("/proc/self/ns/user").stat())
 
 
 def _unshare_as_root(flags: int) -> bool:
@@ -71,15 +101,17 @@ def _unshare_as_user(flags: int) -> None:
 def bind_endpoint() -> socket.socket:
     """Return a socket with the address of the metadata endpoint. Only works inside the namespace.
 
-    Any process may open and close the endpoint with it.
+    Any process may open and close the endpoint with it. Each program of a machine has such a
+    socket; a connection goes to one that is open. Raises Refused if one belongs to another user.
     """
     endpoint = socket.socket()
     try:
         endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         endpoint.bind(ENDPOINT)
-    except OSError:
+    except OSError as error:
         endpoint.close()
-        raise
+        raise Refused("NotAllowed", _OTHER_USER) from error
     return endpoint
 
 
@@ -149,6 +181,10 @@ def _raise_loopback() -> None:
 
 def _unshare(flags: int) -> None:
     _call(_libc.unshare(flags))
+
+
+def _setns(namespace: int) -> None:
+    _call(_libc.setns(namespace, 0))
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:

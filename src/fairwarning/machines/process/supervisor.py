@@ -15,9 +15,9 @@ from enum import Enum
 
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.machines.process import namespace
-from fairwarning.machines.process.channel import Channel
+from fairwarning.machines.process.channel import Channel, close_all
 from fairwarning.machines.process.init import KILLED, InitCommands
-from fairwarning.machines.process.link import ImpactOrder, ServiceLink
+from fairwarning.machines.process.link import AttachedMachine, ImpactOrder, ServiceLink
 from fairwarning.machines.process.machine_program import MachineProgram
 
 ANSWER_SECONDS = 1.0  # for the answer to an approval to reach the program that the impact ends
@@ -188,14 +188,13 @@ class Supervisor:
 
     # ------------------------------------------------------- events from the service
 
-    def _attached(self, host_name: str, power: str) -> None:
-        if self._host_name:
-            return  # by an earlier service
-        self._host_name = host_name
-        self._starts = power == _RUNNING
+    def _attached(self, machine: AttachedMachine) -> None:
+        self._host_name = machine.host_name
+        self._starts = machine.power == _RUNNING
         if not self._starts:
-            self._report(f"is {power}; it waits to be started")
-        self._foreground.send("create")
+            self._report(f"is {machine.power}; it waits to be started")
+        self._foreground.send("enter", descriptors=machine.namespaces)
+        close_all(machine.namespaces)
 
     def _enqueue(self, order: ImpactOrder) -> None:
         self._orders.put_nowait(order)
@@ -223,6 +222,7 @@ class Supervisor:
         match words:
             case ["machine"]:
                 self._endpoint = socket.socket(fileno=descriptors[0])
+                self._link.inside(descriptors[1:3])
                 self._init.name_host(self._host_name)
                 if self._starts:
                     self._start()
