@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import Impact, ImpactKind, Machine
+from fairwarning.core.model import Impact, ImpactKind, Machine, Power
 from fairwarning.machines.driver import Report
 from fairwarning.machines.process.driver import ProcessDriver
 from fairwarning.service.clock import VirtualClock
@@ -21,6 +21,7 @@ EXEC = (sys.executable, "-c", "from fairwarning.cli.exec import command; command
 MACHINES = {
     "web_0": ("web", Machine(name="web_0", host_name="web000000")),
     "web_1": ("web", Machine(name="web_1", host_name="web000001")),
+    "off": ("web", Machine(name="off", power=Power.DEALLOCATED)),
 }
 
 # Logs its start, counts as long as it runs, and logs that it was asked to end.
@@ -39,14 +40,27 @@ async def steady(read: Callable[[], object]) -> bool:
 
 
 class FallbackDriver:
-    """Takes the impacts on machines without a program, and reports them as successful."""
+    """Takes the impacts on machines without a program, and reports them as successful.
+
+    With `hold`, it does so when `finish` is called.
+    """
 
     def __init__(self) -> None:
         self.executed: list[str] = []
+        self.hold = False
+        self._held: list[Callable[[], None]] = []
 
     def carry_out(self, impact: Impact, report: Report) -> None:
         self.executed.append(impact.id)
-        report(impact, "")
+        if self.hold:
+            self._held.append(lambda: report(impact, ""))
+        else:
+            report(impact, "")
+
+    def finish(self) -> None:
+        """Report the impacts that were held."""
+        while self._held:
+            self._held.pop(0)()
 
 
 class MachineListeners:

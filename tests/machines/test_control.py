@@ -117,7 +117,8 @@ async def test_an_invalid_message_after_attaching_detaches(tmp_path: Path) -> No
         with socket.create_server(("127.0.0.1", 0)) as listener:
             lines = b'{"attach": "web_0"}\n{"up": true}\n{"up": 5}\n'
             reply = await answer(harness, lines, listener.fileno())
-        assert reply == {"attached": "web_0", "host_name": "web000000", "scope": "web"}
+        machine = {"attached": "web_0", "host_name": "web000000", "scope": "web"}
+        assert reply == machine | {"power": "running"}
         await wait_until_async(lambda: not harness.listeners.open, "the listener closes")
         assert not list((harness.data / "attached").iterdir())
 

@@ -13,7 +13,13 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.machines.process import namespace
 from fairwarning.machines.process.temporary import TemporaryDisk
 from tests.fixtures.programs import run_program
-from tests.fixtures.requirements import needs_namespaces, needs_unshare
+from tests.fixtures.requirements import (
+    needs_hostname,
+    needs_mounts,
+    needs_namespaces,
+    needs_root_namespaces,
+    needs_unshare,
+)
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import EXEC, process_harness
 
@@ -84,6 +90,68 @@ async def test_the_environment_of_a_program(tmp_path: Path) -> None:
         assert seen["environment"]["A"] == "b"
         assert seen["temporary"]
         assert os.getuid() == 0 or set(seen["capabilities"]) == {"0" * 16}
+
+
+def hosts() -> bytes:
+    """Return the text of the host's file, which `exec` must not change."""
+    return Path("/etc/hosts").read_bytes()
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@needs_mounts
+@run_async
+async def test_a_machine_resolves_its_own_name(tmp_path: Path) -> None:
+    """The address is one that the machine can bind to, and localhost resolves as before."""
+    script = """
+import socket
+name = socket.gethostname()
+with socket.create_server((name, 8080)), socket.create_connection((name, 8080)):
+    print(name, socket.getfqdn(), open("/etc/hostname").read().strip())
+print(socket.gethostbyname("localhost"))
+"""
+    before = hosts()
+    async with process_harness(tmp_path) as harness:
+        program = harness.start(sys.executable, "-c", script)
+        assert await harness.exit_code(program) == 0, harness.err()
+        assert harness.out() == "web000000 web000000 web000000\n127.0.0.1\n"
+    assert hosts() == before
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@needs_mounts
+@needs_hostname
+@run_async
+async def test_hostname_prints_the_full_name(tmp_path: Path) -> None:
+    """`hostname -f` resolves the name."""
+    async with process_harness(tmp_path) as harness:
+        program = harness.start("hostname", "-f")
+        assert await harness.exit_code(program) == 0, harness.err()
+        assert harness.out() == "web000000\n"
+
+
+@pytest.mark.spec("O3")
+@needs_root_namespaces
+@run_async
+async def test_root_has_all_users(tmp_path: Path) -> None:
+    """A program that root runs can own files as another user, and become one."""
+    script = """
+import os, sys
+os.chown(sys.argv[1], 65533, 65533)
+os.setgroups([65533])
+os.setgid(65533)
+os.setuid(65533)
+print(os.getuid(), open("/proc/self/uid_map").read().split())
+"""
+    file = tmp_path / "file"
+    file.touch()
+    async with process_harness(tmp_path) as harness:
+        program = harness.start(sys.executable, "-c", script, str(file))
+        assert await harness.exit_code(program) == 0, harness.err()
+        users = Path("/proc/self/uid_map").read_text().split()  # noqa: ASYNC240  (short)
+        assert harness.out() == f"65533 {users}\n"
+        assert file.stat().st_uid == 65533
 
 
 @pytest.mark.spec("O3")
@@ -217,7 +285,7 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(namespace, "_unshare", refuse)
     with pytest.raises(FairwarningError) as caught:
-        namespace.enter()
+        namespace.create()
     assert caught.value.code == "NamespacesForbidden"
     for hint in ("not permitted", "ADDRESS/metadata", "max_user_namespaces", "apparmor"):
         assert hint in caught.value.message
@@ -229,7 +297,7 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 @run_async
 async def test_where_the_kernel_forbids_namespaces(tmp_path: Path) -> None:
     """Exit code 1 and the same message on a system whose limit of namespaces is 0."""
-    limit = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+    limit = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
     async with process_harness(tmp_path) as harness:
         program = harness.start("true", before=("unshare", "-Ur", "sh", "-c", limit, "sh"))
         assert await harness.exit_code(program) == 1

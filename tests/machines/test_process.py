@@ -1,5 +1,6 @@
 """The process driver: executes impacts on the programs of a machine."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -263,6 +264,36 @@ async def test_a_stopped_machine_can_be_started(tmp_path: Path, kind: str) -> No
 
 @pytest.mark.spec("O4")
 @run_async
+async def test_exec_into_a_stopped_machine_waits(tmp_path: Path) -> None:
+    """It says so, and runs the program once the machine is started."""
+    async with process_harness(tmp_path) as harness:
+        program = harness.start("echo", "here", machine="off")
+        waits = ["fairwarning: off is deallocated; it waits to be started"]
+        await wait_until_async(lambda: harness.messages() == waits, "it waits")
+        assert await steady(harness.out)
+        assert harness.listeners.open == []
+        assert await harness.result(harness.submit("start", "off")) == ""
+        assert await harness.exit_code(program) == 0
+        assert harness.out() == "here\n"
+
+
+@pytest.mark.spec("O4")
+@run_async
+async def test_exec_into_a_machine_that_is_being_started(tmp_path: Path) -> None:
+    """The fallback driver starts it; then the program runs."""
+    async with process_harness(tmp_path) as harness:
+        harness.fallback.hold = True
+        start = harness.submit("start", "off")
+        program = harness.start("echo", "here", machine="off")
+        await wait_until_async(lambda: harness.messages() != [], "it waits")
+        harness.fallback.finish()
+        assert await harness.result(start) == ""
+        assert await harness.exit_code(program) == 0
+        assert harness.out() == "here\n"
+
+
+@pytest.mark.spec("O4")
+@run_async
 async def test_a_signal_ends_a_stopped_machine(tmp_path: Path) -> None:
     """There is no program to forward the signal to, so it ends exec."""
     async with process_harness(tmp_path) as harness:
@@ -296,7 +327,8 @@ async def test_the_endpoint_of_a_machine_that_is_down_refuses(tmp_path: Path) ->
     async with process_harness(tmp_path) as harness:
         program = await harness.start_counter()
         assert await harness.result(harness.submit("stop")) == ""
-        enter = ("nsenter", "--preserve-credentials", "--user", "--net", "-t", str(program.pid))
+        user = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
+        enter = ("nsenter", *user, "--net", "-t", str(program.pid))
         ask = subprocess.Popen([*enter, sys.executable, "-c", REFUSES])  # noqa: ASYNC220
         assert await harness.exit_code(ask) == 0
 

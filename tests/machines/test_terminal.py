@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.requirements import needs_namespaces
+from tests.fixtures.requirements import needs_namespaces, needs_root
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
@@ -69,6 +69,21 @@ async def test_the_program_has_the_terminal(tmp_path: Path) -> None:
         os.write(keyboard, b"\x03")
         assert await harness.exit_code(program) == 9
         assert harness.out() == "foreground\ninterrupted\ninterrupted interrupted\n"
+        os.close(keyboard)
+
+
+@pytest.mark.spec("O3")
+@needs_root
+@run_async
+async def test_root_is_told_that_exec_is_no_boundary(tmp_path: Path) -> None:
+    """At a terminal only: scripts do not expect it."""
+    async with process_harness(tmp_path) as harness:
+        keyboard, terminal = pty.openpty()
+        program = harness.start("true", stderr=terminal)
+        os.close(terminal)
+        assert await harness.exit_code(program) == 0
+        said = os.read(keyboard, 1000).decode()
+        assert said == "fairwarning: a program that root runs can leave web_0\r\n"
         os.close(keyboard)
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.fixtures.requirements import NAMESPACE_PROBE
+from tests.fixtures.requirements import MOUNT_PROBE, NAMESPACE_PROBE
 
 NOBODY = 65534
 ROOT = Path(__file__).parent.parent.parent
@@ -18,10 +18,13 @@ TESTS = (
     "test_exec.py::test_the_metadata_endpoint_answers_as_the_machine",
     "test_exec.py::test_the_environment_of_a_program",
     "test_exec.py::test_exit_codes_pass_through",
+    "test_boundary.py::test_exec_inside_a_machine_is_refused",
     "test_process.py::test_a_frozen_machine_is_stopped",
     "test_process.py::test_a_redeploy_empties_the_temporary_disk",
+    "test_sharing.py::test_programs_that_start_at_once_share_a_network",
     "test_restart.py::test_an_impact_is_not_executed_twice",
 )
+MOUNT_TESTS = ("test_exec.py::test_a_machine_resolves_its_own_name",)
 
 
 def as_nobody(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
@@ -55,7 +58,7 @@ def python_for_nobody(home: Path) -> str:
 @pytest.mark.spec("O3", "O4")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run a command as another user")
 def test_an_unprivileged_user() -> None:
-    """Endpoint, exit codes, freeze, redeploy and restart work."""
+    """Endpoint, names, exit codes, freeze, redeploy, restart and isolation work."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         os.chown(home, NOBODY, NOBODY)
@@ -64,10 +67,12 @@ def test_an_unprivileged_user() -> None:
             pytest.skip("this system does not let an ordinary user create namespaces")
         report = home / "report.xml"
         options = ("-q", "-n0", "-p", "no:cacheprovider", f"--junitxml={report}")
-        tests = [f"{Path(__file__).parent}/{test}" for test in TESTS]
+        mounts = as_nobody(home, python, "-c", MOUNT_PROBE).returncode == 0
+        tests = TESTS + (MOUNT_TESTS if mounts else ())
         pytest_run = (python, "-B", "-m", "pytest", *options, f"--basetemp={home / 'tests'}")
-        ended = as_nobody(home, *pytest_run, *tests)
+        paths = [f"{Path(__file__).parent}/{test}" for test in tests]
+        ended = as_nobody(home, *pytest_run, *paths)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         cases = ET.parse(report).getroot().iter("testcase")
         passed = {case.attrib["name"].partition("[")[0] for case in cases if not len(case)}
-    assert passed == {test.partition("::")[2] for test in TESTS}, ended.stdout
+    assert passed == {test.partition("::")[2] for test in tests}, ended.stdout

@@ -1,10 +1,12 @@
 """The control connection between the service and the programs that act as its machines.
 
-Each message is a JSON object on one line; a listening socket may be attached to it. The messages:
+Each message is a JSON object on one line; descriptors may be attached to it. The messages:
 
-    program: {"attach": machine}
-    service: {"attached": machine, "host_name": ..., "scope": ...}
+    program: {"attach": machine, "again": whether a service accepted it before}
+    service: {"attached": machine, "host_name": ..., "scope": ..., "power": its power state},
+             with the user and network namespace to join, if the machine has programs already
              or {"refused": error text, "status": as in `core.errors`}
+    program: {"inside": true}, with its user and network namespace
     service: {"order": impact id, "do": kind of impact, "seconds": duration of a freeze}
     program: {"stopped": impact id}, when it has ended and the machine is to boot
     service: {"boot": impact id}, when the time that takes has passed
@@ -30,7 +32,7 @@ Message = dict[str, object]
 LINE_BYTES = 64 * 1024  # far above any valid message
 CONNECT_SECONDS = 1.0  # a running service accepts at once
 _READ_BYTES = 16 * 1024
-_SOCKETS = 4  # received and not yet taken; one message carries one
+_DESCRIPTORS = 4  # received and not yet taken; one message carries two at most
 _NAME = "control.sock"
 _NOT_LISTENING = "the attached descriptor is not a listening socket"
 
@@ -94,7 +96,7 @@ class ControlConnection:
         connection.settimeout(0)
         self._connection = connection
         self._read = b""
-        self._sockets: deque[int] = deque()
+        self._descriptors: deque[int] = deque()
 
     async def receive(self) -> Message | None:
         """Return the next message, or None after a disconnect. Raises ProtocolError."""
@@ -117,9 +119,9 @@ class ControlConnection:
 
         Raises ProtocolError for any other descriptor, which is closed.
         """
-        if not self._sockets:
+        if not self._descriptors:
             return None
-        descriptor = self._sockets.popleft()
+        descriptor = self._descriptors.popleft()
         try:
             received = socket.socket(fileno=descriptor)
         except OSError as error:
@@ -131,12 +133,17 @@ class ControlConnection:
             raise ProtocolError(_NOT_LISTENING)
         return received
 
-    def send(self, message: Message, listener: socket.socket | None = None) -> None:
+    def take_descriptors(self, count: int) -> list[int]:
+        """Return descriptors that came with the last message: this many, or none."""
+        if len(self._descriptors) < count:
+            return []
+        return [self._descriptors.popleft() for _ in range(count)]
+
+    def send(self, message: Message, *descriptors: int) -> None:
         """Send a message. If the other end is gone or does not read, `receive` returns None."""
         line = json.dumps(message).encode() + b"\n"
-        sockets = [listener.fileno()] if listener is not None else []
         try:
-            sent = socket.send_fds(self._connection, [line], sockets)
+            sent = socket.send_fds(self._connection, [line], descriptors)
         except OSError:
             sent = 0
         if sent != len(line):
@@ -145,15 +152,15 @@ class ControlConnection:
 
     def close(self) -> None:
         """Disconnect. Only for the receiving task: no other task may be in `receive`."""
-        while self._sockets:
-            os.close(self._sockets.popleft())
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
         self._connection.close()
 
     async def _read_more(self) -> bool:
         while True:
             try:
-                data, sockets, _, _ = socket.recv_fds(
-                    self._connection, _READ_BYTES, _SOCKETS, socket.MSG_CMSG_CLOEXEC
+                data, descriptors, _, _ = socket.recv_fds(
+                    self._connection, _READ_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
                 )
             except BlockingIOError:
                 await self._readable()
@@ -161,9 +168,9 @@ class ControlConnection:
             except OSError:
                 return False
             break
-        self._sockets.extend(sockets)
-        if len(self._sockets) > _SOCKETS:
-            raise ProtocolError("too many sockets are attached")
+        self._descriptors.extend(descriptors)
+        if len(self._descriptors) > _DESCRIPTORS:
+            raise ProtocolError("too many descriptors are attached")
         self._read += data
         return bool(data)
 

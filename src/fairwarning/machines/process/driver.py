@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError, Refused
-from fairwarning.core.model import Impact, Machine
+from fairwarning.core.model import Impact, ImpactKind, Machine
 from fairwarning.machines.driver import Driver, Later, Report
 from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
@@ -23,6 +23,7 @@ from fairwarning.machines.process.program import (
     Key,
     PendingImpact,
 )
+from fairwarning.machines.process.sharing import SharedNamespaces
 
 Find = Callable[[str], Awaitable[tuple[str, Machine]]]
 """Returns the scope and the machine of a name. Raises NotFound, or Refused if it is ambiguous.
@@ -35,6 +36,13 @@ ServeEndpoint = Callable[[socket.socket, str, str], Awaitable[Callable[[], None]
 """Serves metadata on a listening socket for a machine of a scope; returns a function to stop."""
 
 RETURN_SECONDS = 3.0  # programs reconnect within half a second; a slow disk may delay them
+_CHANGES_POWER = {
+    ImpactKind.START,
+    ImpactKind.STOP,
+    ImpactKind.DEALLOCATE,
+    ImpactKind.EVICT,
+    ImpactKind.DELETE,
+}
 _ACCEPT_RETRY_SECONDS = 0.5  # after running out of file descriptors
 
 
@@ -63,7 +71,9 @@ class ProcessDriver:
         self._boot_seconds = boot_seconds
         self._markers = Markers(folder / "attached")
         self._attached: dict[Key, list[AttachedProgram]] = {}
+        self._namespaces = SharedNamespaces()
         self._expected = dict(self._markers.read())
+        self._returned = {key: asyncio.Event() for key in self._expected}
         self._waiting: dict[Key, list[tuple[Impact, Report]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: socket.socket | None = None
@@ -98,12 +108,23 @@ class ProcessDriver:
         if key in self._expected:
             self._waiting.setdefault(key, []).append((impact, report))
         elif not programs:
-            self._fallback.carry_out(impact, report)
+            self._fallback.carry_out(impact, partial(self._follow_fallback, report))
         else:
-            callbacks = ImpactCallbacks(self._carry_out_again, self._boot_later)
-            pending = PendingImpact(impact, report, programs, callbacks)
-            for program in programs:
-                program.order(pending)
+            self._order(impact, report, programs)
+
+    def _order(self, impact: Impact, report: Report, programs: list[AttachedProgram]) -> None:
+        callbacks = ImpactCallbacks(self._carry_out_again, self._boot_later)
+        pending = PendingImpact(impact, report, programs, callbacks)
+        for program in programs:
+            program.order(pending)
+
+    def _follow_fallback(self, report: Report, impact: Impact, error: str) -> None:
+        """Let programs that attached meanwhile follow the machine's new power state."""
+        programs = self._attached.get((impact.scope, impact.machine), [])
+        if programs and not error and impact.kind in _CHANGES_POWER:
+            self._order(impact, report, programs)
+        else:
+            report(impact, error)
 
     def _boot_later(self, boot: Callable[[], None]) -> None:
         if self._boot_seconds:
@@ -126,6 +147,8 @@ class ProcessDriver:
 
     def _release_waiting(self, key: Key) -> None:
         self._expected.pop(key, None)
+        if key in self._returned:
+            self._returned.pop(key).set()
         for impact, report in self._waiting.pop(key, []):
             self._carry_out_again(impact, report)
 
@@ -154,32 +177,41 @@ class ProcessDriver:
 
     async def _serve(self, accepted: socket.socket) -> None:
         connection = ControlConnection(accepted)
-        program: AttachedProgram | None = None
         try:
             check_peer(accepted)
             message = await connection.receive()
             if message is not None:
-                program = await self._attach(connection, message)
-                await self._receive_messages(program, connection)
+                await self._serve_program(connection, message)
         except FairwarningError as error:
             connection.send({"refused": error.message, "status": error.status})
         except ProtocolError as error:
             connection.send({"refused": f"invalid message: {error}", "status": Refused.status})
         finally:
             connection.close()
-            if program is not None:
-                self._detach(program)
 
-    async def _attach(self, connection: ControlConnection, message: Message) -> AttachedProgram:
+    async def _serve_program(self, connection: ControlConnection, message: Message) -> None:
         name = message.get("attach")
         if not isinstance(name, str):
             raise ProtocolError("the first message must attach to a machine")
         scope, machine = await self._find(name)
         program = AttachedProgram((scope, machine.name), connection)
-        host_name = machine.host_name or machine.name
-        connection.send({"attached": machine.name, "host_name": host_name, "scope": scope})
-        self._register(program)
-        return program
+        if program.key in self._returned and not message.get("again"):
+            await self._returned[program.key].wait()
+        with self._namespaces.member(program):
+            connection.send(
+                {
+                    "attached": machine.name,
+                    "host_name": machine.host_name or machine.name,
+                    "scope": scope,
+                    "power": machine.power.value,
+                },
+                *await self._namespaces.to_join(program),
+            )
+            self._register(program)
+            try:
+                await self._receive_messages(program, connection)
+            finally:
+                self._detach(program)
 
     async def _open_endpoint(self, program: AttachedProgram, connection: ControlConnection) -> None:
         listener = connection.take_socket()
@@ -209,6 +241,8 @@ class ProcessDriver:
                 case {"stopped": str(impact)}:
                     if not program.stopped(impact):  # of an earlier service that forgot it
                         self._boot_later(partial(program.boot, impact))
+                case {"inside": True}:
+                    program.namespaces.set(connection.take_descriptors(2))
                 case {"ended": True}:
                     program.ended()
                 case {"down": True}:

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import NoReturn
 
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
 from fairwarning.machines.process import namespace
-from fairwarning.machines.process.channel import Channel, Words
+from fairwarning.machines.process.channel import Channel, Words, close_all
 from fairwarning.machines.process.init import InitProcess
 from fairwarning.machines.process.link import check_service
 from fairwarning.machines.process.machine_program import MachineProgram
@@ -75,10 +76,10 @@ class ForegroundProcess:
                 for number in wake.recv(_WAKE_BYTES):
                     self._channel.send("signal", number)
             if self._channel in ready:
-                words, _ = self._channel.receive()
+                words, descriptors = self._channel.receive()
                 if words[:1] == ["exit"]:
                     return int(words[1])
-                self._execute(words)
+                self._execute(words, descriptors)
 
     def close(self) -> None:
         """Kill both processes and everything inside the machine, and take the terminal back."""
@@ -88,10 +89,10 @@ class ForegroundProcess:
         if self._has_terminal:
             _take_terminal()
 
-    def _execute(self, words: Words) -> None:
+    def _execute(self, words: Words, descriptors: list[int]) -> None:
         match words:
-            case ["create"]:
-                self._create_machine()
+            case ["enter"]:
+                self._enter_machine(descriptors)
             case ["suspend"]:
                 _take_terminal()
                 os.kill(os.getpid(), signal.SIGSTOP)  # until the user resumes us
@@ -101,10 +102,18 @@ class ForegroundProcess:
             case _:
                 raise FairwarningError("SupervisorEnded", "the supervisor ended unexpectedly")
 
-    def _create_machine(self) -> None:
-        namespace.enter()
-        with namespace.bind_endpoint() as endpoint:
-            self._channel.send("machine", descriptors=[endpoint.fileno()])
+    def _enter_machine(self, namespaces: list[int]) -> None:
+        if namespaces:
+            namespace.join(*namespaces)
+            close_all(namespaces)
+        else:
+            namespace.create()
+        self._warn_root()
+        with namespace.bind_endpoint() as endpoint, namespace.opened() as inside:
+            self._channel.send("machine", descriptors=[endpoint.fileno(), *inside])
+        self._fork_init()
+
+    def _fork_init(self) -> None:
         program, channel = self._program, self._init_channel
         init = InitProcess(
             channel,
@@ -119,6 +128,12 @@ class ForegroundProcess:
 
         self._children.append(_fork(run_init))
         channel.close()
+
+    def _warn_root(self) -> None:
+        """Tell a person that runs exec as root that it is no boundary."""
+        if os.geteuid() == 0 and sys.stderr.isatty() and not self._program.quiet:
+            machine = self._program.machine
+            sys.stderr.write(f"fairwarning: a program that root runs can leave {machine}\n")
 
     def _forward_signals(self) -> socket.socket:
         """Return a socket from which the numbers of signals can be read."""

@@ -75,6 +75,7 @@ class InitProcess:
         self._command = command
         self._environment = environment
         self._foreground = foreground
+        self._own_mounts = False
         self._suspended = False  # by the user, from the terminal
         self._program = 0
         self._empty = True
@@ -82,7 +83,9 @@ class InitProcess:
     def run(self) -> None:
         """Run until the supervisor closes the channel."""
         namespace.die_with_parent(signal.SIGKILL)  # if the parent has ended: no words
-        namespace.mount_proc()
+        self._own_mounts = namespace.own_mounts()
+        if self._own_mounts:
+            namespace.mount_proc()
         wake = self._handle_signals()
         sources: tuple[Channel | socket.socket, ...] = (self._channel, wake)
         while True:
@@ -114,7 +117,7 @@ class InitProcess:
     def _execute(self, command: Word, argument: Word = "") -> None:
         match command, argument:
             case "name", str(host_name):
-                namespace.name_host(host_name)
+                self._name_host(host_name)
             case "start", _:
                 self._start()
             case "program", int(number):
@@ -128,6 +131,14 @@ class InitProcess:
                 self._thaw()
             case "resume", bool(foreground):
                 self._resume(foreground=foreground)
+
+    def _name_host(self, host_name: str) -> None:
+        """Name the host, and let its name resolve."""
+        name = namespace.name_host(host_name)
+        if self._own_mounts:
+            folder = Path(self._environment["TMPDIR"])
+            namespace.replace_file("/etc/hostname", f"{name}\n", folder)
+            namespace.replace_file("/etc/hosts", _hosts(name), folder)
 
     def _start(self) -> None:
         self._empty = False
@@ -180,6 +191,15 @@ class InitProcess:
         self._program = 0
         code = os.waitstatus_to_exitcode(status)
         self._channel.send("ended", code if code >= 0 else KILLED - code)
+
+
+def _hosts(name: str) -> str:
+    """Return the text of /etc/hosts with the machine's name, whose address answers inside."""
+    try:
+        outside = Path("/etc/hosts").read_text(errors="replace")
+    except OSError:
+        outside = "127.0.0.1 localhost\n"
+    return f"127.0.1.1 {name}\n{outside}"
 
 
 def _exec(

@@ -5,13 +5,14 @@ It does not know how an impact is executed; see `supervisor.py`.
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairwarning.core.errors import NotFound, Refused, Unavailable
 from fairwarning.machines.process import control
+from fairwarning.machines.process.channel import close_all
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
 
 RETRY_SECONDS = 0.05  # doubles with each attempt
@@ -26,6 +27,15 @@ class ImpactOrder:
     id: str
     kind: str
     seconds: float
+
+
+@dataclass(frozen=True)
+class AttachedMachine:
+    """The machine that the service has accepted a program for."""
+
+    host_name: str
+    power: str
+    namespaces: list[int]  # descriptors of those to join; none if it has to create them
 
 
 def check_service(folder: Path) -> None:
@@ -50,7 +60,7 @@ class ServiceLink:
         self,
         folder: Path,
         machine: str,
-        on_attached: Callable[[str], None],
+        on_attached: Callable[[AttachedMachine], None],
         on_order: Callable[[ImpactOrder], None],
     ) -> None:
         self._folder = folder
@@ -59,6 +69,7 @@ class ServiceLink:
         self._on_order = on_order
         self._was_attached = False  # the service has accepted this program before
         self._connection: ControlConnection | None = None
+        self._namespaces: Sequence[int] = ()
         self._listener: socket.socket | None = None
         self._endpoint_closed = asyncio.Event()
         self._errors: dict[str, str | None] = {}  # by order id; None while it is executed
@@ -84,11 +95,17 @@ class ServiceLink:
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY_MAX_SECONDS)
 
+    def inside(self, namespaces: Sequence[int]) -> None:
+        """Let other programs of the machine join these namespaces."""
+        self._namespaces = namespaces
+        if self._connection is not None:
+            self._connection.send({"inside": True}, *namespaces)
+
     def endpoint_up(self, listener: socket.socket) -> None:
         """Have the service answer on this socket, now or when it is back."""
         self._listener = listener
         if self._connection is not None:
-            self._connection.send({"up": True}, listener)
+            self._connection.send({"up": True}, listener.fileno())
 
     async def endpoint_down(self) -> None:
         """Have the service close the endpoint; return when it has."""
@@ -126,20 +143,31 @@ class ServiceLink:
         """Handle messages until the service disconnects; return whether it accepted us."""
         attached = False
         self._connection = connection
-        connection.send({"attach": self._machine})
+        connection.send({"attach": self._machine, "again": self._was_attached})
         while (message := await connection.receive()) is not None:
-            attached = self._handle(message) or attached
+            match message:
+                case {"attached": _, "host_name": str(host_name), "power": str(power)}:
+                    attached = True
+                    namespaces = connection.take_descriptors(2)
+                    self._handle_attached(AttachedMachine(host_name, power, namespaces))
+                case _:
+                    self._handle(message)
         return attached
 
-    def _handle(self, message: Message) -> bool:
+    def _handle_attached(self, machine: AttachedMachine) -> None:
+        if not self._was_attached:
+            self._was_attached = True
+            self._on_attached(machine)
+            return
+        close_all(machine.namespaces)
+        if self._namespaces:
+            self.inside(self._namespaces)
+        if self._listener is not None:
+            self.endpoint_up(self._listener)
+        self._report_stopped()  # an earlier service may not have received it
+
+    def _handle(self, message: Message) -> None:
         match message:
-            case {"attached": _, "host_name": str(host_name)}:
-                self._was_attached = True
-                if self._listener is not None:
-                    self.endpoint_up(self._listener)
-                self._report_stopped()  # an earlier service may not have received it
-                self._on_attached(host_name)
-                return True
             case {"refused": str(text), "status": int(status)}:
                 self._handle_refusal(text, status)
             case {"order": str(order), "do": str(kind), "seconds": int() | float() as seconds}:
@@ -148,7 +176,6 @@ class ServiceLink:
                 self._booted.set()
             case {"closed": True}:
                 self._endpoint_closed.set()
-        return False
 
     def _handle_refusal(self, text: str, status: int) -> None:
         if status == NotFound.status:

@@ -1,4 +1,4 @@
-"""Linux namespaces without root: they give a process its own network, host name and pids (O3).
+"""Linux namespaces, without root: they give a process its own network, host name and pids (O3).
 
 Uses system calls directly, as `os.unshare` needs Python 3.12.
 """
@@ -7,11 +7,13 @@ import ctypes
 import os
 import socket
 import struct
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from fcntl import ioctl
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
-from fairwarning.core.errors import FairwarningError
+from fairwarning.core.errors import FairwarningError, Refused
 
 ENDPOINT = ("169.254.169.254", 80)  # the metadata endpoint of every Azure machine
 HOST_NAME_BYTES = 64  # the kernel's limit
@@ -21,48 +23,95 @@ _CLONE_NEWUTS = 0x04000000
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWPID = 0x20000000
 _CLONE_NEWNET = 0x40000000
+_MACHINE = _CLONE_NEWNET | _CLONE_NEWUTS | _CLONE_NEWPID
 
 _SIOCSIFFLAGS = 0x8914
 _SIOCSIFADDR = 0x8916
 _SIOCSIFNETMASK = 0x891C
 _IFF_UP = 0x1
 
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x8, 0x4000, 0x40000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND = 0x2, 0x4, 0x8, 0x1000
+_MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _PR_SET_PDEATHSIG = 1
+
+_OTHER_USER = "programs of another user run in this machine; run exec as that user"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def enter() -> None:
+def create() -> None:
     """Give this process its own network and host name, and its children their own pids.
 
-    The network has only loopback, with the metadata endpoint's address added. The user id stays the
-    same. Raises FairwarningError if the system forbids it; the process is then half set up and can
-    do no more than report the error.
+    The network has only loopback, with the metadata endpoint's address added. Root keeps all users;
+    another user has only its own. Raises FairwarningError if the system forbids it; the process is
+    then half set up and can do no more than report the error.
     """
-    user, group = os.geteuid(), os.getegid()
     try:
-        _unshare(_CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWUTS | _CLONE_NEWPID)
-        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-        Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+        if os.geteuid() != 0 or not _unshare_as_root(_MACHINE):
+            _unshare_as_user(_MACHINE)
         _raise_loopback()
     except OSError as error:
         raise FairwarningError("NamespacesForbidden", _forbidden(error)) from error
+    with suppress(OSError):  # the connections of an endpoint that is closed go to another program's
+        Path("/proc/sys/net/ipv4/tcp_migrate_req").write_text("1")
+
+
+def join(user: int, network: int) -> None:
+    """Give this process the network of another program, and else what `create` does.
+
+    The arguments are descriptors of its namespaces. Raises Refused if it belongs to another user.
+    """
+    try:
+        if os.geteuid() != 0 and not _is_current(user):
+            _setns(user)
+        _setns(network)
+        _unshare(_CLONE_NEWUTS | _CLONE_NEWPID)
+    except OSError as error:
+        raise Refused("NotAllowed", _OTHER_USER) from error
+
+
+@contextmanager
+def opened() -> Iterator[tuple[int, int]]:
+    """Provide descriptors of the user and network namespace of this process."""
+    with open("/proc/self/ns/user") as user, open("/proc/self/ns/net") as network:  # noqa: PTH123
+        yield user.fileno(), network.fileno()
+
+
+def _is_current(user: int) -> bool:
+    return os.path.samestat(os.fstat(user), Path("/proc/self/ns/user").stat())
+
+
+def _unshare_as_root(flags: int) -> bool:
+    """Return False if root may not do it without a user namespace, as in most containers."""
+    try:
+        _unshare(flags)
+    except PermissionError:
+        return False
+    return True
+
+
+def _unshare_as_user(flags: int) -> None:
+    user, group = os.geteuid(), os.getegid()
+    _unshare(_CLONE_NEWUSER | flags)
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
 def bind_endpoint() -> socket.socket:
     """Return a socket with the address of the metadata endpoint. Only works inside the namespace.
 
-    Any process may open and close the endpoint with it.
+    Any process may open and close the endpoint with it. Each program of a machine has such a
+    socket; a connection goes to one that is open. Raises Refused if one belongs to another user.
     """
     endpoint = socket.socket()
     try:
         endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         endpoint.bind(ENDPOINT)
-    except OSError:
+    except OSError as error:
         endpoint.close()
-        raise
+        raise Refused("NotAllowed", _OTHER_USER) from error
     return endpoint
 
 
@@ -77,22 +126,44 @@ def close_endpoint(endpoint: socket.socket) -> None:
         endpoint.shutdown(socket.SHUT_RDWR)
 
 
-def name_host(host_name: str) -> None:
-    """Set the machine's host name, shortened to the kernel's limit."""
+def name_host(host_name: str) -> str:
+    """Set the machine's host name; return it, shortened to the kernel's limit."""
     name = host_name.encode()[:HOST_NAME_BYTES].decode(errors="ignore")
     with suppress(OSError):
         socket.sethostname(name)
+    return name
+
+
+def own_mounts() -> bool:
+    """Give this process mounts of its own, and return whether the system allows it."""
+    try:
+        _unshare(_CLONE_NEWNS)
+        _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+    except OSError:
+        return False
+    return True
 
 
 def mount_proc() -> None:
-    """Mount /proc for process 1 of a PID namespace and its children.
+    """Mount /proc for process 1 of a PID namespace and its children. Needs `own_mounts`.
 
     Some containers forbid it; programs then see the outer /proc, with no other effect.
     """
     with suppress(OSError):
-        _unshare(_CLONE_NEWNS)
-        _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
         _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+
+
+def replace_file(path: str, text: str, folder: Path) -> None:
+    """Have this process and its children read another text in a file. Needs `own_mounts`.
+
+    `folder` holds the text for a moment. Where the file does not exist, or the system forbids to
+    mount over it, the file stays as it is.
+    """
+    with suppress(OSError), NamedTemporaryFile("w", dir=folder) as file:
+        file.write(text)
+        file.flush()
+        os.fchmod(file.fileno(), 0o644)
+        _mount(file.name, path, None, _MS_BIND)
 
 
 def die_with_parent(signal: int) -> None:
@@ -110,6 +181,10 @@ def _raise_loopback() -> None:
 
 def _unshare(flags: int) -> None:
     _call(_libc.unshare(flags))
+
+
+def _setns(namespace: int) -> None:
+    _call(_libc.setns(namespace, 0))
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:

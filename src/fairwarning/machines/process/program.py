@@ -1,11 +1,13 @@
 """The service's view of attached programs and of the impacts that they execute."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.driver import Report
+from fairwarning.machines.process.channel import close_all
 from fairwarning.machines.process.control import ControlConnection
 
 Key = tuple[str, str]
@@ -80,11 +82,31 @@ class PendingImpact:
             program.boot(self.impact.id)
 
 
+class Namespaces:
+    """Descriptors of the namespaces that a program runs in; this process holds them."""
+
+    def __init__(self) -> None:
+        self.known = asyncio.Event()  # the descriptors, or that there will be none
+        self.descriptors: list[int] = []
+
+    def set(self, descriptors: list[int]) -> None:
+        """Replace the descriptors."""
+        self.discard()
+        self.descriptors = descriptors
+
+    def discard(self) -> None:
+        """Close the descriptors."""
+        close_all(self.descriptors)
+        self.descriptors = []
+        self.known.set()
+
+
 class AttachedProgram:
     """A program that acts as a machine; several may act as the same one."""
 
     def __init__(self, key: Key, connection: ControlConnection) -> None:
         self.key = key
+        self.namespaces = Namespaces()
         self._connection = connection
         self._stop_serving: Callable[[], None] | None = None
         self._impacts: dict[str, PendingImpact] = {}

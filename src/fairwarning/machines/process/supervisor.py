@@ -15,14 +15,15 @@ from enum import Enum
 
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.machines.process import namespace
-from fairwarning.machines.process.channel import Channel
+from fairwarning.machines.process.channel import Channel, close_all
 from fairwarning.machines.process.init import KILLED, InitCommands
-from fairwarning.machines.process.link import ImpactOrder, ServiceLink
+from fairwarning.machines.process.link import AttachedMachine, ImpactOrder, ServiceLink
 from fairwarning.machines.process.machine_program import MachineProgram
 
 ANSWER_SECONDS = 1.0  # for the answer to an approval to reach the program that the impact ends
 
 _HARMLESS = {signal.SIGUSR1, signal.SIGUSR2}  # they do not end a machine that is down
+_RUNNING = "running"  # the power state of a machine that is up
 _FINAL = {"evict", "delete"}
 _EMPTYING = {"redeploy", "reimage"}  # of the temporary disk
 _BOOTING = _EMPTYING | {"reboot", "start"}
@@ -69,6 +70,7 @@ class Supervisor:
         self._init = init
         self._link = ServiceLink(program.folder, program.machine, self._attached, self._enqueue)
         self._host_name = ""
+        self._starts = True  # as soon as the machine exists
         self._endpoint: socket.socket | None = None  # once the machine exists
         self._created = asyncio.Event()
         self._phase = _Phase.DOWN
@@ -186,10 +188,13 @@ class Supervisor:
 
     # ------------------------------------------------------- events from the service
 
-    def _attached(self, host_name: str) -> None:
-        if not self._host_name:
-            self._host_name = host_name
-            self._foreground.send("create")
+    def _attached(self, machine: AttachedMachine) -> None:
+        self._host_name = machine.host_name
+        self._starts = machine.power == _RUNNING
+        if not self._starts:
+            self._report(f"is {machine.power}; it waits to be started")
+        self._foreground.send("enter", descriptors=machine.namespaces)
+        close_all(machine.namespaces)
 
     def _enqueue(self, order: ImpactOrder) -> None:
         self._orders.put_nowait(order)
@@ -217,8 +222,10 @@ class Supervisor:
         match words:
             case ["machine"]:
                 self._endpoint = socket.socket(fileno=descriptors[0])
+                self._link.inside(descriptors[1:3])
                 self._init.name_host(self._host_name)
-                self._start()
+                if self._starts:
+                    self._start()
                 self._created.set()
             case ["signal", int(number)]:
                 self._signalled(signal.Signals(number))

@@ -1,0 +1,124 @@
+"""Programs of one machine share its network."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.requirements import needs_namespaces, needs_root_namespaces, needs_setpriv
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.process_harness import ProcessDriverHarness, process_harness
+from tests.machines.test_exec import ASK
+
+pytestmark = needs_namespaces
+
+# Serves a word on a port until it gets SIGTERM.
+SERVER = """
+import socket
+with socket.create_server(("127.0.0.1", 8080)) as server:
+    print("ready", flush=True)
+    while True:
+        connection, _ = server.accept()
+        connection.sendall(b"hello")
+        connection.close()
+"""
+
+CLIENT = """
+import socket
+with socket.create_connection(("127.0.0.1", 8080)) as connection:
+    print(connection.recv(100).decode())
+"""
+
+NETWORK = """
+import os, time
+print(os.readlink("/proc/self/ns/net"), flush=True)
+time.sleep(1000)
+"""
+
+
+async def start_network(harness: ProcessDriverHarness, **settings: str) -> str:
+    """Start a program that prints its network namespace and stays; return what it printed."""
+    number = len(harness.programs)
+    harness.start(sys.executable, "-c", NETWORK, **settings)
+    await wait_until_async(lambda: harness.out(number) != "", "it runs")
+    return harness.out(number)
+
+
+@pytest.mark.spec("O3")
+@run_async
+async def test_programs_of_one_machine_reach_each_other(tmp_path: Path) -> None:
+    """A program of another machine does not reach them."""
+    async with process_harness(tmp_path) as harness:
+        harness.start(sys.executable, "-c", SERVER)
+        await wait_until_async(lambda: harness.out() == "ready\n", "it serves")
+        client = harness.start(sys.executable, "-c", CLIENT)
+        assert await harness.exit_code(client) == 0, harness.err(1)
+        assert harness.out(1) == "hello\n"
+        stranger = harness.start(sys.executable, "-c", CLIENT, machine="web_1")
+        assert await harness.exit_code(stranger) == 1
+        assert "ConnectionRefusedError" in harness.err(2)
+
+
+@pytest.mark.spec("O3")
+@run_async
+async def test_programs_that_start_at_once_share_a_network(tmp_path: Path) -> None:
+    """One of them creates it; the others wait for that."""
+    async with process_harness(tmp_path) as harness:
+        for _ in range(4):
+            harness.start(sys.executable, "-c", NETWORK)
+        await wait_until_async(lambda: all(harness.out(n) for n in range(4)), "all run")
+        assert len({harness.out(n) for n in range(4)}) == 1
+
+
+@pytest.mark.spec("O3")
+@run_async
+async def test_the_network_outlives_the_program_that_created_it(tmp_path: Path) -> None:
+    """The endpoint still answers, and another program can join."""
+    async with process_harness(tmp_path) as harness:
+        network = await start_network(harness)
+        assert await start_network(harness) == network
+        harness.programs[0].send_signal(signal.SIGTERM)
+        await harness.exit_code(harness.programs[0])
+        await wait_until_async(lambda: harness.listeners.open == ["web_0"], "it is gone")
+        assert await start_network(harness) == network
+        asking = harness.start(sys.executable, "-c", ASK)
+        assert await harness.exit_code(asking) == 0, harness.err(3)
+        assert harness.out(3) == "web/web_0\n"
+
+
+@pytest.mark.spec("O3")
+@run_async
+async def test_a_program_joins_after_a_restart_of_the_service(tmp_path: Path) -> None:
+    """It waits until the programs that ran before have reconnected."""
+    async with process_harness(tmp_path) as harness:
+        network = await start_network(harness)
+        await harness.driver.close()
+        await harness.start_service()
+        assert await start_network(harness) == network
+
+
+@pytest.mark.spec("O3")
+@run_async
+async def test_a_program_that_fails_to_start_does_not_hold_up_others(tmp_path: Path) -> None:
+    """The next one creates the network."""
+    async with process_harness(tmp_path) as harness:
+        missing = harness.start("no-such-program")
+        network = await start_network(harness)
+        assert await harness.exit_code(missing) == 127
+        assert await start_network(harness) == network
+
+
+@pytest.mark.spec("O3")
+@needs_root_namespaces
+@needs_setpriv
+@run_async
+async def test_a_network_of_another_user(tmp_path: Path) -> None:
+    """The message says which user to run exec as."""
+    async with process_harness(tmp_path) as harness:
+        await start_network(harness)
+        # Root's namespaces, but none of the capabilities that are needed to join them.
+        before = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all")
+        joining = harness.start("true", before=before)
+        assert await harness.exit_code(joining) == 4
+        assert "programs of another user run in this machine" in harness.err(1)
