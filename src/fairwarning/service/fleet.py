@@ -48,7 +48,7 @@ from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
 from fairwarning.service.reader import FleetReader
 from fairwarning.service.timers import Timers
-from fairwarning.store.store import Store
+from fairwarning.store.store import ClockReading, Store
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Fleet:
         self._impacts = ImpactDispatcher(driver, self.post)
         self._timers = Timers(clock, self._wake)
         self.following = (
-            ChangeFollower(store, self._shared, self.documents, self._wake)
+            ChangeFollower(store, self._shared, self.documents, self._wake, self._synchronize)
             if self._shared
             else None
         )
@@ -126,7 +126,7 @@ class Fleet:
         await self.store.open()
         failpoints.hit("start.opened")
         if self._shared:
-            self.clock.synchronize(await self._shared.time())
+            self._synchronize(await self._shared.read_clock())
         else:
             await self._resume_clock()
         if isinstance(self.clock, VirtualClock):
@@ -134,6 +134,10 @@ class Fleet:
         await self._resume_impacts()
         self._timers.arm(await self.store.next_due())
         failpoints.hit("start.recovered")
+
+    def _synchronize(self, reading: ClockReading) -> None:
+        self.clock.synchronize(reading)
+        self.clock_monitor.report()
 
     async def _resume_clock(self) -> None:
         state = await self.store.get_note("clock")

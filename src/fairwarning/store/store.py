@@ -53,6 +53,16 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockReading:
+    """The time that all processes share, read between two moments of `elapsed_time`."""
+
+    now: float
+    ahead: float  # of the clock it comes from, which was stepped
+    sent_at: float
+    received_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The state of a shared store at one moment."""
 
@@ -61,6 +71,7 @@ class Heartbeat:
     line: int  # last number of the journal
     due: float | None  # as returned by `next_due`
     orphaned_impacts: bool  # whether `unfinished_impacts` has impacts for this process to take over
+    clock: ClockReading | None = None  # about once a second
 
 
 class SharedStore(Protocol):
@@ -72,8 +83,8 @@ class SharedStore(Protocol):
         Raises `Unavailable` when the store is unreachable; call it again to resume.
         """
 
-    async def time(self) -> float:
-        """Return the store's clock: seconds since the epoch."""
+    async def read_clock(self) -> ClockReading:
+        """Return the time that all processes share, when this process starts."""
 
     async def retire(self) -> None:
         """Release timers, impacts and duties to other processes, and claim none from now on."""
