@@ -24,7 +24,9 @@ class FollowingProcess:
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
         self.documents = DocumentCache(self._load)
-        self.follower = ChangeFollower(store, store, self.documents, lambda: None)
+        self.follower = ChangeFollower(
+            store, store, self.documents, lambda: None, synchronize=lambda _: None
+        )
 
     async def _load(self, name: str) -> Scope | None:
         scope = (await self.store.load([(Scope, name)]))[Scope, name]

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.host_time import HostClocks, HostTime
+from fairwarning.store.store import ClockReading
 
 Callback = Callable[[], None]
 
@@ -62,8 +63,8 @@ class Clock(Protocol):
     def promise(self, moment: float) -> None:
         """Take note that something was announced for this moment."""
 
-    def synchronize(self, now: float) -> None:
-        """Adopt the time that all processes of the fleet share. Call this before any alarm."""
+    def synchronize(self, reading: ClockReading) -> None:
+        """Follow the time that all processes of the fleet share."""
 
 
 class RealClock:
@@ -106,9 +107,9 @@ class RealClock:
         """Shorten nothing that was announced for this moment."""
         self.host_time.promise(moment)
 
-    def synchronize(self, now: float) -> None:
-        """Adopt the shared time, so that differences between hosts shorten no notice."""
-        self.host_time.set(now)
+    def synchronize(self, reading: ClockReading) -> None:
+        """Follow the shared time, so that differences between hosts shorten no notice."""
+        self.host_time.synchronize(reading)
 
 
 _LONGEST_WAIT_SECONDS = 4.0  # a suspended host or a jump of the clock delays an alarm no longer
@@ -190,7 +191,7 @@ class VirtualClock:
     def promise(self, moment: float) -> None:
         """Do nothing: virtual time moves only when told to."""
 
-    def synchronize(self, now: float) -> None:  # noqa: ARG002  (virtual time is not shared)
+    def synchronize(self, reading: ClockReading) -> None:  # noqa: ARG002  (virtual time is not shared)
         """Refuse: several processes cannot share virtual time."""
         raise Refused(
             "VirtualTime",

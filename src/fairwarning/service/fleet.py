@@ -48,7 +48,7 @@ from fairwarning.service.polls import PollLog
 from fairwarning.service.reader import FleetReader
 from fairwarning.service.store_check import StoreCheck
 from fairwarning.service.timers import Timers
-from fairwarning.store.store import Store
+from fairwarning.store.store import ClockReading, Store
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Fleet:
         self._impacts = ImpactDispatcher(driver, clock, self.post)
         self._timers = Timers(clock, self._wake)
         self.following = (
-            ChangeFollower(store, self._shared, self.documents, self._wake)
+            ChangeFollower(store, self._shared, self.documents, self._wake, self._synchronize)
             if self._shared
             else None
         )
@@ -129,7 +129,7 @@ class Fleet:
         await self.store.open()
         failpoints.hit("start.opened")
         if self._shared:
-            self.clock.synchronize(await self._shared.time())
+            self._synchronize(await self._shared.read_clock())
         else:
             await self._resume_clock()
         self._committer.secret = await self.store.add_note_if_absent("secret", self.new_secret())
@@ -138,6 +138,10 @@ class Fleet:
         await self._resume_impacts()
         self._timers.arm(await self.store.next_due())
         failpoints.hit("start.recovered")
+
+    def _synchronize(self, reading: ClockReading) -> None:
+        self.clock.synchronize(reading)
+        self.clock_monitor.report()
 
     async def _resume_clock(self) -> None:
         state = await self.store.get_note("clock")

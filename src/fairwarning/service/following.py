@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Ref, Scope
 from fairwarning.service.documents import DocumentCache
-from fairwarning.store.store import Heartbeat, SharedStore, Store
+from fairwarning.store.store import ClockReading, Heartbeat, SharedStore, Store
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,12 @@ class ChangeFollower:
     """
 
     def __init__(
-        self, store: Store, shared: SharedStore, documents: DocumentCache, wake: Callable[[], None]
+        self,
+        store: Store,
+        shared: SharedStore,
+        documents: DocumentCache,
+        wake: Callable[[], None],
+        synchronize: Callable[[ClockReading], None],
     ) -> None:
         self.staleness_seconds = STALENESS_SECONDS
         self.all_scopes = False  # load only scopes that clients read, unless set
@@ -34,6 +39,7 @@ class ChangeFollower:
         self._shared = shared
         self._documents = documents
         self._wake = wake
+        self._synchronize = synchronize
         self._heartbeat: Heartbeat | None = None
         self._position = -1
         self._read_from = -1  # the position before the last read
@@ -53,6 +59,8 @@ class ChangeFollower:
                     if unavailable:
                         log.warning("the database is available again")
                         unavailable = False
+                    if heartbeat.clock:
+                        self._synchronize(heartbeat.clock)
                     self._heartbeat = heartbeat
                     self._wake()
             except Unavailable as error:

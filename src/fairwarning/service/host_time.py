@@ -16,6 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairwarning.store.elapsed_time import elapsed_time
+from fairwarning.store.store import ClockReading
+
 TOLERANCE_SECONDS = 2.0  # a larger difference from wall time is reported
 _IGNORED_SECONDS = 0.01  # the two clocks cannot be read at the same instant
 _SLOW_SHARE = 0.5  # of real time, by which fleet time is slowed down
@@ -36,7 +39,7 @@ class HostClocks:
 
     def monotonic(self) -> float:
         """Seconds that no step changes; they include suspended time where the OS supports it."""
-        return time.clock_gettime(_MONOTONIC)
+        return elapsed_time()
 
     def boot(self) -> str:
         """What `monotonic` counts from: the boot and the time namespace; empty if unknown."""
@@ -45,9 +48,6 @@ class HostClocks:
             boot = boot or _BOOT_ID.read_text().strip()
             boot = f"{boot}/{_TIME_NAMESPACE.readlink()}"
         return boot
-
-
-_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(slots=True)
@@ -81,6 +81,7 @@ class HostTime:
         self._followed_at = self._clocks.monotonic()
         self._line = _Line(self._clocks.boot(), self._clocks.wall() - self._followed_at)
         self._last = 0.0
+        self._is_shared = False
         self.ahead = 0.0  # seconds by which fleet time was ahead of wall time when last compared
 
     def now(self) -> float:
@@ -124,9 +125,18 @@ class HostTime:
         line.binding_until = max(line.binding_until, moment)
         line.promised_until = max(line.promised_until, moment)
 
-    def set(self, now: float) -> None:
-        """Adopt the time that all processes of the fleet share."""
-        self._line.offset = now - self._clocks.monotonic()
+    def synchronize(self, reading: ClockReading) -> None:
+        """Follow the time that all processes share: forwards at once, backwards at half speed."""
+        least, most = reading.now - reading.received_at, reading.now - reading.sent_at
+        elapsed = reading.received_at - self._followed_at
+        if not self._is_shared:
+            self._is_shared, self._last, self._line.offset = True, 0.0, (least + most) / 2
+        elif self._line.offset < least:
+            self._line.offset = least
+        elif self._line.offset > most:
+            self._line.offset -= min(self._line.offset - most, elapsed * _SLOW_SHARE)
+        self._followed_at = reading.received_at
+        self.ahead = reading.ahead
 
     def follow_wall(self) -> float:
         """Compare with wall time, and return to it while nothing is promised.

@@ -56,6 +56,16 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockReading:
+    """The time that all processes share, read between two moments of `elapsed_time`."""
+
+    now: float
+    ahead: float  # of the clock it comes from, which was stepped
+    sent_at: float
+    received_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The state of a shared store at one moment."""
 
@@ -65,6 +75,7 @@ class Heartbeat:
     due: float | None  # as returned by `next_due`
     orphaned_impacts: bool  # whether `unfinished_impacts` has impacts for this process to take over
     dropped: int = 0  # `changes_since` may no longer return removals up to this position
+    clock: ClockReading | None = None  # about once a second
 
 
 class SharedStore(Protocol):
@@ -76,8 +87,8 @@ class SharedStore(Protocol):
         Raises `Unavailable` when the store is unreachable; call it again to resume.
         """
 
-    async def time(self) -> float:
-        """Return the store's clock: seconds since the epoch."""
+    async def read_clock(self) -> ClockReading:
+        """Return the time that all processes share, when this process starts."""
 
     async def retire(self) -> None:
         """Release timers, impacts and duties to other processes, and claim none from now on."""

@@ -9,6 +9,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import ceil
 from time import monotonic
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from fairwarning.core.model import Entity, Impact, Ref
 from fairwarning.store import codec, scripts
 from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import address_taken, machines_after, stale_version
+from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.postgres import rows, schema
 from fairwarning.store.postgres.connections import (
     Connection,
@@ -32,6 +34,7 @@ from fairwarning.store.scripts import Migration
 from fairwarning.store.store import (
     LAST_CHARACTER,
     Batch,
+    ClockReading,
     Heartbeat,
     JournalEntry,
     MachineLocation,
@@ -44,6 +47,7 @@ CACHED_ENTITIES = 4096
 
 _RENEWALS_PER_LEASE = 3
 _CLOCK_READINGS = 5
+_UNCLEAR_CLOCK_SECONDS = 0.2
 _UNCLEAR_SECONDS = 1.0  # how long to look for the outcome of a commit after a lost connection
 _STALE = "FW001"
 _LAST_NUMBER = 2**63 - 1
@@ -71,12 +75,16 @@ class PostgresStore:
         self._cache = EntityCache(cached)
         self._retired = False
         self._impacts_unclear = False  # a failed commit may have stored impacts of this process
+        self._clock_read_at: float | None = None  # None before the first time
 
     async def open(self) -> None:
         self.process = str(uuid.uuid4())
+        self._clock_read_at = None
         self._connections.open()
         try:
             await self._migrate()
+            await self._let_others_advance_clock()
+            await self.read_clock()
             await self._run("renew_lease", lease=self._lease)
             await self._run("remove_dead_processes")
         except BaseException:
@@ -136,21 +144,26 @@ class PostgresStore:
 
     async def _renew(self, connection: Connection) -> Heartbeat:
         with time_limit(connection, self._lease):
+            reading = await self._advance_clock(connection)
             if self._retired:
-                return await self._read_heartbeat(connection)
+                return await self._read_heartbeat(connection, clock=reading)
             await self._execute(connection, "renew_lease", lease=self._lease)
             ((orphaned,),) = await self._execute(connection, "orphaned_impacts")
             return await self._read_heartbeat(
-                connection, orphaned_impacts=orphaned or self._impacts_unclear
+                connection, orphaned_impacts=orphaned or self._impacts_unclear, clock=reading
             )
 
     async def _read_heartbeat(
-        self, connection: Connection, *, orphaned_impacts: bool = False
+        self,
+        connection: Connection,
+        *,
+        orphaned_impacts: bool = False,
+        clock: ClockReading | None = None,
     ) -> Heartbeat:
         read_at = monotonic()
         with time_limit(connection, self._lease):
             ((position, line, due, dropped),) = await self._execute(connection, "feed_position")
-        return Heartbeat(read_at, position, line, due, orphaned_impacts, dropped)
+        return Heartbeat(read_at, position, line, due, orphaned_impacts, dropped, clock)
 
     async def retire(self) -> None:
         """Release everything and claim nothing from now on; other processes take over (IS4)."""
@@ -158,15 +171,29 @@ class PostgresStore:
         with suppress(Unavailable):
             await self._run("end_lease")
 
-    async def time(self) -> float:
-        """Return the database's clock, which all processes use."""
-        readings = []
-        for _ in range(_CLOCK_READINGS):
-            sent = monotonic()
-            ((database_time,),) = await self._run("current_time")
-            readings.append((monotonic() - sent, database_time - sent))
-        took, offset = min(readings)  # the quickest reading is the most precise
-        return float(offset + took / 2 + monotonic())
+    async def read_clock(self) -> ClockReading:
+        """Return the time that all processes share; the quickest of a few readings."""
+        async with self._connections.acquire() as connection:
+            readings = [await self._advance_clock(connection) for _ in range(_CLOCK_READINGS)]
+        return min(readings, key=lambda reading: reading.received_at - reading.sent_at)
+
+    async def _let_others_advance_clock(self) -> None:
+        """Wait for another process to tell whether the database's clock was stepped.
+
+        If there is none within its lease, all were down.
+        """
+        for _ in range(ceil(self._lease / _UNCLEAR_CLOCK_SECONDS)):
+            ((is_unclear,),) = await self._run("clock_is_unclear")
+            if not is_unclear:
+                return
+            await asyncio.sleep(_UNCLEAR_CLOCK_SECONDS)
+
+    async def _advance_clock(self, connection: Connection) -> ClockReading:
+        sent_at = elapsed_time()
+        elapsed = None if self._clock_read_at is None else sent_at - self._clock_read_at
+        ((now, ahead),) = await self._execute(connection, "advance_clock", elapsed=elapsed)
+        self._clock_read_at = sent_at
+        return ClockReading(now, ahead, sent_at, elapsed_time())
 
     async def claim_duty(self, duty: str) -> bool:
         return bool(await self._run("claim_duty", name=duty)) if not self._retired else False

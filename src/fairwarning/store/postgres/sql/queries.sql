@@ -4,7 +4,7 @@
 -- If a server crash loses a claim, it is made again, so there is no need to wait for the disk.
 WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
 INSERT INTO process (id, until)
-SELECT %(process)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM no_sync
+SELECT %(process)s, to_timestamp(fleet_time()) + make_interval(secs => %(lease)s) FROM no_sync
 ON CONFLICT (id) DO UPDATE SET until = excluded.until;
 
 -- name: end_lease
@@ -13,7 +13,7 @@ DELETE FROM process WHERE id = %(process)s;
 -- name: remove_dead_processes
 -- Processes whose lease expired more than a day ago.
 WITH old AS (
-    DELETE FROM process WHERE until < clock_timestamp() - interval '1 day' RETURNING id
+    DELETE FROM process WHERE until < to_timestamp(fleet_time()) - interval '1 day' RETURNING id
 )
 DELETE FROM writer WHERE process IN (SELECT id FROM old);
 
@@ -28,8 +28,16 @@ SELECT EXISTS (
     SELECT FROM (SELECT DISTINCT holder FROM impact) AS held WHERE NOT alive(holder)
 );
 
--- name: current_time
-SELECT extract(epoch FROM clock_timestamp())::double precision;
+-- name: advance_clock
+WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+SELECT clock.now, clock.ahead FROM no_sync, advance_clock(%(elapsed)s) AS clock;
+
+-- name: clock_is_unclear
+-- Whether a step of the clock cannot be told from a time without processes: other processes have not
+-- ended their leases, and none has read the clock for a while.
+SELECT EXISTS (SELECT FROM process WHERE id <> %(process)s)
+    AND abs(extract(epoch FROM clock_timestamp())::double precision - read_at) > 2
+FROM fleet_clock WHERE single;
 
 -- name: commit_batch
 SELECT base, next_due FROM commit_batch(%(process)s, %(batch)s::json);
