@@ -74,7 +74,7 @@ class Books:
     begun_at: dict[str, float] = field(default_factory=dict)
     up_since: float = 0.0  # start of the current process
     late: Callable[[str], bool] = lambda _: False  # whether the driver reports late or never
-    true_time: Callable[[], float] = lambda: 0.0  # by a clock that nothing steps
+    true_time: Callable[[], float] | None = None  # by a clock that nothing steps, where known
     commits: int = 0
     timers: int = 0
     at: float = 0.0

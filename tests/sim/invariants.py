@@ -215,6 +215,8 @@ def e10(books: Books, started: KnownEvent) -> None:
 def e11(books: Books, started: KnownEvent) -> None:
     """A notice lasts as long as was announced, whatever happened to the host's clock."""
     event = started.event
+    if books.true_time is None:
+        return
     lasted = books.true_time() - started.announced_at
     short = event.not_before - event.created_at - lasted
     must(short < CLOCK_SECONDS, "E11", f"the notice of {event.id} was {short:.1f} s too short")
