@@ -19,6 +19,8 @@ TESTS = (
     "test_exec.py::test_the_environment_of_a_program",
     "test_exec.py::test_exit_codes_pass_through",
     "test_boundary.py::test_exec_inside_a_machine_is_refused",
+    "test_ports.py::test_a_program_reaches_a_forwarded_port",
+    "test_ports.py::test_the_host_reaches_a_published_port",
     "test_process.py::test_a_frozen_machine_is_stopped",
     "test_process.py::test_a_redeploy_empties_the_temporary_disk",
     "test_sharing.py::test_programs_that_start_at_once_share_a_network",
@@ -58,7 +60,7 @@ def python_for_nobody(home: Path) -> str:
 @pytest.mark.spec("O3", "O4")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run a command as another user")
 def test_an_unprivileged_user() -> None:
-    """Endpoint, names, exit codes, freeze, redeploy, restart and isolation work."""
+    """Endpoint, names, ports, exit codes, freeze, redeploy, restart and isolation work."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         os.chown(home, NOBODY, NOBODY)

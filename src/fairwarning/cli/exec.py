@@ -9,18 +9,42 @@ from fairwarning.cli import options
 from fairwarning.core.errors import FairwarningError, Unavailable
 from fairwarning.machines.process import foreground
 from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
+from fairwarning.machines.process.namespace import ENDPOINT
+from fairwarning.machines.process.relay import HostPort
 from fairwarning.server import hints
 
+_LAST_PORT = 65535
+_MOST_PORTS = 100
 _EPILOG = """\b
 Examples:
   fairwarning exec web_0 -- ./my-handler --verbose
   fairwarning exec web_0 -- bash
+  fairwarning exec --forward 6443 web_0 -- kubectl get nodes
   fairwarning exec web_0 -- curl -H Metadata:true \\
     "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
 
 Exits with the exit code of the program; 1 if it could not be started, 2 for wrong usage, 3 if the
 machine does not exist, 4 if the service refuses. Linux only.
 """
+
+
+class PortOfHost(click.ParamType[HostPort]):
+    """A port as [HOST:]PORT; without a host, of 127.0.0.1."""
+
+    name = "[HOST:]PORT"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> HostPort:
+        """Split the value into host and port."""
+        if isinstance(value, HostPort):
+            return value
+        host, _, port = str(value).rpartition(":")
+        if not port.isascii() or not port.isdigit() or not 0 < int(port) <= _LAST_PORT:
+            self.fail(f"{value!r} is not [HOST:]PORT, such as 6443 or 10.0.0.4:6443", param, ctx)
+        if ":" in host or host == ENDPOINT[0] or not host.isprintable() or " " in host:
+            self.fail(f"{host!r} is not a name or an IPv4 address of a host", param, ctx)
+        return HostPort(host or "127.0.0.1", int(port))
 
 
 @click.command("exec", epilog=_EPILOG)
@@ -33,26 +57,58 @@ machine does not exist, 4 if the service refuses. Linux only.
     metavar="SECONDS",
     help="Time for COMMAND to end after SIGTERM, and then for the processes that it has left.",
 )
+@click.option(
+    "--forward",
+    type=PortOfHost(),
+    multiple=True,
+    help="Let COMMAND reach this TCP port of the host, or of HOST, at the same address. Can be"
+    " repeated.",
+)
+@click.option(
+    "--publish",
+    type=PortOfHost(),
+    multiple=True,
+    help="Let the host reach this TCP port of COMMAND, at 127.0.0.1 or at HOST. Can be repeated.",
+)
 @click.option("--once", is_flag=True, help="End with the machine's first reboot, redeploy or stop.")
 @click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
 @click.argument("machine")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
 def command(
-    machine: str, program: tuple[str, ...], data: Path, grace: float, *, once: bool, quiet: bool
+    machine: str,
+    program: tuple[str, ...],
+    data: Path,
+    *,
+    grace: float,
+    forward: tuple[HostPort, ...],
+    publish: tuple[HostPort, ...],
+    once: bool,
+    quiet: bool,
 ) -> None:
     """Run COMMAND as if it were inside MACHINE.
 
     Inside, http://169.254.169.254 is the metadata endpoint of that machine; there is no other
-    network. Impacts on the machine apply to the program: a freeze pauses it, a reboot stops it
-    (SIGTERM, then SIGKILL) and restarts it, a redeploy also empties $TMPDIR, an eviction or a
-    delete stops it for good. Does not need root.
+    network but what --forward and --publish let through. Impacts on the machine apply to the
+    program: a freeze pauses it, a reboot stops it (SIGTERM, then SIGKILL) and restarts it, a
+    redeploy also empties $TMPDIR, an eviction or a delete stops it for good. Does not need root.
 
     COMMAND cannot act as another machine, but it has your files: do not run programs that you do
     not trust. Run by root, it can leave the machine.
     """
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")
-    task = MachineProgram(machine, program, data.resolve(), grace, quiet=quiet, once=once)
+    if len(forward) > _MOST_PORTS:
+        raise click.UsageError(f"--forward can be repeated {_MOST_PORTS} times at most")
+    task = MachineProgram(
+        machine,
+        program,
+        data.resolve(),
+        grace,
+        quiet=quiet,
+        once=once,
+        forwarded=forward,
+        published=publish,
+    )
     try:
         code = foreground.run(task)
     except Unavailable as error:

@@ -13,7 +13,7 @@ Word = str | int | bool
 Words = list[Word]
 
 _MESSAGE_BYTES = 64 * 1024
-_DESCRIPTORS = 64  # with one message
+_DESCRIPTORS = 128  # with one message
 
 
 class Channel:

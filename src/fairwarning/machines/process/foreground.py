@@ -11,15 +11,16 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NoReturn
 
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
-from fairwarning.machines.process import namespace
+from fairwarning.machines.process import namespace, relay
 from fairwarning.machines.process.channel import Channel, Words, close_all
 from fairwarning.machines.process.init import InitProcess
 from fairwarning.machines.process.link import check_service
 from fairwarning.machines.process.machine_program import MachineProgram
+from fairwarning.machines.process.relay import HostPort
 from fairwarning.machines.process.supervisor import run_supervisor
 
 _FORWARDED = (
@@ -56,15 +57,18 @@ class ForegroundProcess:
         self._has_terminal = _in_foreground()
         self._channel, supervisor_end = Channel.pair()
         self._init_channel, init_end = Channel.pair()
+        published = [_listen(port, port.host) for port in program.published]
 
         def supervise() -> None:
             self._channel.close()
             self._init_channel.close()
-            run_supervisor(program, supervisor_end, init_end)
+            run_supervisor(program, supervisor_end, init_end, published)
 
         self._children = [_fork(supervise)]
         supervisor_end.close()
         init_end.close()
+        for listener in published:
+            listener.close()
 
     def run(self) -> int:
         """Serve the supervisor until it reports the exit code."""
@@ -109,8 +113,12 @@ class ForegroundProcess:
         else:
             namespace.create()
         self._warn_root()
-        with namespace.bind_endpoint() as endpoint, namespace.opened() as inside:
-            self._channel.send("machine", descriptors=[endpoint.fileno(), *inside])
+        with ExitStack() as stack:
+            endpoint = stack.enter_context(namespace.bind_endpoint())
+            inside = stack.enter_context(namespace.opened())
+            ports = [stack.enter_context(_listen_inside(p)) for p in self._program.forwarded]
+            sockets = [port.fileno() for port in ports]
+            self._channel.send("machine", descriptors=[endpoint.fileno(), *inside, *sockets])
         self._fork_init()
 
     def _fork_init(self) -> None:
@@ -119,6 +127,7 @@ class ForegroundProcess:
             channel,
             program.command,
             program.environment(os.environ),
+            aliases=[port.alias for port in program.forwarded if port.alias],
             foreground=self._has_terminal,
         )
 
@@ -146,6 +155,19 @@ class ForegroundProcess:
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # to take the terminal from the program
         signal.set_wakeup_fd(wake_writer.detach())
         return wake_reader
+
+
+def _listen_inside(port: HostPort) -> socket.socket:
+    namespace.add_address(port.address_inside)
+    return _listen(port, port.address_inside)
+
+
+def _listen(port: HostPort, address: str) -> socket.socket:
+    try:
+        return relay.listen(port, address)
+    except OSError as error:
+        text = f"cannot listen on {address}:{port.port}: {error.strerror}"
+        raise FairwarningError("CannotListen", text) from error
 
 
 def _fork(work: Callable[[], None]) -> int:

@@ -9,7 +9,7 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -28,7 +28,7 @@ class InitCommands:
 
     `channel` delivers "ended" with an exit code when the program ends, "empty" once after each
     start, when no process is left, "suspended" when a user stops the program from the terminal,
-    and no words when the init process has ended.
+    "socket" as ordered, and no words when the init process has ended.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -55,6 +55,10 @@ class InitCommands:
     def thaw(self) -> None:
         self.channel.send("thaw")
 
+    def open_socket(self) -> None:
+        """Have `channel` deliver "socket", with a socket of the machine's network."""
+        self.channel.send("socket")
+
     def resume(self, *, foreground: bool) -> None:
         """Resume a program that the user suspended, with the terminal or without."""
         self.channel.send("resume", foreground)
@@ -69,11 +73,14 @@ class InitProcess:
         command: tuple[str, ...],
         environment: Mapping[str, str],
         *,
+        aliases: Sequence[str],
         foreground: bool,
     ) -> None:
+        """`aliases` are names that resolve to loopback."""
         self._channel = channel
         self._command = command
         self._environment = environment
+        self._aliases = aliases
         self._foreground = foreground
         self._own_mounts = False
         self._suspended = False  # by the user, from the terminal
@@ -131,6 +138,8 @@ class InitProcess:
                 self._thaw()
             case "resume", bool(foreground):
                 self._resume(foreground=foreground)
+            case "socket", _:
+                self._open_socket()
 
     def _name_host(self, host_name: str) -> None:
         """Name the host, and let its name resolve."""
@@ -138,7 +147,16 @@ class InitProcess:
         if self._own_mounts:
             folder = Path(self._environment["TMPDIR"])
             namespace.replace_file("/etc/hostname", f"{name}\n", folder)
-            namespace.replace_file("/etc/hosts", _hosts(name), folder)
+            namespace.replace_file("/etc/hosts", _hosts(name, self._aliases), folder)
+
+    def _open_socket(self) -> None:
+        try:
+            inside = socket.socket()
+        except OSError:  # too many descriptors
+            self._channel.send("socket")
+            return
+        with inside:
+            self._channel.send("socket", descriptors=[inside.fileno()])
 
     def _start(self) -> None:
         self._empty = False
@@ -193,13 +211,14 @@ class InitProcess:
         self._channel.send("ended", code if code >= 0 else KILLED - code)
 
 
-def _hosts(name: str) -> str:
+def _hosts(name: str, aliases: Sequence[str]) -> str:
     """Return the text of /etc/hosts with the machine's name, whose address answers inside."""
     try:
         outside = Path("/etc/hosts").read_text(errors="replace")
     except OSError:
         outside = "127.0.0.1 localhost\n"
-    return f"127.0.1.1 {name}\n{outside}"
+    lines = [f"127.0.1.1 {name}", *(f"127.0.0.1 {alias}" for alias in aliases), outside]
+    return "\n".join(lines)
 
 
 def _exec(

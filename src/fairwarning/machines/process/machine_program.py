@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairwarning.machines.process.relay import HostPort
 from fairwarning.machines.process.temporary import TemporaryDisk
 
 GRACE_SECONDS = 5.0
@@ -21,6 +22,8 @@ class MachineProgram:
     grace_seconds: float = GRACE_SECONDS
     quiet: bool = False
     once: bool = False  # end when the machine goes down for the first time
+    forwarded: tuple[HostPort, ...] = ()  # ports of hosts that the program can reach
+    published: tuple[HostPort, ...] = ()  # ports of the program, by where to listen outside
 
     @property
     def temporary(self) -> TemporaryDisk:

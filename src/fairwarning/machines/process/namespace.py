@@ -29,6 +29,7 @@ _SIOCSIFFLAGS = 0x8914
 _SIOCSIFADDR = 0x8916
 _SIOCSIFNETMASK = 0x891C
 _IFF_UP = 0x1
+_LOOPBACK_NETWORK = 127
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND = 0x2, 0x4, 0x8, 0x1000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
@@ -171,12 +172,21 @@ def die_with_parent(signal: int) -> None:
     _call(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0))
 
 
+def add_address(address: str) -> None:
+    """Add an IPv4 address to loopback. Only works inside the namespace; may be repeated."""
+    number = socket.inet_aton(address)
+    if number[0] == _LOOPBACK_NETWORK:
+        return  # loopback has them all
+    label = f"lo:{number.hex()}".encode()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for request, value in ((_SIOCSIFADDR, number), (_SIOCSIFNETMASK, b"\xff" * 4)):
+            ioctl(any_socket, request, struct.pack("16sH2x4s16x", label, socket.AF_INET, value))
+
+
 def _raise_loopback() -> None:
-    address, mask = socket.inet_aton(ENDPOINT[0]), socket.inet_aton("255.255.255.255")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", _IFF_UP))
-        for request, value in ((_SIOCSIFADDR, address), (_SIOCSIFNETMASK, mask)):
-            ioctl(any_socket, request, struct.pack("16sH2x4s16x", b"lo:0", socket.AF_INET, value))
+    add_address(ENDPOINT[0])
 
 
 def _unshare(flags: int) -> None:

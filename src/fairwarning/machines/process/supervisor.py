@@ -19,6 +19,7 @@ from fairwarning.machines.process.channel import Channel, close_all
 from fairwarning.machines.process.init import KILLED, InitCommands
 from fairwarning.machines.process.link import AttachedMachine, ImpactOrder, ServiceLink
 from fairwarning.machines.process.machine_program import MachineProgram
+from fairwarning.machines.process.relay import PortRelay
 
 ANSWER_SECONDS = 1.0  # for the answer to an approval to reach the program that the impact ends
 
@@ -41,18 +42,32 @@ _MESSAGES = {
 }
 
 
-def run_supervisor(program: MachineProgram, foreground: Channel, init: Channel) -> None:
-    """Run the supervisor in this process; report the exit code to the foreground process."""
+def run_supervisor(
+    program: MachineProgram,
+    foreground: Channel,
+    init: Channel,
+    published: list[socket.socket],
+) -> None:
+    """Run the supervisor in this process; report the exit code to the foreground process.
+
+    `published` are the listening sockets of the published ports.
+    """
     os.setpgid(0, 0)
     namespace.die_with_parent(signal.SIGKILL)
+    asyncio.run(_run(program, foreground, init, published))
+
+
+async def _run(
+    program: MachineProgram,
+    foreground: Channel,
+    init: Channel,
+    published: list[socket.socket],
+) -> None:
+    supervisor = Supervisor(program, foreground, InitCommands(init), published)
     try:
-        foreground.send("exit", asyncio.run(_run(program, foreground, init)))
+        foreground.send("exit", await supervisor.run())
     except FairwarningError as error:
         foreground.send("error", error.status, error.message)
-
-
-async def _run(program: MachineProgram, foreground: Channel, init: Channel) -> int:
-    return await Supervisor(program, foreground, InitCommands(init)).run()
 
 
 class _Phase(Enum):
@@ -64,8 +79,16 @@ class _Phase(Enum):
 class Supervisor:
     """Starts, stops and freezes a machine's program as the service orders."""
 
-    def __init__(self, program: MachineProgram, foreground: Channel, init: InitCommands) -> None:
+    def __init__(
+        self,
+        program: MachineProgram,
+        foreground: Channel,
+        init: InitCommands,
+        published: list[socket.socket],
+    ) -> None:
         self._program = program
+        self._published = published
+        self._relay = PortRelay(program.forwarded, program.published, init.open_socket)
         self._foreground = foreground
         self._init = init
         self._link = ServiceLink(program.folder, program.machine, self._attached, self._enqueue)
@@ -102,6 +125,7 @@ class Supervisor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._relay.close()
 
     # ------------------------------------------------------------------------ impacts
 
@@ -202,7 +226,7 @@ class Supervisor:
     # ------------------------------- events from the init process and the foreground process
 
     def _receive_from_init(self) -> None:
-        words, _ = self._init.channel.receive()
+        words, descriptors = self._init.channel.receive()
         match words:
             case ["ended", int(code)]:
                 self._code = code
@@ -214,6 +238,8 @@ class Supervisor:
                 self._empty.set()
             case ["suspended"]:
                 self._foreground.send("suspend")
+            case ["socket"]:
+                self._relay.opened_inside(descriptors)
             case []:
                 self._finish(KILLED + signal.SIGKILL)
 
@@ -223,6 +249,8 @@ class Supervisor:
             case ["machine"]:
                 self._endpoint = socket.socket(fileno=descriptors[0])
                 self._link.inside(descriptors[1:3])
+                forwarded = [socket.socket(fileno=number) for number in descriptors[3:]]
+                self._relay.start(forwarded, self._published)
                 self._init.name_host(self._host_name)
                 if self._starts:
                     self._start()

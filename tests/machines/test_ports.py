@@ -1,0 +1,195 @@
+"""Ports that pass between a machine's network and the host's: `--forward` and `--publish`."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.programs import run_program
+from tests.fixtures.requirements import needs_mounts, needs_namespaces
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.process_harness import EXEC, process_harness
+
+# Sends more than any buffer holds to an address, then prints how much came back.
+ECHO_CLIENT = """
+import socket, sys, threading
+data = b"x" * 5_000_000
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
+    def send():
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+    threading.Thread(target=send).start()
+    received = 0
+    while more := connection.recv(65536):
+        received += len(more)
+print(received)
+"""
+
+# Sends back what it receives, one connection after another.
+ECHO_SERVER = """
+import socket, sys
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+    print("ready", flush=True)
+    while True:
+        connection, _ = server.accept()
+        with connection:
+            while data := connection.recv(65536):
+                connection.sendall(data)
+"""
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send back what is received."""
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def echo_server() -> AsyncIterator[str]:
+    """Serve on a port of the host; provide its number."""
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    async with server:
+        yield str(server.sockets[0].getsockname()[1])
+
+
+def free_port() -> str:
+    """Return a port that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@pytest.mark.parametrize("host", ["", "127.0.0.1:", "localhost:"])
+@run_async
+async def test_a_program_reaches_a_forwarded_port(tmp_path: Path, host: str) -> None:
+    """At the same address as outside; everything arrives, in both directions."""
+    async with process_harness(tmp_path) as harness, echo_server() as port:
+        client = (sys.executable, "-c", ECHO_CLIENT, host.rstrip(":") or "127.0.0.1", port)
+        program = harness.start(*client, options=("--forward", f"{host}{port}"))
+        assert await harness.exit_code(program) == 0, harness.err()
+        assert harness.out() == "5000000\n"
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@run_async
+async def test_a_program_reaches_no_other_port(tmp_path: Path) -> None:
+    """Only what was forwarded."""
+    async with process_harness(tmp_path) as harness, echo_server() as port:
+        client = (sys.executable, "-c", ECHO_CLIENT, "127.0.0.1", port)
+        program = harness.start(*client, options=("--forward", free_port()))
+        assert await harness.exit_code(program) == 1
+        assert "ConnectionRefusedError" in harness.err()
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@run_async
+async def test_a_forwarded_port_that_does_not_answer(tmp_path: Path) -> None:
+    """The program gets an error, not an empty answer."""
+    port = free_port()
+    async with process_harness(tmp_path) as harness:
+        client = (sys.executable, "-c", ECHO_CLIENT, "127.0.0.1", port)
+        program = harness.start(*client, options=("--forward", port))
+        assert await harness.exit_code(program) == 1
+        assert "ConnectionResetError" in harness.err() or "BrokenPipeError" in harness.err()
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@run_async
+async def test_the_address_of_a_forwarded_port_exists_inside(tmp_path: Path) -> None:
+    """So that a program needs no other settings inside; the port is taken."""
+    script = """
+import os, socket
+socket.create_server(("192.0.2.7", 0)).close()
+try:
+    socket.create_server(("192.0.2.7", 6443))
+except OSError as error:
+    print(os.strerror(error.errno))
+"""
+    async with process_harness(tmp_path) as harness:
+        options = ("--forward", "192.0.2.7:6443", "--forward", "192.0.2.8:6443")
+        program = harness.start(sys.executable, "-c", script, options=options)
+        assert await harness.exit_code(program) == 0, harness.err()
+        assert harness.out() == "Address already in use\n"
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@needs_mounts
+@run_async
+async def test_the_name_of_a_forwarded_host_resolves_inside(tmp_path: Path) -> None:
+    """To the address at which the port is forwarded."""
+    script = "import socket; print(socket.gethostbyname('api.example'))"
+    async with process_harness(tmp_path) as harness:
+        options = ("--forward", "api.example:6443")
+        program = harness.start(sys.executable, "-c", script, options=options)
+        assert await harness.exit_code(program) == 0, harness.err()
+        assert harness.out() == "127.0.0.1\n"
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@run_async
+async def test_the_host_reaches_a_published_port(tmp_path: Path) -> None:
+    """Also after a reboot of the machine."""
+    port = free_port()
+    async with process_harness(tmp_path) as harness:
+        server = (sys.executable, "-c", ECHO_SERVER, port)
+        harness.start(*server, options=("--publish", port))
+        for lives in (1, 2):
+            await wait_until_async(lambda n=lives: harness.out() == n * "ready\n", "it serves")  # type: ignore[misc]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"hello")
+            writer.write_eof()
+            assert await reader.read() == b"hello"
+            writer.close()
+            assert await harness.result(harness.submit("reboot")) == ""
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@run_async
+async def test_a_published_port_that_the_program_does_not_serve(tmp_path: Path) -> None:
+    """The client gets an error."""
+    port = free_port()
+    async with process_harness(tmp_path) as harness:
+        await harness.start_counter(options=("--publish", port))
+        reader, _ = await asyncio.open_connection("127.0.0.1", port)
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@run_async
+async def test_ports_that_are_in_use(tmp_path: Path) -> None:
+    """Exec does not start, and says which port it is."""
+    async with process_harness(tmp_path) as harness, echo_server() as port:
+        program = harness.start("true", options=("--publish", port))
+        assert await harness.exit_code(program) == 1
+        message = f"fairwarning: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+        assert harness.err() == message
+        await harness.start_counter(options=("--forward", port))
+        program = harness.start("true", options=("--forward", port))
+        assert await harness.exit_code(program) == 1
+        assert harness.err(2) == message
+
+
+@pytest.mark.spec("O3")
+@pytest.mark.parametrize(
+    "value", ["", "x", "0", "65536", "host:", "[::1]:80", "a b:80", "169.254.169.254:80"]
+)
+def test_wrong_ports(value: str) -> None:
+    """Exit code 2 and what is allowed."""
+    ended = run_program(*EXEC, "--forward", value, "web_0", "--", "true")
+    assert ended.returncode == 2
+    assert "such as 6443" in ended.stderr or "is not a name or an IPv4 address" in ended.stderr
