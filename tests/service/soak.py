@@ -137,7 +137,7 @@ class Soak:
 
 async def _count_rows(store: Store) -> int:
     """The number of entities and notes, with what is left of removed entities."""
-    notes = len(await store.list_notes(""))
+    notes = len(await store.list_notes("", "", 1_000_000))
     if isinstance(store, MemoryStore):
         return notes + len(store._entities) + len(store._removed)
     assert isinstance(store, SQLiteStore)
