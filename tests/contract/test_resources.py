@@ -65,10 +65,11 @@ def test_a_resource_is_created_with_its_entity() -> None:
 
 
 def test_a_resource_needs_an_entity() -> None:
-    """A resource needs an existing machine or set that has no resource yet."""
+    """A resource needs an existing scope, or a machine or set that has no resource yet."""
     with FleetHarness() as harness:
         harness.do(vm())
         for write, code in (
+            (Write(resource="a", body="{}", scope="none"), "UnknownScope"),
             (Write(resource="a", body="{}", scope="none", machine="m"), "UnknownScope"),
             (Write(resource="a", body="{}", scope="vm", machine="m"), "UnknownMachine"),
             (Write(resource="a", body="{}", set="none"), "UnknownSet"),

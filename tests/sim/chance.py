@@ -181,7 +181,7 @@ class Chance:
 
     def _again(self, command: Command) -> Command:
         """A repeated or delayed command; sometimes its key with another command."""
-        if isinstance(command, Operate) and self.random.random() < 0.2:
+        if isinstance(command, Operate) and self.ledger.scopes and self.random.random() < 0.2:
             return Restart(
                 scope=self._scope(), machines=command.machines, operation=command.operation
             )

@@ -60,6 +60,9 @@ def _write(
         if around is None:
             raise NotFound("UnknownResource", f"there is no resource {command.within!r}")
         _check_not_being_removed(around)
+    creates_nothing = resource is None and not command.follow
+    if creates_nothing and command.scope and entities.read(command.scope) is None:
+        raise NotFound("UnknownScope", f"there is no scope {command.scope!r}")
     written = changed(
         resource or Resource(id=command.resource),
         body=command.body,
