@@ -2,7 +2,8 @@
 
 import pytest
 
-from fairwarning.core.commands import Approve, Maintain, Restart
+from fairwarning.core.commands import Maintain, Restart
+from fairwarning.core.errors import Refused
 from fairwarning.core.model import EventStatus
 from tests.contract.units import MINUTE
 from tests.fixtures.fleet import FleetHarness
@@ -10,8 +11,12 @@ from tests.fixtures.fleet import FleetHarness
 pytestmark = pytest.mark.spec("M12")
 
 
-def _approval(event: str, scope: str = "vm") -> Approve:
-    return Approve(scope=scope, events=(event,), actor="machine")
+def _refused(harness: FleetHarness, scope: str, *events: str) -> bool:
+    try:
+        harness.approve_as_machine(scope, *events)
+    except Refused as error:
+        return error.code == "UnknownEvent"
+    return False
 
 
 def _ended(harness: FleetHarness) -> str:
@@ -31,7 +36,7 @@ def test_an_event_that_just_ended_may_be_approved() -> None:
         event = _ended(harness)
         before = harness.scope("vm"), harness.journal()
         harness.advance(10 * MINUTE - 1)
-        harness.do(_approval(event.lower()))
+        harness.approve_as_machine("vm", event.lower())
         assert (harness.scope("vm"), harness.journal()) == before
 
 
@@ -42,7 +47,7 @@ def test_a_cancelled_event_may_be_approved() -> None:
         harness.operate(Maintain, "vm", "vm")
         event = harness.only_event("vm").id
         harness.cancel("vm", "vm")
-        harness.do(_approval(event))
+        harness.approve_as_machine("vm", event)
 
 
 def test_after_ten_minutes_it_is_unknown() -> None:
@@ -50,7 +55,7 @@ def test_after_ten_minutes_it_is_unknown() -> None:
     with FleetHarness() as harness:
         event = _ended(harness)
         harness.advance(10 * MINUTE)
-        assert harness.refusal(_approval(event)).code == "UnknownEvent"
+        assert _refused(harness, "vm", event)
 
 
 def test_it_outlives_a_restart_of_the_service() -> None:
@@ -58,7 +63,7 @@ def test_it_outlives_a_restart_of_the_service() -> None:
     with FleetHarness() as harness:
         event = _ended(harness)
         harness.restart()
-        harness.do(_approval(event))
+        harness.approve_as_machine("vm", event)
 
 
 def test_another_scope_still_may_not_approve() -> None:
@@ -66,7 +71,7 @@ def test_another_scope_still_may_not_approve() -> None:
     with FleetHarness() as harness:
         event = _ended(harness)
         harness.make_enabled("other")
-        assert harness.refusal(_approval(event, "other")).code == "UnknownEvent"
+        assert _refused(harness, "other", event)
 
 
 def test_an_ended_and_a_scheduled_event_together() -> None:
@@ -75,18 +80,18 @@ def test_an_ended_and_a_scheduled_event_together() -> None:
         ended = _ended(harness)
         harness.operate(Restart, "vm", "vm", name="again")
         scheduled = harness.only_event("vm").id
-        harness.do(Approve(scope="vm", events=(ended, scheduled), actor="machine"))
+        harness.approve_as_machine("vm", ended, scheduled)
         assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
 
 
-def test_the_memory_for_ended_events_is_bounded() -> None:
-    """However many events end in ten minutes, a scope remembers at most 256 of them."""
+def test_one_unknown_event_refuses_all() -> None:
+    """An approval that names an event nobody knows approves nothing."""
     with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        for number in range(300):
-            harness.operate(Restart, "vm", "vm", name=f"op{number}")
-            harness.cancel("vm", "vm")
-        assert len(harness.scope("vm").ended) == 256
+        ended = _ended(harness)
+        harness.operate(Restart, "vm", "vm", name="again")
+        scheduled = harness.only_event("vm").id
+        assert _refused(harness, "vm", ended, scheduled, "0" * 36)
+        assert harness.statuses("vm") == {"vm": EventStatus.SCHEDULED}
 
 
 def test_ids_of_two_fleets_differ() -> None:

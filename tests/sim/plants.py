@@ -230,7 +230,7 @@ PLANTS: dict[str, Plant] = {
     ),
     "refuse to approve what just ended": Plant(
         "M12",
-        Patch("core.engine", " and not draft.may_have_ended(name)", ""),
+        Patch("service.approvals", "entry.line.at > oldest", "False"),
     ),
     "accept a repeated operation again": Plant(
         "IC2 IS4 ID3",

@@ -16,8 +16,10 @@ from fairwarning.core.errors import (
     Unavailable,
 )
 from fairwarning.core.model import Impact, Operation
+from fairwarning.core.record import changed
 from fairwarning.machines.driver import Report
 from fairwarning.service import failpoints
+from fairwarning.service.approvals import without_ended
 from fairwarning.service.batch import PendingCommand
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import RETRY_SECONDS, Fleet
@@ -288,8 +290,23 @@ class World:
                 f"{single.command} was refused, but something was committed",
             )
         for pending in batch:
+            if isinstance(pending.command, Approve):
+                await self._approve_ended(pending)
             self._record_answer(pending.command, pending.operation, pending.error)
         await self.fleet.process_queue()
+
+    async def _approve_ended(self, pending: PendingCommand) -> None:
+        """Accept an approval of events that have just ended, as the endpoint does."""
+        command = pending.command
+        assert isinstance(command, Approve)
+        if pending.error is None or pending.error.code != "UnknownEvent":
+            return
+        live = await without_ended(self.fleet, command)
+        if live is not None and len(live) < len(command.events):
+            rest = PendingCommand(changed(command, events=live), None)
+            if live:
+                await self.fleet.process_batch([rest])
+            pending.error = rest.error
 
     def _record_answer(
         self, command: Command, operation: Operation | None, error: FairwarningError | None

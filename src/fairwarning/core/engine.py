@@ -172,11 +172,10 @@ def _record_delivery(draft: ScopeDraft, command: RecordDelivery) -> None:
 def _approve(draft: ScopeDraft, command: Approve) -> None:
     ids = dict.fromkeys(name.upper() for name in command.events)
     for name in ids:  # approve all of them or none (M13)
-        if name not in draft.events and not draft.may_have_ended(name):
+        if name not in draft.events:
             raise Refused("UnknownEvent", _unknown(name))
     for name in ids:
-        if name in draft.events:
-            draft.approve(draft.events[name], command.actor)
+        draft.approve(draft.events[name], command.actor)
 
 
 def _cancel(draft: ScopeDraft, command: Cancel) -> None:

@@ -95,7 +95,7 @@ class ScopeDraft:
     """A scope that is being changed by a decision. It works on copies."""
 
     __slots__ = (
-        "_copied", "enabled_anew", "ended", "events", "facts", "given_up", "impacts",
+        "_copied", "enabled_anew", "events", "facts", "given_up", "impacts",
         "incarnation", "machines", "new_impacts", "now", "polled_at", "progress", "ready_at",
         "rules", "scope", "secret", "sends", "settled",
     )  # fmt: skip
@@ -109,7 +109,6 @@ class ScopeDraft:
         self.events = dict(scope.events)
         self.impacts = dict(scope.impacts)
         self.given_up = scope.given_up
-        self.ended = scope.ended
         self.rules = scope.rules
         self.incarnation = scope.incarnation
         self.polled_at = scope.polled_at
@@ -261,19 +260,7 @@ class ScopeDraft:
         if _next(event.status, move) is not None:
             raise InvariantViolated("BadTransition", f"{move} does not end event {event.id}")
         del self.events[event.id]
-        self._remember(event)
         self._fact(_LEFT[move], event, why)
-
-    def _remember(self, event: Event) -> None:
-        """Keep the id of an event that ended, for approvals that come too late (M12)."""
-        oldest = self.now - limits.ENDED_SECONDS
-        recent = [(name, at) for name, at in self.ended.items() if at > oldest]
-        self.ended = dict([*recent[1 - limits.ENDED_EVENTS :], (event.id, self.now)])
-
-    def may_have_ended(self, event: str) -> bool:
-        """Whether this event of the scope ended a short time ago (M12)."""
-        at = self.ended.get(event)
-        return at is not None and self.now < at + limits.ENDED_SECONDS
 
     # --- Impacts ---
 
@@ -485,7 +472,6 @@ class ScopeDraft:
             events=self.events or NOTHING,
             impacts=self.impacts or NOTHING,
             given_up=self.given_up or NOTHING,
-            ended=self.ended or NOTHING,
             rules=self.rules,
             incarnation=self.incarnation,
             polled_at=self.polled_at,

@@ -42,7 +42,6 @@ SCOPE_EVENTS = 256
 APPROVAL_EVENTS = 100  # ids in one approval
 # An event that ended may still be approved, without effect: clients repeat themselves (M12).
 ENDED_SECONDS = 10 * 60
-ENDED_EVENTS = 256  # of a scope, at most
 SET_INSTANCES = 1000
 UPDATE_DOMAINS = 5
 UPDATE_DOMAINS_MAX = 20

@@ -177,7 +177,6 @@ class Scope:
 
     `impacts` is keyed by machine, so a machine has at most one unfinished impact (E5). `given_up`
     holds impacts, by id, that count as failed although the driver has not reported them yet (E9).
-    `ended` holds the last events that ended, and when: they may still be approved (M12).
     """
 
     id: str
@@ -189,7 +188,6 @@ class Scope:
     events: Mapping[str, Event] = field(default_factory=dict)  # in order of creation
     impacts: Mapping[str, Impact] = field(default_factory=dict)
     given_up: Mapping[str, Impact] = field(default_factory=dict)
-    ended: Mapping[str, float] = field(default_factory=dict)
     incarnation: int = 0  # 0: Scheduled Events is disabled
     polled_at: float = 0.0
     ready_at: float = 0.0  # the first response is held until then (M14)

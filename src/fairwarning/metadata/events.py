@@ -12,6 +12,7 @@ from fairwarning.metadata.answers import OK_LINE, RequestRefused, render
 from fairwarning.metadata.callers import Caller
 from fairwarning.metadata.counts import RequestCounts
 from fairwarning.metadata.validation import ParsedRequest
+from fairwarning.service import approvals
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 
@@ -109,7 +110,7 @@ class EventsResource:
             raise GONE
         events = start_requests(body)
         command = Approve(scope=caller.scope, events=events, actor=caller.name)
-        await self._fleet.submit(command)
+        await approvals.approve(self._fleet, command)
         self._counts.approvals += 1
         return render(200, close=parsed.close)
 

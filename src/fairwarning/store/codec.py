@@ -64,7 +64,6 @@ def with_machines(scope: Scope, machines: Mapping[str, Machine]) -> Scope:
         events=scope.events or NOTHING,
         impacts=scope.impacts or NOTHING,
         given_up=scope.given_up or NOTHING,
-        ended=scope.ended or NOTHING,
         rules=_RULES if scope.rules == _RULES else scope.rules,
     )
 
