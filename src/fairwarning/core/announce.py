@@ -30,14 +30,17 @@ def announce(draft: ScopeDraft, command: Operate) -> None:
     rule = rule_of(command)
     machines = [draft.machine(name) for name in command.machines]
     busy = _check_machines(draft, machines, rule)
-    machines = [m for m in machines if m.name not in busy or not _is_hastened(busy[m.name], rule)]
+    if busy:
+        hastened = {name for name, impact in busy.items() if _is_hastened(impact, rule)}
+        machines = [machine for machine in machines if machine.name not in hastened]
     wave = command.peers if isinstance(command, MaintainForRollout) else ()
     noticed = [m for m in machines if _gets_notice(draft, m, rule, wave)]
     events = [
         _event(draft, command, rule, *part) for part in _parts(noticed, apart=rule.per_machine)
     ]
     _check_limits(draft, command, rule, events)
-    _make_way(draft, busy.values(), rule)
+    if busy:
+        _make_way(draft, busy.values(), rule)
     for event in events:
         _enter(draft, event)
     if rule.impact is not None:

@@ -273,10 +273,9 @@ class _UnitOfWork:
         """Add progress to an operation; the first time accepts the operation (IC1)."""
         name = progress.operation
         so_far = self.progress.get(name)
-        known = self.get(Operation, name)
-        if progress.corrects and (known is None or known.accepted_at > progress.begun_at):
-            return  # retention has dropped the operation, and its id may be used again
-        if so_far is None and known is None:
+        if progress.failed < 0 and not self._may_correct(progress):
+            return
+        if so_far is None and self.get(Operation, name) is None:
             kind = Rollout.__name__ if lane else _kind(self.command)
             command = self.command
             removes = (*command.others, command.resource) if isinstance(command, Remove) else ()
@@ -295,6 +294,11 @@ class _UnitOfWork:
                 Operation, name, (Fact(FactType.OPERATION_ACCEPTED, operation=name, detail=kind),)
             )
         self.progress[name] = so_far.plus(progress) if so_far else progress
+
+    def _may_correct(self, progress: OperationProgress) -> bool:
+        """False if retention has dropped the operation; its id may be used again."""
+        known = self.get(Operation, progress.operation)
+        return known is not None and known.accepted_at <= progress.begun_at
 
     def _requested_by(self, lane: str) -> str:
         """The actor of an operation; for a step of a rollout, the actor of the rollout."""

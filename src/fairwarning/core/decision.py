@@ -110,7 +110,7 @@ class OperationProgress:
             self.failed + more.failed,
             self.cancelled + more.cancelled,
             self.error or more.error,
-            max(self.begun_at, more.begun_at),
+            self.begun_at or more.begun_at,
         )
 
 

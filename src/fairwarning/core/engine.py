@@ -34,7 +34,7 @@ from fairwarning.core.messages import (
     SetProtection,
     StartQueuedDelete,
 )
-from fairwarning.core.model import Event, EventStatus, Impact, Machine, Scope, ScopeKind
+from fairwarning.core.model import Event, EventStatus, Machine, Scope, ScopeKind
 from fairwarning.core.operation_rules import OPERATION_RULES
 from fairwarning.core.record import changed
 
@@ -235,21 +235,18 @@ def _advance_time(draft: ScopeDraft, _: AdvanceTime) -> None:
 
 
 def _report_impact(draft: ScopeDraft, command: ReportImpact) -> None:
+    impact = draft.impacts.get(command.machine)
     # Drivers report at least once: ignore a report for an impact that has ended.
-    if impact := _in_progress(draft, command):
+    if impact and impact.id == command.impact and impact.deadline is not None:
         draft.finish_impact(impact, command.error)
     elif late := draft.given_up.get(command.impact):
         draft.report_late(late, command.error)
 
 
 def _give_up_impact(draft: ScopeDraft, command: GiveUpImpact) -> None:
-    if impact := _in_progress(draft, command):
-        draft.give_up(impact, "the driver did not report in time")
-
-
-def _in_progress(draft: ScopeDraft, command: ReportImpact | GiveUpImpact) -> Impact | None:
     impact = draft.impacts.get(command.machine)
-    return impact if impact and impact.id == command.impact and impact.in_progress else None
+    if impact and impact.id == command.impact and impact.in_progress:
+        draft.give_up(impact, "the driver did not report in time")
 
 
 def _scope_name(command: Command) -> str:

@@ -316,17 +316,11 @@ class ScopeDraft:
             self._report_not_deleted(impact.machine, impact.kind, error)
         else:
             self._apply_result(self.machines[impact.machine], impact.kind)
-        if event := self.events.get(impact.event):
-            self._count_for_event(event, failed)
-
-    def _count_for_event(self, event: Event, failed: int) -> None:
-        """One impact of the event has ended: end the event with the last."""
-        if failed:
+        event = self.events.get(impact.event)
+        if event and error:
             self.events[event.id] = event = changed(event, failed=event.failed + 1)
-        if not any(self._holds(event, name) for name in event.resources):
-            machines = len(event.resources)
-            result = f"failed for {event.failed} of {machines} machines"
-            self._remove_event(event, EventTransition.END, result if event.failed else CARRIED_OUT)
+        if event and not any(self._holds(event, name) for name in event.resources):
+            self._remove_event(event, EventTransition.END, _result(event))
 
     def hasten(self, impact: Impact, why: str) -> None:
         """Cancel the event of a pending impact, and start the impact without it."""
@@ -504,6 +498,12 @@ def _next(status: EventStatus | None, move: EventTransition) -> EventStatus | No
         raise InvariantViolated(
             "BadTransition", f"no transition {move!r} from {status} (IL1)"
         ) from None
+
+
+def _result(event: Event) -> str:
+    if not event.failed:
+        return CARRIED_OUT
+    return f"failed for {event.failed} of {len(event.resources)} machines"
 
 
 def _deletes(machine: Machine, kind: ImpactKind) -> bool:
