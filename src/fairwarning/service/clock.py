@@ -104,14 +104,18 @@ class RealClock:
         self.host_time.restore(state, last)
 
     def promise(self, moment: float) -> None:
-        """Shorten nothing that was announced for this moment."""
-        self.host_time.promise(moment)
+        """Shorten nothing that was announced for this moment.
+
+        It is rounded up, so that the state of the clock seldom changes and is seldom stored.
+        """
+        self.host_time.promise(-(-moment // _PROMISE_SECONDS) * _PROMISE_SECONDS)
 
     def synchronize(self, reading: ClockReading) -> None:
         """Follow the shared time, so that differences between hosts shorten no notice."""
         self.host_time.synchronize(reading)
 
 
+_PROMISE_SECONDS = 60.0
 _LONGEST_WAIT_SECONDS = 4.0  # a suspended host or a jump of the clock delays an alarm no longer
 
 
