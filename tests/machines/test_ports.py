@@ -163,8 +163,8 @@ async def test_a_published_port_that_the_program_does_not_serve(tmp_path: Path) 
     port = free_port()
     async with process_harness(tmp_path) as harness:
         await harness.start_counter(options=("--publish", port))
-        reader, _ = await asyncio.open_connection("127.0.0.1", port)
         with pytest.raises(ConnectionResetError):
+            reader, _ = await asyncio.open_connection("127.0.0.1", port)
             await reader.read()
 
 
