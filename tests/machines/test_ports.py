@@ -58,6 +58,12 @@ async def echo_server() -> AsyncIterator[str]:
         yield str(server.sockets[0].getsockname()[1])
 
 
+async def read_from(port: str) -> bytes:
+    """Connect to a port of the host; return what it sends."""
+    reader, _ = await asyncio.open_connection("127.0.0.1", port)
+    return await reader.read()
+
+
 def free_port() -> str:
     """Return a port that nothing listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -164,8 +170,7 @@ async def test_a_published_port_that_the_program_does_not_serve(tmp_path: Path) 
     async with process_harness(tmp_path) as harness:
         await harness.start_counter(options=("--publish", port))
         with pytest.raises(ConnectionResetError):
-            reader, _ = await asyncio.open_connection("127.0.0.1", port)
-            await reader.read()
+            await read_from(port)
 
 
 @pytest.mark.spec("O3")
