@@ -37,11 +37,15 @@ time.sleep(1000)
 """
 
 
-async def start_network(harness: ProcessDriverHarness, **settings: str) -> str:
+# Root without the capability that is needed to create namespaces without a user namespace.
+AS_IN_A_CONTAINER = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all")
+
+
+async def start_network(harness: ProcessDriverHarness, before: tuple[str, ...] = ()) -> str:
     """Start a program that prints its network namespace and stays; return what it printed."""
     number = len(harness.programs)
-    harness.start(sys.executable, "-c", NETWORK, **settings)
-    await wait_until_async(lambda: harness.out(number) != "", "it runs")
+    harness.start(sys.executable, "-c", NETWORK, before=before)
+    await wait_until_async(lambda: "\n" in harness.out(number), "it runs")
     return harness.out(number)
 
 
@@ -67,7 +71,7 @@ async def test_programs_that_start_at_once_share_a_network(tmp_path: Path) -> No
     async with process_harness(tmp_path) as harness:
         for _ in range(4):
             harness.start(sys.executable, "-c", NETWORK)
-        await wait_until_async(lambda: all(harness.out(n) for n in range(4)), "all run")
+        await wait_until_async(lambda: all("\n" in harness.out(n) for n in range(4)), "all run")
         assert len({harness.out(n) for n in range(4)}) == 1
 
 
@@ -113,12 +117,21 @@ async def test_a_program_that_fails_to_start_does_not_hold_up_others(tmp_path: P
 @needs_root_namespaces
 @needs_setpriv
 @run_async
+async def test_root_in_a_container(tmp_path: Path) -> None:
+    """Programs share a network in a user namespace, too."""
+    async with process_harness(tmp_path) as harness:
+        network = await start_network(harness, before=AS_IN_A_CONTAINER)
+        assert await start_network(harness, before=AS_IN_A_CONTAINER) == network
+
+
+@pytest.mark.spec("O3")
+@needs_root_namespaces
+@needs_setpriv
+@run_async
 async def test_a_network_of_another_user(tmp_path: Path) -> None:
     """The message says which user to run exec as."""
     async with process_harness(tmp_path) as harness:
         await start_network(harness)
-        # Root's namespaces, but none of the capabilities that are needed to join them.
-        before = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all")
-        joining = harness.start("true", before=before)
+        joining = harness.start("true", before=AS_IN_A_CONTAINER)
         assert await harness.exit_code(joining) == 4
         assert "programs of another user run in this machine" in harness.err(1)

@@ -63,9 +63,11 @@ def join(user: int, network: int) -> None:
     The arguments are descriptors of its namespaces. Raises Refused if it belongs to another user.
     """
     try:
-        if os.geteuid() != 0 and not _is_current(user):
+        try:
+            _setns(network)
+        except PermissionError:  # not root
             _setns(user)
-        _setns(network)
+            _setns(network)
         _unshare(_CLONE_NEWUTS | _CLONE_NEWPID)
     except OSError as error:
         raise Refused("NotAllowed", _OTHER_USER) from error
@@ -76,10 +78,6 @@ def opened() -> Iterator[tuple[int, int]]:
     """Provide descriptors of the user and network namespace of this process."""
     with open("/proc/self/ns/user") as user, open("/proc/self/ns/net") as network:  # noqa: PTH123
         yield user.fileno(), network.fileno()
-
-
-def _is_current(user: int) -> bool:
-    return os.path.samestat(os.fstat(user), Path("/proc/self/ns/user").stat())
 
 
 def _unshare_as_root(flags: int) -> bool:

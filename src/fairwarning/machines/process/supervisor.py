@@ -53,6 +53,7 @@ def run_supervisor(
     `published` are the listening sockets of the published ports.
     """
     os.setpgid(0, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # to write while the program has the terminal
     namespace.die_with_parent(signal.SIGKILL)
     asyncio.run(_run(program, foreground, init, published))
 
