@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 _DUTY = "journal"
 _DAY_SECONDS = 24 * 3600
 _CHECK_SECONDS = 3600.0  # by the fleet's clock; data may be up to an hour older than its setting
+_LEAST_WAIT_SECONDS = 1.0  # in real time, if virtual time runs fast
 _TOMBSTONE_SECONDS = 3600.0  # for other processes to learn about a removal
 _DROPPED_AT_ONCE = 64  # entities per transaction: commands wait for one at most
 
@@ -55,6 +56,7 @@ class Retention:
             await passed.wait()
         finally:
             alarm.cancel()
+        await asyncio.sleep(_LEAST_WAIT_SECONDS)
 
     async def drop_old(self) -> None:
         """Drop everything that is old; data in the store only if this process has that duty."""

@@ -4,8 +4,7 @@ from fairwarning.console.api import responses, views
 from fairwarning.console.api.part import OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core import commands
 from fairwarning.core.decision import FactType
-from fairwarning.core.errors import Conflict, NotFound
-from fairwarning.core.model import Operation
+from fairwarning.core.errors import Conflict
 from fairwarning.service.history import queries
 from fairwarning.service.history.timeline import live_events, timeline
 from fairwarning.service.lookup import find_machine
@@ -66,10 +65,7 @@ class EventsApi(ApiSection):
 
     async def operation(self, name: str) -> responses.OperationInfo:
         """Return an operation."""
-        operation = await self.fleet.reader.read(Operation, name)
-        if operation is None:
-            raise NotFound("UnknownOperation", f"there is no operation {name[:60]!r}")
-        return views.operation_info(operation)
+        return views.operation_info(await queries.read_operation(self.fleet, name))
 
     async def explain_operation(self, name: str) -> responses.ExplanationInfo:
         """Explain an operation."""

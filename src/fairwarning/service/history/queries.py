@@ -60,11 +60,21 @@ async def explain_event(fleet: Fleet, name: str) -> Explanation:
     return explanations.explain_event(history, entries, event, operation, fleet.clock.now())
 
 
+async def read_operation(fleet: Fleet, name: str) -> Operation:
+    """An operation that has not been dropped."""
+    operation = await fleet.reader.read(Operation, name)
+    if operation is None:
+        raise NotFound(
+            "UnknownOperation",
+            f"there is no operation {name[:60]!r}; those that ended are dropped after "
+            "[operations] keep_days of the fleet file",
+        )
+    return operation
+
+
 async def explain_operation(fleet: Fleet, name: str) -> Explanation:
     """Explain an operation."""
-    state = await fleet.reader.read(Operation, name)
-    if state is None:
-        raise NotFound("UnknownOperation", f"there is no operation {name[:60]!r}")
+    state = await read_operation(fleet, name)
     entries = await _lines_of_operation(fleet, name)
     scopes = await _scopes(fleet, entries)
     events = [event for scope in scopes for event in scope.events.values()]
