@@ -61,7 +61,7 @@ class Books:
     begun_at: dict[str, float] = field(default_factory=dict)
     up_since: float = 0.0  # start of the current process
     silent: Callable[[str], bool] = lambda _: False  # whether the driver never reports an impact
-    true_time: Callable[[], float] = lambda: 0.0  # by a clock that nothing steps
+    true_time: Callable[[], float] | None = None  # by a clock that nothing steps, if there is one
     commits: int = 0
     timers: int = 0
     at: float = 0.0

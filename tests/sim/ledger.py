@@ -96,7 +96,8 @@ class Ledger(Books):
             if old is None:
                 earlier = self.events.get(event.id)
                 must(earlier is None, "ID3", f"event {event.id} exists twice")
-                new_events[event.id] = KnownEvent(name, event, announced_at=self.true_time())
+                at = self.true_time() if self.true_time else 0.0
+                new_events[event.id] = KnownEvent(name, event, announced_at=at)
                 il3(after, event)
                 e4(after, event)
             else:
