@@ -47,8 +47,8 @@ def _started(books: Books, line: JournalLine) -> None:
             "IL2",
             f"{line.fact.event} starts {known.event.not_before - line.at:.1f} s early, unapproved",
         )
-        if not known.approved:
-            e11(books, known)
+        if not known.approved and books.true_time:
+            e11(known, books.true_time())
         if known.event.type is EventType.TERMINATE and line.at < known.event.not_before:
             t6(books, known)
         if known.event.peers and line.at < known.event.not_before:

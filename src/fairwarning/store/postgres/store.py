@@ -48,6 +48,7 @@ CACHED_ENTITIES = 4096
 _RENEWALS_PER_LEASE = 3
 _CLOCK_READINGS = 5
 _UNCLEAR_CLOCK_SECONDS = 0.2
+_STEP_SECONDS = 2.0  # a smaller step of the database's clock is followed
 _UNCLEAR_SECONDS = 1.0  # how long to look for the outcome of a commit after a lost connection
 _STALE = "FW001"
 _LAST_NUMBER = 2**63 - 1
@@ -190,10 +191,26 @@ class PostgresStore:
 
     async def _advance_clock(self, connection: Connection) -> ClockReading:
         sent_at = elapsed_time()
-        elapsed = None if self._clock_read_at is None else sent_at - self._clock_read_at
-        ((now, ahead),) = await self._execute(connection, "advance_clock", elapsed=elapsed)
+        ((now, ahead, gap, last_read_at),) = await self._execute(connection, "advance_clock")
+        if gap is not None:
+            step = self._step_in(gap)
+            sent_at = elapsed_time()
+            ((now, ahead),) = await self._execute(
+                connection, "settle_clock", last_read_at=last_read_at, step=step
+            )
         self._clock_read_at = sent_at
         return ClockReading(now, ahead, sent_at, elapsed_time())
+
+    def _step_in(self, gap: float) -> float | None:
+        """Return which part of a gap was a step of the clock; None if nothing can be known.
+
+        If this process has read the clock in less time than the gap, by its own clock, then the
+        database's clock was stepped.
+        """
+        if self._clock_read_at is None:
+            return None
+        elapsed = elapsed_time() - self._clock_read_at
+        return gap if gap > elapsed + _STEP_SECONDS else 0.0
 
     async def claim_duty(self, duty: str) -> bool:
         return bool(await self._run("claim_duty", name=duty)) if not self._retired else False

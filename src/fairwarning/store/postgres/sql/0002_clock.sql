@@ -21,16 +21,14 @@ CREATE FUNCTION fleet_time() RETURNS double precision STABLE LANGUAGE sql AS $$
     FROM fleet_clock WHERE single
 $$;
 
--- Read the shared time, and detect a step of the database's clock. `elapsed` is the time since the
--- caller's last call by its own clock, so that no more than this has passed; it is null for a process
--- that has just started, for which a step and time that all processes were down look the same.
--- While no notice and no impact is pending, the shared time returns to the database's clock, by half
--- a second for each second.
+-- Read the shared time. If no process has done that for `gap` seconds, this may have been a step of
+-- the database's clock: `settle_clock` follows. While no notice and no impact is pending, the shared
+-- time returns to the database's clock, by half a second for each second.
 CREATE FUNCTION advance_clock(
-    elapsed double precision, OUT now double precision, OUT ahead double precision
+    OUT now double precision, OUT ahead double precision,
+    OUT gap double precision, OUT last_read_at double precision
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    tolerance constant double precision := 2;
     host double precision;
     before fleet_clock%ROWTYPE;
     passed double precision;
@@ -39,10 +37,12 @@ BEGIN
     host := extract(epoch FROM clock_timestamp());
     passed := host - before.read_at;
     ahead := before.shift;
-    IF elapsed IS NULL AND passed NOT BETWEEN 0 AND tolerance THEN
-        ahead := greatest(before.read_at + before.shift, host + least(before.shift, 0)) - host;
-    ELSIF passed < 0 OR passed > elapsed + tolerance THEN
-        ahead := before.shift - passed;
+    last_read_at := before.read_at;
+    IF passed > 2 THEN
+        gap := passed;
+        RETURN;
+    ELSIF passed < 0 THEN
+        ahead := before.shift - passed;  -- the clock was turned back
     ELSIF abs(ahead) > 0.01
         AND NOT EXISTS (
             SELECT FROM entity WHERE kind = 'Scope' AND position('"events":{"' IN body) > 0
@@ -51,6 +51,32 @@ BEGIN
         ahead := ahead - sign(ahead) * least(abs(ahead), passed / 2);
     END IF;
     UPDATE fleet_clock SET shift = ahead, read_at = host WHERE single;
+    now := host + ahead;
+END
+$$;
+
+-- Continue the shared time after a gap, unless another process has done that. `step` is the part of
+-- the gap that was a step of the database's clock. It is null if all processes were down: then the
+-- clock is believed, but time does not run backwards, and a known step ahead is not followed.
+CREATE FUNCTION settle_clock(
+    last_read_at double precision, step double precision,
+    OUT now double precision, OUT ahead double precision
+) LANGUAGE plpgsql AS $$
+DECLARE
+    host double precision;
+    before fleet_clock%ROWTYPE;
+BEGIN
+    SELECT * FROM fleet_clock INTO before WHERE single FOR UPDATE;
+    host := extract(epoch FROM clock_timestamp());
+    ahead := before.shift;
+    IF before.read_at = last_read_at THEN
+        ahead := CASE
+            WHEN step IS NULL
+                THEN greatest(before.read_at + before.shift, host + least(before.shift, 0)) - host
+            ELSE before.shift - step
+        END;
+        UPDATE fleet_clock SET shift = ahead, read_at = host WHERE single;
+    END IF;
     now := host + ahead;
 END
 $$;

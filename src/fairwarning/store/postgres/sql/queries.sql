@@ -30,7 +30,11 @@ SELECT EXISTS (
 
 -- name: advance_clock
 WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-SELECT clock.now, clock.ahead FROM no_sync, advance_clock(%(elapsed)s) AS clock;
+SELECT clock.* FROM no_sync, advance_clock() AS clock;
+
+-- name: settle_clock
+WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+SELECT clock.* FROM no_sync, settle_clock(%(last_read_at)s, %(step)s) AS clock;
 
 -- name: clock_is_unclear
 -- Whether a step of the clock cannot be told from a time without processes: other processes have not
