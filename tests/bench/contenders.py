@@ -2,6 +2,7 @@
 
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ SCALE_SET = 100  # machines of a scale set in the served fleets
 _START_SECONDS = 60.0
 _PORTS = range(10_000, 30_000)  # below Linux's ephemeral ports
 _ENOUGH = 20_000  # connections
-_SETTINGS = f"[metadata]\nconnections = {_ENOUGH}\nconnections_of_machine = {_ENOUGH}\n"
+_OTHER_DESCRIPTORS = 1000
 _PEERS = Path(__file__).parent / "peers"
 _CONFIGURATION = """\
 daemon off; worker_processes {workers};
@@ -44,6 +45,13 @@ http {{
     }}
 }}
 """
+
+
+def _settings() -> str:
+    """As many connections as descriptors allow; with more, the server accepts in a slower way."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _ENOUGH if hard == resource.RLIM_INFINITY else min(_ENOUGH, hard - _OTHER_DESCRIPTORS)
+    return f"[metadata]\nconnections = {most}\nconnections_of_machine = {most}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,7 @@ def in_memory(context: BenchmarkContext, machines: int) -> Recipe:
     folder = context.folder / f"up-{machines}"
     sets = range(-(-machines // SCALE_SET))
     entries = [f'[[scale_set]]\nname = "set{at}"\ncapacity = {SCALE_SET}\n' for at in sets]
-    start = partial(up, folder, "\n".join([_SETTINGS, *entries]), ["--memory"])
+    start = partial(up, folder, "\n".join([_settings(), *entries]), ["--memory"])
     return Recipe(OURS, folder, addresses(machines), start, tells=True)
 
 
@@ -148,7 +156,7 @@ def stored(context: BenchmarkContext, machines: int, *, spread: bool = False) ->
     step = machines // SCOPE if spread else 1
     asked = addresses(machines)[::step][:SCOPE]
     name = f"{machines:,} machines" + ", of as many scopes as ask" * spread
-    return Recipe(name, folder, asked, partial(up, folder, _SETTINGS, []), tells=True)
+    return Recipe(name, folder, asked, partial(up, folder, _settings(), []), tells=True)
 
 
 def holder(context: BenchmarkContext) -> Recipe:
@@ -158,7 +166,7 @@ def holder(context: BenchmarkContext) -> Recipe:
     def start(port: int) -> list[str]:
         shutil.rmtree(folder / "data", ignore_errors=True)
         (folder / "fleet.toml").write_text(
-            f'{_SETTINGS}\n[[availability_set]]\nname = "held"\nmachines = {SCALE_SET}\n', "utf-8"
+            f'{_settings()}\n[[availability_set]]\nname = "held"\nmachines = {SCALE_SET}\n', "utf-8"
         )
         return [sys.executable, "-m", "tests.bench.holder", str(folder), str(port)]
 
@@ -173,7 +181,7 @@ def up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
 
 def with_stored_fleet(folder: Path, name: str, asked: Sequence[str], options: list[str]) -> Recipe:
     """`fairwarning up` with an existing fleet and minimal output."""
-    start = partial(serve, folder, _SETTINGS, options)
+    start = partial(serve, folder, _settings(), options)
     return Recipe(name, folder, asked, start, tells=True)
 
 
