@@ -44,14 +44,23 @@ class Channel:
     def receive(self) -> tuple[Words, list[int]]:
         """Return the next message and its descriptors; no words if the other end is gone."""
         try:
-            message, descriptors, _, _ = socket.recv_fds(
-                self._end, _MESSAGE_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-            )
+            message, descriptors = self._receive()
         except BlockingIOError:
             return ["nothing"], []
         except OSError:
             return [], []
         return json.loads(message) if message else [], descriptors
+
+    def _receive(self) -> tuple[bytes, list[int]]:
+        for _ in range(2):
+            # An end that was closed before it had read all messages is reported first, once, and
+            # then the messages that it had sent.
+            with suppress(ConnectionResetError):
+                message, descriptors, _, _ = socket.recv_fds(
+                    self._end, _MESSAGE_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+                )
+                return message, descriptors
+        return b"", []
 
     def close(self) -> None:
         self._end.close()
