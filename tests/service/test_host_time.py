@@ -109,6 +109,23 @@ def test_a_stopped_process_does_not_make_time_stand_still() -> None:
     assert host_time.now() > NOON + 1005
 
 
+def test_a_restart_while_time_is_slowed_down() -> None:
+    """A notice that was given while time stood still is kept like any other."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.step_wall(-HOUR)
+    clocks.pass_time(1)
+    given_at = host_time.now()
+    host_time.follow_wall()
+    assert host_time.now() == given_at, "time stands still for a moment"
+    host_time.promise(given_at + NOTICE)
+    restarted = _restarted(host_time, clocks, last=given_at)
+    assert restarted.now() == given_at
+    clocks.step_wall(2 * HOUR)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() <= given_at + 10
+
+
 # --- Reboots of the host ------------------------------------------------------------------------
 
 

@@ -106,10 +106,12 @@ class HostTime:
         stored, monotonic = _parse(state), self._clocks.monotonic()
         if stored is None:
             return
-        if stored.boot and stored.boot == self._line.boot and monotonic + stored.offset >= last:
-            self._line = stored
-            return
-        self._continue_after_reboot(stored, last - monotonic)
+        # While it was slowed down, fleet time stood still at times, and `last` may be later.
+        is_plausible = monotonic + stored.offset >= last - _LONGEST_SECONDS
+        if stored.boot and stored.boot == self._line.boot and is_plausible:
+            self._line, self._last = stored, last
+        else:
+            self._continue_after_reboot(stored, last - monotonic)
 
     def _continue_after_reboot(self, stored: _Line, least_offset: float) -> None:
         line, wall_offset = self._line, self._line.offset
