@@ -246,6 +246,7 @@ class World:
         await self._compare_clocks()
         await self.clock.advance(seconds)
         await self._compare_clocks()
+        await self.clock.advance(0.0)  # what a jump of fleet time has made due
         if seconds > RETRY_SECONDS and not self.disk.refuse:
             self.disk.trouble = False
         if not self.disk.trouble:
