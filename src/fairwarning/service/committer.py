@@ -10,7 +10,7 @@ from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
 from fairwarning.core.commands import Command, ResourceCommand, operation_of
 from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
-from fairwarning.core.model import Entity, Operation, Ref, Scope
+from fairwarning.core.model import Entity, EventStatus, Operation, Ref, Scope
 from fairwarning.core.record import changed
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
@@ -96,13 +96,13 @@ class Committer:
 
     def _promise(self, outcome: Outcome) -> None:
         """Tell the clock what is announced, before anything can move it (E11)."""
-        for line in outcome.lines:
-            announcement = line.fact.announcement
-            if announcement and announcement.not_before:
-                self._clock.promise(announcement.not_before)
-        for impact in outcome.impacts:
-            if impact.deadline:
-                self._clock.promise(impact.deadline)
+        for before, after in outcome.changes.values():
+            if isinstance(after, Scope) and not (
+                isinstance(before, Scope)
+                and before.events is after.events
+                and before.impacts is after.impacts
+            ):
+                self._clock.promise(_latest_deadline(after))
 
     async def _prefetch(
         self, waiting: Sequence[PendingCommand], work: CommandBatch, *, afresh: bool
@@ -231,6 +231,13 @@ class Committer:
         """The clock's state, if it is not in the store yet."""
         state = self._clock.state()
         return {"clock": state} if not self._shared and state != self._stored_clock else {}
+
+
+def _latest_deadline(scope: Scope) -> float:
+    """The latest time for which an event or the end of an impact is announced, or 0."""
+    events = [e.not_before for e in scope.events.values() if e.status is EventStatus.SCHEDULED]
+    impacts = [impact.deadline for impact in scope.impacts.values() if impact.deadline]
+    return max((*events, *impacts), default=0.0)
 
 
 def _under_way(work: CommandBatch) -> list[Ref]:
