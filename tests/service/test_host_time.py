@@ -168,6 +168,21 @@ def test_a_known_step_does_not_count_as_time_that_the_host_was_down() -> None:
     assert restarted.now() == pytest.approx(NOON + 130, abs=1)
 
 
+def test_a_fleet_time_ahead_of_the_wall_stays_ahead_over_a_reboot() -> None:
+    """The wall clock is not early then, and a later step of it is not followed."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.step_wall(-HOUR)
+    host_time.promise(NOON + NOTICE)
+    host_time.follow_wall()
+    clocks.reboot(down_seconds=30)
+    restarted = _restarted(host_time, clocks, last=NOON)
+    assert restarted.now() == NOON + 30
+    clocks.step_wall(2 * HOUR)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() == NOON + 40
+
+
 def test_a_step_after_a_reboot_shortens_no_older_notice() -> None:
     """Once the time after a boot was believed, a step is a step."""
     clocks = SteppedClocks()

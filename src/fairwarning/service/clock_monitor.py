@@ -8,6 +8,8 @@ from fairwarning.service.metrics import Metric, gauge
 
 log = logging.getLogger(__name__)
 
+_NEWS_SECONDS = 0.5  # a smaller change of the difference is not stored by itself
+
 
 class ClockMonitor:
     """Logs the beginning and the end of a difference, and exports it as a metric."""
@@ -33,8 +35,7 @@ class ClockMonitor:
     def compare(self) -> bool:
         """Follow the host's clock where that shortens no notice.
 
-        Return whether fleet time has fallen behind, or is behind no longer: after a reboot of the
-        host that must be known.
+        Return whether the difference has changed: after a reboot of the host it must be known.
         """
         if self._host_time is None:
             return False
@@ -46,8 +47,10 @@ class ClockMonitor:
                 *(self._reference, jump),
             )
         self.report()
-        before, self._behind = self._behind, self._host_time.behind
-        return before != self._behind
+        if abs(self._host_time.behind - self._behind) < _NEWS_SECONDS:
+            return False
+        self._behind = self._host_time.behind
+        return True
 
     def report(self) -> None:
         """Log a new difference, and the end of one."""

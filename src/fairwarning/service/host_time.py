@@ -58,7 +58,7 @@ class _Line:
     offset: float
     binding_until: float = 0.0  # until then, fleet time must not jump forwards
     promised_until: float = 0.0  # until then, it must not be slowed down either
-    behind: float = 0.0  # by which it is behind wall time, as far as known
+    behind: float = 0.0  # by which it is behind wall time, as far as known; negative: ahead
 
     def __str__(self) -> str:
         numbers = (self.offset, self.binding_until, self.promised_until, self.behind)
@@ -94,7 +94,7 @@ class HostTime:
 
     @property
     def behind(self) -> float:
-        """Seconds by which fleet time was behind wall time when last compared."""
+        """Seconds by which fleet time was behind wall time when last compared; negative: ahead."""
         return self._line.behind
 
     def state(self) -> str:
@@ -115,11 +115,12 @@ class HostTime:
 
     def _continue_after_reboot(self, stored: _Line, least_offset: float) -> None:
         line, wall_offset = self._line, self._line.offset
-        is_early = wall_offset < least_offset  # the wall clock is wrong, and will be set right
+        expected = wall_offset - stored.behind
+        is_early = expected < least_offset  # the wall clock is wrong, and will be set right
         line.promised_until = stored.promised_until
-        line.binding_until = 0.0 if is_early and not stored.behind else stored.promised_until
-        line.offset = max(wall_offset - stored.behind, least_offset)
-        line.behind = max(0.0, wall_offset - line.offset)
+        line.binding_until = 0.0 if is_early and stored.behind <= 0 else stored.promised_until
+        line.offset = max(expected, least_offset)
+        line.behind = wall_offset - line.offset if not is_early else max(0.0, stored.behind)
 
     def promise(self, moment: float) -> None:
         """Keep fleet time as it is until this moment: it was announced to somebody."""
@@ -154,6 +155,8 @@ class HostTime:
             jump, self.ahead = -self.ahead, 0.0
             line.offset += jump
         elif self.ahead > _IGNORED_SECONDS and now >= line.promised_until:
-            line.offset -= min(self.ahead, elapsed * _SLOW_SHARE)
-        line.behind = round(max(0.0, -self.ahead), 1)
+            slower = min(self.ahead, elapsed * _SLOW_SHARE)
+            line.offset -= slower
+            self.ahead -= slower
+        line.behind = round(-self.ahead, 1)
         return jump
