@@ -31,6 +31,7 @@ from fairwarning.core.commands import (
     ScopeCommand,
     SetCommand,
     operation_of,
+    target_of,
 )
 from fairwarning.core.decision import Decision, EntityDecision, Fact, FactType, OperationProgress
 from fairwarning.core.errors import InvariantViolated, key_reused
@@ -117,10 +118,10 @@ def _check_repeat(known: Operation, command: Command) -> None:
     if known.request and command.request:
         same = known.request == command.request
     else:
-        same = known.kind == _kind(command) and known.target in {"", _target(command)}
+        same = known.kind == _kind(command) and known.target in {"", target_of(command)}
     if not same:
         first = known.request or f"{known.kind} of {known.target!r}"
-        second = command.request or f"{_kind(command)} of {_target(command)!r}"
+        second = command.request or f"{_kind(command)} of {target_of(command)!r}"
         raise key_reused(known.id, first, second)
 
 
@@ -214,7 +215,7 @@ class _UnitOfWork:
             self.outcome.changes[ref] = (before, after)
 
     def _apply(self, command: Command) -> None:
-        kind, name = command.on, getattr(command, command.target)
+        kind, name = command.on, target_of(command)
         current = self.get(kind, name)  # type: ignore[type-var]
         if current is None and command.internal and not isinstance(command, _CREATES_OR_FAILS):
             return  # the target was removed, and no caller waits for an answer
@@ -273,7 +274,7 @@ class _UnitOfWork:
         """Add progress to an operation; the first time accepts the operation (IC1)."""
         name = progress.operation
         so_far = self.progress.get(name)
-        if progress.failed < 0 and not self._may_correct(progress):
+        if progress.corrects and not self._may_correct(progress):
             return
         if so_far is None and self.get(Operation, name) is None:
             kind = Rollout.__name__ if lane else _kind(self.command)
@@ -282,7 +283,7 @@ class _UnitOfWork:
             accepted = Operation(
                 id=name,
                 kind=kind,
-                target=_target(command),
+                target=target_of(command),
                 request=command.request,
                 actor=self._requested_by(lane),
                 accepted_at=self.now,
@@ -317,7 +318,3 @@ def _kind(command: Command) -> str:
     """The kind of an operation, the same for instances of a set as for machines."""
     kind = command.action if isinstance(command, OperateInstances) else type(command)
     return kind.__name__
-
-
-def _target(command: Command) -> str:
-    return str(getattr(command, command.target))

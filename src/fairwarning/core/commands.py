@@ -33,7 +33,7 @@ class Command:
     on: ClassVar[type[Entity]]
     target: ClassVar[str]  # the field that names the entity it addresses
     internal: ClassVar[bool] = False  # sent by the rules only, never by a caller
-    actor: str = required(checks.known, default="operator")  # a machine that approves, too
+    actor: str = required(checks.known, default="operator")  # also the name of a machine
     request: str = required(checks.text, default="")  # what the caller asked for, in its words
 
 
@@ -500,6 +500,11 @@ def validate(command: object) -> None:
             raise Refused("BadCommand", f"{kind}.{name} must be {allowed}")
     if isinstance(command, ResourceCommand):
         _check_following(command)
+
+
+def target_of(command: Command) -> str:
+    """The id of the entity that a command addresses."""
+    return str(getattr(command, command.target))
 
 
 def operation_of(command: Command) -> str:

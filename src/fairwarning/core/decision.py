@@ -98,7 +98,7 @@ class OperationProgress:
 
     @property
     def corrects(self) -> bool:
-        """Whether it takes back failures that were counted; an ended operation may change so."""
+        """Whether it takes back failures; nothing else changes an operation that has ended."""
         return self.failed < 0
 
     def plus(self, more: "OperationProgress") -> "OperationProgress":

@@ -20,6 +20,7 @@ from fairwarning.core.commands import (
     RecordDelivery,
     ReportImpact,
     UpdateMachine,
+    target_of,
 )
 from fairwarning.core.decision import Decision, Fact, FactType
 from fairwarning.core.errors import Conflict, NotFound, Refused
@@ -45,7 +46,7 @@ def decide(scope: Scope | None, command: Command, now: float, secret: str = "") 
     if scope is None:
         if isinstance(command, CreateScope | AddInstances):
             return _create(command, now)
-        raise NotFound("UnknownScope", f"there is no scope {_scope_name(command)!r}")
+        raise NotFound("UnknownScope", f"there is no scope {target_of(command)!r}")
     draft = ScopeDraft(scope, now, secret)
     handler(draft, command)
     return draft.decision()
@@ -237,7 +238,7 @@ def _advance_time(draft: ScopeDraft, _: AdvanceTime) -> None:
 def _report_impact(draft: ScopeDraft, command: ReportImpact) -> None:
     impact = draft.impacts.get(command.machine)
     # Drivers report at least once: ignore a report for an impact that has ended.
-    if impact and impact.id == command.impact and impact.deadline is not None:
+    if impact and impact.id == command.impact and impact.in_progress:
         draft.finish_impact(impact, command.error)
     elif late := draft.given_up.get(command.impact):
         draft.report_late(late, command.error)
@@ -247,10 +248,6 @@ def _give_up_impact(draft: ScopeDraft, command: GiveUpImpact) -> None:
     impact = draft.impacts.get(command.machine)
     if impact and impact.id == command.impact and impact.in_progress:
         draft.give_up(impact, "the driver did not report in time")
-
-
-def _scope_name(command: Command) -> str:
-    return str(getattr(command, command.target))
 
 
 _HANDLERS: dict[type[Command], Callable[..., None]] = {

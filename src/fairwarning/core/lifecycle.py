@@ -336,11 +336,11 @@ class ScopeDraft:
         """End an impact as failed although its driver still has it; a late report counts (E9)."""
         self.finish_impact(impact, why)
         kept = list(self.given_up.values())[1 - limits.GIVEN_UP_IMPACTS :]
-        self.given_up = {each.id: each for each in (*kept, impact)}
+        self.given_up = {known.id: known for known in (*kept, impact)}
 
     def report_late(self, impact: Impact, error: str) -> None:
         """The driver reports an impact that was given up: believe it (E9)."""
-        self.given_up = {k: v for k, v in self.given_up.items() if k != impact.id}
+        self.given_up = {name: other for name, other in self.given_up.items() if name != impact.id}
         fact = Fact(
             FactType.REPORTED_LATE,
             impact.event,
@@ -350,7 +350,7 @@ class ScopeDraft:
         )
         self.facts.append(fact)
         if error:
-            return  # it counts as failed already
+            return  # the impact counts as failed already
         begun_at = (impact.deadline or 0.0) - impact.limit_seconds
         self._count(OperationProgress(impact.operation, done=1, failed=-1, begun_at=begun_at))
         machine = self.machines[impact.machine]

@@ -44,7 +44,7 @@ class OperationRule:
     spot_only: bool = False
     powers: frozenset[Power] = frozenset(Power)
     replaces: frozenset[ImpactKind] = frozenset()  # pending impacts that it replaces (E5)
-    replaces_platform: frozenset[ImpactKind] = frozenset()  # the same, if the platform's
+    replaces_platform: frozenset[ImpactKind] = frozenset()  # if the platform announced them
     interrupts: frozenset[ImpactKind] = frozenset()  # impacts in progress that it ends
     hastens: frozenset[ImpactKind] = frozenset()  # pending impacts that it starts at once
 

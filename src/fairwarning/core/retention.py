@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fairwarning.core.commands import Drop
+from fairwarning.core.commands import Drop, target_of
 from fairwarning.core.decision import EntityDecision
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Entity, Lane, Operation, Rollout
@@ -15,7 +15,7 @@ def drop(
 
     A lane ends with its rollout: lanes that an aborted rollout never started are still stored.
     """
-    name = getattr(command, command.target)
+    name = target_of(command)
     if entity is None:
         raise NotFound("NothingToDrop", f"{command.on.__name__} {name!r} does not exist")
     ending = read_rollout(entity.rollout) if isinstance(entity, Lane) else entity

@@ -28,7 +28,7 @@ async def approve(fleet: Fleet, command: Approve) -> None:
 
 
 async def without_ended(fleet: Fleet, command: Approve) -> tuple[str, ...] | None:
-    """The events without those that ended a short time ago; None if one is neither."""
+    """The events that have not ended; None if an event is unknown or ended too long ago."""
     scope = await fleet.reader.read(Scope, command.scope)
     live = []
     for event in dict.fromkeys(name.upper() for name in command.events):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
-from fairwarning.core.commands import Command, ResourceCommand, operation_of
+from fairwarning.core.commands import Command, ResourceCommand, operation_of, target_of
 from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
 from fairwarning.core.model import Entity, EventStatus, Operation, Ref, Scope
 from fairwarning.core.record import changed
@@ -253,7 +253,7 @@ def _under_way(work: CommandBatch) -> list[Ref]:
 
 def target(command: Command) -> Ref:
     """The entity that a command addresses."""
-    return command.on, getattr(command, command.target)
+    return command.on, target_of(command)
 
 
 def _name(command: Command, wanted: dict[Ref, None]) -> None:

@@ -134,11 +134,11 @@ class LibvirtDriver:
         unreachable: list[str] = []
         for host in self._options.hosts:
             try:
-                found = await host.find(impact.scope, impact.machine)
+                raw_domains = await host.find(impact.scope, impact.machine)
             except RetryLater as error:
                 unreachable.append(str(error))
                 continue
-            domains = [LibvirtDomain(host, raw) for raw in found]
+            domains = [LibvirtDomain(host, raw) for raw in raw_domains]
             if domains:
                 break
         if unreachable and not domains:

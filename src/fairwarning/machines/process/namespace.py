@@ -76,7 +76,8 @@ def join(user: int, network: int) -> None:
 @contextmanager
 def opened() -> Iterator[tuple[int, int]]:
     """Provide descriptors of the user and network namespace of this process."""
-    with open("/proc/self/ns/user") as user, open("/proc/self/ns/net") as network:  # noqa: PTH123
+    namespaces = Path("/proc/self/ns")
+    with (namespaces / "user").open() as user, (namespaces / "net").open() as network:
         yield user.fileno(), network.fileno()
 
 
