@@ -216,6 +216,10 @@ class World:
             await self._act(action)
         except Crash as crash:
             await self._restart(crash.args[0])
+        self._check_writing()
+
+    def _check_writing(self) -> None:
+        """Check that the engine has not met a bug: its writes would have stopped for good."""
         if self.fleet.broken:
             raise Violation("IS4", f"the engine stopped writing: {self.fleet.broken!r}")
 
@@ -249,6 +253,7 @@ class World:
         await self.clock.advance(0.0)  # what a jump of fleet time has made due
         if seconds > RETRY_SECONDS and not self.disk.refuse:
             self.disk.trouble = False
+        self._check_writing()  # before the work that a stopped engine cannot have done
         if not self.disk.trouble:
             self.ledger.settled(self.clock.now())
 
