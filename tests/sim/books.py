@@ -55,6 +55,7 @@ class Books:
     unseen: set[str] = field(default_factory=set)  # events that started before they were stored
     gone_at: dict[str, float] = field(default_factory=dict)  # events that ended
     requests: dict[str, Command] = field(default_factory=dict)  # of operations
+    forgotten: list[Command] = field(default_factory=list)  # requests of dropped operations
     unannounced: dict[tuple[str, ...], float] = field(default_factory=dict)
     """When an impact without an event began; by operation, scope and machine."""
     carried_out: set[str] = field(default_factory=set)

@@ -175,6 +175,8 @@ class Chance:
     def _command(self) -> Command:
         if self.sent and self.random.random() < 0.06:
             return self._again(self.random.choice(self.sent[-40:]))
+        if self.ledger.forgotten and self.random.random() < 0.05:
+            return self.random.choice(self.ledger.forgotten[-20:])
         command = self._new_command()
         self.sent.append(command)
         return command

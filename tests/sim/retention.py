@@ -15,7 +15,8 @@ def ir1_operation(books: Books, name: str, at: float) -> None:
     must(age > KEEP_SECONDS, "IR1", f"operation {name} is dropped {age:.1f} s after its end")
     del books.operations[name]
     books.accepted.discard(name)
-    books.requests.pop(name, None)
+    if name in books.requests:
+        books.forgotten.append(books.requests.pop(name))
     books.failed_operations.pop(name, None)
 
 

@@ -264,10 +264,12 @@ class World:
         # With futures: what fails on a full disk is not retried, as in `Retention`.
         loop = asyncio.get_running_loop()
         batch = [PendingCommand(drop, loop.create_future()) for drop in drops]
-        await self.fleet.process_batch(batch)
-        for pending in batch:
-            assert pending.future
-            pending.future.exception()
+        try:
+            await self.fleet.process_batch(batch)
+        finally:  # a crash too: an error that nobody looks at would be printed
+            for pending in batch:
+                if pending.future and pending.future.done():
+                    pending.future.exception()
         dropped = [drop.operation for drop in drops if isinstance(drop, DropOperation)]
         await check_look_ups(self.ledger, self.fleet.reader, dropped)
         await self.store.drop_old_lines(before)
