@@ -71,7 +71,10 @@ async def test_programs_that_start_at_once_share_a_network(tmp_path: Path) -> No
     async with process_harness(tmp_path) as harness:
         for _ in range(4):
             harness.start(sys.executable, "-c", NETWORK)
-        await wait_until_async(lambda: all("\n" in harness.out(n) for n in range(4)), "all run")
+        await wait_until_async(
+            lambda: all("\n" in harness.out(n) for n in range(4)),
+            lambda: f"all run; errors: {[harness.err(n) for n in range(4)]}",
+        )
         assert len({harness.out(n) for n in range(4)}) == 1
 
 

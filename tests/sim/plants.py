@@ -121,7 +121,7 @@ PLANTS: dict[str, Plant] = {
         Patch("service.host_time", " and now >= line.binding_until:", ":"),
     ),
     "leak another scope": Plant(
-        "ID2 IS4",
+        "ID2 ID6 IS4",
         Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),
         Patch(
             "service.documents",

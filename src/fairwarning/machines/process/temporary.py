@@ -1,19 +1,26 @@
 """The temporary disk of a machine: a folder below the service's data folder.
 
-The program may remove its folder or put a link in its place, so no link is followed.
+The program may remove its folder or put a link in its place, so no link is followed. Programs of
+one machine make and empty the folder at the same time.
 """
 
+import errno
 import os
 import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from types import TracebackType
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_FOLDER = {errno.ENOTDIR, errno.ELOOP}  # a file or a link
 _OWNER_ONLY = 0o700
+_ATTEMPTS = 100  # to make a folder that others remove
+
+Caught = tuple[type[BaseException], BaseException, TracebackType]
 
 
 class TemporaryDisk:
@@ -40,8 +47,7 @@ class TemporaryDisk:
         folder = os.open(self._data, _FOLDER)
         try:
             for name in self._names:
-                _make_folder(name, folder)
-                inner = os.open(name, _FOLDER, dir_fd=folder)
+                inner = _open_folder(name, folder)
                 os.close(folder)
                 folder = inner
             yield folder
@@ -56,20 +62,31 @@ def _folder_name(machine: str) -> str:
     return safe
 
 
-def _make_folder(name: str, parent: int) -> None:
-    try:
-        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        os.mkdir(name, _OWNER_ONLY, dir_fd=parent)
-        return
-    if not stat.S_ISDIR(mode):
-        os.unlink(name, dir_fd=parent)
-        os.mkdir(name, _OWNER_ONLY, dir_fd=parent)
+def _open_folder(name: str, parent: int) -> int:
+    """Open the folder; make it if it does not exist, or is something else."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return os.open(name, _FOLDER, dir_fd=parent)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(name, _OWNER_ONLY, dir_fd=parent)
+        except OSError as error:
+            if error.errno not in _NO_FOLDER:
+                raise
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=parent)
+    raise FileNotFoundError(f"{name} is removed as often as it is made")
 
 
 def _remove(name: str, folder: int) -> None:
-    mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    if stat.S_ISDIR(mode):
-        shutil.rmtree(name, dir_fd=folder)  # which follows no link either
-    else:
-        os.unlink(name, dir_fd=folder)
+    with suppress(FileNotFoundError):  # another program of the machine removed it
+        mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            shutil.rmtree(name, dir_fd=folder, onerror=_raise_unless_gone)  # follows no link
+        else:
+            os.unlink(name, dir_fd=folder)
+
+
+def _raise_unless_gone(_call: object, _path: str, caught: Caught) -> None:
+    if not isinstance(caught[1], FileNotFoundError):
+        raise caught[1]
