@@ -12,7 +12,7 @@ from tests.sim.plants import PLANTS
 from tests.sim.run import Failure, replay, run, shrink
 
 ROOT = Path(__file__).parents[2]
-SHARDS = 40
+SHARDS = 80
 SEEDS = 2_000 // SHARDS
 STEPS = 2_000
 
