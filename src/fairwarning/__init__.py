@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     )
     from fairwarning.guest.watch import Change, Phase, changes
 
+    __version__: str
+
 __all__ = [
     "AsyncScheduledEvents",
     "Change",
@@ -52,6 +54,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("importlib.metadata").version(__name__)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOMES.get(name, "guest.events")

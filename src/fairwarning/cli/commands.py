@@ -5,35 +5,7 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
-COMMANDS = {
-    "Fleet commands": {
-        "up": "Run the service.",
-        "machine": "Manage machines and trigger events on them.",
-        "set": "Manage scale sets.",
-        "event": "List, approve, cancel, explain and watch events.",
-        "operation": "Show the progress of an operation.",
-        "rollout": "Roll out host updates, one update domain at a time.",
-        "clock": "Show the service's clock; control a virtual clock.",
-        "webhook": "Manage webhooks.",
-    },
-    "Handler commands": {
-        "agent": "Run hooks inside a machine and approve events.",
-        "exec": "Run a program as if it were inside a machine.",
-        "certify": "Test an event handler against common failure cases.",
-        "scenario": "Run scripted event scenarios and check the outcome.",
-        "fault": "Inject faults into the metadata endpoint.",
-    },
-    "Other commands": {
-        "az": "Run the Azure CLI against the service.",
-        "token": "Create, list and revoke tokens.",
-        "healthcheck": "Check whether the service is ready.",
-        "completion": "Print a shell completion script.",
-    },
-}
-"""Each name is a module in this package with a `command`. The summaries are repeated here so that
---help imports none of the modules."""
-
-SUMMARIES = {name: summary for group in COMMANDS.values() for name, summary in group.items()}
+from fairwarning.cli.command_list import COMMANDS, SUMMARIES
 
 
 class LazyCommands(click.Group):

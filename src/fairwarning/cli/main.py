@@ -2,18 +2,18 @@
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 
 def main() -> None:
     """Run the command line."""
-    if sys.argv[1:2] == ["agent"]:  # part of a bare install, which has no click
-        import_module("fairwarning.cli.agent").main(sys.argv[2:])
-        return
-    try:
-        from fairwarning.cli.commands import program  # noqa: PLC0415  (a bare install has no click)
-    except ModuleNotFoundError:
-        sys.exit("This command needs the server: pip install 'fairwarning[server]'")
-    program(prog_name="fairwarning")
+    words = sys.argv[1:]
+    if words[:1] == ["agent"]:  # part of a bare install, which has no click
+        import_module("fairwarning.cli.agent").main(words[1:])
+    elif find_spec("click") is None:
+        import_module("fairwarning.cli.bare").main(words)
+    else:
+        import_module("fairwarning.cli.commands").program(prog_name="fairwarning")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from unittest import mock
 import click
 
 from fairwarning.cli import agent
-from fairwarning.cli.commands import COMMANDS, SUMMARIES
+from fairwarning.cli.command_list import COMMANDS, SUMMARIES
 from tests.docs.chapters.page import page, table
 
 WIDTH = 80
