@@ -10,6 +10,7 @@ import pytest
 from fairwarning import Document, Refused, Unavailable
 from fairwarning.guest import events
 from fairwarning.guest.conversation import ConnectionLost, Conversation, Script, Wait
+from fairwarning.guest.endpoint import EndpointAddress, endpoint
 from fairwarning.guest.session import HttpRequest, HttpResponse
 from tests.guest.test_events import body
 from tests.guest.test_session import BUSY, EMPTY, IDLE, SAME, query, refusal
@@ -26,8 +27,9 @@ OK = HttpResponse(200, {}, b"")
 class Simulation:
     """A clock, and an endpoint that answers a request at a time, after a delay."""
 
-    endpoint: Callable[[HttpRequest, float], HttpResponse | ConnectionLost] = lambda _, __: BUSY
+    answer: Callable[[HttpRequest, float], HttpResponse | ConnectionLost] = lambda _, __: BUSY
     now: float = 0.0
+    address: EndpointAddress = field(default_factory=lambda: endpoint("http://127.0.0.1:8169"))
     requests: list[tuple[float, HttpRequest]] = field(default_factory=list)
     paused: list[float] = field(default_factory=list)
 
@@ -46,14 +48,14 @@ class Simulation:
                 reply = None
                 continue
             self.requests.append((self.now, step))
-            reply = self.endpoint(step, self.now)
+            reply = self.answer(step, self.now)
             if reply is QUIET:
                 self.now += step.seconds
         raise AssertionError("the script does not end")
 
     def conversation(self, *, every: float = 1.0, patience: float = 70.0) -> Conversation:
         """Return a conversation that uses this clock."""
-        return Conversation(lambda: self.now, every=every, patience=patience)
+        return Conversation(lambda: self.now, self.address, every=every, patience=patience)
 
     @property
     def times(self) -> list[float]:
@@ -213,6 +215,36 @@ def test_waiting_without_a_document() -> None:
     assert simulation.now == 20
 
 
+def test_the_first_contact_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """It is given up after `patience`; the log at once, and the error, say why and what to do."""
+    simulation = Simulation(responding(ConnectionLost("Connection refused")))
+    with pytest.raises(Unavailable) as caught:
+        simulation.run(simulation.conversation(patience=70).wait(None))
+    assert simulation.now == 70
+    assert str(caught.value) == (
+        "NoDocument: no document from http://127.0.0.1:8169; last time there was no response: "
+        "Connection refused; check that the service runs and that this is the URL of a machine"
+    )
+    (warning,) = caplog.messages
+    assert warning.startswith("http://127.0.0.1:8169 does not answer (there was no response: ")
+    assert "; trying for 70 s more; check that the service runs" in warning
+
+
+def test_the_first_contact_with_azures_address_fails() -> None:
+    """The error names the variable that another endpoint needs."""
+    simulation = Simulation(responding(QUIET), address=endpoint("http://169.254.169.254"))
+    with pytest.raises(Unavailable) as caught:
+        simulation.run(simulation.conversation().wait(None))
+    assert "no document from http://169.254.169.254; last time" in caught.value.message
+    assert "outside Azure, set FAIRWARNING_ENDPOINT to the URL of a machine" in caught.value.message
+
+
+def test_an_endpoint_that_starts_late() -> None:
+    """It is not given up before `patience`."""
+    simulation = Simulation(lambda _, now: ConnectionLost("refused") if now < 60 else BUSY)
+    assert simulation.run(simulation.conversation().wait(None)) == events.read(BUSY.body)
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_waiting_without_a_response(known: bool) -> None:
     """A request without a response does not extend the timeout."""
@@ -249,7 +281,7 @@ def test_long_polls() -> None:
             return IDLE
         return SAME if "If-None-Match" in request.headers else BUSY
 
-    simulation.endpoint = endpoint
+    simulation.answer = endpoint
     conversation = simulation.conversation()
     simulation.run(conversation.document())
     assert simulation.run(conversation.wait(None)) == Document(1)
@@ -266,7 +298,7 @@ def test_a_long_poll_ends_at_the_timeout(timeout: float) -> None:
         simulation.now += float(query(request).get("wait", 0))
         return SAME if "If-None-Match" in request.headers else BUSY
 
-    simulation.endpoint = endpoint
+    simulation.answer = endpoint
     conversation = simulation.conversation()
     simulation.run(conversation.document())
     assert simulation.run(conversation.wait(timeout)) == events.read(BUSY.body)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning import Document, Refused, Unavailable, Unreadable
+from fairwarning import Document, Refused, Unreadable
 from fairwarning.guest import events, session
 from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 from tests.guest.test_events import BODIES, OLDEST, body
@@ -291,15 +291,12 @@ def test_304_before_the_first_document() -> None:
     assert state.pause(0) >= 1
 
 
-def test_the_final_error() -> None:
-    """It has the last failure."""
+def test_the_last_failure() -> None:
+    """It has the status and the error of the response."""
     state = PollState()
-    assert "there was no response" in str(state.unavailable_error())
+    assert state.last_failure == "there was no response"
     state.handle_response(state.request(0), refusal(503, "on holiday"), 0)
-    assert isinstance(state.unavailable_error(), Unavailable)
-    assert "503 (on holiday)" in str(state.unavailable_error())
-    state.failed("connection reset", 1)
-    assert "connection reset" in str(state.unavailable_error())
+    assert state.last_failure == "the response was 503 (on holiday)"
 
 
 HEADERS = st.dictionaries(st.sampled_from(["etag", "retry-after", "x"]), st.text(max_size=9))
@@ -372,6 +369,6 @@ def test_unreadable_responses_are_reported() -> None:
     """The error shows what was sent."""
     state = informed()
     assert not state.handle_response(state.request(1), HttpResponse(200, {}, b"<html>login"), 1)
-    assert "<html>login" in str(state.unavailable_error())
+    assert "<html>login" in state.last_failure
     with pytest.raises(Unreadable):
         events.read(b"<html>login")

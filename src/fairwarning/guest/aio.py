@@ -47,9 +47,10 @@ class AsyncScheduledEvents:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         """Take the same arguments as `ScheduledEvents`."""
-        self._transport = _HttpTransport(endpoint_of(endpoint))
+        address = endpoint_of(endpoint)
+        self._transport = _HttpTransport(address)
         self._conversation = Conversation(
-            time.monotonic, version=version, every=every, patience=patience
+            time.monotonic, address, version=version, every=every, patience=patience
         )
 
     async def __aenter__(self) -> Self:

@@ -47,9 +47,10 @@ class ScheduledEvents:
 
         `every`: minimum seconds between requests. `patience`: seconds to retry before giving up.
         """
-        self._transport = _HttpTransport(endpoint_of(endpoint))
+        address = endpoint_of(endpoint)
+        self._transport = _HttpTransport(address)
         self._conversation = Conversation(
-            time.monotonic, version=version, every=every, patience=patience
+            time.monotonic, address, version=version, every=every, patience=patience
         )
 
     def __enter__(self) -> Self:
@@ -88,7 +89,8 @@ class ScheduledEvents:
     def wait(self, timeout: float | None = None) -> Document:
         """Return the document when it has changed since last time, or when the timeout is over.
 
-        Failures of the endpoint do not end the wait: the last document stays valid.
+        Failures of the endpoint do not end the wait: the last document stays valid. Only before the
+        first document it raises `Unavailable` after `patience`.
         """
         return self._run(self._conversation.wait(timeout))
 

@@ -4,6 +4,7 @@ A generator yields requests to send and pauses to make, and receives the respons
 share this logic, and tests need no network.
 """
 
+import logging
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -11,6 +12,7 @@ from typing import TypeVar
 
 from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.guest import session
+from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint_clock import EndpointClock
 from fairwarning.guest.events import Document
 from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
@@ -27,6 +29,8 @@ _NO_NAME = (
 )
 
 T = TypeVar("T")
+
+log = logging.getLogger("fairwarning.guest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,14 @@ class Conversation:
     def __init__(
         self,
         now: Callable[[], float],
+        address: EndpointAddress,
         *,
         version: str = session.VERSION,
         every: float = session.INTERVAL_SECONDS,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._now = now
+        self._address = address
         self._poll_state = PollState(version=version, every=every)
         self._version = version
         self._patience = patience
@@ -70,6 +76,7 @@ class Conversation:
         self._clock = EndpointClock()
         self._name = ""
         self._known: Document | None = None  # the document that the caller has
+        self._is_reported = False  # that the endpoint does not answer
 
     def endpoint_time(self) -> float | None:
         """Return the endpoint's time, in epoch seconds; None before its first response."""
@@ -81,7 +88,7 @@ class Conversation:
         is_read = yield from self._poll(max(deadline, self._now() + self._every), hold=False)
         while not is_read:
             if self._now() >= deadline:
-                raise self._poll_state.unavailable_error()
+                raise self._no_document()
             is_read = yield from self._poll(deadline, hold=False)
         assert self._poll_state.document is not None
         self._known = self._poll_state.document
@@ -94,19 +101,40 @@ class Conversation:
     def wait(self, timeout: float | None) -> Script[Document]:
         """Return the document when it has changed since last time, or when the timeout is over.
 
-        Failures of the endpoint do not end the wait: the last document stays valid (IG5).
+        Failures of the endpoint do not end the wait: the last document stays valid (IG5). Only
+        before the first document it raises `Unavailable` after `patience`.
         """
         deadline = _FOREVER if timeout is None else self._now() + timeout
-        while True:
+        if self._poll_state.document is None:
+            yield from self._make_contact(deadline)
+        else:
             yield from self._poll(deadline, hold=True)
-            document = self._poll_state.document
-            if document is not None and document != self._known:
-                self._known = document
-                return document
-            if self._now() >= deadline:
-                if document is None:
-                    raise self._poll_state.unavailable_error()
-                return document
+        while self._poll_state.document == self._known and self._now() < deadline:
+            yield from self._poll(deadline, hold=True)
+        assert self._poll_state.document is not None
+        self._known = self._poll_state.document
+        return self._known
+
+    def _make_contact(self, deadline: float) -> Script[None]:
+        """Poll until there is a first document; log that it does not come, then give up."""
+        give_up_at = min(self._now() + self._patience, deadline)
+        if (yield from self._poll(deadline, hold=True)):
+            return
+        left = give_up_at - self._now()
+        if left > 0 and not self._is_reported:
+            self._is_reported = True
+            text = "%s does not answer (%s); trying for %.0f s more; %s"
+            failure, next_step = self._poll_state.last_failure, self._address.next_step()
+            log.warning(text, self._address, failure, left, next_step)
+        while self._now() < give_up_at:
+            if (yield from self._poll(give_up_at, hold=True)):
+                return
+        raise self._no_document()
+
+    def _no_document(self) -> Unavailable:
+        failure, next_step = self._poll_state.last_failure, self._address.next_step()
+        text = f"no document from {self._address}; last time {failure}; {next_step}"
+        return Unavailable("NoDocument", text)
 
     def _poll(self, deadline: float, *, hold: bool) -> Script[bool]:
         """Poll once, as soon as allowed; return whether the document was read."""
@@ -175,9 +203,9 @@ class Conversation:
                 pause = max(pause, session.retry_after(reply))
             else:
                 assert isinstance(reply, ConnectionLost)
-                failure = f"there was no response ({reply.reason})"
+                failure = f"there was no response ({reply.reason}); {self._address.next_step()}"
             if self._now() + pause > deadline:
-                raise Unavailable("NoAnswer", f"the endpoint failed; last time {failure}")
+                raise Unavailable("NoAnswer", f"{self._address} failed; last time {failure}")
             yield Wait(pause)
             pause = min(pause * 2, _MAX_PAUSE_SECONDS)
 

@@ -20,6 +20,14 @@ class EndpointAddress:
     socket: str = ""
     base: str = ""  # a prefix of every request path
 
+    def next_step(self) -> str:
+        """Return what to do when there is no answer at this address."""
+        if str(self) == LINK_LOCAL:
+            return (
+                f"outside Azure, set {VARIABLE} to the URL of a machine: `fairwarning up` prints it"
+            )
+        return "check that the service runs and that this is the URL of a machine"
+
     def __str__(self) -> str:
         if self.socket:
             return f"unix:{quote(self.socket)}"

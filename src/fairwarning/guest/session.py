@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlencode
 
-from fairwarning.core.errors import Refused, Unavailable
+from fairwarning.core.errors import Refused
 from fairwarning.guest.events import Document, Unreadable, read
 
 VERSION = "2020-07-01"  # the newest version available everywhere on Azure
@@ -62,7 +62,7 @@ class PollState:
         self._requested_at = float("-inf")
         self._not_before = float("-inf")
         self._failures = 0
-        self._last_failure = "there was no response"
+        self.last_failure = "there was no response"
 
     # --- Reading the document ---
 
@@ -154,15 +154,9 @@ class PollState:
 
     def _record_failure(self, reason: str, now: float, wait: float = 0.0) -> None:
         self._failures += 1
-        self._last_failure = reason
+        self.last_failure = reason
         pause = min(self._every * 2.0 ** min(self._failures - 1, 10), _MAX_PAUSE_SECONDS)
         self._not_before = max(self._not_before, now + max(pause, wait))
-
-    def unavailable_error(self) -> Unavailable:
-        """Return the error to raise when retries have failed."""
-        return Unavailable(
-            "NoDocument", f"the endpoint sent no document; last time {self._last_failure}"
-        )
 
 
 # --- Other requests -------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ READ_SECONDS = 30.0  # the longest wait for a change
 GROUP_SECONDS = 1.0  # between queries of the group's members
 HEALTHY_SECONDS = 120.0  # an agent without a document for longer is unhealthy
 TICK_SECONDS = 2.0  # between checks of pending approvals
+FIRST_CONTACT_SECONDS = 300.0  # more than Azure's endpoint takes; then the agent ends
 _RETRY_SECONDS = 1.0
 
 
@@ -93,6 +94,8 @@ class Agent:
         self._stopped = threading.Event()
         self._counters = Counter(dict.fromkeys(METRICS, 0))  # all are exported from the start
         self._read_at = time.monotonic()
+        self._give_up_at = time.monotonic() + FIRST_CONTACT_SECONDS
+        self._no_contact: FairwarningError | None = None
         self._shared: list[Event] = []
         self._approving: set[str] = set()
         self._peers: PeerDirectory | None = None
@@ -100,7 +103,10 @@ class Agent:
     # --- Start and stop ---
 
     def run(self) -> None:
-        """Run until `stop`. Raise `Refused` for a bad configuration before any hook runs."""
+        """Run until `stop`. Raise `Refused` for a bad configuration before any hook runs.
+
+        Raise the last error if there is no document within `FIRST_CONTACT_SECONDS`.
+        """
         self._journal = AgentJournal(self._config.state)
         entries = [] if self._dry else self._journal.open()
         health = self._start_health_server()
@@ -131,6 +137,8 @@ class Agent:
             self._process_messages()
         finally:
             self._hooks.close()
+        if self._no_contact is not None:
+            raise self._no_contact
 
     def _connect(self) -> ScheduledEvents | None:
         """Return a client once the endpoint answers, which may start after the agent."""
@@ -141,6 +149,8 @@ class Agent:
                 if not self._config.name:
                     reader.me()
             except Unavailable as error:
+                if time.monotonic() >= self._give_up_at:
+                    raise
                 log.warning("%s; retrying", error.message)
                 self._stopped.wait(_RETRY_SECONDS)
             else:
@@ -254,6 +264,10 @@ class Agent:
             try:
                 document = reader.wait(READ_SECONDS)
             except FairwarningError as error:  # does not mean "no events" (IG5)
+                if reader.read_at < 0 and time.monotonic() >= self._give_up_at:
+                    self._no_contact = error
+                    self.stop()
+                    return
                 log.warning("%s", error.message)
                 self._counters["readings_failed"] += 1
                 self._stopped.wait(_RETRY_SECONDS)
