@@ -73,7 +73,7 @@ def main() -> None:
                 left = health.leave(event, event.seconds_left(client.now()))
                 state = "out of rotation" if left else "still in rotation"
                 print(f"{event.type} is scheduled: {state}", flush=True)
-                if left and len(event.resources) == 1:  # other machines may not be ready
+                if left and event.concerns_only(me):  # other machines may not be ready
                     client.approve(event)
 
 

@@ -68,7 +68,7 @@ async def main() -> None:
                 continue
             if change.phase is Phase.SCHEDULED:
                 await web.drain()
-                if len(change.event.resources) == 1:  # other machines may not be ready
+                if change.event.concerns_only(me):  # other machines may not be ready
                     await client.approve(change.event)
             elif change.phase is Phase.OVER:
                 await web.open()

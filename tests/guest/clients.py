@@ -27,6 +27,7 @@ class Client(Protocol):
 
     def __init__(
         self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
+        name: str = "",
         version: str = "2020-07-01",
     ) -> None: ...  # fmt: skip
 
@@ -38,7 +39,7 @@ class Client(Protocol):
     def wait(self, timeout: float | None = None) -> Document: ...
     def watch(self) -> Iterator[Change]: ...
     def me(self) -> str: ...
-    def approve(self, *events: Event | str) -> None: ...
+    def approve(self, *events: Event | str, others: bool = False) -> None: ...
     def now(self) -> datetime: ...
 
 
@@ -47,9 +48,12 @@ class Plain:
 
     def __init__(
         self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
+        name: str = "",
         version: str = "2020-07-01",
     ) -> None:  # fmt: skip
-        self._client = ScheduledEvents(endpoint, every=every, patience=patience, version=version)
+        self._client = ScheduledEvents(
+            endpoint, name=name, every=every, patience=patience, version=version
+        )
         self.close = self._client.close
         self.events = self._client.events
         self.document = self._client.document
@@ -72,10 +76,11 @@ class Asynchronous:
 
     def __init__(
         self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
+        name: str = "",
         version: str = "2020-07-01",
     ) -> None:  # fmt: skip
         self._client = AsyncScheduledEvents(
-            endpoint, every=every, patience=patience, version=version
+            endpoint, name=name, every=every, patience=patience, version=version
         )
         self._runner = asyncio.Runner()
         self.now = self._client.now
@@ -118,8 +123,8 @@ class Asynchronous:
     def me(self) -> str:
         return self._run(self._client.me())
 
-    def approve(self, *events: Event | str) -> None:
-        self._run(self._client.approve(*events))
+    def approve(self, *events: Event | str, others: bool = False) -> None:
+        self._run(self._client.approve(*events, others=others))
 
 
 # --- For tests of both ----------------------------------------------------------------------------

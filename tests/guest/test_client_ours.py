@@ -55,7 +55,7 @@ def test_every_version(guest: type[Client], version: str) -> None:
             assert event.not_before.timestamp() == announced.not_before
             assert event.source == ("Platform" if version >= "2019-08-01" else "")
             assert (event.duration is not None) == (version >= "2020-07-01")
-            client.approve(event)
+            client.approve(event, others=True)
             (event,) = client.wait().events
             assert (event.started, event.not_before) == (True, None)
             endpoint.advance(HOUR)
@@ -158,8 +158,8 @@ def test_approving(guest: type[Client]) -> None:
             with pytest.raises(Refused, match=r"400 \(Bad request"):
                 client.approve(first.id, unknown)
             assert not any(event.started for event in client.events())
-            client.approve(first.id.lower(), second.id)
-            client.approve(*client.events())
+            client.approve(first.id.lower(), second.id, others=True)
+            client.approve(*client.events(), others=True)
             assert all(event.started for event in client.events())
 
 

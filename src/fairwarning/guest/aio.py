@@ -42,6 +42,7 @@ class AsyncScheduledEvents:
         self,
         endpoint: str | None = None,
         *,
+        name: str = "",
         version: str = session.VERSION,
         every: float = session.INTERVAL_SECONDS,
         patience: float = PATIENCE_SECONDS,
@@ -50,7 +51,7 @@ class AsyncScheduledEvents:
         address = endpoint_of(endpoint)
         self._transport = _HttpTransport(address)
         self._conversation = Conversation(
-            time.monotonic, address, version=version, every=every, patience=patience
+            time.monotonic, address, name=name, version=version, every=every, patience=patience
         )
 
     async def __aenter__(self) -> Self:
@@ -104,10 +105,13 @@ class AsyncScheduledEvents:
         """Return this machine's name as events use it, which may differ from the host name (G3)."""
         return await self._run(self._conversation.own_name())
 
-    async def approve(self, *events: Event | str) -> None:
-        """Approve events for all machines they name. Approving an event again has no effect."""
-        ids = [event.id if isinstance(event, Event) else event for event in events]
-        await self._run(self._conversation.approve(ids))
+    async def approve(self, *events: Event | str, others: bool = False) -> None:
+        """Approve events, or events by id. Approving an event again has no effect.
+
+        Raise `Refused` for an event that names other machines, because it would start for them
+        too; with `others`, approve it for all of them.
+        """
+        await self._run(self._conversation.approve(events, others=others))
 
     async def _run(self, script: Script[T]) -> T:
         reply: Reply = None

@@ -39,18 +39,20 @@ class ScheduledEvents:
         self,
         endpoint: str | None = None,
         *,
+        name: str = "",
         version: str = session.VERSION,
         every: float = session.INTERVAL_SECONDS,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         """Use `endpoint`, or FAIRWARNING_ENDPOINT, or Azure's address, in this order.
 
+        `name`: of this machine; default: read from instance metadata.
         `every`: minimum seconds between requests. `patience`: seconds to retry before giving up.
         """
         address = endpoint_of(endpoint)
         self._transport = _HttpTransport(address)
         self._conversation = Conversation(
-            time.monotonic, address, version=version, every=every, patience=patience
+            time.monotonic, address, name=name, version=version, every=every, patience=patience
         )
 
     def __enter__(self) -> Self:
@@ -107,10 +109,13 @@ class ScheduledEvents:
         """Return this machine's name as events use it, which may differ from the host name (G3)."""
         return self._run(self._conversation.own_name())
 
-    def approve(self, *events: Event | str) -> None:
-        """Approve events for all machines they name. Approving an event again has no effect."""
-        ids = [event.id if isinstance(event, Event) else event for event in events]
-        self._run(self._conversation.approve(ids))
+    def approve(self, *events: Event | str, others: bool = False) -> None:
+        """Approve events, or events by id. Approving an event again has no effect.
+
+        Raise `Refused` for an event that names other machines, because it would start for them
+        too; with `others`, approve it for all of them.
+        """
+        self._run(self._conversation.approve(events, others=others))
 
     def _run(self, script: Script[T]) -> T:
         reply: Reply = None

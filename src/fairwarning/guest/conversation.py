@@ -5,7 +5,7 @@ share this logic, and tests need no network.
 """
 
 import logging
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TypeVar
@@ -14,7 +14,7 @@ from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.guest import session
 from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint_clock import EndpointClock
-from fairwarning.guest.events import Document
+from fairwarning.guest.events import Document, Event
 from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 
 PATIENCE_SECONDS = 70.0  # a restart of Azure's endpoint takes up to that long
@@ -25,7 +25,7 @@ _GRACE_SECONDS = 2.0  # for a response that is on its way at the deadline
 _NO_NAME = (
     ". Without instance metadata (GET /metadata/instance/compute/name) this machine's name is"
     " unknown: events can be read and approved, but an agent needs the name to recognise its own;"
-    " set `name` in its configuration"
+    " set `name` in its configuration, or `ScheduledEvents(name=...)`"
 )
 
 T = TypeVar("T")
@@ -61,6 +61,7 @@ class Conversation:
         now: Callable[[], float],
         address: EndpointAddress,
         *,
+        name: str = "",
         version: str = session.VERSION,
         every: float = session.INTERVAL_SECONDS,
         patience: float = PATIENCE_SECONDS,
@@ -74,7 +75,7 @@ class Conversation:
         self.read_at = float("-inf")
         """The time of the last successful read, by the clock of `now`."""
         self._clock = EndpointClock()
-        self._name = ""
+        self._name = name
         self._known: Document | None = None  # the document that the caller has
         self._is_reported = False  # that the endpoint does not answer
 
@@ -173,11 +174,32 @@ class Conversation:
             self._name = response.body.decode().strip()
         return self._name
 
-    def approve(self, events: Iterable[str]) -> Script[None]:
-        """Approve events; an event that is approved already is not an error."""
-        ids = list(events)
+    def approve(self, events: Sequence[Event | str], *, others: bool = False) -> Script[None]:
+        """Approve events; an event that is approved already is not an error.
+
+        Raise `Refused` for an event that names other machines, unless `others` is true.
+        """
+        if not others:
+            yield from self._check_machines(events)
+        ids = [event.id if isinstance(event, Event) else event for event in events]
         if ids:
             yield from self._send_with_retries(session.approval_request(ids, self._version))
+
+    def _check_machines(self, events: Iterable[Event | str]) -> Script[None]:
+        document = self._poll_state.document or Document()
+        by_id = {event.id.upper(): event for event in document.events}
+        for event in events:
+            known = event if isinstance(event, Event) else by_id.get(event.upper())
+            if known is None or not known.resources:
+                continue  # the endpoint decides
+            name = yield from self.own_name()
+            if not known.concerns_only(name):
+                raise Refused(
+                    "OtherMachines",
+                    f"event {known.id} names {', '.join(known.resources)}, and this is {name}: an"
+                    " approval starts it for all of them. Agree with them first, then pass"
+                    " others=True to approve; groups of the agent do that",
+                )
 
     def _send_with_retries(
         self,

@@ -74,6 +74,10 @@ class Event:
         """Whether the event names this machine."""
         return normalize_name(name) in map(normalize_name, self.resources)
 
+    def concerns_only(self, name: str) -> bool:
+        """Whether the event names this machine and no other: approving it affects nobody else."""
+        return {normalize_name(resource) for resource in self.resources} == {normalize_name(name)}
+
     def seconds_left(self, now: datetime) -> float:
         """Seconds until the event may start; 0 if it has started or has no NotBefore."""
         if self.started or self.not_before is None:

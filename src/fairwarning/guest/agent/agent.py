@@ -291,7 +291,7 @@ class Agent:
         with ScheduledEvents(self._endpoint) as client:
             while not self._stopped.is_set():
                 try:
-                    client.approve(event)
+                    client.approve(event, others=True)  # the plan has agreed with them
                 except Refused as refused:  # the event is over, or must not be approved
                     log.warning("event %s was not approved: %s", event.id, refused.message)
                     self._messages.put(_ApprovalSent(event.id, gone=True))
