@@ -1,5 +1,6 @@
 """`fairwarning COMMAND ...`: the entry point."""
 
+import signal
 import sys
 from importlib import import_module
 
@@ -9,6 +10,8 @@ def main() -> None:
     if sys.argv[1:2] == ["agent"]:  # part of a bare install, which has no click
         import_module("fairwarning.cli.agent").main(sys.argv[2:])
         return
+    if sys.argv[1:2] == ["up"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # end without a traceback, as by SIGTERM
     try:
         from fairwarning.cli.commands import program  # noqa: PLC0415  (a bare install has no click)
     except ModuleNotFoundError:
