@@ -5,6 +5,8 @@ from importlib import import_module
 import click
 from click.shell_completion import CompletionItem
 
+from fairwarning.cli.redaction import without_secrets
+
 COMMANDS = {
     "Fleet commands": {
         "up": "Run the service.",
@@ -51,6 +53,14 @@ class LazyCommands(click.Group):
             return None
         command: click.Command = import_module(f"fairwarning.cli.{name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; a wrong use of it is reported without secrets."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = without_secrets(error.message)
+            raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the command names that start with `incomplete`."""

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from fairwarning.cli import logs, options
+from fairwarning.cli.redaction import has_password, is_connection_string
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.server import hints
-from fairwarning.server.database import is_database
+from fairwarning.server.database import VARIABLE, is_database
 from fairwarning.server.output import Output
 from fairwarning.server.ready import ReadyLine
 from fairwarning.server.stopping import StopSignal
@@ -61,7 +63,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     metavar="PATH|URL",
     default=hints.DATA,
     show_default=True,
-    envvar="FAIRWARNING_DATA",
+    envvar=VARIABLE,
     help="Data folder, or the postgresql:// URL of a database that several services can share."
     " [env: FAIRWARNING_DATA]",
 )
@@ -134,6 +136,7 @@ def command(
     """Run the service: the metadata endpoint, the control plane and the console."""
     logs.to_stderr(as_json=as_json)
     database = data if is_database(data) else ""
+    _check_location(data, fleet)
     _check(database, workers, memory=memory, virtual=clock == "virtual")
     with options.errors_reported(service=False):
         server_options = ServerOptions(
@@ -162,6 +165,24 @@ def _bundled_scenarios() -> "ScenarioRunner":
     )
 
     return BundledScenarios()
+
+
+def _check_location(data: str, fleet: Path | None) -> None:
+    """Reject a URL in the wrong place or form, without repeating it."""
+    if fleet is not None and is_connection_string(str(fleet)):
+        raise click.UsageError("a connection string is no fleet file; give a database with --data")
+    if not is_database(data):
+        if is_connection_string(data):
+            text = "--data is neither a folder nor a URL that starts with postgresql://"
+            raise click.UsageError(text)
+        return
+    source = click.get_current_context().get_parameter_source("data")
+    if source is ParameterSource.COMMANDLINE and has_password(data):
+        log.warning(
+            "every user of this host can read the password of --data in the process list; put the"
+            " URL into %s, or the password into PGPASSWORD or PGPASSFILE",
+            VARIABLE,
+        )
 
 
 def _check(database: str, workers: int, *, memory: bool, virtual: bool) -> None:

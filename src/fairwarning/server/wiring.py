@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,14 +69,16 @@ class ServerOptions:
 
     data: Path
     fleet: FleetFile
-    database: str = ""  # a postgresql:// URL; `data` then holds only files of this host
+    database: str = field(
+        default="", repr=False
+    )  # a postgresql:// URL; `data` then holds only files of this host
     memory: bool = False
     metadata: Address = ("127.0.0.1", 8169)
     console: Address = ("127.0.0.1", 8170)
     arm: Address = ("127.0.0.1", 8171)
     virtual: bool = False
     sockets: Path | None = None  # folder for one Unix socket per machine
-    key: str = ""  # access key of the page; all workers share one
+    key: str = field(default="", repr=False)  # access key of the page; all workers share one
     worker: bool = False  # whether other processes listen on the same ports
     load_scenarios: Callable[[], "ScenarioRunner"] | None = None  # called on the first request
 

@@ -12,13 +12,13 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.metadata.listeners import open_tcp
-from fairwarning.server import data_folder
+from fairwarning.server import data_folder, database
 from fairwarning.server.output import Output
 from fairwarning.server.stopping import STOP_SECONDS, StopSignal
 from fairwarning.server.wiring import Address, ServerOptions
@@ -93,7 +93,7 @@ async def run(options: ServerOptions, count: int) -> bool:
         read_end, write_end = os.pipe()
         stack.callback(os.close, read_end)
         stack.callback(os.close, write_end)
-        pool = _WorkerPool(ports, read_end)
+        pool = _WorkerPool(ports, read_end, options.database)
         stop.leftovers.insert(0, pool.kill)
         try:
             await pool.start(count)
@@ -124,8 +124,9 @@ def _reserve_ports(options: ServerOptions) -> Iterator[list[int]]:
 class _WorkerPool:
     """The workers of one host."""
 
-    def __init__(self, ports: tuple[int, ...], parent: int) -> None:
+    def __init__(self, ports: tuple[int, ...], parent: int, url: str) -> None:
         self._ports = ports
+        self._url = url
         self._parent = parent
         self._key = secrets.token_urlsafe(_KEY_BYTES)
         self._processes: dict[int, asyncio.subprocess.Process] = {}
@@ -177,8 +178,8 @@ class _WorkerPool:
         }  # fmt: skip
         try:
             process = self._processes[number] = await asyncio.create_subprocess_exec(
-                sys.executable, *sys.argv,
-                env=os.environ | {_VARIABLE: json.dumps(values)},
+                sys.executable, *_without_data(sys.argv),
+                env=os.environ | {_VARIABLE: json.dumps(values), database.VARIABLE: self._url},
                 pass_fds=(write_end, self._parent),
                 stdout=asyncio.subprocess.PIPE if prints else asyncio.subprocess.DEVNULL,
             )  # fmt: skip
@@ -201,6 +202,16 @@ class _WorkerPool:
             pause = min(pause * 2, longest)
             with contextlib.suppress(Unavailable):
                 await self._start(number)
+
+
+def _without_data(words: Sequence[str]) -> Iterator[str]:
+    """Yield a command line without `--data`: every user of the host can read that of a worker."""
+    rest = iter(words)
+    for word in rest:
+        if word == "--data":
+            next(rest, None)
+        elif not word.startswith("--data="):
+            yield word
 
 
 def _read_all(descriptor: int) -> bytes:
