@@ -6,6 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from fairwarning.cli.command_list import COMMANDS, SUMMARIES
+from fairwarning.cli.redaction import without_secrets
 
 
 class LazyCommands(click.Group):
@@ -23,6 +24,14 @@ class LazyCommands(click.Group):
             return None
         command: click.Command = import_module(f"fairwarning.cli.{name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; a wrong use of it is reported without secrets."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = without_secrets(error.message)  # type: ignore[misc]  # declared final
+            raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the command names that start with `incomplete`."""

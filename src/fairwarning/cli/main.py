@@ -1,5 +1,6 @@
 """`fairwarning COMMAND ...`: the entry point."""
 
+import signal
 import sys
 from importlib import import_module
 
@@ -10,6 +11,8 @@ def main() -> None:
     if words[:1] == ["agent"]:  # part of a bare install, which has no click
         import_module("fairwarning.cli.agent").main(words[1:])
         return
+    if words[:1] == ["up"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # end without a traceback, as by SIGTERM
     try:
         program = import_module("fairwarning.cli.commands").program
     except ModuleNotFoundError as error:

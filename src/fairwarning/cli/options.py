@@ -6,11 +6,23 @@ from pathlib import Path
 
 import click
 
+from fairwarning.cli.redaction import is_connection_string, without_secrets
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
 from fairwarning.server import hints
 
 _LAST_PORT = 65535
 FAILED, NOT_FOUND, REFUSED = 1, 3, 4  # exit codes; click uses 2 for wrong usage
+
+_DATABASE = (
+    "this is the folder on the service's host, not a database: give the folder of `up --run`"
+)
+
+
+def _folder(_: click.Context, __: click.Parameter, path: Path) -> Path:
+    if is_connection_string(str(path)):
+        raise click.BadParameter(_DATABASE)
+    return path
+
 
 data = click.option(
     "--data",
@@ -18,6 +30,7 @@ data = click.option(
     default=hints.DATA,
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_folder,
     help="Data folder of the service.",
 )
 
@@ -48,7 +61,7 @@ def errors_reported(*, service: bool = True) -> Iterator[None]:
     try:
         yield
     except FairwarningError as error:
-        click.echo(f"Error: {error.message}", err=True)
+        click.echo(f"Error: {without_secrets(error.message)}", err=True)
         raise SystemExit(exit_code(error) if service else FAILED) from error
 
 

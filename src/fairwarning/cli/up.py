@@ -6,21 +6,24 @@ import json
 import logging
 import resource
 import shlex
-import signal
 from collections.abc import Callable, Coroutine
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from fairwarning.cli import logs, options
+from fairwarning.cli.redaction import has_password, is_connection_string
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.server import hints
-from fairwarning.server.database import is_database
+from fairwarning.server.database import VARIABLE, is_database
+from fairwarning.server.output import Output
 from fairwarning.server.ready import ReadyLine
+from fairwarning.server.stopping import StopSignal
 from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.server.workers import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
@@ -60,7 +63,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     metavar="PATH|URL",
     default=hints.DATA,
     show_default=True,
-    envvar="FAIRWARNING_DATA",
+    envvar=VARIABLE,
     help="Data folder, or the postgresql:// URL of a database that several services can share."
     " [env: FAIRWARNING_DATA]",
 )
@@ -133,6 +136,7 @@ def command(
     """Run the service: the metadata endpoint, the control plane and the console."""
     logs.to_stderr(as_json=as_json)
     database = data if is_database(data) else ""
+    _check_location(data, fleet)
     _check(database, workers, memory=memory, virtual=clock == "virtual")
     with options.errors_reported(service=False):
         server_options = ServerOptions(
@@ -161,6 +165,24 @@ def _bundled_scenarios() -> "ScenarioRunner":
     )
 
     return BundledScenarios()
+
+
+def _check_location(data: str, fleet: Path | None) -> None:
+    """Reject a URL in the wrong place or form, without repeating it."""
+    if fleet is not None and is_connection_string(str(fleet)):
+        raise click.UsageError("a connection string is no fleet file; give a database with --data")
+    if not is_database(data):
+        if is_connection_string(data):
+            text = "--data is neither a folder nor a URL that starts with postgresql://"
+            raise click.UsageError(text)
+        return
+    source = click.get_current_context().get_parameter_source("data")
+    if source is ParameterSource.COMMANDLINE and has_password(data):
+        log.warning(
+            "every user of this host can read the password of --data in the process list; put the"
+            " URL into %s, or the password into PGPASSWORD or PGPASSFILE",
+            VARIABLE,
+        )
 
 
 def _check(database: str, workers: int, *, memory: bool, virtual: bool) -> None:
@@ -201,26 +223,36 @@ async def _serve(
 ) -> None:
     server_options = worker.options(base_options) if worker else base_options
     _raise_file_limit(server_options.fleet.endpoint.connections)
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    process = ServerProcess(server_options)
+    stop = StopSignal()
+    stop.leftovers.append(process.remove_files)
     if worker:
-        worker.stop_with_parent(stopped.set)
-    async with ServerProcess(server_options).running() as server:
-        if worker:
-            worker.report_ready()
-        if worker is None or worker.first:
-            ready = await server.announce()
-            if worker is None or worker.prints:
-                await (_print_json(server, ready) if as_json else _print_text(server, ready))
-        # Exclude the objects that exist now from garbage collection: they live until the end.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
-        await stopped.wait()
+        worker.stop_with_parent(stop.request)
+    output = Output()
+    try:
+        async with process.running() as server:
+            if worker:
+                worker.report_ready()
+            if worker is None or worker.first:
+                ready = await server.announce()
+                if worker is None or worker.prints:
+                    show = _print_json if as_json else _print_text
+                    await show(server, ready, output)
+            _tune_garbage_collection()
+            await stop.wait()
+    except asyncio.CancelledError:
+        if not stop.requested:
+            raise
+    stop.finish()
     if not as_json:
-        click.echo(f"Stopped. {_data_summary(server_options)}")
+        await output.write(f"Stopped. {_data_summary(server_options)}\n")
+
+
+def _tune_garbage_collection() -> None:
+    """Exclude the objects that exist now from garbage collection: they live until the end."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _data_summary(server_options: ServerOptions) -> str:
@@ -245,25 +277,20 @@ def _raise_file_limit(connections: int) -> None:
             )  # fmt: skip
 
 
-async def _print_json(server: ServerProcess, ready: ReadyLine) -> None:
+async def _print_json(server: ServerProcess, ready: ReadyLine, output: Output) -> None:
     """Print one line, in parts, because there may be a million machines."""
     text = json.dumps(ready).removesuffix("}") + ', "machines": {'
     separator = ""
-    parts = 0
     async for name, url in server.machines():
         text += f"{separator}{json.dumps(name)}: {json.dumps(url)}"
         separator = ", "
         if len(text) > _PIPE_CHARACTERS:
-            # In a thread: the parent may send requests before it reads this pipe.
-            await asyncio.to_thread(click.echo, text, nl=False)
-            parts, text = parts + 1, ""
-    if parts:
-        await asyncio.to_thread(click.echo, text + "}}")
-    else:
-        click.echo(text + "}}")
+            await output.write(text)
+            text = ""
+    await output.write(text + "}}\n")
 
 
-async def _print_text(server: ServerProcess, ready: ReadyLine) -> None:
+async def _print_text(server: ServerProcess, ready: ReadyLine, output: Output) -> None:
     """Print the machines, and commands to try."""
     lines = [_summary(server.applied, server.options.fleet), ""]
     shown: list[tuple[str, str]] = []
@@ -286,7 +313,7 @@ async def _print_text(server: ServerProcess, ready: ReadyLine) -> None:
         f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics",
         "Ctrl-C stops it.",  # scripts wait for this line
     ]
-    click.echo("\n".join(lines))
+    await output.write("\n".join([*lines, ""]))
 
 
 def _summary(applied: ApplyResult, fleet: FleetFile) -> str:

@@ -15,7 +15,7 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.metrics import Metric, counter, counters, gauge
 
 _EVICT_TICKS = 300
-_STOP_SECONDS = 5.0
+_STOP_SECONDS = 2.0  # for clients that do not read their response
 _LAST_TURNS = 3  # of the event loop: it reads each accepted connection at least once
 
 

@@ -3,33 +3,44 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fairwarning.core.errors import Refused, Unavailable
-from fairwarning.server.ready import READY
+from fairwarning.server.ready import remove_ready
 
 _OWNER_ONLY = 0o700
 
 
 @contextmanager
-def lock(folder: Path, *, memory: bool) -> Iterator[None]:
-    """Lock the folder; an in-memory service that created it removes its files again."""
+def lock(folder: Path, *, memory: bool) -> Iterator[Callable[[], None]]:
+    """Lock the folder; yield a function that removes what no other process may find afterwards.
+
+    The context calls it at the end. An in-memory service that created the folder removes it too.
+    """
     created = not folder.exists()
     try:
         folder.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Refused("CannotUseFolder", f"cannot use data folder {folder}: {error}") from error
-    try:
-        _acquire(descriptor, folder)
-        try:
-            yield
-        finally:  # only with the lock: these are the files of the service that holds it
-            (folder / READY).unlink(missing_ok=True)
+    held = False
+
+    def remove_files() -> None:
+        if held:  # only with the lock: these are the files of the service that holds it
+            remove_ready(folder)
             if memory and created:
                 _clear(folder)
+
+    try:
+        _acquire(descriptor, folder)
+        held = True
+        try:
+            yield remove_files
+        finally:
+            remove_files()
+            held = False
     finally:
         os.close(descriptor)
 

@@ -4,6 +4,7 @@ from fairwarning.core.errors import Refused
 from fairwarning.service.config.settings import ClusterSettings
 from fairwarning.store.store import Store
 
+VARIABLE = "FAIRWARNING_DATA"  # of the environment, with the URL or the folder
 _SCHEMES = ("postgresql://", "postgres://")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 from fairwarning.arm.identity.certificates import Authority
@@ -20,20 +21,30 @@ async def prepare(folder: Path, authority: Authority, store: Store, *, memory: b
     revoked when it ends, so it signs with a key that ends with it too.
     """
     if memory:
-        await asyncio.to_thread(authority.prepare)
+        await _run_to_end(authority.prepare)
         return secrets.token_bytes(KEY_BYTES)
     if store.shared:
         for name in (_SIGNING, _AUTHORITY):
             if shared_key := await store.get_note(_note(name)):
                 _replace(folder / name, shared_key)
     signing_key(folder)
-    await asyncio.to_thread(authority.prepare)
+    await _run_to_end(authority.prepare)
     if store.shared:
         for name in (_SIGNING, _AUTHORITY):
             own = keyfiles.read(folder / name).decode("ascii")
             _replace(folder / name, await store.add_note_if_absent(_note(name), own))
-        await asyncio.to_thread(authority.prepare)
+        await _run_to_end(authority.prepare)
     return signing_key(folder)
+
+
+async def _run_to_end(work: Callable[[], None]) -> None:
+    """Run in a thread; if cancelled, wait for its end, so that it writes no file afterwards."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _note(name: str) -> str:

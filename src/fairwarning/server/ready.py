@@ -10,6 +10,7 @@ from fairwarning.service.tokens import Principal, Role
 
 OPERATOR = Principal(name="operator", role=Role.OPERATOR)
 READY = "up.json"  # in the data folder while the service is up
+_NEW = ".new"  # suffix of the file while it is written
 
 
 class ReadyLine(TypedDict):
@@ -26,7 +27,7 @@ class ReadyLine(TypedDict):
 
 def _write(path: Path, text: str) -> None:
     """Write a file atomically, readable only by its owner."""
-    new = path.with_suffix(".new")
+    new = path.with_suffix(_NEW)
     new.touch(0o600)
     new.write_text(text, "utf-8")
     new.replace(path)
@@ -35,6 +36,12 @@ def _write(path: Path, text: str) -> None:
 def write_ready(folder: Path, ready: ReadyLine) -> None:
     """Write the addresses of the service to its data folder."""
     _write(folder / READY, json.dumps(ready))
+
+
+def remove_ready(folder: Path) -> None:
+    """Remove the addresses: the service has ended."""
+    (folder / READY).unlink(missing_ok=True)
+    (folder / READY).with_suffix(_NEW).unlink(missing_ok=True)
 
 
 def read_ready(folder: Path) -> ReadyLine:

@@ -61,15 +61,23 @@ class MachineSockets:
         except FairwarningError as error:
             log.warning("no socket for machine %s/%s: %s", scope, machine, error.message)
             return
-        self._listeners[machine] = (
-            scope,
-            await self._server.listen(listening, for_machine(scope, machine)),
-        )
+        try:
+            listener = await self._server.listen(listening, for_machine(scope, machine))
+        except BaseException:
+            listening.close()
+            (self._folder / f"{machine}.sock").unlink(missing_ok=True)
+            raise
+        self._listeners[machine] = (scope, listener)
 
     def _close(self, machine: str) -> None:
         _, listener = self._listeners.pop(machine)
         self._server.close(listener)
         (self._folder / f"{machine}.sock").unlink(missing_ok=True)
+
+    def remove_files(self) -> None:
+        """Remove all sockets from the folder; the process is about to end."""
+        for machine in tuple(self._listeners):
+            (self._folder / f"{machine}.sock").unlink(missing_ok=True)
 
     def close_all(self) -> None:
         """Close and remove all sockets, and open no more."""

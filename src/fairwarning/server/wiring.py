@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,14 +69,16 @@ class ServerOptions:
 
     data: Path
     fleet: FleetFile
-    database: str = ""  # a postgresql:// URL; `data` then holds only files of this host
+    database: str = field(
+        default="", repr=False
+    )  # a postgresql:// URL; `data` then holds only files of this host
     memory: bool = False
     metadata: Address = ("127.0.0.1", 8169)
     console: Address = ("127.0.0.1", 8170)
     arm: Address = ("127.0.0.1", 8171)
     virtual: bool = False
     sockets: Path | None = None  # folder for one Unix socket per machine
-    key: str = ""  # access key of the page; all workers share one
+    key: str = field(default="", repr=False)  # access key of the page; all workers share one
     worker: bool = False  # whether other processes listen on the same ports
     load_scenarios: Callable[[], "ScenarioRunner"] | None = None  # called on the first request
 
@@ -115,6 +117,8 @@ class ServerProcess:
         self._closing = ShutdownSignal(self.fleet)
         self._renewal: asyncio.Task[None] | None = None
         self._key = options.key or secrets.token_urlsafe(_KEY_BYTES)
+        self._lazy_servers: list[LazyServer] = []
+        self._leftovers: list[Callable[[], None]] = []
         self._arm_hosts = (options.arm[0], *options.fleet.control_plane.hosts)
         self.authority = Authority(options.data, self._arm_hosts)
 
@@ -125,7 +129,8 @@ class ServerProcess:
         async with AsyncExitStack() as stack:
             shared = options.worker
             if not shared:
-                stack.enter_context(data_folder.lock(options.data, memory=options.memory))
+                lock = data_folder.lock(options.data, memory=options.memory)
+                self._leftovers.append(stack.enter_context(lock))
             metadata = stack.enter_context(open_tcp(*options.metadata, shared=shared))
             console = stack.enter_context(open_tcp(*options.console, exact=True, shared=shared))
             arm = stack.enter_context(open_tcp(*options.arm, exact=True, shared=shared))
@@ -140,10 +145,12 @@ class ServerProcess:
             # Closing a program or a socket aborts its requests, so the server answers them before.
             if self.programs:
                 stack.push_async_callback(self.programs.close)
+                self._leftovers.insert(0, self.programs.remove_files)
             sockets = self._sockets()
             if sockets:
                 stack.callback(sockets.close_all)
-            stack.push_async_callback(self.server.stop)
+                self._leftovers.insert(0, sockets.remove_files)
+            stack.push_async_callback(self._stop_servers)
             local = is_loopback(options.metadata[0])
             await self.server.listen(metadata, by_local_address if local else by_source_address)
             key = await keys.prepare(
@@ -155,12 +162,10 @@ class ServerProcess:
                 await self.programs.listen()
             if sockets:
                 await sockets.open_all()
-            lazy_servers = (
+            self._lazy_servers += (
                 LazyServer(console, self._load_console, self.clock.now),
                 LazyServer(arm, self._load_arm, self.clock.now, self.authority.context),
             )
-            for lazy in lazy_servers:
-                stack.push_async_callback(lazy.close)
             # With a shared database, another process may create a webhook at any time.
             if options.database or await self.fleet.reader.resources(WEBHOOKS, WEBHOOKS, 1):
                 await self.webhooks()
@@ -176,6 +181,16 @@ class ServerProcess:
                 stack.callback(asyncio.create_task(work).cancel)
             stack.callback(self._stop_renewal)
             yield self
+
+    async def _stop_servers(self) -> None:
+        """Complete the requests in progress on all ports, at the same time."""
+        closing = [lazy.close() for lazy in self._lazy_servers]
+        await asyncio.gather(self.server.stop(), *closing)
+
+    def remove_files(self) -> None:
+        """Remove what tells others that the service runs; the process ends without `running`."""
+        for remove in self._leftovers:
+            remove()
 
     async def webhooks(self) -> "WebhookService":
         """Return the webhook service; start it on the first call."""

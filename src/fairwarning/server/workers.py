@@ -12,13 +12,15 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.metadata.listeners import open_tcp
-from fairwarning.server import data_folder
+from fairwarning.server import data_folder, database
+from fairwarning.server.output import Output
+from fairwarning.server.stopping import STOP_SECONDS, StopSignal
 from fairwarning.server.wiring import Address, ServerOptions
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,9 @@ _KEY_BYTES = 16
 _READY = b"ready\n"
 _BACKOFF_SECONDS = 0.5, 10.0  # first and longest pause before a worker is restarted
 _STABLE_SECONDS = 60.0  # a worker that ran this long restarts with the first pause
+_STOP_SECONDS = STOP_SECONDS + 0.5  # a worker that does not stop ends itself before
+_STOPPED = 0, -signal.SIGTERM, -signal.SIGINT  # a signal may arrive before the worker handles it
+_OUTPUT_SECONDS = 0.5  # for the last output of the workers; nobody may read it
 _PIECE = 1 << 16
 
 
@@ -60,7 +65,13 @@ class WorkerOptions:
 
     def stop_with_parent(self, stop: Callable[[], None]) -> None:
         """Call `stop` when the parent ends."""
-        asyncio.get_running_loop().add_reader(self.parent, stop)
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            loop.remove_reader(self.parent)
+            stop()
+
+        loop.add_reader(self.parent, ended)
 
 
 def this_worker() -> WorkerOptions | None:
@@ -73,22 +84,27 @@ def this_worker() -> WorkerOptions | None:
 
 
 async def run(options: ServerOptions, count: int) -> bool:
-    """Run `count` workers until a signal arrives; return whether all exited with 0."""
+    """Run `count` workers until a signal arrives; return whether all of them stopped in order."""
+    stop = StopSignal(_STOP_SECONDS)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(data_folder.lock(options.data, memory=False))
+        lock = data_folder.lock(options.data, memory=False)
+        stop.leftovers.append(stack.enter_context(lock))
         ports = tuple(stack.enter_context(_reserve_ports(options)))
         read_end, write_end = os.pipe()
         stack.callback(os.close, read_end)
         stack.callback(os.close, write_end)
-        pool = _WorkerPool(ports, read_end)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, pool.stop)
+        pool = _WorkerPool(ports, read_end, options.database)
+        stop.leftovers.insert(0, pool.kill)
         try:
             await pool.start(count)
-            return await pool.wait()
+            await stop.wait()
+        except asyncio.CancelledError:
+            if not stop.requested:
+                raise
         finally:
             await pool.close()
+    stop.finish()
+    return pool.stopped_in_order
 
 
 @contextlib.contextmanager
@@ -108,21 +124,26 @@ def _reserve_ports(options: ServerOptions) -> Iterator[list[int]]:
 class _WorkerPool:
     """The workers of one host."""
 
-    def __init__(self, ports: tuple[int, ...], parent: int) -> None:
+    def __init__(self, ports: tuple[int, ...], parent: int, url: str) -> None:
         self._ports = ports
+        self._url = url
         self._parent = parent
         self._key = secrets.token_urlsafe(_KEY_BYTES)
-        self._stopping = asyncio.Event()
         self._processes: dict[int, asyncio.subprocess.Process] = {}
-        self._supervisors: list[asyncio.Task[int]] = []
-        self._output: asyncio.Task[None] | None = None
+        self._supervisors: list[asyncio.Task[None]] = []
+        self._forwarding: asyncio.Task[None] | None = None
 
-    def stop(self) -> None:
-        """Terminate all workers."""
-        self._stopping.set()
-        for process in self._processes.values():
+    @property
+    def stopped_in_order(self) -> bool:
+        """Whether all workers that were started have stopped as they were told to."""
+        return all(process.returncode in _STOPPED for process in self._processes.values())
+
+    def kill(self) -> None:
+        """Kill all workers; this process is about to end."""
+        for process in tuple(self._processes.values()):
             if process.returncode is None:
-                process.terminate()
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
 
     async def start(self, count: int) -> None:
         """Start the first worker alone, because it may create the fleet; then the others."""
@@ -130,26 +151,23 @@ class _WorkerPool:
         await asyncio.gather(*(self._start(number) for number in range(1, count)))
         stdout = self._processes[0].stdout
         assert stdout is not None
-        self._output = asyncio.create_task(_forward(stdout))
+        self._forwarding = asyncio.create_task(_forward(stdout))
         self._supervisors = [
             asyncio.create_task(self._supervise(number)) for number in range(count)
         ]
 
-    async def wait(self) -> bool:
-        """Wait until the workers are stopped; return whether all exited with 0."""
-        codes = await asyncio.gather(*self._supervisors)
-        if self._output:
-            await self._output
-        return not any(codes)
-
     async def close(self) -> None:
         """Stop all workers and wait for them."""
-        self.stop()
         for supervisor in self._supervisors:
             supervisor.cancel()
         await asyncio.gather(*self._supervisors, return_exceptions=True)
         for process in self._processes.values():
+            if process.returncode is None:
+                process.terminate()
+        for process in self._processes.values():
             await process.wait()
+        if self._forwarding:
+            await asyncio.wait([self._forwarding], timeout=_OUTPUT_SECONDS)
 
     async def _start(self, number: int, *, prints: bool = False) -> None:
         """Start a worker and wait until it serves; raise `Unavailable` if it ends before."""
@@ -160,38 +178,40 @@ class _WorkerPool:
         }  # fmt: skip
         try:
             process = self._processes[number] = await asyncio.create_subprocess_exec(
-                sys.executable, *sys.argv,
-                env=os.environ | {_VARIABLE: json.dumps(values)},
+                sys.executable, *_without_data(sys.argv),
+                env=os.environ | {_VARIABLE: json.dumps(values), database.VARIABLE: self._url},
                 pass_fds=(write_end, self._parent),
                 stdout=asyncio.subprocess.PIPE if prints else asyncio.subprocess.DEVNULL,
             )  # fmt: skip
         finally:
             os.close(write_end)
-        if self._stopping.is_set():
-            process.terminate()
         message = await asyncio.to_thread(_read_all, read_end)
         if message != _READY:
             code = await process.wait()
-            if self._stopping.is_set():
-                return
             raise Unavailable("WorkerFailed", f"worker {number} did not start (exit code {code})")
 
-    async def _supervise(self, number: int) -> int:
+    async def _supervise(self, number: int) -> None:
         pause, longest = _BACKOFF_SECONDS
         while True:
             started = monotonic()
             code = await self._processes[number].wait()
-            if self._stopping.is_set():
-                # SIGTERM may arrive before the worker handles it.
-                return 0 if code == -signal.SIGTERM else code
             log.error("worker %d exited with code %d; restarting it", number, code)
             pause = _BACKOFF_SECONDS[0] if monotonic() - started > _STABLE_SECONDS else pause
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
-                return 0
+            del self._processes[number]  # it has ended, and not because it was told to
+            await asyncio.sleep(pause)
             pause = min(pause * 2, longest)
             with contextlib.suppress(Unavailable):
                 await self._start(number)
+
+
+def _without_data(words: Sequence[str]) -> Iterator[str]:
+    """Yield a command line without `--data`: every user of the host can read that of a worker."""
+    rest = iter(words)
+    for word in rest:
+        if word == "--data":
+            next(rest, None)
+        elif not word.startswith("--data="):
+            yield word
 
 
 def _read_all(descriptor: int) -> bytes:
@@ -201,10 +221,6 @@ def _read_all(descriptor: int) -> bytes:
 
 async def _forward(output: asyncio.StreamReader) -> None:
     """Copy the output of the first worker to stdout."""
+    stdout = Output()
     while piece := await output.read(_PIECE):
-        await asyncio.to_thread(_write, piece)
-
-
-def _write(piece: bytes) -> None:
-    sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
+        await stdout.write(piece)

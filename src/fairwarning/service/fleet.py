@@ -116,13 +116,17 @@ class Fleet:
 
     async def start(self) -> None:
         """Open the store and resume clock, impacts and timers (E9)."""
-        await self.open()
-        self._tasks.append(asyncio.create_task(self._write(), name="fleet writer"))
-        if self.following:
-            self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
-            await self.following.caught_up.wait()
-        elif self.clock.host_time:
-            self._tasks.append(asyncio.create_task(self._watch_clock(), name="fleet clock"))
+        try:
+            await self.open()
+            self._tasks.append(asyncio.create_task(self._write(), name="fleet writer"))
+            if self.following:
+                self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
+                await self.following.caught_up.wait()
+            elif self.clock.host_time:
+                self._tasks.append(asyncio.create_task(self._watch_clock(), name="fleet clock"))
+        except BaseException:
+            await self._close()
+            raise
 
     async def open(self) -> None:
         """`start` without its background tasks."""
@@ -164,8 +168,20 @@ class Fleet:
             self.post(poll)
         self.deliveries.write()
         self._stopping = True
+        self._drop_abandoned()
         await self.settled()
         failpoints.hit("stop.drained")
+        await self._close()
+
+    def _drop_abandoned(self) -> None:
+        """Drop the commands whose callers were cancelled, such as those of an unfinished import."""
+        self._queue[:] = [
+            pending
+            for pending in self._queue
+            if pending.future is None or not pending.future.cancelled()
+        ]
+
+    async def _close(self) -> None:
         self._timers.disarm()
         self._impacts.close()
         for task in self._tasks:

@@ -87,6 +87,11 @@ class ProcessDriver:
         loop = asyncio.get_running_loop()
         self._return_timer = loop.call_later(RETURN_SECONDS, self._stop_waiting)
 
+    def remove_files(self) -> None:
+        """Remove the control socket; the process is about to end."""
+        if self._listening is not None:
+            control.remove(self._folder)
+
     async def close(self) -> None:
         """Disconnect every program and close its endpoint; programs wait for the next service."""
         self._closing = True

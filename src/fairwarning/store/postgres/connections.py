@@ -11,6 +11,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fairwarning.core.errors import Conflict, FairwarningError, Refused, Unavailable
+from fairwarning.store.postgres.failures import BAD_URL, LOST, connection_failure
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -89,10 +90,11 @@ class ConnectionPool:
             )
             with time_limit(connection):
                 await connection.execute(_SETTINGS)
-        except psycopg.Error as error:
+        except (psycopg.Error, OSError, ValueError) as error:
             if connection is not None:
                 await connection.close()
-            raise translate_error(error) from error
+            # Without the cause: its text would be part of a traceback.
+            raise Unavailable("StoreFailed", _failed(connection_failure(error))) from None
         return connection
 
     @asynccontextmanager
@@ -133,11 +135,11 @@ class ConnectionPool:
 def _with_defaults(url: str) -> str:
     try:
         parameters = conninfo_to_dict(url)
-    except psycopg.Error as error:
-        raise Refused("BadDatabase", f"this is not a postgresql:// URL: {error}") from error
-    defaults = {key: _DEFAULTS[key] for key in _DEFAULTS if key not in parameters}
-    # Without client_encoding psycopg returns bytes for text if the database uses the C locale.
-    return make_conninfo(url, **defaults, client_encoding="UTF8")
+        defaults = {key: _DEFAULTS[key] for key in _DEFAULTS if key not in parameters}
+        # Without client_encoding psycopg returns bytes for text if the database uses the C locale.
+        return make_conninfo(url, **defaults, client_encoding="UTF8")
+    except (psycopg.Error, ValueError):
+        raise Refused("BadDatabase", BAD_URL) from None
 
 
 @contextmanager
@@ -160,7 +162,10 @@ def shut_down(connection: Connection) -> None:
 
 
 def translate_error(error: psycopg.Error) -> FairwarningError:
-    """Return the error to raise; its text never contains the database's location (IS3)."""
+    """Return the error to raise; its text never contains the database's location (IS3).
+
+    The texts of the server do not, those of libpq may: they are replaced.
+    """
     if isinstance(error, psycopg.DataError):
         text = "a string contains a character that the database cannot store; remove it"
         return Conflict("BadText", text)
@@ -168,8 +173,15 @@ def translate_error(error: psycopg.Error) -> FairwarningError:
         return Unavailable("StoreFull", "no space left for the database; free some space to resume")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return Unavailable("StoreDenied", f"the database denied access: {_message(error)}")
-    return Unavailable("StoreFailed", f"the database failed: {_message(error)}; try again")
+    return Unavailable("StoreFailed", _failed(_message(error)))
+
+
+def _failed(reason: str) -> str:
+    return f"the database failed: {reason}; try again"
 
 
 def _message(error: psycopg.Error) -> str:
-    return (error.diag.message_primary or str(error) or type(error).__name__).partition("\n")[0]
+    if error.diag.message_primary:
+        return error.diag.message_primary.partition("\n")[0]
+    connection = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return LOST if connection else type(error).__name__

@@ -1,0 +1,252 @@
+"""SIGTERM and SIGINT end the service within five seconds, at any time, and nothing is left (O2)."""
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+
+import psycopg
+import pytest
+
+from fairwarning.server.ready import read_ready
+from tests.cli.test_workers import is_running, workers
+from tests.fixtures.http import fetch
+from tests.fixtures.postgres.database import database_or_skip
+from tests.fixtures.programs import ROOT
+from tests.fixtures.service import FREE, PROGRAM, ServiceProcess
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+
+STOP_SECONDS = 5.0
+MIGRATION_LOCK = 0x46616972
+MOMENTS = 6
+SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+PROCESSES = pytest.mark.parametrize("count", [1, 2], ids=["alone", "workers"])
+ONE = '[[machine]]\nname = "vm"\n'
+LARGE = "".join(f'[[scale_set]]\nname = "set{n}"\ncapacity = 1000\n' for n in range(50))
+
+
+@contextmanager
+def started(
+    folder: Path, *words: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`fairwarning up` on free ports with its files in this folder, from its very start."""
+    addresses = ("--metadata", FREE, "--console", FREE, "--arm", FREE)
+    where = [] if "--data" in words else ["--data", str(folder)]
+    process = subprocess.Popen(
+        [*PROGRAM, "up", *where, *words, *addresses], cwd=ROOT, stdout=stdout, stderr=stderr
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def on_database(url: str, folder: Path, count: int) -> list[str]:
+    """The words for a service on a database with this many processes."""
+    return ["--data", url, "--run", str(folder), "--workers", str(count)]
+
+
+def end(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
+    """Send a signal; return the exit code. The process and its workers end in time."""
+    family = [process.pid, *children(process.pid)]
+    process.send_signal(number)
+    sent_at = time.monotonic()
+    process.wait(LIMIT_SECONDS)
+    assert time.monotonic() - sent_at <= STOP_SECONDS
+    wait_until(lambda: not any(map(is_running, family)), "the end of the workers")
+    return process.returncode
+
+
+def children(process: int) -> list[int]:
+    """The workers of a service, if /proc lists them."""
+    try:
+        return workers(process)
+    except FileNotFoundError:
+        return []
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Files that say that a service runs."""
+    names = {"up.json", "up.new", "control.sock"}
+    return [path.name for path in folder.glob("*") if path.name in names or path.is_socket()]
+
+
+def full_pipe() -> tuple[int, int]:
+    """A pipe that takes no more, and that nobody reads."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(write_end, bytes(4096))
+    os.set_blocking(write_end, True)
+    return read_end, write_end
+
+
+@pytest.mark.spec("O2")
+@SIGNALS
+def test_a_stop_at_every_moment_of_a_start(tmp_path: Path, number: signal.Signals) -> None:
+    """From the first import to the ready line: nothing is left in the folders."""
+    data, sockets = tmp_path / "data", tmp_path / "sockets"
+    words = ("--demo", "--memory", "--sockets", str(sockets))
+    with started(data, *words) as process:
+        began = time.monotonic()
+        wait_until((data / "up.json").exists, "the service is up")
+        duration = time.monotonic() - began
+        assert end(process, number) == 0
+    for moment in range(MOMENTS):
+        with started(data, *words) as process:
+            time.sleep(duration * moment / MOMENTS)
+            assert end(process, number) in {0, -number, 1 if moment == 0 else 0}
+        assert not data.exists(), moment
+        assert not list(sockets.glob("*")), moment
+
+
+@pytest.mark.spec("O2")
+@SIGNALS
+def test_a_stop_during_a_large_import(tmp_path: Path, number: signal.Signals) -> None:
+    """The machines created so far stay; the next start has no lock in its way."""
+    (tmp_path / "large.toml").write_text(LARGE)
+    data = tmp_path / "data"
+    with started(data, str(tmp_path / "large.toml")) as process:
+        wait_until((data / "fleet.db-wal").exists, "the import begins")
+        end(process, number)
+    assert leftovers(data) == []
+    with ServiceProcess(data, fleet=ONE) as service:
+        assert service.poll("vm")["Events"] == []
+
+
+@pytest.mark.spec("O2", "X1")
+@SIGNALS
+@PROCESSES
+def test_a_stop_while_another_process_migrates(
+    tmp_path: Path, number: signal.Signals, count: int
+) -> None:
+    """The service waits for the lock, stops, and leaves no session that waits."""
+    url = database_or_skip()
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
+        with started(tmp_path, *on_database(url, tmp_path, count)) as process:
+            wait_until(lambda: other.execute(waiting).fetchone() == (1,), "it waits for the lock")
+            assert end(process, number) == 0
+            wait_until(lambda: other.execute(waiting).fetchone() == (0,), "the end of its session")
+    assert leftovers(tmp_path) == []
+    with ServiceProcess(tmp_path, fleet=ONE, database=url) as service:
+        assert service.poll("vm")["Events"] == []
+
+
+@pytest.mark.spec("O2", "X1")
+@SIGNALS
+@PROCESSES
+def test_a_stop_while_the_database_does_not_answer(
+    tmp_path: Path, number: signal.Signals, count: int
+) -> None:
+    """A connection that is accepted and then silent does not delay the end."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(LIMIT_SECONDS)
+        url = f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/x?connect_timeout=60"
+        with (
+            started(tmp_path, *on_database(url, tmp_path, count)) as process,
+            closing(silent.accept()[0]) as connection,
+        ):
+            connection.recv(1)
+            assert end(process, number) == 0
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.spec("O2")
+@SIGNALS
+@pytest.mark.parametrize("count", [0, 1, 2], ids=["folder", "alone", "workers"])
+def test_a_stop_while_nobody_reads_the_output(
+    tmp_path: Path, number: signal.Signals, count: int
+) -> None:
+    """The service is ready although its output is stuck, and stops in order."""
+    words = on_database(database_or_skip(), tmp_path, count) if count else ["--memory"]
+    read_end, write_end = full_pipe()
+    try:
+        with started(tmp_path, "--demo", *words, stdout=write_end) as process:
+            wait_until((tmp_path / "up.json").exists, "the service is up")
+            console = read_ready(tmp_path)["console"]
+            assert fetch(f"{console}/readyz").status == 200
+            assert end(process, number) == 0
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.spec("O2")
+@SIGNALS
+def test_a_stop_while_nobody_reads_the_log(tmp_path: Path, number: signal.Signals) -> None:
+    """A log line that cannot be written blocks the whole process, but not its end."""
+    read_end, write_end = full_pipe()
+    data, sockets = tmp_path / "data", tmp_path / ("long" * 30)  # too long for a socket: a warning
+    words = ("--demo", "--memory", "--sockets", str(sockets))
+    try:
+        with started(data, *words, stderr=write_end) as process:
+            wait_until(sockets.exists, "it opens the sockets")
+            end(process, number)
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+    assert not data.exists()
+
+
+@pytest.mark.spec("O2", "X1")
+@SIGNALS
+@PROCESSES
+def test_a_second_signal_in_the_middle_of_a_stop(
+    tmp_path: Path, number: signal.Signals, count: int
+) -> None:
+    """A commit that waits for the database delays the stop, but not beyond the limit."""
+    url = database_or_skip()
+    words = ("--workers", str(count))
+    with ServiceProcess(tmp_path / "run", *words, fleet=ONE, database=url) as service:
+        service.poll("vm")
+        with psycopg.connect(url) as other:
+            other.execute("LOCK TABLE fairwarning.head")
+            client = Thread(target=restart, args=(service,), daemon=True)
+            client.start()
+            blocked = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
+            wait_until(lambda: other.execute(blocked).fetchone() == (True,), "the commit waits")
+            family = [service.process.pid, *children(service.process.pid)]
+            service.process.send_signal(number)
+            sent_at = time.monotonic()
+            service.process.send_signal(number)
+            service.process.wait(LIMIT_SECONDS)
+            assert time.monotonic() - sent_at <= STOP_SECONDS
+            wait_until(lambda: not any(map(is_running, family)), "the end of the workers")
+        client.join(LIMIT_SECONDS)
+    assert leftovers(tmp_path / "run") == []
+
+
+def restart(service: ServiceProcess) -> None:
+    """Restart a machine; the service may end before it answers."""
+    try:
+        service.api("POST", "/api/machines/vm/restart")
+    except OSError:
+        return
+
+
+@pytest.mark.spec("O2", "X1")
+@SIGNALS
+def test_a_worker_that_hangs_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    """A suspended worker handles no signal; it ends with the others."""
+    url = database_or_skip()
+    with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=ONE, database=url) as service:
+        started_workers = workers(service.process.pid)
+        os.kill(started_workers[0], signal.SIGSTOP)
+        service.process.send_signal(number)
+        sent_at = time.monotonic()
+        service.process.wait(LIMIT_SECONDS)
+        assert time.monotonic() - sent_at <= STOP_SECONDS
+        wait_until(lambda: not any(map(is_running, started_workers)), "the end of the workers")
+    assert leftovers(tmp_path / "run") == []
