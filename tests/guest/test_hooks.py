@@ -700,7 +700,7 @@ def test_an_invalid_url_fails_at_once(url: str) -> None:
 def test_https_needs_a_valid_server() -> None:
     """A server without TLS is retried until the deadline."""
     with serving((200, {})) as server, hook_harness() as harness:
-        harness.run(posting(server.url.replace("http:", "https:")), seconds=10)
+        harness.run(posting(server.url.replace("http:", "https:")), seconds=5)
         assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no response: ")
         assert server.requests == []
 
@@ -709,14 +709,14 @@ def test_a_request_has_a_deadline() -> None:
     """Without a response, and with failures only."""
     with serving((0, {})) as silent, serving((500, {})) as broken, hook_harness() as harness:
         began = time.monotonic()
-        harness.run(posting(silent.url), seconds=10)
-        harness.run(posting(broken.url), seconds=10)
+        harness.run(posting(silent.url), seconds=5)
+        harness.run(posting(broken.url), seconds=5)
         failures = {failed for *_, failed in harness.results()}
         assert failures == {
             OUT_OF_TIME,
             f"{OUT_OF_TIME}: the response was 500 Internal Server Error",
         }
-        assert time.monotonic() - began < 10 + SOON_SECONDS
+        assert time.monotonic() - began < 5 + SOON_SECONDS
 
 
 def test_a_request_can_be_stopped() -> None:

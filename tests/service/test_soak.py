@@ -29,8 +29,8 @@ def in_a_file(folder: Path) -> Store:
 @pytest.mark.parametrize(
     ("make", "days", "machines"),
     [
-        (in_memory, 90, 20),
-        (in_a_file, 90, 20),
+        (in_memory, 90, 8),
+        (in_a_file, 90, 8),
         pytest.param(in_memory, 365, 200, marks=pytest.mark.campaign),
         pytest.param(in_a_file, 365, 1000, marks=pytest.mark.campaign),
     ],
