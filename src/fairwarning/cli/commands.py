@@ -30,7 +30,7 @@ class LazyCommands(click.Group):
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            error.message = without_secrets(error.message)  # type: ignore[misc]  # declared final
+            vars(error)["message"] = without_secrets(error.message)  # click prints the attribute
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

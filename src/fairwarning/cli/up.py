@@ -82,6 +82,11 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     show_default=True,
     help="Number of processes on the same ports; more than one needs a database.",
 )
+@click.option(
+    "--network-folder",
+    is_flag=True,
+    help="Use a data folder on a network file system; only this host may use it.",
+)
 @click.option("--memory", is_flag=True, help="Keep the fleet in memory only.")
 @click.option(
     "--metadata",
@@ -125,6 +130,7 @@ def command(
     data: str,
     run: Path,
     workers: int,
+    network_folder: bool,
     memory: bool,
     metadata: tuple[str, int],
     console: tuple[str, int],
@@ -144,6 +150,7 @@ def command(
             fleet=_fleet(fleet, demo=demo),
             database=database,
             memory=memory,
+            network_folder=network_folder,
             metadata=metadata,
             console=console,
             arm=arm,

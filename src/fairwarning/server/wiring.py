@@ -26,7 +26,7 @@ from fairwarning.metadata.callers import (
 )
 from fairwarning.metadata.listeners import is_loopback, open_tcp
 from fairwarning.metadata.server import MetadataServer
-from fairwarning.server import data_folder, keys, start_token
+from fairwarning.server import data_folder, file_systems, keys, start_token
 from fairwarning.server.drivers import CloseableDriver, driver_for
 from fairwarning.server.lazy import LazyServer
 from fairwarning.server.ready import OPERATOR, ReadyLine, write_ready
@@ -78,6 +78,7 @@ class ServerOptions:
     arm: Address = ("127.0.0.1", 8171)
     virtual: bool = False
     sockets: Path | None = None  # folder for one Unix socket per machine
+    network_folder: bool = False  # whether `data` may be on a network file system
     key: str = field(default="", repr=False)  # access key of the page; all workers share one
     worker: bool = False  # whether other processes listen on the same ports
     load_scenarios: Callable[[], "ScenarioRunner"] | None = None  # called on the first request
@@ -90,6 +91,8 @@ class ServerProcess:
 
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
+        if not (options.memory or options.database or options.network_folder):
+            file_systems.refuse_network(options.data)
         now = float(int(RealClock().now()))  # whole seconds, like NotBefore
         self.clock: Clock = VirtualClock(now) if options.virtual else RealClock()
         self.driver = driver_for(options.fleet.driver, self.clock, options.data)

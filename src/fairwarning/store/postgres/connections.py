@@ -45,12 +45,29 @@ SELECT
 """
 
 
+class _Slots(asyncio.Semaphore):
+    """Fails if no connection becomes free in the time that a statement may take."""
+
+    seconds = RESPONSE_SECONDS + 1
+
+    async def __aenter__(self) -> None:
+        if not self.locked():
+            await self.acquire()
+            return
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self.acquire()
+        except TimeoutError:
+            text = "all database connections of this process are busy; try again"
+            raise Unavailable("StoreBusy", text) from None
+
+
 class ConnectionPool:
-    """A limited number of connections; callers beyond it wait."""
+    """A limited number of connections; callers beyond it wait for a while."""
 
     def __init__(self, url: str, size: int) -> None:
         self._conninfo = _with_defaults(url)
-        self._slots = asyncio.Semaphore(size)
+        self._slots = _Slots(size)
         self._idle: list[Connection] = []
         self._used: set[Connection] = set()
         self._closed = True

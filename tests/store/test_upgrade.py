@@ -1,0 +1,96 @@
+"""Old and new versions on one PostgreSQL at the same time, and several processes that migrate."""
+
+import asyncio
+import logging
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from fairwarning.core.errors import Unavailable
+from fairwarning.core.model import Ref, Scope, ScopeKind
+from fairwarning.store.postgres import schema
+from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.scripts import Migration
+from fairwarning.store.store import Batch
+from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
+from tests.fixtures.waiting import run_async, wait_until_async
+
+SHIPPED = schema.migrations()
+NEXT = len(SHIPPED) + 1
+A: Ref = (Scope, "a")
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+def later(needs: int) -> list[Migration]:
+    """The migrations of a later version, whose last one changes a table."""
+    text = f"-- needs: {needs}\nALTER TABLE note ADD COLUMN colour text;"
+    return [*SHIPPED, Migration(NEXT, f"{NEXT:04}_colour.sql", text)]
+
+
+def has_colour(connection: psycopg.Connection[tuple[object, ...]]) -> bool:
+    """Whether the migration of the later version was applied."""
+    query = "SELECT count(*) FROM information_schema.columns WHERE column_name = 'colour'"
+    return connection.execute(query).fetchone() == (1,)
+
+
+@run_async
+async def test_a_migration_does_not_stall_running_processes() -> None:
+    """While it waits for a long transaction, older processes read and write as before."""
+    url = migrated_database_or_skip()
+    old, new = PostgresStore(url), PostgresStore(url, migrations=later(needs=1))
+    await old.open()
+    with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as other:
+        reader.execute("SELECT FROM fairwarning.note")  # as pg_dump does, for hours
+        opening = asyncio.create_task(new.open())
+        await wait_until_async(lambda: other.execute(WAITING).fetchone() == (1,), "it waits")
+        await old.add_note_if_absent("name", "value")
+        scope = Scope(id="a", kind=ScopeKind.STANDALONE, version=1)
+        await old.commit(Batch(1.0, {A: (None, scope)}))
+        assert await old.get_note("name") == "value"
+        assert not opening.done()
+        reader.rollback()
+        await opening
+        assert has_colour(other)
+        assert await old.get_note("name") == await new.get_note("name") == "value"
+    await old.close()
+    await new.close()
+
+
+@run_async
+async def test_a_migration_that_breaks_running_processes_is_refused() -> None:
+    """Until they have stopped; the error says so, and they go on."""
+    url = migrated_database_or_skip()
+    old, new = PostgresStore(url), PostgresStore(url, migrations=later(needs=NEXT))
+    await old.open()
+    with pytest.raises(Unavailable) as refused:
+        await new.open()
+    assert refused.value.code == "OlderProcesses"
+    assert "stop all of them" in refused.value.message
+    with closing(psycopg.connect(url)) as other:
+        assert not has_colour(other)
+    await old.add_note_if_absent("name", "value")
+    await old.close()
+    await new.open()
+    assert await new.get_note("name") == "value"
+    await new.close()
+
+
+@run_async
+async def test_a_process_says_that_it_waits_for_another_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One migrates and the others wait; then all of them work."""
+    caplog.set_level(logging.INFO)
+    url = database_or_skip()
+    stores = [PostgresStore(url) for _ in range(2)]
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", (schema._LOCK,))
+        opening = asyncio.gather(*(store.open() for store in stores))
+        await wait_until_async(lambda: other.execute(WAITING).fetchone() == (2,), "both wait")
+        assert caplog.text.count("another process migrates the database; waiting for it") == 2
+        other.execute("SELECT pg_advisory_unlock(%s)", (schema._LOCK,))
+        await opening
+    for store in stores:
+        assert await store.position() == 0
+        await store.close()
