@@ -26,6 +26,7 @@ from fairwarning.service import failpoints
 from fairwarning.service.clock import RealClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
+from fairwarning.store.postgres.connections import shut_down
 from fairwarning.store.postgres.store import PostgresStore
 from tests.cluster.acts import FileDriver
 from tests.cluster.plants import plant_code
@@ -100,7 +101,16 @@ class Worker:
         if failpoint := request.get("arm"):
             failpoints.arm(partial(_signal_self, failpoint, request["signal"]))
             return {}
+        if request.get("cut"):
+            self._cut_connections()
+            return {}
         return {"broken": str(self.fleet.broken or "")}
+
+    def _cut_connections(self) -> None:
+        """Lose the connections that are in use; the database goes on with their statements."""
+        assert isinstance(self.fleet.store, PostgresStore)
+        for connection in self.fleet.store._connections._used:
+            shut_down(connection)
 
     async def _wait(self, scope: str, incarnation: int) -> dict[str, Any]:
         """Answer once the document is newer than an incarnation, as a long poll does."""
