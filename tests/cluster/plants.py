@@ -1,10 +1,10 @@
 """Planted bugs: each must be found through an invariant that it breaks.
 
-A bug is planted in the store or the driver of every process that is forked afterwards, or in the
-database function that commits.
+A bug is planted in the store, the committer or the driver of every process that is forked
+afterwards, or in the database function that commits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -12,6 +12,8 @@ import psycopg
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Impact
+from fairwarning.service.batch import CommandBatch, PendingCommand
+from fairwarning.service.committer import Committer
 from fairwarning.store.postgres.batch_writer import BatchWriter
 from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.statements import Row
@@ -79,6 +81,17 @@ def _report_lost_commits_as_failed() -> None:
     BatchWriter._abandon = abandon  # type: ignore[method-assign]
 
 
+def _acknowledge_commands_that_are_left() -> None:
+    real = Committer.decide
+
+    async def decide(self: Committer, waiting: Sequence[PendingCommand]) -> CommandBatch:
+        work = await real(self, waiting)
+        work.left = 0
+        return work
+
+    Committer.decide = decide  # type: ignore[method-assign]
+
+
 def _trust_memory_after_a_failover() -> None:
     async def adopt_server(self: PostgresStore, connection: Connection) -> None:
         """Keep what is remembered by position."""
@@ -93,6 +106,9 @@ PLANTS = {
     "acknowledge lost commits": Plant("E9 IL5 IL9 ID2", _lose_commits),
     "refuse stored commits": Plant("IL8", _refuse_stored_commits),
     "report lost commits as failed": Plant("IL8", _report_lost_commits_as_failed),
+    "acknowledge commands that are left": Plant(
+        "E9 IL9 IL5 ID2", _acknowledge_commands_that_are_left
+    ),
     "trust memory after a failover": Plant("E9", _trust_memory_after_a_failover, failover=True),
     "skip the version check": Plant("IK1", sql=("IF stale IS NOT NULL THEN", "IF false THEN")),
 }

@@ -22,7 +22,7 @@ import uvloop
 
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairwarningError, NotFound, Unavailable
-from fairwarning.service import failpoints
+from fairwarning.service import committer, failpoints
 from fairwarning.service.clock import RealClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
@@ -44,6 +44,7 @@ class WorkerSettings:
     folder: str  # of its socket and its log, and of the action log that all share
     lease_seconds: float = 3.0
     staleness_seconds: float = 30.0
+    transaction_rows: int = 0  # at most; 0 for the default
 
     @property
     def socket(self) -> Path:
@@ -167,6 +168,7 @@ async def serve(settings: WorkerSettings) -> None:
 
 def run(settings: WorkerSettings) -> None:
     """Run one worker process."""
+    committer._ROWS = settings.transaction_rows or committer._ROWS
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     log = os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     null = os.open(os.devnull, os.O_RDWR)

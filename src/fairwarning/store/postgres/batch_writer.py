@@ -19,6 +19,7 @@ from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import stale_version
 from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.postgres.connections import (
+    RESPONSE_SECONDS,
     Connection,
     ConnectionPool,
     server_changed,
@@ -30,6 +31,8 @@ from fairwarning.store.postgres.statements import Row, execute, run
 _UNCLEAR_SECONDS = 1.0  # how long to try to reach the database after a lost connection
 _RETRY_SECONDS = 0.05
 _KEPT_SECONDS = 24 * 3600.0  # after which rows of batches are dropped
+_USUAL_BYTES = 2**22  # of a batch, at most
+_BYTES_PER_SECOND = 2**18  # that the slowest database writes
 _STALE = "FW001"
 
 
@@ -72,7 +75,7 @@ class BatchWriter:
 
     async def _commit(self, name: str, text: str) -> Committed:
         sent_at = elapsed_time()
-        async with self._connections.acquire() as connection:
+        async with self._connections.acquire(_limit_seconds(text)) as connection:
             if self.server and connection.server != self.server:
                 raise server_changed()
             try:
@@ -115,6 +118,11 @@ class BatchWriter:
 
     async def _run(self, query: str, **values: object) -> list[Row]:
         return await run(self._connections, query, process=self.process, **values)
+
+
+def _limit_seconds(text: str) -> float:
+    """How long a commit may take: a single command may write any number of rows."""
+    return RESPONSE_SECONDS + max(0, len(text) - _USUAL_BYTES) / _BYTES_PER_SECOND
 
 
 def _is_rolled_back(error: psycopg.Error, connection: Connection) -> bool:

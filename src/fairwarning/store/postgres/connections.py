@@ -18,6 +18,8 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     server = ""
     """When the server was started, and its timeline: another server has another value."""
+    reusable = True
+    """Whether it has the settings of all others."""
 
 
 SCHEMA = "fairwarning"
@@ -51,6 +53,7 @@ SELECT
         WHEN pg_is_in_recovery() THEN 'standby'
         ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
 """
+_STATEMENT_TIMEOUT = "SELECT set_config('statement_timeout', %s, false)"
 _VALUES = {"schema": SCHEMA, "limit": f"{RESPONSE_SECONDS:g}s"}
 
 
@@ -112,8 +115,8 @@ class ConnectionPool:
         return connection
 
     @asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Connection]:
-        """Lend a connection for a few statements."""
+    async def acquire(self, seconds: float = RESPONSE_SECONDS) -> AsyncIterator[Connection]:
+        """Lend a connection for a few statements, each of which may take this long."""
         if self._closed:
             raise Unavailable("StoreClosed", "the store is closed; open it first")
         async with self._slots:
@@ -122,7 +125,10 @@ class ConnectionPool:
             connection = self._idle.pop() if self._idle else await self._connect_to_server()
             self._used.add(connection)
             try:
-                with time_limit(connection):
+                with time_limit(connection, seconds + 1):
+                    if seconds > RESPONSE_SECONDS:
+                        await connection.execute(_STATEMENT_TIMEOUT, (f"{seconds:.0f}s",))
+                        connection.reusable = False
                     yield connection
             except psycopg.Error as error:
                 await self._put_back(connection)
@@ -141,7 +147,7 @@ class ConnectionPool:
     async def _connect_to_server(self) -> Connection:
         """Open a connection, to the server that the listener is connected to."""
         connection = await self.connect()
-        if self._server and connection.server != self._server:
+        if self._server not in {"", connection.server}:
             await connection.close()
             self.mark_unreachable()
             raise server_changed()
@@ -150,7 +156,11 @@ class ConnectionPool:
     async def _put_back(self, connection: Connection) -> None:
         self._used.discard(connection)
         unusable = self._closed or self._unreachable or connection.closed
-        if unusable or (self._server and connection.server != self._server):
+        if (
+            unusable
+            or not connection.reusable
+            or (self._server and connection.server != self._server)
+        ):
             await connection.close()
         else:
             self._idle.append(connection)
@@ -195,6 +205,8 @@ def translate_error(error: psycopg.Error) -> FairwarningError:
     if isinstance(error, psycopg.DataError):
         text = "a string contains a character that the database cannot store; remove it"
         return Conflict("BadText", text)
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return Unavailable("StoreSlow", "the database took too long; try again")
     if isinstance(error, psycopg.errors.DiskFull):
         return Unavailable("StoreFull", "no space left for the database; free some space to resume")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
