@@ -1,9 +1,10 @@
-"""Faults drawn from a seed: processes are killed, paused beyond their lease, or disconnected.
+"""Faults drawn from a seed: processes are killed, paused beyond their lease, or lose connections.
 
 Each fault lasts for a while; at the end all processes run again.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -11,7 +12,7 @@ from random import Random
 import psycopg
 
 from fairwarning.service.failpoints import NAMES
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import Cluster, NoAnswer, WorkerProcess
 
 LEASE_SECONDS = 0.4
 FAILPOINTS = tuple(name for name in NAMES if not name.startswith(("start.", "stop.")))
@@ -28,6 +29,7 @@ class FaultKind(Enum):
     KILL = "kill"
     PAUSE = "pause"
     DISCONNECT = "disconnect"  # the database closes random connections
+    CUT = "cut"  # a process loses its connections while commits wait for a lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Fault:
 
 
 def draw_faults(random: Random, size: int, seconds: float) -> list[Fault]:
-    """Return a kill, a pause, and up to two more faults of any kind."""
+    """Return a kill, a pause, a cut, and up to two more faults of any kind."""
     more = random.choices(list(FaultKind), k=random.randrange(3))
     return [
         Fault(
@@ -53,7 +55,7 @@ def draw_faults(random: Random, size: int, seconds: float) -> list[Fault]:
             * random.uniform(*((1.2, 2.5) if kind is FaultKind.PAUSE else (0, 1))),
             failpoint=random.choice(FAILPOINTS) if random.random() < 0.6 else "",
         )
-        for kind in (FaultKind.KILL, FaultKind.PAUSE, *more)
+        for kind in (FaultKind.KILL, FaultKind.PAUSE, FaultKind.CUT, *more)
     ]
 
 
@@ -77,8 +79,20 @@ async def _inject(cluster: Cluster, url: str, fault: Fault, lock: asyncio.Lock) 
             await process.pause(fault.failpoint)
             await asyncio.sleep(fault.seconds)
             await process.resume()
+        elif fault.kind is FaultKind.CUT:
+            await _cut(process, url, fault.seconds)
         else:
             await asyncio.to_thread(_disconnect, url, fault.process + 1)
+
+
+async def _cut(process: WorkerProcess, url: str, seconds: float) -> None:
+    """Let commits wait for a lock, cut the connections of a process, and release the lock."""
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        await connection.execute("LOCK TABLE fairwarning.head IN EXCLUSIVE MODE")
+        await asyncio.sleep(seconds / 2)
+        with suppress(NoAnswer):
+            await process.request(cut=True)
+        await asyncio.sleep(seconds / 2)
 
 
 def _disconnect(url: str, count: int) -> None:

@@ -52,6 +52,8 @@ class History:
             return entry
         entry.answered = time.time()
         entry.outcome = answer.get("refused", "done")
+        if entry.outcome == "StoreUnclear":
+            entry.outcome = "lost"
         entry.status = answer.get("status", 0)
         return entry
 

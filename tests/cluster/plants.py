@@ -1,10 +1,10 @@
 """Planted bugs: each must be found through an invariant that it breaks.
 
-A bug is planted in the store or the driver of every process that is forked afterwards, or in the
-database function that commits.
+A bug is planted in the store, the committer or the driver of every process that is forked
+afterwards, or in the database function that commits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -12,6 +12,11 @@ import psycopg
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Impact
+from fairwarning.service.batch import CommandBatch, PendingCommand
+from fairwarning.service.committer import Committer
+from fairwarning.store.postgres.batch_writer import BatchWriter
+from fairwarning.store.postgres.connections import Connection
+from fairwarning.store.postgres.statements import Row
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ScopeChange
 from tests.cluster.acts import FileDriver
@@ -26,6 +31,7 @@ class Plant:
     breaks: str
     code: Callable[[], None] | None = None
     sql: tuple[str, str] | None = None  # text in `commit_batch`, and its replacement
+    failover: bool = False  # whether only a failover finds it
 
 
 def _skip_the_action_log() -> None:
@@ -68,12 +74,42 @@ def _refuse_stored_commits() -> None:
     PostgresStore.commit = commit  # type: ignore[method-assign]
 
 
+def _report_lost_commits_as_failed() -> None:
+    async def abandon(self: BatchWriter, name: str, sent_at: float) -> Row:
+        return True, None
+
+    BatchWriter._abandon = abandon  # type: ignore[method-assign]
+
+
+def _acknowledge_commands_that_are_left() -> None:
+    real = Committer.decide
+
+    async def decide(self: Committer, waiting: Sequence[PendingCommand]) -> CommandBatch:
+        work = await real(self, waiting)
+        work.left = 0
+        return work
+
+    Committer.decide = decide  # type: ignore[method-assign]
+
+
+def _trust_memory_after_a_failover() -> None:
+    async def adopt_server(self: PostgresStore, connection: Connection) -> None:
+        """Keep what is remembered by position."""
+
+    PostgresStore._adopt_server = adopt_server  # type: ignore[method-assign]
+
+
 PLANTS = {
     "skip the action log": Plant("IL5", _skip_the_action_log),
     "ignore orphaned impacts": Plant("IL6", _ignore_orphaned_impacts),
     "ignore the change feed": Plant("IK3 X2", _ignore_the_change_feed),
     "acknowledge lost commits": Plant("E9 IL5 IL9 ID2", _lose_commits),
     "refuse stored commits": Plant("IL8", _refuse_stored_commits),
+    "report lost commits as failed": Plant("IL8", _report_lost_commits_as_failed),
+    "acknowledge commands that are left": Plant(
+        "E9 IL9 IL5 ID2", _acknowledge_commands_that_are_left
+    ),
+    "trust memory after a failover": Plant("E9", _trust_memory_after_a_failover, failover=True),
     "skip the version check": Plant("IK1", sql=("IF stale IS NOT NULL THEN", "IF false THEN")),
 }
 

@@ -45,8 +45,9 @@ class Proxy:
         if not silently:
             self._close_connections()
 
-    def restore(self) -> None:
-        """Close old connections and forward new ones."""
+    def restore(self, target: int = 0) -> None:
+        """Close old connections and forward new ones, to another port if given."""
+        self._target = target or self._target
         self._close_connections()
         self._refusing = False
         self._forwarding.set()

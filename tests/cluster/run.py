@@ -27,6 +27,7 @@ CLIENTS = 8
 FAULT_SECONDS = 2.0
 STALENESS_SECONDS = 0.5  # shorter than a pause
 SETTLING_SECONDS = 20.0
+TRANSACTION_ROWS = 6  # so few that most batches are split
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,9 @@ async def run(
 async def _run(
     seed: int, url: str, fork_server: ForkServer, folder: Path, settling_seconds: float
 ) -> dict[str, Any]:
-    settings = WorkerSettings("", url, str(folder), LEASE_SECONDS, STALENESS_SECONDS)
+    settings = WorkerSettings(
+        "", url, str(folder), LEASE_SECONDS, STALENESS_SECONDS, TRANSACTION_ROWS
+    )
     unsettled: Violation | None = None
     async with Cluster(fork_server, settings) as cluster:
         load = Load(cluster, Random(seed))

@@ -22,10 +22,11 @@ import uvloop
 
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairwarningError, NotFound, Unavailable
-from fairwarning.service import failpoints
+from fairwarning.service import committer, failpoints
 from fairwarning.service.clock import RealClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
+from fairwarning.store.postgres.connections import shut_down
 from fairwarning.store.postgres.store import PostgresStore
 from tests.cluster.acts import FileDriver
 from tests.cluster.plants import plant_code
@@ -43,6 +44,7 @@ class WorkerSettings:
     folder: str  # of its socket and its log, and of the action log that all share
     lease_seconds: float = 3.0
     staleness_seconds: float = 30.0
+    transaction_rows: int = 0  # at most; 0 for the default
 
     @property
     def socket(self) -> Path:
@@ -100,7 +102,16 @@ class Worker:
         if failpoint := request.get("arm"):
             failpoints.arm(partial(_signal_self, failpoint, request["signal"]))
             return {}
+        if request.get("cut"):
+            self._cut_connections()
+            return {}
         return {"broken": str(self.fleet.broken or "")}
+
+    def _cut_connections(self) -> None:
+        """Lose the connections that are in use; the database goes on with their statements."""
+        assert isinstance(self.fleet.store, PostgresStore)
+        for connection in self.fleet.store._connections._used:
+            shut_down(connection)
 
     async def _wait(self, scope: str, incarnation: int) -> dict[str, Any]:
         """Answer once the document is newer than an incarnation, as a long poll does."""
@@ -157,6 +168,7 @@ async def serve(settings: WorkerSettings) -> None:
 
 def run(settings: WorkerSettings) -> None:
     """Run one worker process."""
+    committer._ROWS = settings.transaction_rows or committer._ROWS
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     log = os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     null = os.open(os.devnull, os.O_RDWR)

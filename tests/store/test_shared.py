@@ -5,15 +5,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from random import Random
 
-import psycopg
 import pytest
 
 from fairwarning.core.errors import Conflict, InvariantViolated, Unavailable
 from fairwarning.core.model import Impact, ImpactKind, Machine, Ref, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.store.postgres import schema
-from fairwarning.store.postgres.connections import Connection
-from fairwarning.store.postgres.store import PostgresStore, Row
+from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip
@@ -228,33 +226,6 @@ def test_all_processes_get_the_first_value_of_a_note() -> None:
         )
         assert len(set(values)) == 1
         assert await first.get_note("k") == values[0]
-
-    run_on_two_stores(scenario)
-
-
-@pytest.mark.spec("X3")
-def test_the_outcome_of_a_commit_is_found_after_a_lost_connection() -> None:
-    """Lost after the commit, it is acknowledged; lost before, it is refused and has no effect."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        execute = first._execute
-        arrives = True
-
-        async def lose(connection: Connection, query: str, **values: object) -> list[Row]:
-            if query != "commit_batch" or arrives:
-                rows = await execute(connection, query, **values)
-                if query != "commit_batch":
-                    return rows
-            await connection.close()
-            raise psycopg.OperationalError("the connection is lost")
-
-        first._execute = lose  # type: ignore[method-assign]
-        await first.commit(Batch(1.0, {A: (None, scope())}))
-        assert await second.load([A]) == {A: scope()}
-        arrives = False
-        with pytest.raises(Unavailable):
-            await first.commit(Batch(1.0, {A: (scope(), scope(2))}))
-        assert await second.load([A]) == {A: scope()}
 
     run_on_two_stores(scenario)
 

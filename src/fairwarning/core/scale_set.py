@@ -250,6 +250,14 @@ def _deletes(
     )
 
 
+def groups_of_new_set(command: CreateSet) -> list[str]:
+    """The placement groups that a new set gets, to load them at once."""
+    return [
+        f"{command.set}/{number}"
+        for number in range(-(-command.capacity // limits.PLACEMENT_GROUP_MACHINES))
+    ]
+
+
 def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tuple[Command, ...]]:
     """Add instances to the first group with room, or to a new one; ids are never reused (T7)."""
     first = scale_set.next_instance

@@ -5,8 +5,10 @@ import asyncio
 from fairwarning.core.cascade import JournalLine, Outcome
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairwarningError
-from fairwarning.core.model import Entity, Impact, Operation, Ref, Scope
+from fairwarning.core.model import Entity, Impact, Operation, Ref, Resource, Scope
 from fairwarning.store.store import Batch
+
+_ROW_BYTES = 1024
 
 
 class PendingCommand:
@@ -34,11 +36,14 @@ class CommandBatch:
     """The merged outcomes of one batch of commands; none of them is visible yet."""
 
     __slots__ = (
-        "changes", "committed", "impacts", "lines", "loaded", "moments", "next_due", "settled",
+        "changes", "committed", "impacts", "left", "lines", "loaded", "moments", "next_due",
+        "settled", "size",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, left: int = 0) -> None:
         self.committed = False
+        self.left = left  # commands at the end that are left for the next transaction
+        self.size = 0  # see `size_of`
         self.next_due: float | None = None  # of all entities, after the commit
         self.moments = 0  # times at which entities were loaded or a document was visible
         self.loaded: dict[Ref, Entity | None] = {}
@@ -53,6 +58,7 @@ class CommandBatch:
             earlier = self.changes.get(ref)
             self.changes[ref] = (earlier[0] if earlier else before, after)
         self.lines += outcome.lines
+        self.size += size_of(outcome)
         self.impacts += outcome.impacts
         self.settled += outcome.settled
         if outcome.settled:  # what began and ended in one batch is not handed over
@@ -70,3 +76,17 @@ class CommandBatch:
         """Return the batch for the store to commit."""
         read = {ref: entity for ref, entity in self.loaded.items() if ref not in self.changes}
         return Batch(at, self.changes, self.lines, self.impacts, self.settled, notes, read)
+
+
+def size_of(outcome: Outcome) -> int:
+    """About how many rows an outcome writes; a long text counts as several."""
+    return len(outcome.lines) + sum(_rows(*change) for change in outcome.changes.values())
+
+
+def _rows(before: Entity | None, after: Entity | None) -> int:
+    """About how many rows a change writes: the entity, and machines that come or go."""
+    if isinstance(after, Resource):
+        return 1 + len(after.body) // _ROW_BYTES
+    machines_before = len(before.machines) if isinstance(before, Scope) else 0
+    machines_after = len(after.machines) if isinstance(after, Scope) else 0
+    return 1 + abs(machines_after - machines_before)

@@ -8,12 +8,19 @@ from collections.abc import Iterable, Sequence
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
-from fairwarning.core.commands import Command, ResourceCommand, operation_of, target_of
+from fairwarning.core.commands import (
+    Command,
+    CreateSet,
+    ResourceCommand,
+    operation_of,
+    target_of,
+)
 from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
 from fairwarning.core.model import Entity, EventStatus, Operation, Ref, Scope
 from fairwarning.core.record import changed
+from fairwarning.core.scale_set import groups_of_new_set
 from fairwarning.service import failpoints
-from fairwarning.service.batch import CommandBatch, PendingCommand
+from fairwarning.service.batch import CommandBatch, PendingCommand, size_of
 from fairwarning.service.clock import Clock
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.reader import FleetReader
@@ -22,6 +29,8 @@ from fairwarning.store.store import Batch, Store
 
 CACHED_ENTITIES = 4096
 _ATTEMPTS = 10  # to decide a batch while other processes change its entities
+_ROWS = 8192  # of a transaction, unless a single command writes more: about a second's work
+_FEW_ROWS = 512  # fewer are not why the store is slow
 
 
 class Committer:
@@ -45,6 +54,7 @@ class Committer:
         self._cache = reader.cache
         self._shared = store.shared is not None
         self._cached = 0 if self._shared else cached  # other processes may change a cached entity
+        self._rows = _ROWS  # fewer for a while after the store was too slow
         self._stored_clock = ""  # the state of the clock in the store, as far as known
 
     def check_writing(self) -> None:
@@ -54,6 +64,8 @@ class Committer:
 
     async def decide(self, waiting: Sequence[PendingCommand]) -> CommandBatch:
         """Decide and commit these commands; each then holds its operation or its error.
+
+        If they write too much for one transaction, the last ones are left undecided.
 
         Raises `Conflict` when one command prevents the batch from being committed. A batch that
         lost a race against another process is decided again, a few times.
@@ -67,21 +79,34 @@ class Committer:
                 await self._decide_each(waiting, work)
                 await self._commit(work)
             except Unavailable as error:
+                last = attempt == _ATTEMPTS - 1
+                if error.code == "StoreSlow" and not last and self._can_halve(waiting, work):
+                    continue
+                left = work.left if error.code == "StoreSlow" else 0  # these can still succeed
+                waiting = waiting[: len(waiting) - left]
                 for pending in waiting:
                     pending.error = error
-                return CommandBatch()
+                return CommandBatch(left)
             except Conflict as conflict:
                 for ref in work.changes:
                     self._cache.pop(ref, None)
                 if not self._shared or conflict.code != "Stale" or attempt == _ATTEMPTS - 1:
                     raise
             else:
+                self._rows = min(_ROWS, self._rows + self._rows // 8 + 1)
                 return work
         raise AssertionError("unreachable")
 
+    def _can_halve(self, waiting: Sequence[PendingCommand], work: CommandBatch) -> bool:
+        """Allow only half as many rows, if the batch was large and has several commands."""
+        if work.size <= _FEW_ROWS or len(waiting) - work.left == 1:
+            return False
+        self._rows = work.size // 2
+        return True
+
     async def _decide_each(self, waiting: Sequence[PendingCommand], work: CommandBatch) -> None:
         broken = self.broken
-        for pending in waiting:
+        for number, pending in enumerate(waiting):
             try:
                 if broken:
                     raise Unavailable("WritesStopped", f"writes have stopped ({broken})")
@@ -90,6 +115,9 @@ class Committer:
                 pending.error = error
                 broken = error if isinstance(error, InvariantViolated) else broken
             else:
+                if work.size and work.size + size_of(outcome) > self._rows:
+                    work.left = len(waiting) - number  # this one is decided again
+                    return
                 work.add(outcome)
                 pending.operation = outcome.operation
                 self._promise(outcome)
@@ -258,6 +286,8 @@ def target(command: Command) -> Ref:
 
 def _name(command: Command, wanted: dict[Ref, None]) -> None:
     wanted[target(command)] = None
+    if isinstance(command, CreateSet):
+        wanted.update(((Scope, name), None) for name in groups_of_new_set(command))
     if isinstance(command, ResourceCommand):
         for following in command.follow:
             _name(following, wanted)

@@ -330,24 +330,33 @@ class Fleet:
                 await self._resume_impacts()
 
     async def process_batch(self, waiting: Sequence[PendingCommand]) -> None:
-        """Process these commands and everything that is due, as one transaction."""
+        """Process these commands and everything that is due, in as few transactions as possible."""
         failpoints.hit("batch.taken")
         due = await self._take_due() if self._timers.due else []
-        waiting = [*waiting, *due]
+        left: Sequence[PendingCommand] = [*waiting, *due]
+        while left:
+            left = await self._process_transaction(left, set(due))
+
+    async def _process_transaction(
+        self, waiting: Sequence[PendingCommand], due: set[PendingCommand]
+    ) -> Sequence[PendingCommand]:
+        """Process as many commands as fit into one transaction, and return those that are left."""
         try:
             work = await self._committer.decide(waiting)
         except Conflict as conflict:
             if len(waiting) > 1:  # one command prevents the commit: process them singly
                 for pending in waiting:
                     await self.process_batch([pending])
-                return
+                return []
             work = CommandBatch()
             waiting[0].error = conflict if conflict.code != "Stale" else _contended(conflict)
+        taken = len(waiting) - work.left
+        waiting, left = waiting[:taken], waiting[taken:]
         for pending in waiting:
             if pending.error:
                 self._refuse(pending, pending.error)
-        if due and not work.changes:
-            await self._check_time(due)
+        if not work.changes and (overdue := [pending for pending in waiting if pending in due]):
+            await self._check_time(overdue)
         if self._shared:
             self._show_newer(work)
         if work.committed:
@@ -355,6 +364,7 @@ class Fleet:
             self._make_visible(work)
             self._carry_out(work)
         self._acknowledge(waiting)
+        return left
 
     def _acknowledge(self, waiting: Sequence[PendingCommand]) -> None:
         failpoints.hit("ack.before")

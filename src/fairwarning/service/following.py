@@ -44,6 +44,7 @@ class ChangeFollower:
         self._position = -1
         self._read_from = -1  # the position before the last read
         self._line = -1
+        self._epoch = 0
 
     @property
     def has_heartbeat(self) -> bool:
@@ -86,6 +87,7 @@ class ChangeFollower:
             await self._read_changes(heartbeat, publish)
         except Unavailable:
             return None  # the next heartbeat covers these changes
+        self._shared.enter_epoch(heartbeat.epoch)
         self._documents.fresh_until = heartbeat.read_at + self.staleness_seconds
         self.caught_up.set()
         return heartbeat
@@ -97,10 +99,11 @@ class ChangeFollower:
 
     async def _read_changes(self, heartbeat: Heartbeat, publish: Publish) -> None:
         position = heartbeat.position
-        if position < self._position or self._read_from < heartbeat.dropped or self._position < 0:
-            # A failover to a standby that lacks the last commits; this process was suspended for
-            # so long that retention has dropped removals which it had not read; or the first
-            # heartbeat.
+        if heartbeat.epoch != self._epoch:
+            self._position, self._epoch = -1, heartbeat.epoch
+        if self._read_from < heartbeat.dropped or self._position < 0:
+            # This process was suspended for so long that retention has dropped removals which it
+            # had not read; another server has taken over; or this is the first heartbeat.
             published = list(self._documents.scopes())
             for first in range(0, len(published), _PAGE):
                 await self._publish(published[first : first + _PAGE], publish)

@@ -76,6 +76,9 @@ class Heartbeat:
     orphaned_impacts: bool  # whether `unfinished_impacts` has impacts for this process to take over
     dropped: int = 0  # `changes_since` may no longer return removals up to this position
     clock: ClockReading | None = None  # about once a second
+    epoch: int = 0
+    """Changes when another server has taken over, which may lack commits: what a process remembers
+    by position or version may be wrong. It reads everything again, then calls `enter_epoch`."""
 
 
 class SharedStore(Protocol):
@@ -89,6 +92,9 @@ class SharedStore(Protocol):
 
     async def read_clock(self) -> ClockReading:
         """Return the time that all processes share, when this process starts."""
+
+    def enter_epoch(self, epoch: int) -> None:
+        """Accept commits again: they are based on what was read in this epoch."""
 
     async def retire(self) -> None:
         """Release timers, impacts and duties to other processes, and claim none from now on."""

@@ -13,7 +13,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from fairwarning.core.errors import Conflict, FairwarningError, Refused, Unavailable
 from fairwarning.store.postgres.failures import BAD_URL, LOST, connection_failure
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """A connection, and the server that it was opened to."""
+
+    server = ""
+    """When the server was started, and its timeline: another server has another value."""
+    reusable = True
+    """Whether it has the settings of all others."""
+
 
 SCHEMA = "fairwarning"
 RESPONSE_SECONDS = 5.0  # after which a database that does not respond counts as unreachable
@@ -31,18 +39,23 @@ _DEFAULTS = {
 # statistics say about the size of the fleet (X4).
 # Durability: an acknowledged commit is on disk, also on that of a synchronous standby (IK2).
 # Timeouts: no lock outlives a process that was suspended in the middle of a transaction.
-_SETTINGS = f"""
+_SETTINGS = """
 SELECT
-    set_config('search_path', '{SCHEMA}', false),
+    set_config('search_path', %(schema)s, false),
     set_config('jit', 'off', false),
     set_config('enable_seqscan', 'off', false),
     set_config('enable_hashjoin', 'off', false),
     set_config('enable_mergejoin', 'off', false),
-    set_config('statement_timeout', '{RESPONSE_SECONDS:g}s', false),
-    set_config('idle_in_transaction_session_timeout', '{RESPONSE_SECONDS:g}s', false),
+    set_config('statement_timeout', %(limit)s, false),
+    set_config('idle_in_transaction_session_timeout', %(limit)s, false),
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
-        THEN set_config('synchronous_commit', 'on', false) END
+        THEN set_config('synchronous_commit', 'on', false) END,
+    extract(epoch FROM pg_postmaster_start_time()) || ' ' || CASE
+        WHEN pg_is_in_recovery() THEN 'standby'
+        ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
 """
+_STATEMENT_TIMEOUT = "SELECT set_config('statement_timeout', %s, false)"
+_VALUES = {"schema": SCHEMA, "limit": f"{RESPONSE_SECONDS:g}s"}
 
 
 class _Slots(asyncio.Semaphore):
@@ -70,6 +83,8 @@ class ConnectionPool:
         self._slots = _Slots(size)
         self._idle: list[Connection] = []
         self._used: set[Connection] = set()
+        self._listener: Connection | None = None
+        self._server = ""  # the only one to which connections are handed out
         self._closed = True
         self._unreachable = False
 
@@ -83,13 +98,16 @@ class ConnectionPool:
         await self._close_idle()
 
     def mark_unreachable(self) -> None:
-        """Fail all users at once: the listener has found that the database is unreachable."""
+        """Fail all users at once, until the listener has found that the database is reachable."""
         self._unreachable = True
-        for connection in self._used:
+        for connection in (*self._used, *([self._listener] if self._listener else ())):
             shut_down(connection)
 
-    async def mark_reachable(self) -> None:
-        """Resume with new connections: the database is back, possibly on another host."""
+    async def mark_reachable(self, listener: Connection) -> None:
+        """Resume with new connections: the database is back, possibly on another server."""
+        for connection in self._used:
+            shut_down(connection)
+        self._listener, self._server = listener, listener.server
         await self._close_idle()
         self._unreachable = False
 
@@ -102,11 +120,12 @@ class ConnectionPool:
         """Open a connection outside the pool, for the caller alone."""
         connection = None
         try:
-            connection = await psycopg.AsyncConnection.connect(
+            connection = await Connection.connect(
                 self._conninfo, autocommit=True, prepare_threshold=1
             )
             with time_limit(connection):
-                await connection.execute(_SETTINGS)
+                cursor = await connection.execute(_SETTINGS, _VALUES, prepare=False)
+                ((*_, connection.server),) = await cursor.fetchall()
         except (psycopg.Error, OSError, ValueError) as error:
             if connection is not None:
                 await connection.close()
@@ -115,17 +134,20 @@ class ConnectionPool:
         return connection
 
     @asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Connection]:
-        """Lend a connection for a few statements."""
+    async def acquire(self, seconds: float = RESPONSE_SECONDS) -> AsyncIterator[Connection]:
+        """Lend a connection for a few statements, each of which may take this long."""
         if self._closed:
             raise Unavailable("StoreClosed", "the store is closed; open it first")
         async with self._slots:
             if self._unreachable:
                 raise Unavailable("StoreAway", "the database is unreachable; try again")
-            connection = self._idle.pop() if self._idle else await self.connect()
+            connection = self._idle.pop() if self._idle else await self._connect_to_server()
             self._used.add(connection)
             try:
-                with time_limit(connection):
+                with time_limit(connection, seconds + 1):
+                    if seconds > RESPONSE_SECONDS:
+                        await connection.execute(_STATEMENT_TIMEOUT, (f"{seconds:.0f}s",))
+                        connection.reusable = False
                     yield connection
             except psycopg.Error as error:
                 await self._put_back(connection)
@@ -141,12 +163,31 @@ class ConnectionPool:
             finally:
                 self._used.discard(connection)
 
+    async def _connect_to_server(self) -> Connection:
+        """Open a connection, to the server that the listener is connected to."""
+        connection = await self.connect()
+        if self._server not in {"", connection.server}:
+            await connection.close()
+            self.mark_unreachable()
+            raise server_changed()
+        return connection
+
     async def _put_back(self, connection: Connection) -> None:
         self._used.discard(connection)
-        if self._closed or self._unreachable or connection.closed:
+        unusable = self._closed or self._unreachable or connection.closed
+        if (
+            unusable
+            or not connection.reusable
+            or (self._server and connection.server != self._server)
+        ):
             await connection.close()
         else:
             self._idle.append(connection)
+
+
+def server_changed() -> Unavailable:
+    """The error while this process does not know yet what another server contains."""
+    return Unavailable("StoreAway", "another database server has taken over; try again")
 
 
 def _with_defaults(url: str) -> str:
@@ -186,6 +227,8 @@ def translate_error(error: psycopg.Error) -> FairwarningError:
     if isinstance(error, psycopg.DataError):
         text = "a string contains a character that the database cannot store; remove it"
         return Conflict("BadText", text)
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return Unavailable("StoreSlow", "the database took too long; try again")
     if isinstance(error, psycopg.errors.DiskFull):
         return Unavailable("StoreFull", "no space left for the database; free some space to resume")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):

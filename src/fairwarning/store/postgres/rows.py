@@ -45,11 +45,15 @@ class PostgresRows:
             }
         )
 
-    def encode(self, name: str) -> str:
-        """Return the batch as JSON with this id. Raises UnicodeEncodeError for a lone surrogate."""
+    def encode(self, name: str, finished: Sequence[str]) -> str:
+        """Return the batch as JSON with this id, and earlier ones whose records can be dropped.
+
+        Raises UnicodeEncodeError for a lone surrogate.
+        """
         batch = self._batch
         document = {
             "batch": name,
+            "finished": finished,
             "entities": self._entities,
             "read": [_version(ref, entity) for ref, entity in batch.read.items()],
             "machines": _machines(self.diffs),

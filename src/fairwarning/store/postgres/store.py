@@ -6,22 +6,24 @@ of the others.
 """
 
 import asyncio
+import logging
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from math import ceil
 from time import monotonic
-from typing import Any, cast
+from typing import cast
 
 import psycopg
 
 from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import Entity, Impact, Ref
-from fairwarning.store import codec, scripts
+from fairwarning.store import codec
 from fairwarning.store.codec import KINDS
-from fairwarning.store.differences import address_taken, machines_after, stale_version
+from fairwarning.store.differences import address_taken, machines_after
 from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.postgres import rows, schema
+from fairwarning.store.postgres.batch_writer import AddressInUseError, BatchWriter
 from fairwarning.store.postgres.connections import (
     Connection,
     ConnectionPool,
@@ -30,6 +32,7 @@ from fairwarning.store.postgres.connections import (
 )
 from fairwarning.store.postgres.entity_cache import EntityCache
 from fairwarning.store.postgres.rows import PostgresRows
+from fairwarning.store.postgres.statements import Row, execute, run
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import (
     LAST_CHARACTER,
@@ -41,6 +44,8 @@ from fairwarning.store.store import (
     ScopeChange,
 )
 
+log = logging.getLogger(__name__)
+
 LEASE_SECONDS = 3.0
 CONNECTIONS = 5  # in addition to the listening one
 CACHED_ENTITIES = 4096
@@ -49,12 +54,7 @@ _RENEWALS_PER_LEASE = 3
 _CLOCK_READINGS = 5
 _UNCLEAR_CLOCK_SECONDS = 0.2
 _STEP_SECONDS = 2.0  # a smaller step of the database's clock is followed
-_UNCLEAR_SECONDS = 1.0  # how long to look for the outcome of a commit after a lost connection
-_STALE = "FW001"
 _LAST_NUMBER = 2**63 - 1
-_SQL = scripts.queries(__package__)
-
-Row = tuple[Any, ...]
 
 
 class PostgresStore:
@@ -71,15 +71,20 @@ class PostgresStore:
         self.shared = self
         self.process = ""
         self._connections = ConnectionPool(url, CONNECTIONS)
+        self._writer = BatchWriter(self._connections)
         self._lease = lease_seconds
         self._migrations = schema.migrations() if migrations is None else migrations
+        self._cached = cached
         self._cache = EntityCache(cached)
+        self._position = 0  # the highest that this process knows of
+        self._epoch = 0
+        self._server = ""  # of this epoch
         self._retired = False
         self._impacts_unclear = False  # a failed commit may have stored impacts of this process
         self._clock_read_at: float | None = None  # None before the first time
 
     async def open(self) -> None:
-        self.process = str(uuid.uuid4())
+        self.process = self._writer.process = str(uuid.uuid4())
         self._clock_read_at = None
         self._connections.open()
         try:
@@ -88,6 +93,7 @@ class PostgresStore:
             await self.read_clock()
             await self._run("renew_lease", lease=self._lease)
             await self._run("remove_dead_processes")
+            await self._writer.remove_old()
         except BaseException:
             await self._connections.close()
             raise
@@ -96,6 +102,8 @@ class PostgresStore:
         connection = await self._connections.connect()
         try:
             await schema.migrate(connection, self._migrations)  # without a time limit
+            await self._adopt_server(connection)
+            self.enter_epoch(self._epoch)
         except psycopg.Error as error:
             raise translate_error(error) from error
         finally:
@@ -103,17 +111,19 @@ class PostgresStore:
 
     async def close(self) -> None:
         with suppress(Unavailable):
-            await self._run("end_lease")
+            await self._end_lease()
         await self._connections.close()
         self._cache.clear()
 
+    async def _end_lease(self) -> None:
+        finished, self._writer.finished = self._writer.finished, []
+        await self._run("end_lease", finished=finished)
+
     async def _run(self, query: str, **values: object) -> list[Row]:
-        async with self._connections.acquire() as connection:
-            return await self._execute(connection, query, **values)
+        return await run(self._connections, query, process=self.process, **values)
 
     async def _execute(self, connection: Connection, query: str, **values: object) -> list[Row]:
-        cursor = await connection.execute(_SQL[query], {"process": self.process, **values})
-        return await cursor.fetchall() if cursor.description else []
+        return await execute(connection, query, process=self.process, **values)
 
     # --- Processes ---
 
@@ -127,7 +137,8 @@ class PostgresStore:
             connection = await self._connections.connect()
             with time_limit(connection, self._lease):
                 await connection.execute("LISTEN fairwarning")
-            await self._connections.mark_reachable()
+                await self._adopt_server(connection)
+            await self._connections.mark_reachable(connection)
             while True:
                 yield await self._renew(connection)
                 renewal = monotonic() + self._lease / _RENEWALS_PER_LEASE
@@ -142,6 +153,25 @@ class PostgresStore:
         finally:
             if connection is not None:
                 await connection.close()
+
+    async def _adopt_server(self, connection: Connection) -> None:
+        """Begin an epoch if this is another server, or the same one without the last commits."""
+        ((position,),) = await self._execute(connection, "position")
+        lost = self._position - position
+        if connection.server == self._server and lost <= 0:
+            return
+        if lost > 0:
+            log.error("the database has lost the last %d changes that this process knew of", lost)
+        elif self._server:
+            log.warning("the database was restarted, or another server has taken over")
+        self._impacts_unclear = bool(self._server)
+        self._cache = EntityCache(self._cached)
+        self._server, self._position = connection.server, position
+        self._epoch += 1
+
+    def enter_epoch(self, epoch: int) -> None:
+        if epoch == self._epoch:
+            self._writer.server = self._server
 
     async def _renew(self, connection: Connection) -> Heartbeat:
         with time_limit(connection, self._lease):
@@ -164,13 +194,16 @@ class PostgresStore:
         read_at = monotonic()
         with time_limit(connection, self._lease):
             ((position, line, due, dropped),) = await self._execute(connection, "feed_position")
-        return Heartbeat(read_at, position, line, due, orphaned_impacts, dropped, clock)
+        self._position = max(self._position, position)
+        return Heartbeat(
+            read_at, position, line, due, orphaned_impacts, dropped, clock, self._epoch
+        )
 
     async def retire(self) -> None:
         """Release everything and claim nothing from now on; other processes take over (IS4)."""
         self._retired = True
         with suppress(Unavailable):
-            await self._run("end_lease")
+            await self._end_lease()
 
     async def read_clock(self) -> ClockReading:
         """Return the time that all processes share; the quickest of a few readings."""
@@ -219,59 +252,30 @@ class PostgresStore:
 
     async def commit(self, batch: Batch) -> float | None:
         try:
-            batch_rows, name = PostgresRows(batch), str(uuid.uuid4())
-            text = batch_rows.encode(name)
+            batch_rows = PostgresRows(batch)
+            base, due = await self._writer.commit(batch_rows)
         except UnicodeEncodeError as error:
             raise Conflict("BadText", "string contains an unpaired surrogate") from error
-        try:
-            ((base, due),) = await self._commit(batch_rows, name, text)
+        except AddressInUseError as error:
+            raise await self._address_conflict(batch_rows) from error
+        except Conflict:
+            for ref in (*batch.changes, *batch.read):
+                self._cache.drop(ref)
+            raise
         except Unavailable:
             self._impacts_unclear = True
             raise
-        if base != _NO_POSITION:
-            for position, (ref, entity) in enumerate(batch_rows.written, base + 1):
-                if entity is None:
-                    self._cache.drop(ref)
-                else:
-                    self._cache.put(ref, position, entity)
-        return cast("float | None", due)
+        if base is not None and self._writer.server == self._server:
+            self._remember(base, batch_rows)
+        return due
 
-    async def _commit(self, batch_rows: PostgresRows, name: str, text: str) -> list[Row]:
-        async with self._connections.acquire() as connection:
-            try:
-                return await self._execute(connection, "commit_batch", batch=text)
-            except psycopg.errors.UniqueViolation as error:
-                raise await self._address_conflict(batch_rows) from error
-            except psycopg.DatabaseError as error:
-                if error.sqlstate == _STALE:
-                    kind, _, entity = str(error.diag.message_primary).partition(" ")
-                    self._cache.drop((KINDS[kind], entity))
-                    raise stale_version((KINDS[kind], entity)) from error
-                if not connection.closed:
-                    raise
-                lost = translate_error(error)
-        if await self._was_committed(name):
-            return [(_NO_POSITION, (await self._run("next_due"))[0][0])]
-        raise lost
-
-    async def _was_committed(self, name: str) -> bool:
-        """Return whether a batch was committed whose connection was lost during the commit.
-
-        Raises `Unavailable` if the outcome cannot be determined; the batch was not acknowledged.
-        """
-        deadline = monotonic() + _UNCLEAR_SECONDS
-        while True:
-            try:
-                last_batch = await self._run("last_batch")
-            except Unavailable as error:
-                if monotonic() > deadline:
-                    text = "the database connection was lost during the commit; the command may"
-                    raise Unavailable(
-                        "StoreUnclear", f"{text} have taken effect, so check before you retry"
-                    ) from error
-                await asyncio.sleep(0.05)
+    def _remember(self, base: int, batch_rows: PostgresRows) -> None:
+        for position, (ref, entity) in enumerate(batch_rows.written, base + 1):
+            self._position = max(self._position, position)
+            if entity is None:
+                self._cache.drop(ref)
             else:
-                return last_batch == [(name,)]
+                self._cache.put(ref, position, entity)
 
     async def _address_conflict(self, batch_rows: PostgresRows) -> Conflict:
         claims = [
@@ -293,13 +297,17 @@ class PostgresStore:
 
     async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
         requested = list(refs)
-        cached = [self._cache.get(ref) for ref in requested]
-        result = await self._run(
-            "load_entities",
-            kinds=[kind.__name__ for kind, _ in requested],
-            ids=[name for _, name in requested],
-            known=[hit[0] if hit else _NO_POSITION for hit in cached],
-        )
+        async with self._connections.acquire() as connection:
+            # Only now: the connection and the cache are of the same epoch.
+            cache = self._cache
+            cached = [cache.get(ref) for ref in requested]
+            result = await self._execute(
+                connection,
+                "load_entities",
+                kinds=[kind.__name__ for kind, _ in requested],
+                ids=[name for _, name in requested],
+                known=[hit[0] if hit else _NO_POSITION for hit in cached],
+            )
         loaded: dict[Ref, Entity | None] = dict.fromkeys(requested)
         for at, position, body, machines in result:
             ref, hit = requested[at - 1], cached[at - 1]
@@ -308,7 +316,7 @@ class PostgresStore:
             else:
                 entity = rows.build_entity(ref[0].__name__, body, machines, hit and hit[1])
             loaded[ref] = entity
-            self._cache.put(ref, position, entity)
+            cache.put(ref, position, entity)
         return loaded
 
     async def due_entities(self, now: float, limit: int) -> list[Ref]:

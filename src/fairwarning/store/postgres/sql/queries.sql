@@ -8,20 +8,26 @@ SELECT %(process)s, to_timestamp(fleet_time()) + make_interval(secs => %(lease)s
 ON CONFLICT (id) DO UPDATE SET until = excluded.until;
 
 -- name: end_lease
+WITH finished AS (DELETE FROM batch WHERE id = ANY(%(finished)s::uuid []))
 DELETE FROM process WHERE id = %(process)s;
 
 -- name: remove_dead_processes
--- Processes whose lease expired more than a day ago.
+-- Processes whose lease expired more than a day ago. A process of an older version has a row in
+-- `writer` as long as it runs.
 WITH old AS (
     DELETE FROM process WHERE until < to_timestamp(fleet_time()) - interval '1 day' RETURNING id
 )
-DELETE FROM writer WHERE process IN (SELECT id FROM old);
+DELETE FROM writer
+WHERE process IN (SELECT id FROM old) OR process NOT IN (SELECT id FROM process);
+
+-- name: remove_old_batches
+DELETE FROM batch WHERE at < now() - make_interval(secs => %(age)s);
 
 -- name: feed_position
 SELECT
     position, line, first_due(%(process)s),
     coalesce((SELECT value::bigint FROM note WHERE name = 'tombstones'), 0)
-FROM head;
+FROM head ORDER BY number DESC LIMIT 1;
 
 -- name: orphaned_impacts
 SELECT EXISTS (
@@ -46,9 +52,12 @@ FROM fleet_clock WHERE single;
 -- name: commit_batch
 SELECT base, next_due FROM commit_batch(%(process)s, %(batch)s::json);
 
--- name: last_batch
--- Waits for a commit in progress.
-SELECT batch FROM writer WHERE process = %(process)s FOR UPDATE;
+-- name: abandon_batch
+-- Prevent the commit of a batch, unless it took place. Waits for a commit in progress. It writes in
+-- either case, so a commit that is found here is on the synchronous standby as well.
+INSERT INTO batch (id, process, abandoned) VALUES (%(batch)s, %(process)s, true)
+ON CONFLICT (id) DO UPDATE SET abandoned = batch.abandoned
+RETURNING abandoned, first_due(%(process)s);
 
 -- name: load_entities
 -- One statement, so that a scope and its machines are consistent. An entity that the caller has
@@ -174,7 +183,7 @@ SELECT name, value FROM note
 WHERE name > %(after)s AND name < %(until)s ORDER BY name LIMIT %(limit)s;
 
 -- name: position
-SELECT position FROM head;
+SELECT position FROM head ORDER BY number DESC LIMIT 1;
 
 -- name: ended_entities
 SELECT kind, id FROM entity

@@ -1,0 +1,22 @@
+"""The statements of queries.sql, executed by name."""
+
+from typing import Any
+
+from fairwarning.store import scripts
+from fairwarning.store.postgres.connections import Connection, ConnectionPool
+
+Row = tuple[Any, ...]
+
+_SQL = scripts.queries(__package__)
+
+
+async def execute(connection: Connection, query: str, **values: object) -> list[Row]:
+    """Execute a statement and return its rows."""
+    cursor = await connection.execute(_SQL[query], values)
+    return await cursor.fetchall() if cursor.description else []
+
+
+async def run(connections: ConnectionPool, query: str, **values: object) -> list[Row]:
+    """Execute a statement on a connection of the pool."""
+    async with connections.acquire() as connection:
+        return await execute(connection, query, **values)

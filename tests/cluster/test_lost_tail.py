@@ -1,0 +1,91 @@
+"""An asynchronous standby takes over that lacks the last commits of the primary."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from fairwarning.core.commands import CreateScope, Restart
+from fairwarning.core.model import Machine, ScopeKind
+from tests.cluster.cluster import Cluster, ForkServer, WorkerProcess
+from tests.cluster.proxy import Proxy
+from tests.cluster.worker import WorkerSettings
+from tests.fixtures.postgres.database import skip_without_postgres
+from tests.fixtures.postgres.pair import DATABASE, Pair
+from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.sim.violations import Violation, must
+
+MACHINES = tuple(Machine(name=name) for name in ("lost", "kept", "late"))
+LEASE_SECONDS = 1.0
+
+
+async def restart(process: WorkerProcess, machine: str) -> None:
+    """Restart a machine; try again until the process has acknowledged it."""
+    command = Restart(scope="web", machines=(machine,), operation=f"restart-{machine}")
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while "refused" in (answer := await process.submit(command)):
+        assert time.monotonic() < deadline, answer
+        await asyncio.sleep(0.05)
+
+
+async def lose_tail(pair: Pair, proxy: Proxy, cut_off: WorkerProcess, other: WorkerProcess) -> None:
+    """Lose a commit that both processes know, and replace it by another one of the same version."""
+    create = CreateScope(scope="web", kind=ScopeKind.AVAILABILITY_SET, machines=MACHINES)
+    assert "refused" not in await cut_off.submit(create)
+    for process in (cut_off, other):
+        await process.request(poll="web")
+    await asyncio.to_thread(pair.detach_standby)
+    waiting = asyncio.create_task(other.request(wait="web", incarnation=1))
+    await restart(cut_off, "lost")
+    await waiting
+    proxy.cut_off(silently=False)
+    await asyncio.to_thread(pair.kill_primary)
+    await asyncio.to_thread(pair.promote)
+    await restart(other, "kept")
+    proxy.restore(pair.primary.port)
+    await restart(cut_off, "late")
+
+
+def check_database(url: str) -> None:
+    """Everything that was acknowledged after the failover is there."""
+    with psycopg.connect(url) as connection:
+        query = "SELECT body FROM fairwarning.entity WHERE kind = 'Scope' AND id = 'web'"
+        ((body,),) = connection.execute(query).fetchall()
+    for machine in ("kept", "late"):
+        must(f'"restart-{machine}"' in body, "E9", f"the restart of {machine!r} is lost: {body}")
+    must('"restart-lost"' not in body, "IK1", f"a restart came back that was lost: {body}")
+
+
+async def fail_over(pair: Pair, fork_server: ForkServer, folder: Path) -> str:
+    """Run the scenario, check the database, and return the log of the process that saw the loss."""
+    async with Proxy(pair.primary.port) as proxy:
+        through_proxy = f"postgresql://postgres@127.0.0.1:{proxy.port}/{DATABASE}"
+        (folder / "proxy").mkdir()
+        settings = WorkerSettings("", pair.url, str(folder), LEASE_SECONDS)
+        cut_off = WorkerSettings("", through_proxy, str(folder / "proxy"), LEASE_SECONDS)
+        async with (
+            Cluster(fork_server, cut_off, 1) as first,
+            Cluster(fork_server, settings, 1) as second,
+        ):
+            await lose_tail(pair, proxy, first.processes[0], second.processes[0])
+            await asyncio.to_thread(check_database, pair.url)
+            return second.processes[0].log_tail()
+
+
+@pytest.mark.spec("X1")
+def test_a_lost_commit_makes_no_process_overwrite_a_later_one(tmp_path: Path) -> None:
+    """IK1: what is remembered of the lost commit is forgotten, and the loss is logged."""
+    skip_without_postgres()
+    with Pair(synchronous=False) as pair, ForkServer() as fork_server:
+        log = asyncio.run(fail_over(pair, fork_server, tmp_path))
+    assert "the database has lost the last 2 changes that this process knew of" in log
+
+
+def test_a_process_that_trusts_its_memory_is_found(tmp_path: Path) -> None:
+    """The planted bug overwrites a commit that was acknowledged after the failover."""
+    skip_without_postgres()
+    bug = "trust memory after a failover"
+    with Pair(synchronous=False) as pair, ForkServer(bug) as fork_server, pytest.raises(Violation):
+        asyncio.run(fail_over(pair, fork_server, tmp_path))

@@ -1,0 +1,206 @@
+"""Connections that are lost during a commit: what was reported as failed never lands."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+
+import psycopg
+import pytest
+
+from fairwarning.core.errors import FairwarningError
+from fairwarning.core.model import Impact, ImpactKind, Machine, Ref, Scope, ScopeKind
+from fairwarning.store.postgres.connections import shut_down
+from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.store import Batch
+from tests.campaigns import split
+from tests.cluster.proxy import Proxy
+from tests.fixtures.postgres.database import migrated_database_or_skip
+from tests.fixtures.postgres.server import shared
+from tests.fixtures.waiting import wait_until_async
+from tests.store.author import line_about
+
+TABLES = ("batch", "entity", "head", "machine", "journal", "impact", "note")
+CUTS = 1000
+CUTS_PER_TEST = 40
+LONGEST_SECONDS = 0.02
+ACTIVE = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'fairwarning' AND state = 'active'
+"""
+WAITING = f"{ACTIVE} AND wait_event_type = 'Lock'"
+
+Scenario = Callable[[PostgresStore, str], Awaitable[None]]
+
+
+def run_on_store(scenario: Scenario) -> None:
+    """Run a scenario on a store, with the URL of its database."""
+    url = migrated_database_or_skip()
+
+    async def run() -> None:
+        store = PostgresStore(url)
+        await store.open()
+        try:
+            await scenario(store, url)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+    shared().drop(url)
+
+
+def batch(name: str) -> Batch:
+    """Return a batch that writes to every table."""
+    ref: Ref = (Scope, name)
+    machine = Machine(name=name)
+    scope = Scope(id=name, kind=ScopeKind.STANDALONE, machines={name: machine})
+    impact = Impact(id=name, scope=name, machine=name, kind=ImpactKind.REBOOT, operation="o")
+    return Batch(
+        1.0, {ref: (None, scope)}, lines=[line_about(ref)], impacts=[impact], notes={name: name}
+    )
+
+
+async def commit(store: PostgresStore, name: str) -> str:
+    """Commit a batch and return "done" or the code of the error."""
+    try:
+        await store.commit(batch(name))
+    except FairwarningError as error:
+        return error.code
+    return "done"
+
+
+@contextmanager
+def locked(url: str, table: str) -> Iterator[None]:
+    """Let commits wait before they write to a table."""
+    with psycopg.connect(url) as connection:
+        connection.execute(f"LOCK TABLE fairwarning.{table} IN EXCLUSIVE MODE".encode())
+        yield
+
+
+def cut(store: PostgresStore) -> None:
+    """Cut the connections that the store uses now; the database goes on with its statements."""
+    for connection in store._connections._used:
+        shut_down(connection)
+
+
+def is_count(connection: psycopg.Connection, query: str, expected: int) -> bool:
+    """Return whether a query returns this number."""
+    return connection.execute(query.encode()).fetchone() == (expected,)
+
+
+async def wait_for(connection: psycopg.Connection, query: str, expected: int) -> None:
+    """Wait until a query returns a number."""
+    await wait_until_async(
+        lambda: is_count(connection, query, expected), f"{expected} from {query}"
+    )
+
+
+async def wait_until_asked(connection: psycopg.Connection, outcome: "asyncio.Task[str]") -> None:
+    """Wait until the store asks for the outcome of a commit, which waits too, or has it."""
+    await wait_until_async(lambda: outcome.done() or is_count(connection, WAITING, 2))
+
+
+async def committed(store: PostgresStore, url: str, name: str) -> bool:
+    """Return whether a batch is in the database, once no statement is in progress any more."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        await wait_for(connection, ACTIVE, 0)
+    return (await store.load([(Scope, name)]))[Scope, name] is not None
+
+
+@pytest.mark.spec("X3")
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("table", TABLES)
+def test_the_outcome_of_a_commit_is_found_after_a_lost_connection(table: str, waits: bool) -> None:
+    """Cut while it waits for a lock, its first commit too: done if it is there, else refused."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        with psycopg.connect(url, autocommit=True) as observer:
+            for name in ("first", "second"):
+                with locked(url, table):
+                    outcome = asyncio.create_task(commit(store, name))
+                    await wait_for(observer, WAITING, 1)
+                    cut(store)
+                    if waits:
+                        await wait_until_asked(observer, outcome)
+                assert await outcome in {"done", "StoreFailed"}
+                assert await committed(store, url, name) == (await outcome == "done")
+
+    run_on_store(scenario)
+
+
+@pytest.mark.spec("X3")
+def test_an_outcome_that_cannot_be_found_is_reported_as_unclear() -> None:
+    """Never as failed: the commit takes place when the lock is released."""
+
+    async def scenario(_: PostgresStore, url: str) -> None:
+        async with Proxy(shared().port) as proxy:
+            through_proxy = url.replace(f":{shared().port}/", f":{proxy.port}/")
+            store = PostgresStore(through_proxy)
+            await store.open()
+            with psycopg.connect(url, autocommit=True) as observer:
+                with locked(url, "head"):
+                    outcome = asyncio.create_task(commit(store, "a"))
+                    await wait_for(observer, WAITING, 1)
+                    proxy.cut_off(silently=False)
+                    assert await outcome == "StoreUnclear"
+                proxy.restore()
+                assert await committed(store, url, "a")
+            await store.close()
+
+    run_on_store(scenario)
+
+
+@pytest.mark.spec("X3")
+def test_records_of_batches_do_not_accumulate() -> None:
+    """A process drops the records of its earlier batches, and the last ones when it leaves."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        names = [str(number) for number in range(20)]
+        for name in names:
+            assert await commit(store, name) == "done"
+        with psycopg.connect(url, autocommit=True) as observer:
+            count = "SELECT count(*) FROM fairwarning.batch"
+            assert observer.execute(count).fetchone() == (1,)
+            observer.execute(
+                "INSERT INTO fairwarning.batch (id, process, at)"
+                "VALUES (gen_random_uuid(), 'killed', now() - interval '2 days')"
+            )
+            await store.close()
+            assert observer.execute(count).fetchone() == (1,)
+            await store.open()
+            assert observer.execute(count).fetchone() == (0,)
+
+    run_on_store(scenario)
+
+
+async def cut_at_random(store: PostgresStore, random: Random, name: str) -> str:
+    """Commit a batch, cut its connections a few times, and return the outcome."""
+    outcome = asyncio.create_task(commit(store, name))
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        await asyncio.sleep(random.random() * LONGEST_SECONDS)
+        cut(store)
+    return await outcome
+
+
+@pytest.mark.spec("X3")
+@pytest.mark.parametrize("seed", split(range(CUTS // CUTS_PER_TEST), 1))
+def test_commits_that_are_cut_at_random_are_done_or_never_land(seed: int) -> None:
+    """Also while they wait for a lock, and while the store asks for the outcome."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        random, outcomes = Random(seed), {}
+        for number in range(CUTS_PER_TEST):
+            name = f"s{number}"
+            if random.random() < 0.5:
+                with locked(url, random.choice(TABLES)):
+                    running = asyncio.create_task(cut_at_random(store, random, name))
+                    await asyncio.sleep(random.random() * 2 * LONGEST_SECONDS)
+                outcomes[name] = await running
+            else:
+                outcomes[name] = await cut_at_random(store, random, name)
+        assert set(outcomes.values()) <= {"done", "StoreFailed", "StoreUnclear"}
+        for name, outcome in outcomes.items():
+            if outcome != "StoreUnclear":
+                assert await committed(store, url, name) == (outcome == "done"), name
+
+    run_on_store(scenario)
