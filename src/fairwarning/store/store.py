@@ -194,6 +194,7 @@ class Store(Protocol):
         """Drop some of the journal's oldest lines from before a time, and return how many.
 
         Call it until it returns 0. A store may only drop a section once all of its lines are old.
+        Raises `Unavailable("JournalInUse")` if commits would have to wait for a long read.
         """
 
     async def drop_tombstones(self, until: int) -> int:

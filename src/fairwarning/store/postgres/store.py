@@ -407,7 +407,15 @@ class PostgresStore:
         return [(KINDS[kind], name) for kind, name in result]
 
     async def drop_old_lines(self, before: float) -> int:
-        return int((await self._run("drop_oldest_partition", before=before))[0][0])
+        async with self._connections.acquire() as connection:
+            try:
+                result = await self._execute(connection, "drop_oldest_partition", before=before)
+            except psycopg.errors.LockNotAvailable as error:
+                text = (
+                    f"old journal lines stay until it is not in use ({error.diag.message_primary})"
+                )
+                raise Unavailable("JournalInUse", text) from error
+        return int(result[0][0])
 
     async def drop_tombstones(self, until: int) -> int:
         return int((await self._run("drop_tombstones", until=until))[0][0])
