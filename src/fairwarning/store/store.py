@@ -181,8 +181,17 @@ class Store(Protocol):
     async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
         """Return notes whose names begin with `prefix`, by name, starting after `after`."""
 
+    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
+        """Store notes by name, each with its duty and its value, outside any batch.
+
+        A shared store stores those whose duty this process has. Return their names.
+        """
+
     async def claim_duty(self, duty: str) -> bool:
         """Return whether this process has the duty; it then keeps it for as long as it runs."""
+
+    async def has_duty(self, duty: str) -> bool:
+        """Return whether this process has the duty, without claiming it."""
 
     async def ended_entities(self, before: float, limit: int) -> list[Ref]:
         """Return operations and rollouts that ended before a time, the earliest first.

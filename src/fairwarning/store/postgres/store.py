@@ -215,6 +215,9 @@ class PostgresStore:
     async def claim_duty(self, duty: str) -> bool:
         return bool(await self._run("claim_duty", name=duty)) if not self._retired else False
 
+    async def has_duty(self, duty: str) -> bool:
+        return bool(await self._run("has_duty", name=duty)) if not self._retired else False
+
     # --- Writing ---
 
     async def commit(self, batch: Batch) -> float | None:
@@ -284,6 +287,15 @@ class PostgresStore:
                 if (location.scope, location.machine.name) != (scope, machine.name):
                     return address_taken(machine.address)
         return address_taken(claims[-1][1].address)  # by a machine of the same batch
+
+    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
+        if self._retired:
+            return set()
+        duties, values = zip(*notes.values(), strict=True)
+        result = await self._run(
+            "save_notes", names=list(notes), duties=list(duties), values=list(values)
+        )
+        return {name for (name,) in result}
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
         await self._run("add_note_if_absent", name=name, value=value)
