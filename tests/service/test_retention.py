@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.commands import AbortRollout, Deallocate, Delete, Restart, StartRollout
+from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import (
     Entity,
     Event,
@@ -207,6 +208,33 @@ async def test_retention_continues_when_the_store_is_available_again(
     running.cancel()
     await asyncio.wait([running])
     await fleet.stop()
+
+
+class JournalInUse(MemoryStore):
+    """A store whose journal is being dumped."""
+
+    in_use = True
+
+    async def drop_old_lines(self, before: float) -> int:
+        if self.in_use:
+            raise Unavailable("JournalInUse", "the journal is in use by pg_dump")
+        return await super().drop_old_lines(before)
+
+
+def test_a_journal_in_use_delays_only_its_own_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """Operations are dropped in the same pass, and the lines once the journal is free."""
+    store = JournalInUse()
+    with OldFleet(store) as harness:
+        harness.standalone("vm")
+        harness.operate(Deallocate, "vm", "vm", name="op")
+        harness.advance(9 * DAY_SECONDS)
+        harness.drop_old(lines=1)
+        assert "the journal is in use by pg_dump" in caplog.text
+        assert not harness.has_operation("op")
+        assert harness._runner.run(store.journal())
+        store.in_use = False
+        harness.drop_old(lines=1)
+        assert not harness._runner.run(store.journal())
 
 
 def test_deliveries_of_events_that_ended_elsewhere_are_forgotten() -> None:

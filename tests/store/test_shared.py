@@ -196,6 +196,29 @@ def test_a_duty_has_one_process_at_a_time() -> None:
     run_on_two_stores(scenario)
 
 
+@pytest.mark.spec("X1")
+def test_a_note_is_saved_by_the_process_that_has_its_duty() -> None:
+    """It is saved outside any batch, so that the outcome of a lost commit can still be found."""
+
+    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
+        assert await first.claim_duty("x")
+        assert await first.has_duty("x")
+        assert not await first.has_duty("y")
+        await first.commit(Batch(1.0, {A: (None, scope())}))
+        last_batch = await first._run("last_batch")
+        notes = {"n1": ("x", "1"), "n2": ("x", "2"), "n3": ("y", "3")}
+        assert await first.save_notes(notes) == {"n1", "n2"}
+        assert await first._run("last_batch") == last_batch
+        await first._run("end_lease")
+        assert await second.claim_duty("x")
+        assert await first.save_notes({"n1": ("x", "4")}) == set()
+        assert not await first.has_duty("x")
+        assert await second.save_notes({"n1": ("x", "5")}) == {"n1"}
+        assert await first.list_notes("n", "", 9) == {"n1": "5", "n2": "2"}
+
+    run_on_two_stores(scenario)
+
+
 @pytest.mark.spec("X2")
 def test_all_processes_get_a_heartbeat_after_a_commit() -> None:
     """With the positions of feed and journal and the next due time; notes alone cause none."""

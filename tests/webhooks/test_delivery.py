@@ -10,8 +10,8 @@ import pytest
 from fairwarning.core.commands import Cancel
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.delivery import SubscriptionState
 from fairwarning.service.webhooks.messages import WebhookMessage
+from fairwarning.service.webhooks.subscription import SubscriptionState
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import JournalEntry
 from tests.campaigns import split
@@ -224,6 +224,30 @@ async def test_410_stops_a_subscription_until_a_test_succeeds() -> None:
             assert receiver.ids[1:] == await fleet.reported_lines()
 
 
+@each_store
+@run_async
+async def test_a_stopped_subscription_stays_stopped_after_a_restart(
+    tmp_path: Path, make: Make
+) -> None:
+    """Nothing is sent and nothing is lost until a test succeeds."""
+    store = make(tmp_path)
+    with Receiver(in_turn(ReceiverResponse(410))) as receiver:
+        async with webhook_fleet(store) as fleet:
+            await fleet.machine()
+            await fleet.create(receiver)
+            await fleet.reboot()
+            await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
+        async with webhook_fleet(store) as fleet:
+            await fleet.machine("db")
+            await fleet.reboot("db")
+            await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
+            assert len(receiver.posts) == 1
+            receiver.answer = agree
+            await fleet.webhooks.test("ops")
+            await wait_until_async(lambda: len(receiver.ids) == 9)
+            assert receiver.ids[1:] == await fleet.reported_lines()
+
+
 @run_async
 async def test_a_message_is_given_up_after_a_day() -> None:
     """The message is counted and shown, stays in the journal, and the next ones are sent."""
@@ -316,7 +340,7 @@ async def test_a_failed_cursor_write_is_retried() -> None:
             receiver.answer = agree
             store.down.clear()
             last = (await fleet.reported_lines())[-1]
-            await wait_until_async(lambda: store._notes.get("webhook:ops") == str(last))
+            await wait_until_async(lambda: store._notes.get(fleet.cursor_note()) == str(last))
             assert len(receiver.posts) == 1
 
 
@@ -366,7 +390,7 @@ async def test_cursors_are_written_together() -> None:
             store.down.clear()
             await wait_until_async(lambda: not cursors._pending)
             assert len(store.commits) <= 2
-            saved = [store._notes[f"webhook:w{n}"] for n in range(limits.SUBSCRIPTIONS)]
+            saved = [store._notes[fleet.cursor_note(f"w{n}")] for n in range(limits.SUBSCRIPTIONS)]
     assert set(saved) == {str(entry.number)}
     assert len(receiver.posts) == limits.SUBSCRIPTIONS
 
@@ -411,7 +435,7 @@ async def test_the_cursor_advances_over_lines_without_messages() -> None:
             for n in range(limits.PAGE_LINES // 2 + 1):
                 await fleet.fleet.submit(standalone(f"m{n}"))
             await wait_until_async(
-                lambda: int(store._notes.get("webhook:ops", "0")) > limits.PAGE_LINES - 1
+                lambda: int(store._notes.get(fleet.cursor_note(), "0")) > limits.PAGE_LINES - 1
             )
     assert receiver.posts == []
 

@@ -17,9 +17,10 @@ from fairwarning.core.model import Impact, Scope
 from fairwarning.machines.driver import Report
 from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.webhooks.figures import SubscriptionStatus
 from fairwarning.service.webhooks.outside import Environment
 from fairwarning.service.webhooks.targets import AllowedTargets
-from fairwarning.service.webhooks.webhooks import SubscriptionStatus, WebhookService
+from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, JournalEntry, Store
@@ -141,6 +142,10 @@ class WebhookFleet:
     async def status(self, name: str = "ops") -> SubscriptionStatus:
         """The status of a subscription."""
         return next(status for status in await self.webhooks.list() if status.name == name)
+
+    def cursor_note(self, name: str = "ops") -> str:
+        """The name of the note that stores a subscription's cursor."""
+        return self.webhooks._deliveries[f"webhook::{name}"].subscription.cursor_note
 
     def state(self, name: str = "ops") -> str:
         """The state of a subscription."""

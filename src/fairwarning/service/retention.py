@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
 from fairwarning.core.commands import Drop, DropLane, DropOperation, DropRollout
-from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.core.errors import FairwarningError, Refused, Unavailable
 from fairwarning.core.model import Lane, Operation, Ref, Scope
 from fairwarning.service.config.settings import JournalSettings, OperationSettings
 from fairwarning.service.fleet import Fleet
@@ -78,7 +78,13 @@ class Retention:
         if not self._line_days:
             return 0
         before = self._time_before(self._line_days)
-        return await _repeat(lambda: self._store.drop_old_lines(before))
+        try:
+            return await _repeat(lambda: self._store.drop_old_lines(before))
+        except Unavailable as error:
+            if error.code != "JournalInUse":
+                raise
+            log.warning("cannot drop old journal lines, will retry: %s", error.message)
+            return 0
 
     async def _drop_ended(self) -> int:
         if not self._operation_days:

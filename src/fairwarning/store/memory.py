@@ -197,7 +197,15 @@ class MemoryStore:
         names = sorted(name for name in self._notes if name.startswith(prefix) and name > after)
         return {name: self._notes[name] for name in names[:limit]}
 
+    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
+        values = {name: value for name, (_, value) in notes.items()}
+        await self.commit(Batch(0.0, notes=values))
+        return set(values)
+
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
+        return True
+
+    async def has_duty(self, duty: str) -> bool:  # noqa: ARG002
         return True
 
     async def ended_entities(self, before: float, limit: int) -> list[Ref]:

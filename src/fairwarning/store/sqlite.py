@@ -305,7 +305,15 @@ class SQLiteStore:
     async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
         return await self._read(tables.list_notes, prefix, after, limit)
 
+    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
+        values = {name: value for name, (_, value) in notes.items()}
+        await self.commit(Batch(0.0, notes=values))
+        return set(values)
+
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
+        return True
+
+    async def has_duty(self, duty: str) -> bool:  # noqa: ARG002
         return True
 
     # --- Retention --------------------------------------------------------------------------------

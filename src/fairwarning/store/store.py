@@ -187,8 +187,17 @@ class Store(Protocol):
     async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
         """Return notes whose names begin with `prefix`, by name, starting after `after`."""
 
+    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
+        """Store notes by name, each with its duty and its value, outside any batch.
+
+        A shared store stores those whose duty this process has. Return their names.
+        """
+
     async def claim_duty(self, duty: str) -> bool:
         """Return whether this process has the duty; it then keeps it for as long as it runs."""
+
+    async def has_duty(self, duty: str) -> bool:
+        """Return whether this process has the duty, without claiming it."""
 
     async def ended_entities(self, before: float, limit: int) -> list[Ref]:
         """Return operations and rollouts that ended before a time, the earliest first.
@@ -200,6 +209,7 @@ class Store(Protocol):
         """Drop some of the journal's oldest lines from before a time, and return how many.
 
         Call it until it returns 0. A store may only drop a section once all of its lines are old.
+        Raises `Unavailable("JournalInUse")` if commits would have to wait for a long read.
         """
 
     async def drop_tombstones(self, until: int) -> int:

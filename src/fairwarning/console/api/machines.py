@@ -26,6 +26,7 @@ from fairwarning.service.history import queries
 from fairwarning.service.lookup import find_machine
 
 _DAY_SECONDS = 24 * 3600
+_ATTEMPTS = 5  # another request may create or remove the resource group at the same time
 
 ACTIONS: Mapping[str, type[Operate]] = {
     "restart": commands.Restart,
@@ -117,22 +118,30 @@ class MachinesApi(ApiSection):
     async def _create(
         self, create_commands: tuple[fleet_file.Create, ...], key: str, request: str, actor: str
     ) -> None:
-        """Create all resources, and their resource group if it is new, in one decision."""
+        """Create all resources, and their resource group if it is new, in one decision.
+
+        Another request may create or remove the group after it was read; then it is read again.
+        """
         group = create_commands[0].group or self.cloud.group  # all come from one entry
         writes = [resources.create(command, group, key, actor) for command in create_commands]
-        if await self.fleet.reader.read(resources.Resource, resources.group_id(group)) is None:
-            new_group = resources.create_group(group, self.cloud.location)
-            writes.insert(0, changed(new_group, operation=key, actor=actor))
-        first, *rest = writes
-        try:
-            await self.fleet.submit(changed(first, follow=(*first.follow, *rest), request=request))
-        except Conflict as conflict:
-            if conflict.code != "Changed":
-                raise
-            command = create_commands[0]
-            name = command.set if isinstance(command, commands.CreateSet) else command.scope
-            text = f"{name!r} already exists; choose another name"
-            raise Conflict("NameTaken", text) from conflict
+        new_group = resources.create_group(group, self.cloud.location)
+        for _ in range(_ATTEMPTS):
+            existing = await self.fleet.reader.read(resources.Resource, new_group.resource)
+            first, *rest = writes
+            if existing is None:
+                first, rest = changed(new_group, operation=key, actor=actor), writes
+            creation = changed(first, follow=(*first.follow, *rest), request=request)
+            try:
+                await self.fleet.submit(creation)
+            except (Conflict, NotFound) as error:
+                if error.code not in {"Changed", "UnknownResource"}:
+                    raise
+                if existing is not None and error.code == "Changed":
+                    raise _name_taken(create_commands[0]) from error
+            else:
+                return
+        text = f"other requests keep creating and removing the resource group {group!r}; try again"
+        raise Conflict("GroupChanged", text)
 
     async def act(
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
@@ -206,3 +215,8 @@ class MachinesApi(ApiSection):
         """Return a scope with its machines."""
         machines = await self.fleet.reader.find_machines(scope=name)
         return views.scope_info(await self._scope(name), machines)
+
+
+def _name_taken(command: fleet_file.Create) -> Conflict:
+    name = command.set if isinstance(command, commands.CreateSet) else command.scope
+    return Conflict("NameTaken", f"{name!r} already exists; choose another name")

@@ -1,62 +1,134 @@
-"""The position of each subscription in the journal; stored as a note in the store.
+"""The position of each subscription in the journal, and its state; stored as notes in the store.
 
-Concurrent cursor writes share one transaction: while a backlog goes to sixteen receivers, the
-fleet's commits wait for one cursor write, not for sixteen.
+Only the process that has the duty for a subscription writes them. Concurrent writes share one
+transaction: while a backlog goes to sixteen receivers, the fleet's commits wait for one write, not
+for sixteen.
 """
 
 import asyncio
 
-from fairwarning.core.model import Ref, Resource
-from fairwarning.service.fleet import Fleet
-from fairwarning.service.webhooks.subscription import CURSORS, Subscription, resource_id
-from fairwarning.store.store import Batch
+import msgspec
 
-_CURSORS_AT_ONCE = 1000  # looked at by one call
+from fairwarning.core.model import Ref, Resource
+from fairwarning.core.record import record
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.webhooks.subscription import (
+    CURSORS,
+    STATES,
+    Subscription,
+    SubscriptionState,
+    read,
+    resource_id,
+)
+
+_NOTES_AT_ONCE = 1000  # looked at by one call
+
+
+@record
+class StoredProgress:
+    """What is stored about a subscription: the last line it has handled, its state, its error."""
+
+    cursor: int
+    state: SubscriptionState
+    error: str
+
+
+class DutyLost(Exception):
+    """Another process delivers now, or the subscription was removed or created again."""
 
 
 class Cursors:
-    """Reads and writes cursors."""
+    """Reads and writes cursors and states."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._pending: dict[str, str] = {}
+        self._store = fleet.store
+        self._pending: dict[str, tuple[str, str]] = {}  # by note: its duty and its value
+        self._refused: set[str] = set()  # notes whose duty another process had at the last write
         self._writing = asyncio.Lock()
 
-    async def read(self, subscription: Subscription) -> int:
-        """Return the stored cursor; a new subscription starts at its own creation.
+    async def read(self, subscription: Subscription) -> StoredProgress:
+        """Return what is stored; a new subscription starts at its own creation.
 
         A stored cursor may be that of a removed subscription of the same name. If retention has
         dropped the line of the creation, every line that is left is newer (IR2).
         """
-        store = self._fleet.store
-        created = await store.latest_lines(1, entity=(Resource, subscription.id))
-        stored = await store.get_note(subscription.note)
-        return max(created[0].number if created else 0, int(stored or 0))
+        created = await self._store.latest_lines(1, entity=(Resource, subscription.id))
+        stored = await self._store.get_note(subscription.cursor_note)
+        state, _, error = (await self._store.get_note(subscription.state_note) or "").partition(" ")
+        return StoredProgress(
+            cursor=max(created[0].number if created else 0, int(stored or 0)),
+            state=SubscriptionState(state or SubscriptionState.FOLLOWING),
+            error=error,
+        )
 
-    async def save(self, subscription: Subscription, number: int) -> None:
+    async def start(self, subscription: Subscription) -> StoredProgress:
+        """Return what is stored, to deliver from there; forget writes that were cancelled."""
+        self._pending.pop(subscription.cursor_note, None)
+        self._pending.pop(subscription.state_note, None)
+        return await self.read(subscription)
+
+    async def check(self, subscription: Subscription) -> None:
+        """Raise `DutyLost` if this process may not send messages of the subscription any more."""
+        stored = await self._fleet.reader.read(Resource, subscription.id)
+        if stored is None or read(stored) != subscription:
+            raise DutyLost
+        if not await self._store.has_duty(subscription.id):
+            raise DutyLost
+
+    async def save_cursor(self, subscription: Subscription, number: int) -> None:
         """Store the cursor; return once it is durable."""
-        self._pending[subscription.note] = str(number)
+        await self._save(subscription, subscription.cursor_note, str(number))
+
+    async def save_state(
+        self, subscription: Subscription, state: SubscriptionState, error: str
+    ) -> None:
+        """Store the state; return once it is durable."""
+        await self._save(subscription, subscription.state_note, f"{state} {error}".strip())
+
+    async def resume(self, subscription: Subscription) -> None:
+        """Resume a stopped subscription, whichever process delivers it."""
+        state = await self._store.get_note(subscription.state_note) or ""
+        if state.startswith(SubscriptionState.STOPPED):
+            await self._store.drop_notes({subscription.state_note: state})
+
+    async def _save(self, subscription: Subscription, note: str, value: str) -> None:
+        self._pending[note] = subscription.id, value
         async with self._writing:
-            if subscription.note in self._pending:  # else the previous write included it
+            if note in self._pending:  # else the previous write included it
                 await self._write()
+        if note in self._refused:
+            raise DutyLost
 
     async def _write(self) -> None:
         notes, self._pending = self._pending, {}
         try:
-            await self._fleet.store.commit(Batch(self._fleet.clock.now(), notes=notes))
+            saved = await self._store.save_notes(notes)
         except BaseException:
             self._pending = notes | self._pending  # the other callers retry
             raise
+        self._refused = (self._refused | set(notes)) - saved
 
 
 async def drop_orphaned_cursors(fleet: Fleet) -> int:
-    """Drop the cursors of subscriptions that were removed; return how many."""
-    # Before the subscriptions: none is missed.
-    cursors = await fleet.store.list_notes(CURSORS, "", _CURSORS_AT_ONCE)
-    refs: dict[str, Ref] = {
-        note: (Resource, resource_id(note.removeprefix(CURSORS))) for note in cursors
-    }
+    """Drop the cursors and states of removed subscriptions; return of how many."""
+    notes: dict[str, str] = {}  # read before the subscriptions, so that none is missed
+    for prefix in (CURSORS, STATES):
+        notes |= await fleet.store.list_notes(prefix, "", _NOTES_AT_ONCE)
+    refs: dict[str, Ref] = {note: (Resource, resource_id(note.split(":")[1])) for note in notes}
     subscriptions = await fleet.reader.read_all(refs.values())
-    orphaned = {note: cursors[note] for note, ref in refs.items() if subscriptions[ref] is None}
+    orphaned = {
+        note: notes[note] for note, ref in refs.items() if _is_orphaned(note, subscriptions[ref])
+    }
     await fleet.store.drop_notes(orphaned)
-    return len(orphaned)
+    return len({note.partition(":")[2] for note in orphaned})
+
+
+def _is_orphaned(note: str, resource: object) -> bool:
+    if not isinstance(resource, Resource):
+        return True
+    try:
+        subscription = read(resource)
+    except msgspec.DecodeError:
+        return False
+    return note not in {subscription.cursor_note, subscription.state_note}

@@ -8,31 +8,22 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from enum import StrEnum
 from http import HTTPStatus
 
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import record
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.changes import MessageBuilder, is_reported
-from fairwarning.service.webhooks.cursors import Cursors
+from fairwarning.service.webhooks.cursors import Cursors, DutyLost
 from fairwarning.service.webhooks.messages import WebhookMessage
 from fairwarning.service.webhooks.outside import Environment
 from fairwarning.service.webhooks.pauses import backoff_seconds
 from fairwarning.service.webhooks.posting import WebhookResponse, WebhookSendFailed
 from fairwarning.service.webhooks.sending import Sender, describe_failure
-from fairwarning.service.webhooks.subscription import Subscription
+from fairwarning.service.webhooks.subscription import Subscription, SubscriptionState
 from fairwarning.store.store import JournalEntry
 
 log = logging.getLogger(__name__)
-
-
-class SubscriptionState(StrEnum):
-    """The state of a subscription."""
-
-    FOLLOWING = "following"
-    RETRYING = "retrying"  # the last attempt failed
-    STOPPED = "stopped"  # the receiver answered 410 Gone
 
 
 @record
@@ -72,6 +63,7 @@ class Delivery:
         self._give_up_seconds = give_up_seconds
         self._awake = asyncio.Event()
         self._saved = 0  # the durable cursor
+        self._saved_state = SubscriptionState.FOLLOWING  # the durable state
         self._failures = 0  # consecutive, of the current message
         self._failing_since = 0.0
 
@@ -82,18 +74,20 @@ class Delivery:
     def resume(self) -> None:
         """Resume a stopped subscription whose receiver answers again."""
         if self.state is SubscriptionState.STOPPED:
-            self.state = SubscriptionState.FOLLOWING
+            self.state = self._saved_state = SubscriptionState.FOLLOWING
         self._awake.set()
 
     async def run(self) -> None:
-        """Deliver until cancelled; retry later if the store fails."""
+        """Deliver while this process has the duty; retry later if the store fails."""
         started = False
         while True:
             try:
                 if not started:
-                    self.cursor = self._saved = await self._cursors.read(self.subscription)
+                    await self._start()
                     started = True
                 await self._follow()
+            except DutyLost:
+                return
             except FairwarningError as error:
                 self.last_error = error.message
             except Exception as error:
@@ -101,17 +95,34 @@ class Delivery:
                 self.last_error = f"internal error: {error}"
             await self._environment.sleep(backoff_seconds(1, None, self._environment))
 
+    async def _start(self) -> None:
+        stored = await self._cursors.start(self.subscription)
+        self.cursor = self._saved = stored.cursor
+        self.state = self._saved_state = stored.state
+        self.last_error = stored.error
+
     async def _save_cursor(self) -> None:
         number = self.cursor
-        await self._cursors.save(self.subscription, number)
+        await self._cursors.save_cursor(self.subscription, number)
         self._saved = number
+
+    async def _save_state(self, state: SubscriptionState) -> None:
+        """Store a new state, so that every process shows it."""
+        if state is not self._saved_state:
+            await self._cursors.save_state(self.subscription, state, self.last_error)
+            self._saved_state = state
+        self.state = state
 
     async def _follow(self) -> None:
         if self.cursor != self._saved:  # an earlier write failed
             await self._save_cursor()
+        await self._save_state(self.state)
         while True:
             self._awake.clear()
             page = await self._builder.page(self.cursor)
+            if self.state is not SubscriptionState.STOPPED and any(map(is_reported, page)):
+                # After the page was read: what follows a change of the subscription is not in it.
+                await self._cursors.check(self.subscription)
             done = await self._send_page(page)
             if self.state is SubscriptionState.STOPPED or (done and len(page) < limits.PAGE_LINES):
                 await self._awake.wait()
@@ -127,6 +138,7 @@ class Delivery:
             self.cursor = entry.number
             if is_reported(entry) or self.cursor - self._saved >= limits.PAGE_LINES:
                 await self._save_cursor()
+                await self._save_state(self.state)
         return True
 
     async def _deliver(self, entry: JournalEntry) -> bool:
@@ -146,7 +158,7 @@ class Delivery:
         self.failed += 1
         self.last_error = error
         if response is not None and response.status == HTTPStatus.GONE:
-            self._stop()
+            await self._stop()
             return False
         return await self._back_off(entry, message, response)
 
@@ -156,8 +168,8 @@ class Delivery:
         self.state = SubscriptionState.FOLLOWING
         self.last_error = ""
 
-    def _stop(self) -> None:
-        self.state = SubscriptionState.STOPPED
+    async def _stop(self) -> None:
+        await self._save_state(SubscriptionState.STOPPED)
         log.warning(
             "webhook %s stopped: the receiver answered 410 Gone; test it to resume, or remove it",
             self.subscription.name,
@@ -174,7 +186,7 @@ class Delivery:
                 "webhook %s: delivery failed, retrying: %s", self.subscription.name, self.last_error
             )
         self._failures += 1
-        self.state = SubscriptionState.RETRYING
+        await self._save_state(SubscriptionState.RETRYING)
         if now - self._failing_since >= self._give_up_seconds:
             self._give_up(entry, message)
             return True

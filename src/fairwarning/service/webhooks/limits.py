@@ -6,6 +6,7 @@ URL_CHARACTERS = 2048
 SECRET_MIN_CHARACTERS = 16  # a shorter secret can be guessed from one signed message
 SECRET_MAX_CHARACTERS = 256
 SECRET_BYTES = 32  # of a generated secret: the length of the digest
+CREATION_BYTES = 8  # random; tells subscriptions apart that had the same name
 
 # Timeouts of a request, in real time, even if the fleet's clock is virtual.
 CONNECT_SECONDS = 5.0

@@ -14,6 +14,8 @@ from fairwarning.service.webhooks import limits
 
 CURSORS = "webhook:"
 """The prefix of the notes that store cursors."""
+STATES = "webhook-state:"
+"""The prefix of the notes that store states."""
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{limits.NAME_CHARACTERS}}}", re.ASCII)
 _SECRET = re.compile(
@@ -29,6 +31,14 @@ class MessageFormat(StrEnum):
     EVENTGRID = "eventgrid"
 
 
+class SubscriptionState(StrEnum):
+    """The state of a subscription."""
+
+    FOLLOWING = "following"
+    RETRYING = "retrying"  # the last attempt failed
+    STOPPED = "stopped"  # the receiver answered 410 Gone
+
+
 @record
 class Subscription:
     """A receiver of messages. The secret signs messages and is shown only once."""
@@ -37,6 +47,8 @@ class Subscription:
     url: str
     form: MessageFormat
     secret: str = field(repr=False)
+    creation: str = ""
+    """Differs for a subscription that is created later under the same name."""
 
     @property
     def id(self) -> str:
@@ -44,19 +56,40 @@ class Subscription:
         return resource_id(self.name)
 
     @property
-    def note(self) -> str:
+    def cursor_note(self) -> str:
         """The name of the note that stores its cursor."""
-        return f"{CURSORS}{self.name.lower()}"
+        return f"{CURSORS}{self._key}"
+
+    @property
+    def state_note(self) -> str:
+        """The name of the note that stores its state."""
+        return f"{STATES}{self._key}"
+
+    @property
+    def _key(self) -> str:
+        name = self.name.lower()
+        return f"{name}:{self.creation}" if self.creation else name
 
     def body(self) -> str:
         """The resource's body: everything but the name."""
-        return msgspec.json.encode(_Body(self.url, self.form, self.secret)).decode()
+        return msgspec.json.encode(_Body(self.url, self.form, self.secret, self.creation)).decode()
+
+
+@record
+class CreatedSubscription:
+    """A new subscription with its secret, which is shown only here."""
+
+    name: str
+    url: str
+    form: MessageFormat
+    secret: str = field(repr=False)
 
 
 class _Body(msgspec.Struct):
     url: str
     form: MessageFormat
     secret: str
+    creation: str = ""  # absent in those that an earlier version created
 
 
 def resource_id(name: str) -> str:
@@ -67,7 +100,13 @@ def resource_id(name: str) -> str:
 def read(resource: Resource) -> Subscription:
     """Return the subscription that a resource stores."""
     body = msgspec.json.decode(resource.body, type=_Body)
-    return Subscription(name=resource.name, url=body.url, form=body.form, secret=body.secret)
+    return Subscription(
+        name=resource.name,
+        url=body.url,
+        form=body.form,
+        secret=body.secret,
+        creation=body.creation,
+    )
 
 
 def check_name(name: str) -> None:

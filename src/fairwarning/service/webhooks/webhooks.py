@@ -3,29 +3,37 @@
 import asyncio
 import logging
 import secrets
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
 
 import msgspec
 
 from fairwarning.core.commands import Remove, Write
 from fairwarning.core.errors import Conflict, NotFound, Refused, Unavailable
-from fairwarning.core.record import record
+from fairwarning.core.model import Resource
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.metrics import Metric, counters
+from fairwarning.service.metrics import Metric
 from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.changes import MessageBuilder
 from fairwarning.service.webhooks.cursors import Cursors
-from fairwarning.service.webhooks.delivery import DeadLetter, Delivery, SubscriptionState
+from fairwarning.service.webhooks.delivery import Delivery
+from fairwarning.service.webhooks.figures import (
+    SubscriptionStatus,
+    delivery_metrics,
+    running_status,
+    stored_status,
+)
 from fairwarning.service.webhooks.handshake import confirm_receiver
 from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
 from fairwarning.service.webhooks.outside import Environment
 from fairwarning.service.webhooks.posting import HttpSender, WebhookSendFailed
 from fairwarning.service.webhooks.sending import Sender, describe_failure
 from fairwarning.service.webhooks.subscription import (
+    CreatedSubscription,
     MessageFormat,
     Subscription,
+    SubscriptionState,
     check_form,
     check_name,
     check_secret,
@@ -35,33 +43,6 @@ from fairwarning.service.webhooks.subscription import (
 from fairwarning.service.webhooks.targets import AllowedTargets
 
 log = logging.getLogger(__name__)
-
-
-@record
-class CreatedSubscription:
-    """A new subscription with its secret, which is shown only here."""
-
-    name: str
-    url: str
-    form: MessageFormat
-    secret: str = field(repr=False)
-
-
-@record
-class SubscriptionStatus:
-    """The status of a subscription. Counters start at zero when the service starts."""
-
-    name: str
-    url: str
-    form: MessageFormat
-    state: SubscriptionState
-    cursor: int  # the last journal line it has handled
-    waiting: int  # pending messages in the last page of at most 1000 journal lines
-    delivered: int
-    failed: int  # attempts
-    given_up: int
-    last_error: str  # empty after a successful delivery
-    dead: tuple[DeadLetter, ...]  # the latest dropped messages
 
 
 class WebhookService:
@@ -122,18 +103,21 @@ class WebhookService:
 
     async def _rescan(self) -> None:
         """Make the deliveries match the stored subscriptions."""
-        stored = await self._fleet.reader.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS)
+        stored = await self._stored()
         for name in set(self._deliveries) - {resource.id for resource in stored}:
             await self._remove_delivery(name)
-        for resource in stored:
-            try:
-                await self._add_delivery(read(resource))
-            except msgspec.DecodeError:
-                log.exception("webhook %s cannot be decoded; remove it", resource.name)
+        for subscription in _decoded(stored):
+            await self._add_delivery(subscription)
+
+    async def _stored(self) -> list[Resource]:
+        return await self._fleet.reader.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS)
 
     async def _add_delivery(self, subscription: Subscription) -> None:
         """Start a delivery, if this process has the duty for it."""
         name = subscription.id
+        known = self._deliveries.get(name)
+        if known is not None and known.subscription != subscription:
+            await self._remove_delivery(name)  # it was removed and created again
         if name not in self._deliveries:
             self._deliveries[name] = Delivery(
                 subscription,
@@ -143,12 +127,26 @@ class WebhookService:
                 self._environment,
                 give_up_seconds=self._give_up_seconds,
             )
-        if not await self._fleet.store.claim_duty(name):
+        await self._follow_duty(self._deliveries[name])
+
+    async def _follow_duty(self, delivery: Delivery) -> None:
+        """Run a delivery while this process has its duty.
+
+        A duty is claimed only while the delivery is not running, so that it starts at the cursor
+        that the last holder of the duty has stored.
+        """
+        name, store = delivery.subscription.id, self._fleet.store
+        if name not in self._tasks:
+            if await store.claim_duty(name):
+                self._tasks[name] = asyncio.create_task(
+                    delivery.run(), name=f"webhook {delivery.subscription.name}"
+                )
+        elif self._tasks[name].done() or not await store.has_duty(name):
             await self._stop_delivery(name)
-        elif name not in self._tasks:
-            self._tasks[name] = asyncio.create_task(
-                self._deliveries[name].run(), name=f"webhook {subscription.name}"
-            )
+        elif delivery.state is SubscriptionState.STOPPED:
+            stored = await self._cursors.read(delivery.subscription)
+            if stored.state is not SubscriptionState.STOPPED:  # another process has tested it
+                delivery.resume()
 
     async def _stop_delivery(self, name: str) -> None:
         task = self._tasks.pop(name, None)
@@ -177,19 +175,26 @@ class WebhookService:
         if secret is None:
             secret = secrets.token_urlsafe(limits.SECRET_BYTES)
         check_secret(secret)
-        subscription = Subscription(name=name, url=url, form=check_form(form), secret=secret)
+        subscription = Subscription(
+            name=name,
+            url=url,
+            form=check_form(form),
+            secret=secret,
+            creation=secrets.token_hex(limits.CREATION_BYTES),
+        )
         self._targets.check(url)
-        self._check_room(subscription)
+        await self._check_room(subscription)
         if handshake:
             await confirm_receiver(self._sender, subscription, self._fleet.clock.now())
         # The caller may be cancelled here; a stored subscription must get its delivery anyway.
         await asyncio.shield(asyncio.create_task(self._store(subscription, actor)))
         return CreatedSubscription(name=name, url=url, form=subscription.form, secret=secret)
 
-    def _check_room(self, subscription: Subscription) -> None:
-        if subscription.id in self._deliveries:
+    async def _check_room(self, subscription: Subscription) -> None:
+        stored = await self._stored()
+        if any(resource.id == subscription.id for resource in stored):
             raise _exists(subscription.name)
-        if len(self._deliveries) >= limits.SUBSCRIPTIONS:
+        if len(stored) >= limits.SUBSCRIPTIONS:
             raise Conflict(
                 "TooManyWebhooks",
                 f"there are already {limits.SUBSCRIPTIONS} webhooks, which is the limit; remove "
@@ -205,7 +210,7 @@ class WebhookService:
             actor=actor,
         )
         async with self._lock:
-            self._check_room(subscription)
+            await self._check_room(subscription)
             try:
                 await self._fleet.submit(write)
             except Conflict:
@@ -235,71 +240,49 @@ class WebhookService:
 
         A success resumes a stopped subscription.
         """
-        delivery = self._deliveries.get(resource_id(name))
-        if delivery is None:
+        resource = await self._fleet.reader.read(Resource, resource_id(name))
+        if resource is None:
             raise _unknown(name)
+        subscription = read(resource)
         ping = WebhookMessage(
             id=f"ping-{secrets.token_hex(8)}",
             type=f"{TYPES}ping",
             scope="",
-            subject=delivery.subscription.name,
+            subject=subscription.name,
             at=self._fleet.clock.now(),
-            data={"Webhook": delivery.subscription.name},
+            data={"Webhook": subscription.name},
         )
         try:
-            response = await self._sender.post(delivery.subscription, ping)
+            response = await self._sender.post(subscription, ping)
         except WebhookSendFailed as failure:
             raise Refused("NoAnswer", f"webhook {name!r} did not answer: {failure}") from None
         if not describe_failure(response):
-            delivery.resume()
+            await self._cursors.resume(subscription)
+            if subscription.id in self._deliveries:
+                self._deliveries[subscription.id].resume()
         return response.status
 
     def metrics(self) -> list[Metric]:
         """The metrics of the deliveries, by subscription."""
-        deliveries = {
-            delivery.subscription.name: delivery for delivery in self._deliveries.values()
-        }
-        return [
-            counters(
-                "fairwarning_webhook_delivered", "Messages that arrived.", "webhook",
-                {name: delivery.delivered for name, delivery in deliveries.items()},
-            ),
-            counters(
-                "fairwarning_webhook_failed", "Attempts that failed.", "webhook",
-                {name: delivery.failed for name, delivery in deliveries.items()},
-            ),
-            counters(
-                "fairwarning_webhook_given_up", "Messages given up.", "webhook",
-                {name: delivery.given_up for name, delivery in deliveries.items()},
-            ),
-            Metric(
-                name="fairwarning_webhook_waiting",
-                help="Messages that wait, among the next 1000 journal lines.",
-                gauge=True,
-                label="webhook",
-                values={name: delivery.waiting for name, delivery in deliveries.items()},
-            ),
-        ]  # fmt: skip
+        return delivery_metrics(self._deliveries.values())
 
     async def list(self) -> list[SubscriptionStatus]:
         """All subscriptions, by name; without their secrets."""
-        return [_status(self._deliveries[name]) for name in sorted(self._deliveries)]
+        return [await self._status(subscription) for subscription in _decoded(await self._stored())]
+
+    async def _status(self, subscription: Subscription) -> SubscriptionStatus:
+        """The status here, or as stored by the process that delivers."""
+        if subscription.id in self._tasks:
+            return running_status(self._deliveries[subscription.id])
+        return stored_status(subscription, await self._cursors.read(subscription))
 
 
-def _status(delivery: Delivery) -> SubscriptionStatus:
-    return SubscriptionStatus(
-        name=delivery.subscription.name,
-        url=delivery.subscription.url,
-        form=delivery.subscription.form,
-        state=delivery.state,
-        cursor=delivery.cursor,
-        waiting=delivery.waiting,
-        delivered=delivery.delivered,
-        failed=delivery.failed,
-        given_up=delivery.given_up,
-        last_error=delivery.last_error,
-        dead=tuple(delivery.dead),
-    )
+def _decoded(stored: Iterable[Resource]) -> Iterator[Subscription]:
+    for resource in stored:
+        try:
+            yield read(resource)
+        except msgspec.DecodeError:
+            log.exception("webhook %s cannot be decoded; remove it", resource.name)
 
 
 def _exists(name: str) -> Conflict:

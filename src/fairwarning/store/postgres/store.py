@@ -248,6 +248,9 @@ class PostgresStore:
     async def claim_duty(self, duty: str) -> bool:
         return bool(await self._run("claim_duty", name=duty)) if not self._retired else False
 
+    async def has_duty(self, duty: str) -> bool:
+        return bool(await self._run("has_duty", name=duty)) if not self._retired else False
+
     # --- Writing ---
 
     async def commit(self, batch: Batch) -> float | None:
@@ -288,6 +291,15 @@ class PostgresStore:
                 if (location.scope, location.machine.name) != (scope, machine.name):
                     return address_taken(machine.address)
         return address_taken(claims[-1][1].address)  # by a machine of the same batch
+
+    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
+        if self._retired:
+            return set()
+        duties, values = zip(*notes.values(), strict=True)
+        result = await self._run(
+            "save_notes", names=list(notes), duties=list(duties), values=list(values)
+        )
+        return {name for (name,) in result}
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
         await self._run("add_note_if_absent", name=name, value=value)
@@ -415,7 +427,15 @@ class PostgresStore:
         return [(KINDS[kind], name) for kind, name in result]
 
     async def drop_old_lines(self, before: float) -> int:
-        return int((await self._run("drop_oldest_partition", before=before))[0][0])
+        async with self._connections.acquire() as connection:
+            try:
+                result = await self._execute(connection, "drop_oldest_partition", before=before)
+            except psycopg.errors.LockNotAvailable as error:
+                text = (
+                    f"old journal lines stay until it is not in use ({error.diag.message_primary})"
+                )
+                raise Unavailable("JournalInUse", text) from error
+        return int(result[0][0])
 
     async def drop_tombstones(self, until: int) -> int:
         return int((await self._run("drop_tombstones", until=until))[0][0])

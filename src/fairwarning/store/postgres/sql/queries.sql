@@ -105,10 +105,24 @@ WHERE impact.id = free.id
 RETURNING impact.id, impact.body;
 
 -- name: claim_duty
-INSERT INTO duty (name, holder) VALUES (%(name)s, %(process)s)
-ON CONFLICT (name) DO UPDATE SET holder = excluded.holder
-WHERE duty.holder = excluded.holder OR NOT alive(duty.holder)
-RETURNING name;
+-- Writes nothing while a process has the duty.
+WITH held AS (
+    SELECT holder FROM duty
+    WHERE name = %(name)s AND (holder = %(process)s OR alive(holder))
+),
+claimed AS (
+    INSERT INTO duty (name, holder)
+    SELECT %(name)s::text, %(process)s::text WHERE NOT EXISTS (SELECT FROM held)
+    ON CONFLICT (name) DO UPDATE SET holder = excluded.holder
+    WHERE duty.holder = excluded.holder OR NOT alive(duty.holder)
+    RETURNING holder
+)
+SELECT holder FROM held WHERE holder = %(process)s
+UNION ALL
+SELECT holder FROM claimed;
+
+-- name: has_duty
+SELECT name FROM duty WHERE name = %(name)s AND holder = %(process)s;
 
 -- name: machines_by_name
 SELECT number, scope, body FROM machine WHERE name = %(name)s ORDER BY scope;
@@ -171,6 +185,21 @@ ORDER BY number DESC LIMIT %(limit)s;
 
 -- name: drop_oldest_partition
 SELECT drop_partition(%(before)s);
+
+-- name: save_notes
+-- Notes whose duty this process has; no other process takes the duty over meanwhile.
+WITH held AS (
+    SELECT new.name, new.value
+    FROM unnest(%(names)s::text [], %(values)s::text [], %(duties)s::text [])
+    AS new (name, value, duty)
+    INNER JOIN duty ON duty.name = new.duty
+    WHERE duty.holder = %(process)s
+    ORDER BY new.name
+    FOR SHARE OF duty
+)
+INSERT INTO note (name, value) SELECT name, value FROM held
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+RETURNING name;
 
 -- name: add_note_if_absent
 INSERT INTO note (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING;

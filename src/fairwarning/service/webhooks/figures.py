@@ -1,0 +1,93 @@
+"""The status and the metrics of subscriptions."""
+
+from collections.abc import Iterable
+
+from fairwarning.core.record import record
+from fairwarning.service.metrics import Metric, counters
+from fairwarning.service.webhooks.cursors import StoredProgress
+from fairwarning.service.webhooks.delivery import DeadLetter, Delivery
+from fairwarning.service.webhooks.subscription import (
+    MessageFormat,
+    Subscription,
+    SubscriptionState,
+)
+
+
+@record
+class SubscriptionStatus:
+    """The status of a subscription.
+
+    Counters are those of this process: zero when it starts, and while another process delivers.
+    """
+
+    name: str
+    url: str
+    form: MessageFormat
+    state: SubscriptionState
+    cursor: int  # the last journal line it has handled
+    waiting: int  # pending messages in the last page of at most 1000 journal lines
+    delivered: int
+    failed: int  # attempts
+    given_up: int
+    last_error: str  # empty after a successful delivery
+    dead: tuple[DeadLetter, ...]  # the latest dropped messages
+
+
+def running_status(delivery: Delivery) -> SubscriptionStatus:
+    """The status of a subscription that this process delivers."""
+    return SubscriptionStatus(
+        name=delivery.subscription.name,
+        url=delivery.subscription.url,
+        form=delivery.subscription.form,
+        state=delivery.state,
+        cursor=delivery.cursor,
+        waiting=delivery.waiting,
+        delivered=delivery.delivered,
+        failed=delivery.failed,
+        given_up=delivery.given_up,
+        last_error=delivery.last_error,
+        dead=tuple(delivery.dead),
+    )
+
+
+def stored_status(subscription: Subscription, stored: StoredProgress) -> SubscriptionStatus:
+    """The status of a subscription that another process delivers."""
+    return SubscriptionStatus(
+        name=subscription.name,
+        url=subscription.url,
+        form=subscription.form,
+        state=stored.state,
+        cursor=stored.cursor,
+        waiting=0,
+        delivered=0,
+        failed=0,
+        given_up=0,
+        last_error=stored.error,
+        dead=(),
+    )
+
+
+def delivery_metrics(deliveries: Iterable[Delivery]) -> list[Metric]:
+    """The metrics of deliveries, by subscription."""
+    by_name = {delivery.subscription.name: delivery for delivery in deliveries}
+    return [
+        counters(
+            "fairwarning_webhook_delivered", "Messages that arrived.", "webhook",
+            {name: delivery.delivered for name, delivery in by_name.items()},
+        ),
+        counters(
+            "fairwarning_webhook_failed", "Attempts that failed.", "webhook",
+            {name: delivery.failed for name, delivery in by_name.items()},
+        ),
+        counters(
+            "fairwarning_webhook_given_up", "Messages given up.", "webhook",
+            {name: delivery.given_up for name, delivery in by_name.items()},
+        ),
+        Metric(
+            name="fairwarning_webhook_waiting",
+            help="Messages that wait, among the next 1000 journal lines.",
+            gauge=True,
+            label="webhook",
+            values={name: delivery.waiting for name, delivery in by_name.items()},
+        ),
+    ]  # fmt: skip

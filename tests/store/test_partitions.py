@@ -1,0 +1,135 @@
+"""Old partitions of the journal are dropped without delaying commits, whoever reads it."""
+
+import asyncio
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+
+from fairwarning.core.errors import Unavailable
+from fairwarning.core.model import Ref, Scope
+from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.store import Batch
+from tests.fixtures.postgres import programs
+from tests.fixtures.postgres.database import migrated_database_or_skip, skip_without_postgres
+from tests.fixtures.postgres.server import shared
+from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.store.author import line_about
+
+A: Ref = (Scope, "a")
+SIZE = 1_000_000  # lines of a partition
+OLD_LINES = 5000  # more than fits in a pipe, as a dump
+BUFFER = 1024  # bytes
+COMMITS = 20
+STALL_SECONDS = 2.0  # many times what a commit takes on a busy machine
+Scenario = Callable[[PostgresStore, str], Awaitable[None]]
+
+
+def run_on_two_partitions(scenario: Scenario) -> None:
+    """Run a scenario on a store whose older partition can be dropped."""
+    url = migrated_database_or_skip()
+
+    async def run() -> None:
+        store = PostgresStore(url)
+        await store.open()
+        try:
+            async with store._connections.acquire() as connection:
+                await connection.execute(f"UPDATE head SET line = {SIZE - OLD_LINES - 1}".encode())
+            lines = [line_about(A, at=1.0) for _ in range(OLD_LINES)]
+            await store.commit(Batch(1.0, lines=lines))
+            await store.commit(Batch(2.0, lines=[line_about(A, at=2.0)]))
+            await scenario(store, url)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+    shared().drop(url)
+
+
+async def commit_and_drop(store: PostgresStore) -> str:
+    """Commit beside an attempt to drop; return the reason why nothing was dropped."""
+    dropping = asyncio.create_task(store.drop_old_lines(2.0))
+    for _ in range(COMMITS):
+        began = time.monotonic()
+        await store.commit(Batch(3.0, lines=[line_about(A, at=3.0)]))
+        assert time.monotonic() - began < STALL_SECONDS, "a commit waits for the reader"
+        await asyncio.sleep(0.01)
+    with pytest.raises(Unavailable) as in_use:
+        await dropping
+    assert in_use.value.code == "JournalInUse"
+    return in_use.value.message
+
+
+async def assert_dropped(store: PostgresStore) -> None:
+    """Assert that the old partition is dropped, as soon as its readers have ended."""
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while True:
+            try:
+                dropped = await store.drop_old_lines(2.0)
+                break
+            except Unavailable:  # a statement is slow, on a busy machine
+                continue
+    assert dropped == OLD_LINES
+    assert [entry.number for entry in await store.journal(limit=1)] == [SIZE]
+    assert await store.drop_old_lines(2.0) == 0
+
+
+@pytest.mark.spec("X1")
+def test_an_open_transaction_delays_the_drop_and_no_commit() -> None:
+    """The error names the reader. The drop happens once the transaction has ended."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        reader = await psycopg.AsyncConnection.connect(url, application_name="analysis")
+        async with reader:
+            await reader.execute("SELECT count(*) FROM fairwarning.journal")
+            reason = await commit_and_drop(store)
+            assert "in use by analysis (pid " in reason
+            await reader.rollback()
+            await assert_dropped(store)
+
+    run_on_two_partitions(scenario)
+
+
+@pytest.mark.spec("X1")
+def test_a_dump_delays_the_drop_and_no_commit() -> None:
+    """The dump is complete. The drop happens once it has ended."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        program = programs.folder() / "pg_dump"
+        words = ("--schema", "fairwarning", url)
+        dump = await asyncio.create_subprocess_exec(program, *words, stdout=PIPE, limit=BUFFER)
+        assert dump.stdout
+        # It has its locks when it writes, and stops when the pipe is full.
+        first = await dump.stdout.readexactly(1)
+        assert "in use by pg_dump (pid " in await commit_and_drop(store)
+        output = first + await dump.stdout.read()
+        assert await dump.wait() == 0
+        assert f"{SIZE - 1}\t1\t".encode() in output
+        await assert_dropped(store)
+
+    skip_without_postgres()
+    if not (programs.folder() / "pg_dump").exists():
+        pytest.skip("pg_dump is not installed: install PostgreSQL's client programs")
+    run_on_two_partitions(scenario)
+
+
+@pytest.mark.spec("X1")
+def test_short_reads_and_commits_do_not_prevent_the_drop() -> None:
+    """Each ends within a moment."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        stop = asyncio.Event()
+
+        async def use(call: Callable[[], Awaitable[object]]) -> None:
+            while not stop.is_set():
+                await call()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(use(lambda: store.journal(limit=10)))
+            group.create_task(use(lambda: store.commit(Batch(3.0, lines=[line_about(A, at=3.0)]))))
+            await assert_dropped(store)
+            stop.set()
+
+    run_on_two_partitions(scenario)
