@@ -1,15 +1,12 @@
 """Tokens of the real program: each is revoked by itself and has one use (C7)."""
 
-import http.client
 import json
 import os
 import signal
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
-from fairwarning.console.access import COOKIE
 from fairwarning.core.times import parse_date
 from fairwarning.server.start_token import START_TOKEN_SECONDS
 from tests.cli.test_workers import workers
@@ -25,7 +22,7 @@ from tests.fixtures.credentials import (
 )
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+from tests.fixtures.waiting import wait_until
 
 pytestmark = pytest.mark.spec("C7")
 
@@ -52,20 +49,6 @@ def test_a_log_out_ends_the_session(tmp_path: Path) -> None:
         assert by_cookie(service, mine, "/api/clock").status == 401
         assert is_logged_in(service, other)
         log_out(service, mine)  # a repeat changes nothing
-
-
-def test_a_log_out_ends_the_open_streams_of_the_session(tmp_path: Path) -> None:
-    """The page's stream ends cleanly and at once."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        cookie = open_session(service)
-        url = urlsplit(service.ready["console"])
-        connection = http.client.HTTPConnection(url.hostname or "", url.port, LIMIT_SECONDS)
-        connection.request("GET", "/api/stream", headers={"Cookie": f"{COOKIE}={cookie}"})
-        response = connection.getresponse()
-        assert response.readline() == b"retry: 1000\n"
-        log_out(service, cookie)
-        response.read()  # until the stream ends
-        connection.close()
 
 
 def test_a_token_is_worth_nothing_for_another_use(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.types import Message
 
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope
+from fairwarning.service.tokens import TokenUse
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
 from tests.console.stream_client import StreamClient, StreamMessage, open_stream
@@ -199,6 +201,37 @@ def test_streams_end_with_the_service() -> None:
         for listener in listeners:
             console.run(asyncio.wait_for(asyncio.wait([listener.task]), LIMIT_SECONDS))
         assert console.api("GET", "/api/stream").body.startswith(b"retry: 1000\n")
+
+
+@pytest.mark.spec("C7")
+def test_a_slow_client_gets_no_line_after_its_token_is_revoked() -> None:
+    """Lines that were read from the journal before are not sent either."""
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm", count=100)
+        sent: list[Message] = []
+        reads = asyncio.Event()
+
+        async def begin() -> asyncio.Task[None]:
+            headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
+            scope = asgi_scope("GET", "/api/stream?after=0", headers)
+
+            async def send(message: Message) -> None:
+                sent.append(message)
+                if b"event: line" in message.get("body", b""):
+                    await reads.wait()
+
+            async def receive_message() -> Message:
+                return await asyncio.Future()
+
+            return asyncio.create_task(console.app(scope, receive_message, send))
+
+        task = console.run(begin())
+        console.wait_until(lambda: len(sent) == 3)  # the head, the opening and a line
+        claims = console.tokens.read(console.token, TokenUse.API)
+        console.run(console.issued_tokens.revoke(claims, actor="test"))
+        console.call(reads.set)
+        console.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
+        assert [message["body"] for message in sent[3:]] == [b""]
 
 
 @pytest.mark.spec("C4")

@@ -229,7 +229,9 @@ async def _serve(
     base_options: ServerOptions, worker: WorkerOptions | None, *, as_json: bool
 ) -> None:
     server_options = worker.options(base_options) if worker else base_options
-    _raise_file_limit(server_options.fleet.endpoint.connections)
+    fleet = server_options.fleet
+    ports = (fleet.endpoint, fleet.console, fleet.control_plane)
+    _raise_file_limit(sum(port.connections for port in ports))
     process = ServerProcess(server_options)
     stop = StopSignal()
     stop.leftovers.append(process.remove_files)

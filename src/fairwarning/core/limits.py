@@ -76,3 +76,15 @@ CONNECTIONS_OF_MACHINE = 16
 REQUESTS_PER_SECOND = 5  # per machine, where limited (Azure's figure)
 REQUESTS_BURST = 10
 WAIT_MAX_SECONDS = 300  # of one long poll
+
+# The console and the ARM port, each (IS2; they are tested against these).
+PORT_HEADER_BYTES = 64 * 1024  # of a request, without its body
+PORT_HEADER_FIELDS = 256
+PORT_HEADER_SECONDS = 10  # for a TLS handshake, and to send the headers
+PORT_BODY_SECONDS = 30  # to send the body
+PORT_WRITE_SECONDS = 30  # until a client that does not read is disconnected
+PORT_LINGER_SECONDS = 5  # for a client that is refused to stop sending
+PORT_LINGER_BYTES = 16 * 1024 * 1024
+PORT_CONNECTIONS = 512
+PORT_CONNECTIONS_OF_ADDRESS = 256
+PORT_DESCRIPTORS = 8  # each port may use one in so many; the rest is for machines

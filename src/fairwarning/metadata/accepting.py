@@ -6,6 +6,7 @@ import resource
 import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fairwarning.metadata.callers import CallerResolver, Key
 from fairwarning.metadata.listeners import BACKLOG
@@ -35,7 +36,89 @@ class AcceptWarning:
             )
 
 
-class Listener:
+class Acceptor:
+    """Accepts connections from a listening socket, and leaves clients waiting if it cannot."""
+
+    _loop: asyncio.AbstractEventLoop
+
+    def __init__(self, sock: socket.socket, warning: AcceptWarning) -> None:
+        self._sock = sock
+        self._warning = warning
+        self._reading = False
+        self._retry: asyncio.TimerHandle | None = None
+        self._connecting: set[asyncio.Task[object]] = set()
+
+    def start(self) -> None:
+        """Accept connections."""
+        self._loop = asyncio.get_running_loop()
+        self._sock.settimeout(0)
+        self._reading = True
+        self._loop.add_reader(self._sock, self._accept)
+
+    def _serve(self, accepted: socket.socket, address: str) -> None:
+        """Serve a new connection of this address; "" if it has none."""
+        raise NotImplementedError
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            if not self._accept_next():
+                return
+
+    def _accept_next(self) -> bool:
+        """Accept a connection; return whether there may be another one."""
+        try:
+            accepted, address = self._sock.accept()
+        except (BlockingIOError, InterruptedError):
+            return False
+        except ConnectionAbortedError:
+            return True
+        except OSError as error:
+            self._pause(error)
+            return False
+        self._serve(accepted, address[0] if address else "")
+        return True
+
+    def _connect(
+        self,
+        make: Callable[[], asyncio.Protocol],
+        accepted: socket.socket,
+        **options: Any,  # noqa: ANN401
+    ) -> "asyncio.Task[object]":
+        """Hand an accepted connection to its protocol; `options` are those of asyncio."""
+        task: asyncio.Task[object] = self._loop.create_task(
+            self._loop.connect_accepted_socket(make, accepted, **options)
+        )
+        self._connecting.add(task)
+        task.add_done_callback(self._connected)
+        return task
+
+    def _connected(self, task: "asyncio.Task[object]") -> None:
+        self._connecting.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, OSError):  # not a reset by the client
+            log.error("cannot serve an accepted connection", exc_info=error)
+
+    def _pause(self, error: OSError) -> None:
+        """Leave clients in the kernel's queue for a while; the socket would stay readable."""
+        self._warning.warn(error)
+        if self._reading and self._retry is None:
+            self._loop.remove_reader(self._sock)
+            self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
+
+    def _resume(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._sock, self._accept)
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._retry is not None:
+            self._retry.cancel()
+        elif self._reading and self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock)
+        self._sock.close()
+
+
+class Listener(Acceptor):
     """A listening socket, and the way to identify the callers that connect to it.
 
     uvloop accepts in C, a quarter cheaper for each connection. But it closes the connections of
@@ -46,60 +129,22 @@ class Listener:
     def __init__(
         self, sock: socket.socket, resolve_key: CallerResolver, warning: AcceptWarning
     ) -> None:
+        super().__init__(sock, warning)
         self.resolve_key = resolve_key
-        self._sock = sock
-        self._warning = warning
         self._server: asyncio.Server | None = None
-        self._retry: asyncio.TimerHandle | None = None
-        self._connecting: set[asyncio.Task[object]] = set()
 
-    async def start(self, make: Callable[[], asyncio.Protocol], descriptors: int) -> None:
+    async def listen(self, make: Callable[[], asyncio.Protocol], descriptors: int) -> None:
         """Accept connections; `descriptors` is how many all listeners and connections may need."""
         loop = self._loop = asyncio.get_running_loop()
         self._make = make
-        self._sock.settimeout(0)
         if isinstance(loop, asyncio.SelectorEventLoop) or _may_run_out(descriptors):
-            loop.add_reader(self._sock, self._accept)
+            self.start()
         else:
+            self._sock.settimeout(0)
             self._server = await loop.create_server(make, sock=self._sock, backlog=BACKLOG)
 
-    def _accept(self) -> None:
-        for _ in range(_AT_ONCE):
-            if not self._accept_next():
-                return
-
-    def _accept_next(self) -> bool:
-        """Accept a connection; return whether there may be another one."""
-        try:
-            accepted, _ = self._sock.accept()
-        except (BlockingIOError, InterruptedError):
-            return False
-        except ConnectionAbortedError:
-            return True
-        except OSError as error:
-            self._pause(error)
-            return False
-        task = self._loop.create_task(self._loop.connect_accepted_socket(self._make, accepted))
-        self._connecting.add(task)
-        task.add_done_callback(self._connected)
-        return True
-
-    def _connected(self, task: asyncio.Task[object]) -> None:
-        self._connecting.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, OSError):  # not a reset by the client
-            log.error("cannot serve an accepted connection", exc_info=error)
-
-    def _pause(self, error: OSError) -> None:
-        """Leave clients in the kernel's queue for a while; the socket would stay readable."""
-        self._warning.warn(error)
-        if self._server is None and self._retry is None:
-            self._loop.remove_reader(self._sock)
-            self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
-
-    def _resume(self) -> None:
-        self._retry = None
-        self._loop.add_reader(self._sock, self._accept)
+    def _serve(self, accepted: socket.socket, _: str) -> None:
+        self._connect(self._make, accepted)
 
     async def stop(self) -> None:
         """Accept the clients that have connected, and close the socket."""
@@ -119,11 +164,7 @@ class Listener:
         """Close the socket."""
         if self._server is not None:
             self._server.close()
-        elif self._retry is not None:
-            self._retry.cancel()
-        elif self._sock.fileno() >= 0:
-            self._loop.remove_reader(self._sock)
-        self._sock.close()
+        super().close()
 
 
 def _nobody(_: asyncio.BaseTransport) -> Key | None:

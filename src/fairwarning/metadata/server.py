@@ -32,14 +32,15 @@ class MetadataServer(RequestHandler):
         fleet.polls.collectors.append(self._collect)
         self._listeners: set[Listener] = set()
         self._accept_warning = AcceptWarning()
+        self.other_connections = 0  # that other ports of this process may have
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
 
     async def listen(self, sock: socket.socket, resolve_key: CallerResolver) -> Listener:
         """Accept connections from a listening socket until the listener is closed."""
         listener = Listener(sock, resolve_key, self._accept_warning)
-        descriptors = self.max_connections + len(self._listeners) + 1
-        await listener.start(partial(MetadataConnection, self, listener), descriptors)
+        descriptors = self.max_connections + self.other_connections + len(self._listeners) + 1
+        await listener.listen(partial(MetadataConnection, self, listener), descriptors)
         self._listeners.add(listener)
         if self._ticker is None:
             self._ticker = asyncio.get_running_loop().call_later(1.0, self._tick_again)

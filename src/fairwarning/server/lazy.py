@@ -6,17 +6,19 @@ They start on the first connection, so a process that only serves polls stays sm
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fairwarning.core.times import rfc1123
+from fairwarning.server.ports.counting import ConnectionCounter
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    import uvicorn
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from fairwarning.server.ports.server import PortServer
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +33,17 @@ class LazyServer:
         self,
         listener: socket.socket,
         load: "Callable[[], ASGIApp]",
+        counter: ConnectionCounter,
         now: Callable[[], float],
         tls: "Callable[[], SSLContext] | None" = None,
     ) -> None:
         """`now` is fleet time, for the `Date` header of every response."""
         self._listener = listener
+        self._counter = counter
         self._now = now
         self._load = load
         self._tls = tls
-        self._server: uvicorn.Server | None = None
+        self._server: PortServer | None = None
         self._task: asyncio.Task[None] | None = None
         asyncio.get_running_loop().add_reader(listener, self._start)
 
@@ -50,7 +54,9 @@ class LazyServer:
     async def _serve(self) -> None:
         # In a thread, because importing the application must not delay polls.
         try:
-            self._server = await asyncio.to_thread(_prepare, self._load, self._now, self._tls)
+            self._server = await asyncio.to_thread(
+                _prepare, self._load, self._counter, self._now, self._tls
+            )
         except Exception:
             log.exception("cannot start the server on %s", self._listener.getsockname())
             self._listener.close()  # so that clients fail at once
@@ -71,7 +77,7 @@ class LazyServer:
                 await self._task
         self._listener.close()
 
-    async def _finish_requests(self, server: "uvicorn.Server") -> None:
+    async def _finish_requests(self, server: "PortServer") -> None:
         """Wait for requests in progress, but not for idle connections."""
         assert self._task is not None
         await asyncio.wait([self._task], timeout=_CHECK_SECONDS)
@@ -82,32 +88,27 @@ class LazyServer:
 
 def _prepare(
     load: "Callable[[], ASGIApp]",
+    counter: ConnectionCounter,
     now: Callable[[], float],
     tls: "Callable[[], SSLContext] | None",
-) -> "uvicorn.Server":
+) -> "PortServer":
     import uvicorn  # noqa: PLC0415  (see above)
 
-    class Quiet(uvicorn.Server):
-        """A server that leaves signals to the program."""
+    from fairwarning.server.ports.server import PortServer  # noqa: PLC0415
 
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    return Quiet(
-        uvicorn.Config(
-            _dated(load(), now),
-            ssl_context_factory=(lambda *_: tls()) if tls else None,
-            proxy_headers=False,  # the default would let a client forge its address
-            server_header=False,
-            date_header=False,  # the default is the host's time, not the fleet's
-            access_log=False,
-            log_config=None,
-            lifespan="off",
-            ws="none",
-            timeout_graceful_shutdown=_STOP_SECONDS,
-        )
+    config = uvicorn.Config(
+        _dated(load(), now),
+        ssl_context_factory=(lambda *_: tls()) if tls else None,
+        proxy_headers=False,  # the default would let a client forge its address
+        server_header=False,
+        date_header=False,  # the default is the host's time, not the fleet's
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=_STOP_SECONDS,
     )
+    return PortServer(config, counter, now)
 
 
 def _dated(application: "ASGIApp", now: Callable[[], float]) -> "ASGIApp":

@@ -29,12 +29,18 @@ from fairwarning.metadata.server import MetadataServer
 from fairwarning.server import data_folder, file_systems, keys, start_token
 from fairwarning.server.drivers import CloseableDriver, driver_for
 from fairwarning.server.lazy import LazyServer
+from fairwarning.server.ports.counting import ConnectionCounter, PortLimits
 from fairwarning.server.ready import OPERATOR, ReadyLine, write_ready
 from fairwarning.server.sockets import MachineSockets
 from fairwarning.service.clock import Clock, RealClock, VirtualClock
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.fleet_file import ApplyResult, FleetFile
-from fairwarning.service.config.settings import TENANT, MetadataSettings
+from fairwarning.service.config.settings import (
+    TENANT,
+    ArmSettings,
+    ConsoleSettings,
+    MetadataSettings,
+)
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.lookup import find_machine
@@ -154,6 +160,8 @@ class ServerProcess:
                 stack.callback(sockets.close_all)
                 self._leftovers.insert(0, sockets.remove_files)
             stack.push_async_callback(self._stop_servers)
+            console_counter = self._counter("console", options.fleet.console)
+            arm_counter = self._counter("arm", options.fleet.control_plane)
             local = is_loopback(options.metadata[0])
             await self.server.listen(metadata, by_local_address if local else by_source_address)
             key = await keys.prepare(
@@ -165,9 +173,10 @@ class ServerProcess:
                 await self.programs.listen()
             if sockets:
                 await sockets.open_all()
+            now = self.clock.now
             self._lazy_servers += (
-                LazyServer(console, self._load_console, self.clock.now),
-                LazyServer(arm, self._load_arm, self.clock.now, self.authority.context),
+                LazyServer(console, self._load_console, console_counter, now),
+                LazyServer(arm, self._load_arm, arm_counter, now, self.authority.context),
             )
             # With a shared database, another process may create a webhook at any time.
             if options.database or await self.fleet.reader.resources(WEBHOOKS, WEBHOOKS, 1):
@@ -235,6 +244,14 @@ class ServerProcess:
         file = self.options.fleet
         settings = changed(file.control_plane, hosts=self._arm_hosts)
         return application(self.fleet, file.cloud, self.tokens, settings)
+
+    def _counter(self, name: str, settings: ConsoleSettings | ArmSettings) -> ConnectionCounter:
+        """Return the connection counter of a port, and reserve its descriptors."""
+        port_limits = PortLimits(
+            connections=settings.connections, of_address=settings.connections_of_address
+        ).within_descriptors()
+        self.server.other_connections += port_limits.connections
+        return ConnectionCounter(name, port_limits)
 
     def _sockets(self) -> MachineSockets | None:
         folder = self.options.sockets

@@ -76,11 +76,7 @@ class Routes:
             after: int | None = int(last)
         else:
             after = api_request.query_number("after") if api_request.query("after") else None
-
-        def ended() -> bool:
-            return self._closing() or not self._tokens.verifier.is_valid(token)
-
-        lines = stream(self._api, after, ended)
+        lines = stream(self._api, after, token, self._closing)
         return StreamingResponse(lines, media_type="text/event-stream", headers=NO_STORE)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from fairwarning.console.api import Api, views
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.tokens import TokenClaims
 
 _PAGE_SIZE = 500
 _KEEPALIVE_SECONDS = 15.0  # of real time
@@ -17,12 +18,19 @@ _DRIFT_SECONDS = 0.5  # a larger difference means that an operator moved the vir
 _json = msgspec.json.Encoder().encode
 
 
-async def stream(api: Api, after: int | None, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Yield every line after a line number, or every new line without one, until ended.
+async def stream(
+    api: Api, after: int | None, token: TokenClaims, closing: Callable[[], bool]
+) -> AsyncIterator[bytes]:
+    """Yield every line after a line number, or every new line without one.
 
-    A stream ends with the service, and with the token or session of its client.
+    A stream ends with the service, and with the token or session of its client: at its expiry, or
+    when it is revoked. A client that reads slowly gets no line after that either.
     """
-    fleet = api.fleet
+    fleet, tokens = api.fleet, api.issued_tokens.verifier
+
+    def ended() -> bool:
+        return closing() or not tokens.is_valid(token)
+
     woken = asyncio.Event()
     notifiers = (fleet.readers, api.issued_tokens.listeners)
     for callbacks in notifiers:
@@ -37,13 +45,16 @@ async def stream(api: Api, after: int | None, ended: Callable[[], bool]) -> Asyn
             woken.clear()
             entries = await fleet.reader.journal(after=after, limit=_PAGE_SIZE)
             for entry in entries:
+                if ended():
+                    return
                 after = entry.number
                 yield b"id: %d\nevent: line\ndata: %b\n\n" % (after, _json(views.line_info(entry)))
             if clock.moved():
                 yield b"event: clock\ndata: %b\n\n" % _json(api.clock())
             if len(entries) < _PAGE_SIZE:
+                seconds = min(_KEEPALIVE_SECONDS, token.expires_at - tokens.now())
                 try:
-                    await asyncio.wait_for(woken.wait(), _KEEPALIVE_SECONDS)
+                    await asyncio.wait_for(woken.wait(), seconds)
                 except TimeoutError:
                     yield b": nothing new\n\n"
     finally:

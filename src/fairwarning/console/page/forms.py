@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from fairwarning.core.errors import Refused
 
@@ -79,10 +79,13 @@ async def read(request: Request) -> FormFields:
     if media_type != "application/x-www-form-urlencoded":
         raise Refused("BadForm", "send the form as application/x-www-form-urlencoded")
     raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > _BODY_BYTES:
-            raise Refused("BadForm", f"the form is too large; send at most {_BODY_BYTES} bytes")
+    try:
+        async for part in request.stream():
+            raw += part
+            if len(raw) > _BODY_BYTES:
+                raise Refused("BadForm", f"the form is too large; send at most {_BODY_BYTES} bytes")
+    except ClientDisconnect:
+        raise Refused("BadForm", "the client disconnected before the form was complete") from None
     try:
         pairs = parse_qsl(
             raw.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict"

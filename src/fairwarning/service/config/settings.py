@@ -42,15 +42,19 @@ class ArmSettings:
     ends_at_acceptance: bool = False
     """Whether an operation is reported as done once it is accepted, not once it has finished."""
     hosts: tuple[str, ...] = ()  # names of its host, for its certificate and its links
+    connections: int = limits.PORT_CONNECTIONS
+    connections_of_address: int = limits.PORT_CONNECTIONS_OF_ADDRESS
     rules: Rules = field(default_factory=Rules)  # of scopes and sets created through it
 
 
 @record
 class ConsoleSettings:
-    """The host names that the console and the webhooks accept."""
+    """Settings of the console and the webhooks."""
 
     hosts: tuple[str, ...] = ()  # names allowed in a Host header, besides the address itself
     webhook_hosts: tuple[str, ...] = ()  # hosts that webhooks may be sent to
+    connections: int = limits.PORT_CONNECTIONS
+    connections_of_address: int = limits.PORT_CONNECTIONS_OF_ADDRESS
 
 
 class DriverKind(StrEnum):

@@ -245,11 +245,16 @@ ENDPOINT: dict[str, Read] = {
     "connections": _checked(checks.whole(1, _CONNECTIONS_MAX)),
     "connections_of_machine": _checked(checks.whole(1, _CONNECTIONS_MAX)),
 }
+PORT: dict[str, Read] = {
+    "connections": _checked(checks.whole(1, _CONNECTIONS_MAX)),
+    "connections_of_address": _checked(checks.whole(1, _CONNECTIONS_MAX)),
+}
 CONTROL_PLANE: dict[str, Read] = {
     "ends_at_acceptance": _checked(checks.boolean),
     "hosts": _names,
+    **PORT,
 }
-CONSOLE: dict[str, Read] = {"hosts": _names, "webhook_hosts": _names}
+CONSOLE: dict[str, Read] = {"hosts": _names, "webhook_hosts": _names, **PORT}
 DRIVER: dict[str, Read] = {
     "kind": _member(DriverKind),
     "program": _command_line,

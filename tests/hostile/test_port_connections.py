@@ -1,0 +1,107 @@
+"""How many connections the console and the ARM port accept, in all and from one address."""
+
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from fairwarning.server.ports.counting import PortLimits
+from tests.hostile.ports import WAYS, PortHarness
+from tests.hostile.wire import Client, head
+
+GET = head("GET", "/", "Host: localhost")
+CONNECTIONS, OF_ADDRESS = 6, 4
+FIRST, SECOND = "127.0.0.1", "127.0.0.2"
+
+
+@pytest.fixture(params=WAYS)
+def port(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PortHarness]:
+    """A port with few connections, served in each way."""
+    with PortHarness(WAYS[request.param], tmp_path, CONNECTIONS, OF_ADDRESS) as harness:
+        yield harness
+
+
+def connect(port: PortHarness, clients: ExitStack, source: str, count: int) -> list[Client]:
+    """Connect so many times from this address; each connection is answered."""
+    connected = [clients.enter_context(port.connect(source)) for _ in range(count)]
+    assert {client.request(GET).status for client in connected} == {200}
+    return connected
+
+
+def assert_refused(port: PortHarness, source: str, status: int) -> None:
+    """Check that one more connection is refused: with a response, or before its TLS handshake."""
+    with port.open(source) as sock:
+        if port.tls:
+            with suppress(ConnectionResetError):
+                assert sock.recv(1) == b""
+            return
+        reply = Client(sock).request(GET)
+    assert (reply.status, reply.closes) == (status, True)
+    assert reply.headers["retry-after"] == "1"
+    assert reply.json["error"]["code"] == "TooManyConnections"
+
+
+def test_connections_of_an_address(port: PortHarness) -> None:
+    """One too many is refused; another address is not affected; a closed one makes room."""
+    with ExitStack() as clients:
+        first, *_ = connect(port, clients, FIRST, OF_ADDRESS)
+        assert_refused(port, FIRST, 429)
+        connect(port, clients, SECOND, 1)
+        first.sock.close()
+        port.wait_until(lambda: len(port.connections) == OF_ADDRESS)
+        connect(port, clients, FIRST, 1)
+
+
+def test_connections_of_the_port(port: PortHarness) -> None:
+    """At the limit every new connection is refused; those that are open go on."""
+    with ExitStack() as clients:
+        connected = connect(port, clients, FIRST, OF_ADDRESS)
+        connected += connect(port, clients, SECOND, CONNECTIONS - OF_ADDRESS)
+        assert_refused(port, SECOND, 503)
+        assert {client.request(GET).status for client in connected} == {200}
+
+
+def test_connections_in_their_handshake_count(tmp_path: Path) -> None:
+    """A client cannot exceed the limit by not finishing its TLS handshakes."""
+    with (
+        PortHarness(WAYS["arm"], tmp_path, CONNECTIONS, OF_ADDRESS) as port,
+        ExitStack() as clients,
+    ):
+        for _ in range(OF_ADDRESS):
+            clients.enter_context(port.open(FIRST)).sendall(b"\x16")
+        assert_refused(port, FIRST, 429)
+        connect(port, clients, SECOND, 1)
+
+
+def test_reset_connections_do_not_count(port: PortHarness) -> None:
+    """However many there are."""
+    linger = (1).to_bytes(4, "little") + bytes(4)  # on, zero seconds: close() sends RST
+    for _ in range(10 * CONNECTIONS):
+        with port.open(FIRST) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    with ExitStack() as clients:
+        connect(port, clients, SECOND, 1)  # accepted after all of them
+        port.wait_until(lambda: FIRST not in port._counter._of_address)
+        connect(port, clients, FIRST, OF_ADDRESS)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "expected"),
+    [
+        (resource.RLIM_INFINITY, (512, 256)),
+        (65_536, (512, 256)),
+        (1024, (128, 64)),
+        (100, (12, 6)),
+        (4, (1, 1)),
+    ],
+)
+def test_a_port_leaves_descriptors_for_machines(
+    monkeypatch: pytest.MonkeyPatch, descriptors: int, expected: tuple[int, int]
+) -> None:
+    """A port uses at most an eighth of them, and one address the same part of it as before."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
+    port_limits = PortLimits(connections=512, of_address=256).within_descriptors()
+    assert (port_limits.connections, port_limits.of_address) == expected
