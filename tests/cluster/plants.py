@@ -12,6 +12,9 @@ import psycopg
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Impact
+from fairwarning.service.webhooks.cursors import Cursors
+from fairwarning.service.webhooks.subscription import Subscription
+from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ScopeChange
 from tests.cluster.acts import FileDriver
@@ -68,12 +71,35 @@ def _refuse_stored_commits() -> None:
     PostgresStore.commit = commit  # type: ignore[method-assign]
 
 
+def _keep_old_subscriptions() -> None:
+    real = WebhookService._add_delivery
+
+    async def add_delivery(self: WebhookService, subscription: Subscription) -> None:
+        known = self._deliveries.get(subscription.id)
+        await real(self, known.subscription if known else subscription)
+
+    async def check(self: Cursors, subscription: Subscription) -> None:
+        return None
+
+    WebhookService._add_delivery = add_delivery  # type: ignore[method-assign]
+    Cursors.check = check  # type: ignore[method-assign]
+
+
+def _resume_only_in_one_process() -> None:
+    async def resume(self: Cursors, subscription: Subscription) -> None:
+        return None
+
+    Cursors.resume = resume  # type: ignore[method-assign]
+
+
 PLANTS = {
     "skip the action log": Plant("IL5", _skip_the_action_log),
     "ignore orphaned impacts": Plant("IL6", _ignore_orphaned_impacts),
     "ignore the change feed": Plant("IK3 X2", _ignore_the_change_feed),
     "acknowledge lost commits": Plant("E9 IL5 IL9 ID2", _lose_commits),
     "refuse stored commits": Plant("IL8", _refuse_stored_commits),
+    "keep old subscriptions": Plant("IK4", _keep_old_subscriptions),
+    "resume webhooks only in one process": Plant("IK4", _resume_only_in_one_process),
     "skip the version check": Plant("IK1", sql=("IF stale IS NOT NULL THEN", "IF false THEN")),
 }
 
