@@ -17,6 +17,9 @@ from fairwarning.service.committer import Committer
 from fairwarning.store.postgres.batch_writer import BatchWriter
 from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.statements import Row
+from fairwarning.service.webhooks.cursors import Cursors
+from fairwarning.service.webhooks.subscription import Subscription
+from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ScopeChange
 from tests.cluster.acts import FileDriver
@@ -99,6 +102,27 @@ def _trust_memory_after_a_failover() -> None:
     PostgresStore._adopt_server = adopt_server  # type: ignore[method-assign]
 
 
+def _keep_old_subscriptions() -> None:
+    real = WebhookService._add_delivery
+
+    async def add_delivery(self: WebhookService, subscription: Subscription) -> None:
+        known = self._deliveries.get(subscription.id)
+        await real(self, known.subscription if known else subscription)
+
+    async def check(self: Cursors, subscription: Subscription) -> None:
+        return None
+
+    WebhookService._add_delivery = add_delivery  # type: ignore[method-assign]
+    Cursors.check = check  # type: ignore[method-assign]
+
+
+def _resume_only_in_one_process() -> None:
+    async def resume(self: Cursors, subscription: Subscription) -> None:
+        return None
+
+    Cursors.resume = resume  # type: ignore[method-assign]
+
+
 PLANTS = {
     "skip the action log": Plant("IL5", _skip_the_action_log),
     "ignore orphaned impacts": Plant("IL6", _ignore_orphaned_impacts),
@@ -110,6 +134,8 @@ PLANTS = {
         "E9 IL9 IL5 ID2", _acknowledge_commands_that_are_left
     ),
     "trust memory after a failover": Plant("E9", _trust_memory_after_a_failover, failover=True),
+    "keep old subscriptions": Plant("IK4", _keep_old_subscriptions),
+    "resume webhooks only in one process": Plant("IK4", _resume_only_in_one_process),
     "skip the version check": Plant("IK1", sql=("IF stale IS NOT NULL THEN", "IF false THEN")),
 }
 

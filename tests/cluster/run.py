@@ -16,6 +16,7 @@ from tests.cluster import witness
 from tests.cluster.acts import read_actions
 from tests.cluster.cluster import Cluster, ForkServer
 from tests.cluster.fire import LEASE_SECONDS, draw_faults, inject
+from tests.cluster.hooks import HookLoad, HookReceiver, check_hooks
 from tests.cluster.judge import check_all, check_tables
 from tests.cluster.load import Load
 from tests.cluster.plants import plant_sql
@@ -42,6 +43,8 @@ class Report:
     batches: int
     impacts: int
     repeated: int  # impacts that were begun more than once
+    messages: int  # of webhooks, with repetitions
+    subscriptions: int
     processes: int
     late: float  # the latest start of an event, in seconds past NotBefore
     seconds: float
@@ -51,6 +54,7 @@ class Report:
             f"seed {self.seed}: {self.processes} processes, {self.commands} commands ({self.lost} "
             f"without an answer), {self.reads} documents ({self.unavailable} unavailable), "
             f"{self.batches} batches, {self.impacts} impacts ({self.repeated} handed over again), "
+            f"{self.messages} messages of {self.subscriptions} subscriptions, "
             f"started at most {self.late:.1f} s late, {self.seconds:.1f} s"
         )
 
@@ -89,12 +93,17 @@ async def _run(
         "", url, str(folder), LEASE_SECONDS, STALENESS_SECONDS, TRANSACTION_ROWS
     )
     unsettled: Violation | None = None
-    async with Cluster(fork_server, settings) as cluster:
+    async with (
+        HookReceiver(Random(f"receiver {seed}")) as receiver,
+        Cluster(fork_server, settings) as cluster,
+    ):
         load = Load(cluster, Random(seed))
+        hooks = HookLoad(cluster, Random(f"hooks {seed}"), receiver)
         await load.create_fleet()
-        await run_with_faults(load, url, Random(f"blows {seed}"))
+        await run_with_faults(load, hooks, url, Random(f"blows {seed}"))
         try:
             await wait_until_quiet(load, url, settling_seconds)
+            await hooks.wait_until_delivered(url, settling_seconds)
         except Violation as violation:
             unsettled = violation  # another violation may be its cause
     record = Record()
@@ -104,6 +113,7 @@ async def _run(
     actions = read_actions(settings.action_log)
     check_all(record, load.history, actions, staleness_seconds=STALENESS_SECONDS)
     check_tables(record, tables)
+    check_hooks(record, hooks)
     if unsettled:
         raise unsettled
     record.check_settled()
@@ -115,18 +125,21 @@ async def _run(
         "batches": record.commits,
         "impacts": len(record.began),
         "repeated": sum(action.word == "begun" for action in actions) - len(record.began),
+        "messages": sum(map(len, receiver.arrived.values())),
+        "subscriptions": len(receiver.arrived),
         "processes": len(cluster.all_processes),
         "late": record.latest_start,
     }
 
 
-async def run_with_faults(load: Load, url: str, random: Random) -> None:
+async def run_with_faults(load: Load, hooks: HookLoad, url: str, random: Random) -> None:
     """Run clients while faults are injected."""
     stop = asyncio.Event()
     faults = draw_faults(random, len(load.cluster.processes), FAULT_SECONDS)
     async with asyncio.TaskGroup() as group:
         for _ in range(CLIENTS):
             group.create_task(load.client(stop))
+        group.create_task(hooks.client(stop))
         minimum = asyncio.create_task(asyncio.sleep(FAULT_SECONDS))
         await inject(load.cluster, url, faults)
         await minimum

@@ -27,6 +27,8 @@ from fairwarning.service.clock import RealClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.postgres.connections import shut_down
+from fairwarning.service.webhooks.targets import AllowedTargets
+from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.postgres.store import PostgresStore
 from tests.cluster.acts import FileDriver
 from tests.cluster.plants import plant_code
@@ -65,8 +67,9 @@ class WorkerSettings:
 class Worker:
     """Answers requests concurrently."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, webhooks: WebhookService) -> None:
         self.fleet = fleet
+        self.webhooks = webhooks
         self.known: dict[str, PublishedScope] = {}  # held, as by machines that are connected
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -99,6 +102,9 @@ class Worker:
             return await self._poll(scope)
         if scope := request.get("wait"):
             return await self._wait(scope, request["incarnation"])
+        if request.get("hook"):
+            await self._change_webhook(request)
+            return {}
         if failpoint := request.get("arm"):
             failpoints.arm(partial(_signal_self, failpoint, request["signal"]))
             return {}
@@ -112,6 +118,16 @@ class Worker:
         assert isinstance(self.fleet.store, PostgresStore)
         for connection in self.fleet.store._connections._used:
             shut_down(connection)
+
+    async def _change_webhook(self, request: dict[str, Any]) -> None:
+        name, actor = request["name"], request.get("actor", "operator")
+        if request["hook"] == "create":
+            url, secret = request["url"], request["secret"]
+            await self.webhooks.create(name, url, secret=secret, handshake=False, actor=actor)
+        elif request["hook"] == "remove":
+            await self.webhooks.remove(name)
+        else:
+            await self.webhooks.test(name)
 
     async def _wait(self, scope: str, incarnation: int) -> dict[str, Any]:
         """Answer once the document is newer than an incarnation, as a long poll does."""
@@ -157,9 +173,22 @@ async def start_fleet(settings: WorkerSettings) -> Fleet:
             return fleet
 
 
+async def start_webhooks(fleet: Fleet) -> WebhookService:
+    """Start webhooks; try again if the database disconnects meanwhile."""
+    while True:
+        webhooks = WebhookService(fleet, AllowedTargets(("127.0.0.1",)))
+        try:
+            await webhooks.start()
+        except Unavailable:
+            await webhooks.stop()
+        else:
+            return webhooks
+
+
 async def serve(settings: WorkerSettings) -> None:
     """Serve until killed."""
-    worker = Worker(await start_fleet(settings))
+    fleet = await start_fleet(settings)
+    worker = Worker(fleet, await start_webhooks(fleet))
     part = settings.socket.with_suffix(".part")
     server = await asyncio.start_unix_server(worker.connected, part, limit=LINE_BYTES)
     part.rename(settings.socket)  # once it exists, it accepts connections
