@@ -139,7 +139,7 @@ class HookLoad:
             return None
 
     async def wait_until_delivered(self, url: str, seconds: float) -> None:
-        """IK4: once the receiver is back, and tested by any process, all messages arrive."""
+        """IK5: once the receiver is back, and tested by any process, all messages arrive."""
         self.receiver.gone, self.receiver.failing = False, 0.0
         process = self.random.choice(self.cluster.processes)
         deadline = time.monotonic() + max(seconds, LEAST_SETTLING_SECONDS)
@@ -151,7 +151,7 @@ class HookLoad:
                     await self.create()
                 elif last == 0 or last in self.receiver.accepted[creation]:
                     return
-                must(time.monotonic() < deadline, "IK4", f"line {last} does not arrive")
+                must(time.monotonic() < deadline, "IK5", f"line {last} does not arrive")
                 await asyncio.sleep(0.1)
 
 
@@ -167,13 +167,13 @@ def _newest(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[int | None
 
 
 def check_hooks(record: Record, load: HookLoad) -> None:
-    """IK4: messages arrive in order and without gaps, at the receiver of their time only."""
+    """IK5: messages arrive in order and without gaps, at the receiver of their time only."""
     receiver, periods = load.receiver, _periods(record)
-    must(not receiver.forged, "IK4", f"messages of {receiver.forged} have another signature")
+    must(not receiver.forged, "IK5", f"messages of {receiver.forged} have another signature")
     for number in load.acknowledged:
         must(number in periods, "E9", f"the acknowledged subscription {number} is lost")
     for number, arrived in receiver.arrived.items():
-        must(number in periods, "IK4", f"{number} got messages and was never created")
+        must(number in periods, "IK5", f"{number} got messages and was never created")
         after, before = periods[number]
         expected = [
             line
@@ -183,7 +183,7 @@ def check_hooks(record: Record, load: HookLoad) -> None:
         first = list(dict.fromkeys(arrived))  # a message may be repeated
         must(
             first == expected[: len(first)],
-            "IK4",
+            "IK5",
             f"subscription {number}, of lines {after} to {before}, got {first} of {expected}",
         )
 

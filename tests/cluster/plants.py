@@ -14,12 +14,12 @@ from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Impact
 from fairwarning.service.batch import CommandBatch, PendingCommand
 from fairwarning.service.committer import Committer
-from fairwarning.store.postgres.batch_writer import BatchWriter
-from fairwarning.store.postgres.connections import Connection
-from fairwarning.store.postgres.statements import Row
 from fairwarning.service.webhooks.cursors import Cursors
 from fairwarning.service.webhooks.subscription import Subscription
 from fairwarning.service.webhooks.webhooks import WebhookService
+from fairwarning.store.postgres.batch_writer import BatchWriter
+from fairwarning.store.postgres.connections import Connection
+from fairwarning.store.postgres.statements import Row
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ScopeChange
 from tests.cluster.acts import FileDriver
@@ -134,8 +134,8 @@ PLANTS = {
         "E9 IL9 IL5 ID2", _acknowledge_commands_that_are_left
     ),
     "trust memory after a failover": Plant("E9", _trust_memory_after_a_failover, failover=True),
-    "keep old subscriptions": Plant("IK4", _keep_old_subscriptions),
-    "resume webhooks only in one process": Plant("IK4", _resume_only_in_one_process),
+    "keep old subscriptions": Plant("IK5", _keep_old_subscriptions),
+    "resume webhooks only in one process": Plant("IK5", _resume_only_in_one_process),
     "skip the version check": Plant("IK1", sql=("IF stale IS NOT NULL THEN", "IF false THEN")),
 }
 

@@ -26,9 +26,9 @@ from fairwarning.service import committer, failpoints
 from fairwarning.service.clock import RealClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
-from fairwarning.store.postgres.connections import shut_down
 from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.service.webhooks.webhooks import WebhookService
+from fairwarning.store.postgres.connections import shut_down
 from fairwarning.store.postgres.store import PostgresStore
 from tests.cluster.acts import FileDriver
 from tests.cluster.plants import plant_code

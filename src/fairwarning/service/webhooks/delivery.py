@@ -121,7 +121,7 @@ class Delivery:
             self._awake.clear()
             page = await self._builder.page(self.cursor)
             if self.state is not SubscriptionState.STOPPED and any(map(is_reported, page)):
-                # After the page was read: nothing in it follows the removal (IK4).
+                # After the page was read: nothing in it follows the removal (IK5).
                 await self._cursors.check(self.subscription)
             done = await self._send_page(page)
             if self.state is SubscriptionState.STOPPED or (done and len(page) < limits.PAGE_LINES):
