@@ -34,10 +34,15 @@ def has_colour(connection: psycopg.Connection[tuple[object, ...]]) -> bool:
     return connection.execute(query).fetchone() == (1,)
 
 
+@pytest.fixture
+def url() -> str:
+    """A database of this version."""
+    return migrated_database_or_skip()
+
+
 @run_async
-async def test_a_migration_does_not_stall_running_processes() -> None:
+async def test_a_migration_does_not_stall_running_processes(url: str) -> None:
     """While it waits for a long transaction, older processes read and write as before."""
-    url = migrated_database_or_skip()
     old, new = PostgresStore(url), PostgresStore(url, migrations=later(needs=1))
     await old.open()
     with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as other:
@@ -58,9 +63,8 @@ async def test_a_migration_does_not_stall_running_processes() -> None:
 
 
 @run_async
-async def test_a_migration_that_breaks_running_processes_is_refused() -> None:
+async def test_a_migration_that_breaks_running_processes_is_refused(url: str) -> None:
     """Until they have stopped; the error says so, and they go on."""
-    url = migrated_database_or_skip()
     old, new = PostgresStore(url), PostgresStore(url, migrations=later(needs=NEXT))
     await old.open()
     with pytest.raises(Unavailable) as refused:
