@@ -295,6 +295,7 @@ def test_a_closed_store_raises_an_error(run_on_store: RunOnStore) -> None:
             store.journal,
             lambda: store.get_note("x"),
             lambda: store.list_notes("x", "", 1),
+            lambda: store.save_notes({"x": ("duty", "1")}),
             lambda: store.drop_notes({"x": "1"}),
         ]
         for call in calls:

@@ -191,6 +191,22 @@ def test_notes_are_listed_by_prefix(run_on_store: RunOnStore) -> None:
     run_on_store(scenario)
 
 
+def test_notes_of_a_duty_are_kept(run_on_store: RunOnStore) -> None:
+    """If this process has the duty; a later value replaces an earlier one."""
+
+    async def scenario(store: Store) -> None:
+        assert await store.claim_duty("duty")
+        assert await store.has_duty("duty")
+        assert await store.save_notes({}) == set()
+        notes = {"n 1": ("duty", "1"), "n 2": ("duty", "2")}
+        assert await store.save_notes(notes) == {"n 1", "n 2"}
+        assert await store.save_notes({"n 2": ("duty", "3")}) == {"n 2"}
+        await restart(store)
+        assert await store.list_notes("n ", "", 9) == {"n 1": "1", "n 2": "3"}
+
+    run_on_store(scenario)
+
+
 def test_removed_notes_are_gone(run_on_store: RunOnStore) -> None:
     """Also after a restart; the others stay, and unknown names are ignored."""
 

@@ -293,7 +293,7 @@ class PostgresStore:
         return address_taken(claims[-1][1].address)  # by a machine of the same batch
 
     async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
-        if self._retired:
+        if self._retired or not notes:
             return set()
         duties, values = zip(*notes.values(), strict=True)
         result = await self._run(
