@@ -4,6 +4,7 @@ If another process has changed an entity that a decision was based on, the batch
 (IK1).
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from fairwarning.core import cascade
@@ -29,7 +30,7 @@ from fairwarning.store.store import Batch, Store
 
 CACHED_ENTITIES = 4096
 _ATTEMPTS = 10  # to decide a batch while other processes change its entities
-_ROWS = 8192  # of a transaction, unless a single command writes more: about a second's work
+_ROWS = 4096  # of a transaction, unless a single command writes more: half a second's work
 _FEW_ROWS = 512  # fewer are not why the store is slow
 
 
@@ -121,6 +122,8 @@ class Committer:
                 work.add(outcome)
                 pending.operation = outcome.operation
                 self._promise(outcome)
+                if size_of(outcome) > _FEW_ROWS:
+                    await asyncio.sleep(0)  # it took long: let polls be answered
 
     def _promise(self, outcome: Outcome) -> None:
         """Tell the clock what is announced, before anything can move it (E11)."""

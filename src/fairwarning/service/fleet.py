@@ -46,6 +46,7 @@ from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
 from fairwarning.service.reader import FleetReader
+from fairwarning.service.snapshot_monitor import SnapshotMonitor
 from fairwarning.service.store_check import StoreCheck
 from fairwarning.service.timers import Timers
 from fairwarning.store.store import ClockReading, Store
@@ -283,6 +284,7 @@ class Fleet:
             gauge("fairwarning_writing", "1 while commands are taken.", not self.broken),
             gauge("fairwarning_stale", "1 while polls are refused as too old.", stale),
             *self.clock_monitor.metrics(),
+            *(self.following.snapshots if self.following else SnapshotMonitor()).metrics(),
         ]
 
     # --- The writer ---

@@ -25,6 +25,7 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
 SCHEMA = "fairwarning"
 RESPONSE_SECONDS = 5.0  # after which a database that does not respond counts as unreachable
+_LATE_SECONDS = 0.1  # by which a timer is late if this process was busy or suspended
 
 _DEFAULTS = {
     "application_name": "fairwarning",
@@ -203,11 +204,22 @@ def _with_defaults(url: str) -> str:
 @contextmanager
 def time_limit(connection: Connection, seconds: float = RESPONSE_SECONDS + 1) -> Iterator[None]:
     """Shut the socket down on timeout: cancelling a statement would need a response as well."""
-    timer = asyncio.get_running_loop().call_later(seconds, shut_down, connection)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    timers: list[asyncio.TimerHandle] = []
+
+    def expire() -> None:
+        if loop.time() - deadline > _LATE_SECONDS:  # this process was busy: look for a response
+            timers.append(loop.call_later(_LATE_SECONDS, shut_down, connection))
+        else:
+            shut_down(connection)
+
+    timers.append(loop.call_at(deadline, expire))
     try:
         yield
     finally:
-        timer.cancel()
+        for timer in timers:
+            timer.cancel()
 
 
 def shut_down(connection: Connection) -> None:

@@ -10,6 +10,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import ceil
 from time import monotonic
 from typing import cast
@@ -53,6 +54,7 @@ CACHED_ENTITIES = 4096
 _RENEWALS_PER_LEASE = 3
 _CLOCK_READINGS = 5
 _UNCLEAR_CLOCK_SECONDS = 0.2
+_SNAPSHOT_SECONDS = 5.0  # between two looks for old transactions
 _STEP_SECONDS = 2.0  # a smaller step of the database's clock is followed
 _LAST_NUMBER = 2**63 - 1
 
@@ -78,6 +80,7 @@ class PostgresStore:
         self._cache = EntityCache(cached)
         self._position = 0  # the highest that this process knows of
         self._epoch = 0
+        self._snapshot_read_at = float("-inf")
         self._server = ""  # of this epoch
         self._retired = False
         self._impacts_unclear = False  # a failed commit may have stored impacts of this process
@@ -180,9 +183,17 @@ class PostgresStore:
                 return await self._read_heartbeat(connection, clock=reading)
             await self._execute(connection, "renew_lease", lease=self._lease)
             ((orphaned,),) = await self._execute(connection, "orphaned_impacts")
-            return await self._read_heartbeat(
+            heartbeat = await self._read_heartbeat(
                 connection, orphaned_impacts=orphaned or self._impacts_unclear, clock=reading
             )
+            return replace(heartbeat, oldest_snapshot=await self._read_oldest_snapshot(connection))
+
+    async def _read_oldest_snapshot(self, connection: Connection) -> float | None:
+        if monotonic() < self._snapshot_read_at + _SNAPSHOT_SECONDS:
+            return None
+        self._snapshot_read_at = monotonic()
+        ((seconds,),) = await self._execute(connection, "oldest_snapshot")
+        return float(seconds)
 
     async def _read_heartbeat(
         self,
@@ -196,7 +207,7 @@ class PostgresStore:
             ((position, line, due, dropped),) = await self._execute(connection, "feed_position")
         self._position = max(self._position, position)
         return Heartbeat(
-            read_at, position, line, due, orphaned_impacts, dropped, clock, self._epoch
+            read_at, position, line, due, orphaned_impacts, dropped, clock, epoch=self._epoch
         )
 
     async def retire(self) -> None:

@@ -13,7 +13,9 @@ CREATE TABLE batch (
 -- newest is found at the end of the index, however many old versions PostgreSQL has to keep for an
 -- old snapshot. The row of an UPDATE would be searched for among all of them.
 --   number  counts the commits that changed entities or added lines
+--   due     no entity is due before; so a search does not pass the due times of earlier versions
 ALTER TABLE head ADD COLUMN number bigint NOT NULL DEFAULT 0 PRIMARY KEY;
+ALTER TABLE head ADD COLUMN due double precision NOT NULL DEFAULT '-infinity';
 ALTER TABLE head RESET (fillfactor);
 ALTER TABLE head SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
@@ -28,6 +30,7 @@ DECLARE
     lines constant json := payload -> 'lines';
     before head%ROWTYPE;
     stale text;
+    earliest double precision;
 BEGIN
     -- First of all, before waiting for any lock: `abandon_batch` then waits for this transaction.
     IF payload -> 'finished' IS NOT NULL THEN
@@ -53,15 +56,6 @@ BEGIN
         IF stale IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'FW001', MESSAGE = stale;
         END IF;
-        INSERT INTO head (number, position, line, machine)
-        VALUES (
-            before.number + 1,
-            before.position + json_array_length(entities),
-            before.line + json_array_length(lines),
-            before.machine + json_array_length(machines -> 'added')
-        );
-        DELETE FROM head WHERE number = before.number;
-
         INSERT INTO entity (kind, id, version, due, changed, moved, body)
         SELECT new.kind, new.id, new.version, new.due, before.position + new.n,
             CASE WHEN new.moves THEN before.position + new.n ELSE 0 END, new.body
@@ -107,6 +101,20 @@ BEGIN
             at, actor, kind, id, type, event, machines, operation, detail, announcement, n
         );
 
+        SELECT least(before.due, min(new.due)) INTO earliest
+        FROM json_to_recordset(entities) AS new (due double precision);
+        INSERT INTO head (number, position, line, machine, due)
+        VALUES (
+            before.number + 1,
+            before.position + json_array_length(entities),
+            before.line + json_array_length(lines),
+            before.machine + json_array_length(machines -> 'added'),
+            coalesce(
+                (SELECT due FROM entity WHERE due >= earliest ORDER BY due LIMIT 1), 'infinity'
+            )
+        );
+        DELETE FROM head WHERE number = before.number;
+
         PERFORM pg_notify('fairwarning', '');
     END IF;
 
@@ -125,5 +133,18 @@ BEGIN
     END IF;
     base := coalesce(before.position, 0);
     next_due := first_due(by_process);
+END
+$$;
+
+-- The earliest due time, ignoring entities that another running process has claimed.
+CREATE OR REPLACE FUNCTION first_due(by_process text) RETURNS double precision
+STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT due FROM entity
+        WHERE due >= (SELECT head.due FROM head ORDER BY number DESC LIMIT 1)
+            AND (holder IS NULL OR holder = by_process OR NOT alive(holder))
+        ORDER BY due, number LIMIT 1
+    );
 END
 $$;

@@ -29,6 +29,16 @@ SELECT
     coalesce((SELECT value::bigint FROM note WHERE name = 'tombstones'), 0)
 FROM head ORDER BY number DESC LIMIT 1;
 
+-- name: oldest_snapshot
+-- Sessions of other users are only visible to members of pg_read_all_stats.
+SELECT coalesce(extract(epoch FROM max(clock_timestamp() - began)), 0)::double precision
+FROM (
+    SELECT xact_start AS began FROM pg_stat_activity
+    WHERE datname = current_database() AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+    UNION ALL
+    SELECT prepared FROM pg_prepared_xacts WHERE database = current_database()
+) AS open;
+
 -- name: orphaned_impacts
 SELECT EXISTS (
     SELECT FROM (SELECT DISTINCT holder FROM impact) AS held WHERE NOT alive(holder)
@@ -81,6 +91,7 @@ WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', tru
 free AS (
     SELECT kind, id FROM entity, no_sync
     WHERE due <= %(now)s
+        AND due >= (SELECT head.due FROM head ORDER BY number DESC LIMIT 1)
         AND (holder IS NULL OR holder = %(process)s OR NOT alive(holder))
     ORDER BY due, number LIMIT %(limit)s
     FOR UPDATE OF entity SKIP LOCKED

@@ -1,0 +1,111 @@
+"""Transactions of other programs that stay open: commits go on at the same cost."""
+
+import asyncio
+import logging
+
+import psycopg
+import pytest
+
+from fairwarning.service.snapshot_monitor import LONG_SECONDS, SnapshotMonitor
+from fairwarning.store.postgres.connections import RESPONSE_SECONDS, ConnectionPool
+from fairwarning.store.postgres.store import PostgresStore
+from tests.bench.old_snapshot import COMMIT, SETTINGS, snapshot
+from tests.fixtures.postgres.database import migrated_database_or_skip
+from tests.fixtures.postgres.server import shared
+from tests.fixtures.waiting import LIMIT_SECONDS
+
+COMMITS = 500
+VISITED = {
+    "head": "SELECT position FROM head ORDER BY number DESC LIMIT 1",
+    "due": "SELECT first_due('p')",
+    "batch": "SELECT FROM batch WHERE id = 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
+}
+
+
+def blocks(connection: psycopg.Connection, query: str) -> int:
+    """Return how many blocks a query reads, once it has been planned."""
+    connection.execute(query.encode())
+    cursor = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}".encode())
+    ((((plan,),)),) = cursor.fetchall()
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+@pytest.mark.spec("X1")
+@pytest.mark.parametrize("query", VISITED)
+def test_a_commit_does_not_read_old_versions_of_rows(query: str) -> None:
+    """The number of blocks stays the same, however many commits an old snapshot has seen."""
+    url = migrated_database_or_skip()
+    with snapshot(url), psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET search_path TO fairwarning")
+        for name in SETTINGS:
+            connection.execute(f"SET {name} TO off".encode())
+        figures = []
+        for first in range(1, 3 * COMMITS, COMMITS):
+            connection.execute(COMMIT.format(first=first, last=first + COMMITS - 1).encode())
+            figures.append(blocks(connection, VISITED[query]))
+    assert max(figures) <= figures[0] + 3, figures
+    shared().drop(url)
+
+
+def test_a_transaction_that_stays_open_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, with its age, and once when it has ended; the age is a metric."""
+    monitor = SnapshotMonitor()
+    with caplog.at_level(logging.WARNING):
+        for seconds in (1.0, LONG_SECONDS + 5, LONG_SECONDS + 10):
+            monitor.update(seconds)
+        assert monitor.metrics()[0].values == {"": LONG_SECONDS + 10}
+        monitor.update(0.5)
+        monitor.update(1.0)
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "a transaction has been open in the database for 65 s",
+        "the long transaction in the database has ended",
+    ]
+
+
+def test_a_heartbeat_contains_the_age_of_the_oldest_transaction() -> None:
+    """Of any program that uses the database."""
+    url = migrated_database_or_skip()
+
+    async def read() -> float:
+        store = PostgresStore(url)
+        await store.open()
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                async for heartbeat in store.heartbeats():
+                    if heartbeat.oldest_snapshot is not None:
+                        return heartbeat.oldest_snapshot
+            raise AssertionError("there is none")
+        finally:
+            await store.close()
+
+    with snapshot(url), psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute("SELECT clock_timestamp()").fetchone()
+        seconds = asyncio.run(read())
+        assert row
+        passed = connection.execute(
+            "SELECT extract(epoch FROM clock_timestamp() - %s)::float8", row
+        ).fetchone()
+        assert passed
+        assert 0 < seconds < passed[0] + LIMIT_SECONDS
+    shared().drop(url)
+
+
+def test_our_own_transactions_do_not_stay_open() -> None:
+    """The database ends a session that is idle in a transaction."""
+    url = migrated_database_or_skip()
+
+    async def run() -> None:
+        pool = ConnectionPool(url, 1)
+        connection = await pool.connect()
+        try:
+            cursor = await connection.execute("SHOW idle_in_transaction_session_timeout")
+            assert await cursor.fetchall() == [(f"{RESPONSE_SECONDS:g}s",)]
+            await connection.execute("SET idle_in_transaction_session_timeout = '10ms'")
+            await connection.execute("BEGIN")
+            with pytest.raises(psycopg.OperationalError):
+                await asyncio.wait_for(anext(connection.notifies()), LIMIT_SECONDS)
+        finally:
+            await connection.close()
+
+    asyncio.run(run())
+    shared().drop(url)
