@@ -60,7 +60,6 @@ def send_slowly(port: PortHarness, client: Client, data: bytes, seconds: float) 
         pytest.param(CHUNKED + b"1;" + b"x" * ENOUGH, id="extension"),
     ],
 )
-@pytest.mark.spec("C3")
 def test_too_many_bytes_that_are_no_body(port: PortHarness, sent: bytes) -> None:
     """The request is refused, long before its end."""
     with port.connect() as client:
