@@ -320,3 +320,21 @@ async def test_failed_writes_are_retried_automatically(monkeypatch: pytest.Monke
     assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
     await fleet.stop()
     driver.finish()  # a report after the stop is ignored
+
+
+@run_async
+async def test_an_entity_that_became_due_meanwhile_stops_no_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only what was due when it was told so is a bug: deciding and loading take time."""
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
+        await harness.fleet.submit(restart())
+        due = await harness.fleet.store.next_due()
+        assert due is not None
+        monkeypatch.setattr(harness.fleet.clock, "now", lambda: due + 1)
+        work = await harness.fleet._committer.correct_due([(Scope, "vm")], due - 0.1)
+        assert work.committed
+        with pytest.raises(InvariantViolated, match="due but does not change"):
+            await harness.fleet._committer.correct_due([(Scope, "vm")], due)

@@ -150,6 +150,21 @@ def test_an_outcome_that_cannot_be_found_is_reported_as_unclear() -> None:
     run_on_store(scenario)
 
 
+def test_records_of_processes_of_an_older_version_are_dropped_once_they_have_ended() -> None:
+    """They record their last batch in another table."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        with psycopg.connect(url, autocommit=True) as observer:
+            observer.execute("SET search_path TO fairwarning")
+            observer.execute("INSERT INTO process VALUES ('running', now() + interval '1 hour')")
+            observer.execute("INSERT INTO writer VALUES ('running', 'b1'), ('ended', 'b2')")
+            await store.close()
+            await store.open()
+            assert observer.execute("SELECT process FROM writer").fetchall() == [("running",)]
+
+    run_on_store(scenario)
+
+
 @pytest.mark.spec("X3")
 def test_records_of_batches_do_not_accumulate() -> None:
     """A process drops the records of its earlier batches, and the last ones when it leaves."""

@@ -220,16 +220,16 @@ class Committer:
                 if again[ref] is not entity and again[ref] != entity:
                     raise stale_version(ref)
 
-    async def correct_due(self, refs: Iterable[Ref]) -> CommandBatch:
-        """Write entities again that are stored as due, and did not change when told so.
+    async def correct_due(self, refs: Iterable[Ref], told_at: float) -> CommandBatch:
+        """Write entities again that are stored as due, and did not change when told so at a time.
 
-        The stored time is that of an earlier version of the rules, or another process has changed
-        the entity meanwhile. Raises `InvariantViolated` for an entity that is really due.
+        The stored time is that of an earlier version of the rules, or the entity has changed
+        meanwhile. Raises `InvariantViolated` for an entity that really was due at that time.
         """
         work = CommandBatch()
         for ref, entity in (await self._store.load(refs)).items():
             moment = cascade.due(entity) if entity else None
-            if moment is not None and moment <= self._clock.now():
+            if moment is not None and moment <= told_at:
                 raise InvariantViolated("Stuck", f"{ref[1]!r} is due but does not change")
             if entity:
                 work.changes[ref] = (entity, changed(entity, version=entity.version + 1))

@@ -343,6 +343,7 @@ class Fleet:
         self, waiting: Sequence[PendingCommand], due: set[PendingCommand]
     ) -> Sequence[PendingCommand]:
         """Process as many commands as fit into one transaction, and return those that are left."""
+        now = self.clock.now()
         try:
             work = await self._committer.decide(waiting)
         except Conflict as conflict:
@@ -358,7 +359,7 @@ class Fleet:
             if pending.error:
                 self._refuse(pending, pending.error)
         if not work.changes and (overdue := [pending for pending in waiting if pending in due]):
-            await self._check_time(overdue)
+            await self._check_time(overdue, now)
         if self._shared:
             self._show_newer(work)
         if work.committed:
@@ -380,12 +381,12 @@ class Fleet:
             self._refused += pending.error is not None
         failpoints.hit("ack.after")
 
-    async def _check_time(self, due: Sequence[PendingCommand]) -> None:
-        """An entity that is due must change."""
+    async def _check_time(self, due: Sequence[PendingCommand], told_at: float) -> None:
+        """An entity that was due at a time, when it was told so, must have changed."""
         if any(isinstance(pending.error, Unavailable) for pending in due):
             return  # the store is unavailable: nothing can be said about due entities
         try:
-            work = await self._committer.correct_due({target(p.command) for p in due})
+            work = await self._committer.correct_due({target(p.command) for p in due}, told_at)
         except InvariantViolated as stuck:
             self._stop_writing(stuck)
             return
