@@ -205,11 +205,11 @@ def test_a_note_is_saved_by_the_process_that_has_its_duty() -> None:
         assert await first.has_duty("x")
         assert not await first.has_duty("y")
         await first.commit(Batch(1.0, {A: (None, scope())}))
-        last_batch = await first._run("last_batch")
+        finished = list(first._writer.finished)
         notes = {"n1": ("x", "1"), "n2": ("x", "2"), "n3": ("y", "3")}
         assert await first.save_notes(notes) == {"n1", "n2"}
-        assert await first._run("last_batch") == last_batch
-        await first._run("end_lease")
+        assert first._writer.finished == finished
+        await first._end_lease()
         assert await second.claim_duty("x")
         assert await first.save_notes({"n1": ("x", "4")}) == set()
         assert not await first.has_duty("x")
