@@ -250,7 +250,7 @@ def test_a_data_folder_of_an_earlier_version_is_migrated(tmp_path: Path) -> None
 def test_a_database_of_an_earlier_version_is_migrated() -> None:
     """Its entities are found by the new indexes, and the earlier version can still open it."""
     url = database_or_skip()
-    earlier = postgres_schema.migrations()[:2]  # the store's queries need these
+    earlier = postgres_schema.migrations()[:4]  # the store's queries need these
     generator = write_old_database(PostgresStore(url, migrations=earlier))
     check_old_database(PostgresStore(url), generator)
 
