@@ -91,8 +91,9 @@ async def test_a_process_says_that_it_waits_for_another_one(
     with psycopg.connect(url, autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s)", (schema._LOCK,))
         opening = asyncio.gather(*(store.open() for store in stores))
+        text = "another process migrates the database; waiting for it"
+        await wait_until_async(lambda: caplog.text.count(text) == len(stores), "both say so")
         await wait_until_async(lambda: other.execute(WAITING).fetchone() == (2,), "both wait")
-        assert caplog.text.count("another process migrates the database; waiting for it") == 2
         other.execute("SELECT pg_advisory_unlock(%s)", (schema._LOCK,))
         await opening
     for store in stores:
