@@ -24,8 +24,8 @@ _GRACE_SECONDS = 2.0  # for a response that is on its way at the deadline
 
 _NO_NAME = (
     ". Without instance metadata (GET /metadata/instance/compute/name) this machine's name is"
-    " unknown: events can be read and approved, but an agent needs the name to recognise its own;"
-    " set `name` in its configuration, or `ScheduledEvents(name=...)`"
+    " unknown: events can be read and approved with `ScheduledEvents(name=...)`, and an agent needs"
+    " the name to recognise its own; set `name` in its configuration"
 )
 
 T = TypeVar("T")
