@@ -129,7 +129,7 @@ PLANTS = {
     "ignore the change feed": Plant("IK3 X2", _ignore_the_change_feed),
     "acknowledge lost commits": Plant("E9 IL5 IL9 ID2", _lose_commits),
     "refuse stored commits": Plant("IL8", _refuse_stored_commits),
-    "report lost commits as failed": Plant("IL8", _report_lost_commits_as_failed),
+    "report lost commits as failed": Plant("IL6 IL8", _report_lost_commits_as_failed),
     "acknowledge commands that are left": Plant(
         "E9 IL9 IL5 ID2", _acknowledge_commands_that_are_left
     ),

@@ -178,7 +178,9 @@ def test_endless_pipelined_requests(way: str, tmp_path: Path) -> None:
     with PortHarness(WAYS[way], tmp_path) as port, port.connect() as client:
         sender = threading.Thread(target=client.send, args=(WAIT + long * requests,))
         sender.start()
-        (connection,) = port.wait_until(lambda: [c for c in port.connections if c._held])
+        (connection,) = port.wait_until(
+            lambda: [c for c in port.connections if c._held or c.flow.read_paused]
+        )
         held, queued = port.call(lambda: (len(connection._held), len(connection.pipeline)))
         assert held <= 1024 * 1024
         assert queued <= 64 * 1024 / len(long)
