@@ -54,6 +54,7 @@ class Books:
     failed_operations: dict[str, Operation] = field(default_factory=dict)
     unseen: set[str] = field(default_factory=set)  # events that started before they were stored
     gone_at: dict[str, float] = field(default_factory=dict)  # events that ended
+    dropped_before: float = 0.0  # older journal lines are dropped
     requests: dict[str, Command] = field(default_factory=dict)  # of operations
     forgotten: list[Command] = field(default_factory=list)  # requests of dropped operations
     unannounced: dict[tuple[str, ...], float] = field(default_factory=dict)

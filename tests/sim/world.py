@@ -272,6 +272,7 @@ class World:
                     pending.future.exception()
         dropped = [drop.operation for drop in drops if isinstance(drop, DropOperation)]
         await check_look_ups(self.ledger, self.fleet.reader, dropped)
+        self.ledger.dropped_before = max(self.ledger.dropped_before, before)
         await self.store.drop_old_lines(before)
         await self.store.drop_tombstones(self.seen)
         self.seen = await self.store.position()
