@@ -54,7 +54,7 @@ class PortHarness:
         if way.tls:
             self._authority.prepare()
         limits = PortLimits(connections=connections, of_address=of_address)
-        self._counter = ConnectionCounter("test", limits)
+        self.counter = ConnectionCounter("test", limits)
         self._loop = way.make_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="port")
         self.release = asyncio.Event()  # lets `/wait` and `/stream` go on
@@ -71,7 +71,7 @@ class PortHarness:
         self._lazy = LazyServer(
             sock,
             lambda: self._application,
-            self._counter,
+            self.counter,
             lambda: NOON,
             self._authority.context if self.tls else None,
         )

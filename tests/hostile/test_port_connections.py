@@ -84,7 +84,7 @@ def test_reset_connections_do_not_count(port: PortHarness) -> None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     with ExitStack() as clients:
         connect(port, clients, SECOND, 1)  # accepted after all of them
-        port.wait_until(lambda: FIRST not in port._counter._of_address)
+        port.wait_until(lambda: FIRST not in port.counter._of_address)
         connect(port, clients, FIRST, OF_ADDRESS)
 
 
