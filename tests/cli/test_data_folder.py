@@ -11,7 +11,7 @@ from fairwarning.server import file_systems
 from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
 from tests.fixtures.programs import run_python
 from tests.fixtures.requirements import needs_root_namespaces
-from tests.fixtures.service import PROGRAM, ServiceProcess, run_command
+from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess, run_command
 from tests.fixtures.waiting import wait_until
 
 MIGRATION_LOCK = 0x46616972
@@ -75,13 +75,13 @@ def test_a_network_file_system_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(mounted / "data")
     for data in (mounted, mounted / "data", link):
-        done = run_python(ON_FUSE, str(mounted), *PROGRAM, "up", "--data", str(data))
+        done = run_python(ON_FUSE, str(mounted), *PROGRAM, "up", *FREE_PORTS, "--data", str(data))
         if done.returncode == UNAVAILABLE:
             pytest.skip("needs /dev/fuse: load the kernel module `fuse`")
         assert done.returncode == 1
         assert f"{data} is on a network file system (fuse.test)" in done.stderr
         assert "use a local disk, --memory, or a database" in done.stderr
-    words = ("up", "--data", str(mounted), "--network-folder")
+    words = ("up", *FREE_PORTS, "--data", str(mounted), "--network-folder")
     done = run_python(ON_FUSE, str(mounted), *PROGRAM, *words)
     assert "Transport endpoint is not connected" in done.stderr  # it was tried
 
@@ -115,7 +115,7 @@ def test_the_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
             "INSERT INTO fairwarning.migration (number, name, checksum, needs)"
             " VALUES (9999, '9999_future.sql', '', 9999)"
         )
-    done = run_command("up", "--data", url, "--run", str(tmp_path))
+    done = run_command("up", *FREE_PORTS, "--data", url, "--run", str(tmp_path))
     assert done.returncode == 1
     assert "migration 9999_future.sql of a newer version of Fairwarning" in done.stderr
     assert "install that version, or use another database" in done.stderr

@@ -17,7 +17,7 @@ from tests.fixtures.forked import run_forked
 from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import skip_without_postgres
 from tests.fixtures.postgres.server import Server
-from tests.fixtures.service import ServiceProcess, run_command
+from tests.fixtures.service import FREE_PORTS, ServiceProcess, run_command
 from tests.fixtures.waiting import wait_until
 
 SECRET = "Zebra77"
@@ -64,7 +64,7 @@ URL = f"postgresql://u:{SECRET}@h/x"
 @pytest.mark.parametrize("url", MALFORMED)
 def test_a_url_that_cannot_be_used(tmp_path: Path, url: str) -> None:
     """The error is one sentence with the next step, and without any part of the URL."""
-    done = run_forked("up", "--data", url, "--run", str(tmp_path), "--json")
+    done = run_forked("up", *FREE_PORTS, "--data", url, "--run", str(tmp_path), "--json")
     assert done.returncode == 1
     assert SECRET not in done.stdout + done.stderr
     error = done.stderr.rstrip("\n").rpartition("\n")[2]
@@ -76,7 +76,8 @@ def test_a_url_that_cannot_be_used(tmp_path: Path, url: str) -> None:
 def test_a_url_that_is_not_text(tmp_path: Path) -> None:
     """Bytes of the environment that are no UTF-8 are refused like any malformed URL."""
     url = f"postgresql://u:{SECRET}\udcff@{CLOSED}/x"
-    done = run_command("up", "--run", str(tmp_path), env=os.environ | {"FAIRWARNING_DATA": url})
+    env = os.environ | {"FAIRWARNING_DATA": url}
+    done = run_command("up", *FREE_PORTS, "--run", str(tmp_path), env=env)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Error: this is not a postgresql:// URL")
     assert SECRET not in done.stderr

@@ -19,7 +19,7 @@ from tests.cli.test_workers import is_running, workers
 from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.programs import ROOT
-from tests.fixtures.service import FREE, PROGRAM, ServiceProcess
+from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 STOP_SECONDS = 5.0
@@ -36,10 +36,9 @@ def started(
     folder: Path, *words: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
 ) -> Iterator[subprocess.Popen[bytes]]:
     """`fairwarning up` on free ports with its files in this folder, from its very start."""
-    addresses = ("--metadata", FREE, "--console", FREE, "--arm", FREE)
     where = [] if "--data" in words else ["--data", str(folder)]
     process = subprocess.Popen(
-        [*PROGRAM, "up", *where, *words, *addresses], cwd=ROOT, stdout=stdout, stderr=stderr
+        [*PROGRAM, "up", *where, *words, *FREE_PORTS], cwd=ROOT, stdout=stdout, stderr=stderr
     )
     try:
         yield process
