@@ -65,7 +65,7 @@ def _with_methods(kind: type[V]) -> type[V]:
     return kind
 
 
-def _first_init(value: Any, *args: object, **named: object) -> None:  # noqa: ANN401
+def _first_init(value: Any, *args: object, **named: object) -> None:  # noqa: ANN401  (any record)
     """Generate the `__init__` of a class, and call it."""
     kind = type(value)
     body = "".join(f"    value.{part.name} = {_initial(part)}\n" for part in fields(kind))
@@ -93,7 +93,7 @@ def _default(part: Field[Any]) -> object:
     return part.default if part.default_factory is MISSING else part.default_factory
 
 
-def _first_eq(value: Any, other: object) -> bool:  # noqa: ANN401
+def _first_eq(value: Any, other: object) -> bool:  # noqa: ANN401  (any record)
     """Generate the `__eq__` of a class, and call it."""
     kind = type(value)
     names = [part.name for part in fields(kind) if part.compare]
@@ -109,7 +109,7 @@ def _first_eq(value: Any, other: object) -> bool:  # noqa: ANN401
     return equal
 
 
-def _describe(value: Any) -> str:  # noqa: ANN401
+def _describe(value: Any) -> str:  # noqa: ANN401  (any record)
     shown = (part.name for part in fields(value) if part.repr)
     values = ", ".join(f"{name}={getattr(value, name)!r}" for name in shown)
     return f"{type(value).__qualname__}({values})"

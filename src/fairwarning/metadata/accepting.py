@@ -82,7 +82,7 @@ class Acceptor:
         self,
         make: Callable[[], asyncio.Protocol],
         accepted: socket.socket,
-        **options: Any,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401  (as asyncio takes them)
     ) -> "asyncio.Task[object]":
         """Hand an accepted connection to its protocol; `options` are those of asyncio."""
         task: asyncio.Task[object] = self._loop.create_task(

@@ -94,7 +94,7 @@ def _prepare(
 ) -> "PortServer":
     import uvicorn  # noqa: PLC0415  (see above)
 
-    from fairwarning.server.ports.server import PortServer  # noqa: PLC0415
+    from fairwarning.server.ports.server import PortServer  # noqa: PLC0415  (see above)
 
     config = uvicorn.Config(
         _dated(load(), now),

@@ -183,16 +183,17 @@ class ServerProcess:
                 await self.webhooks()
             stack.push_async_callback(self._stop_webhooks)
             stack.callback(self._closing.begin)
-            retention = Retention(self.fleet, options.fleet.journal, options.fleet.operations)
-            for work in (
-                self._renew(),
-                retention.run(),
-                self.tokens.follow(),
-                self.tokens.run_expiry(),
-            ):
-                stack.callback(asyncio.create_task(work).cancel)
-            stack.callback(self._stop_renewal)
+            self._start_tasks(stack)
             yield self
+
+    def _start_tasks(self, stack: AsyncExitStack) -> None:
+        """Start what runs in the background until the service stops."""
+        file = self.options.fleet
+        retention = Retention(self.fleet, file.journal, file.operations)
+        tokens = (self.tokens.follow(), self.tokens.run_expiry())
+        for work in (self._renew(), retention.run(), *tokens):
+            stack.callback(asyncio.create_task(work).cancel)
+        stack.callback(self._stop_renewal)
 
     async def _stop_servers(self) -> None:
         """Complete the requests in progress on all ports, at the same time."""

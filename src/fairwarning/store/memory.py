@@ -205,7 +205,7 @@ class MemoryStore:
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True
 
-    async def has_duty(self, duty: str) -> bool:  # noqa: ARG002
+    async def has_duty(self, duty: str) -> bool:  # noqa: ARG002  (one process has all duties)
         return True
 
     async def ended_entities(self, before: float, limit: int) -> list[Ref]:

@@ -313,7 +313,7 @@ class SQLiteStore:
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True
 
-    async def has_duty(self, duty: str) -> bool:  # noqa: ARG002
+    async def has_duty(self, duty: str) -> bool:  # noqa: ARG002  (one process has all duties)
         return True
 
     # --- Retention --------------------------------------------------------------------------------
