@@ -9,6 +9,7 @@ import pytest
 
 from fairwarning.server import file_systems
 from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
+from tests.fixtures.postgres.locks import count_waiting
 from tests.fixtures.programs import run_python
 from tests.fixtures.requirements import needs_root_namespaces
 from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess, run_command
@@ -90,7 +91,6 @@ def test_a_network_file_system_is_refused(tmp_path: Path) -> None:
 def test_processes_that_start_on_an_empty_database_at_once(tmp_path: Path) -> None:
     """One creates the schema while the others wait; all of them serve."""
     url = database_or_skip()
-    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     with ExitStack() as stack, ThreadPoolExecutor() as pool:
         other = stack.enter_context(psycopg.connect(url, autocommit=True))
         other.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
@@ -98,7 +98,7 @@ def test_processes_that_start_on_an_empty_database_at_once(tmp_path: Path) -> No
             ServiceProcess(tmp_path / str(number), fleet=ONE, database=url) for number in range(2)
         ]
         starts = [pool.submit(service.start) for service in services]
-        wait_until(lambda: other.execute(waiting).fetchone() == (2,), "both wait for the lock")
+        wait_until(lambda: count_waiting(other) == 2, "both wait for the lock")
         other.execute("SELECT pg_advisory_unlock(%s)", (MIGRATION_LOCK,))
         for start in starts:
             service = start.result()

@@ -18,6 +18,7 @@ from fairwarning.server.ready import read_ready
 from tests.cli.test_workers import is_running, workers
 from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import database_or_skip
+from tests.fixtures.postgres.locks import count_waiting
 from tests.fixtures.programs import ROOT
 from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -130,13 +131,12 @@ def test_a_stop_while_another_process_migrates(
 ) -> None:
     """The service waits for the lock, stops, and leaves no session that waits."""
     url = database_or_skip()
-    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
     with psycopg.connect(url, autocommit=True) as other:
         other.execute("SELECT pg_advisory_lock(%s)", (MIGRATION_LOCK,))
         with started(tmp_path, *on_database(url, tmp_path, count)) as process:
-            wait_until(lambda: other.execute(waiting).fetchone() == (1,), "it waits for the lock")
+            wait_until(lambda: count_waiting(other) == 1, "it waits for the lock")
             assert end(process, number) == 0
-            wait_until(lambda: other.execute(waiting).fetchone() == (0,), "the end of its session")
+            wait_until(lambda: count_waiting(other) == 0, "the end of its session")
     assert leftovers(tmp_path) == []
     with ServiceProcess(tmp_path, fleet=ONE, database=url) as service:
         assert service.poll("vm")["Events"] == []
@@ -214,8 +214,7 @@ def test_a_second_signal_in_the_middle_of_a_stop(
             other.execute("LOCK TABLE fairwarning.head")
             client = Thread(target=restart, args=(service,), daemon=True)
             client.start()
-            blocked = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
-            wait_until(lambda: other.execute(blocked).fetchone() == (True,), "the commit waits")
+            wait_until(lambda: count_waiting(other) > 0, "the commit waits")
             family = [service.process.pid, *children(service.process.pid)]
             service.process.send_signal(number)
             sent_at = time.monotonic()

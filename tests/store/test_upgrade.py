@@ -14,12 +14,12 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch
 from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
+from tests.fixtures.postgres.locks import count_waiting
 from tests.fixtures.waiting import run_async, wait_until_async
 
 SHIPPED = schema.migrations()
 NEXT = len(SHIPPED) + 1
 A: Ref = (Scope, "a")
-WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
 
 
 def later(needs: int) -> list[Migration]:
@@ -48,7 +48,7 @@ async def test_a_migration_does_not_stall_running_processes(url: str) -> None:
     with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as other:
         reader.execute("SELECT FROM fairwarning.note")  # as pg_dump does, for hours
         opening = asyncio.create_task(new.open())
-        await wait_until_async(lambda: other.execute(WAITING).fetchone() == (1,), "it waits")
+        await wait_until_async(lambda: count_waiting(other) == 1, "it waits")
         await old.add_note_if_absent("name", "value")
         scope = Scope(id="a", kind=ScopeKind.STANDALONE, version=1)
         await old.commit(Batch(1.0, {A: (None, scope)}))
@@ -93,7 +93,7 @@ async def test_a_process_says_that_it_waits_for_another_one(
         opening = asyncio.gather(*(store.open() for store in stores))
         text = "another process migrates the database; waiting for it"
         await wait_until_async(lambda: caplog.text.count(text) == len(stores), "both say so")
-        await wait_until_async(lambda: other.execute(WAITING).fetchone() == (2,), "both wait")
+        await wait_until_async(lambda: count_waiting(other) == 2, "both wait")
         other.execute("SELECT pg_advisory_unlock(%s)", (schema._LOCK,))
         await opening
     for store in stores:
