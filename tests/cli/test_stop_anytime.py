@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from fairwarning.server.ready import read_ready
+from tests.campaigns import split
 from tests.cli.test_workers import is_running, workers
 from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import database_or_skip
@@ -26,7 +27,7 @@ from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 STOP_SECONDS = 5.0
 MIGRATION_LOCK = 0x46616972
 MOMENTS = 6
-SIGNALS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+SIGNALS = pytest.mark.parametrize("number", split([signal.SIGTERM, signal.SIGINT], 1))
 PROCESSES = pytest.mark.parametrize("count", [1, 2], ids=["alone", "workers"])
 ONE = '[[machine]]\nname = "vm"\n'
 LARGE = "".join(f'[[scale_set]]\nname = "set{n}"\ncapacity = 1000\n' for n in range(50))

@@ -83,6 +83,7 @@ def test_a_lost_commit_makes_no_process_overwrite_a_later_one(tmp_path: Path) ->
     assert "the database has lost the last 2 changes that this process knew of" in log
 
 
+@pytest.mark.campaign
 def test_a_process_that_trusts_its_memory_is_found(tmp_path: Path) -> None:
     """The planted bug overwrites a commit that was acknowledged after the failover."""
     skip_without_postgres()

@@ -29,7 +29,7 @@ def in_a_file(folder: Path) -> Store:
 @pytest.mark.parametrize(
     ("make", "days", "machines"),
     [
-        (in_memory, 90, 8),
+        pytest.param(in_memory, 90, 8, marks=pytest.mark.campaign),
         (in_a_file, 90, 8),
         pytest.param(in_memory, 365, 200, marks=pytest.mark.campaign),
         pytest.param(in_a_file, 365, 1000, marks=pytest.mark.campaign),
