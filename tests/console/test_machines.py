@@ -369,3 +369,22 @@ def test_lists_during_deletions(tmp_path: Path) -> None:
             return [reply.status for reply in replies if reply is not None]
 
         assert set(console.run(run_all())) <= {200, 202}
+
+
+@pytest.mark.spec("C4", "M22")
+def test_addresses_of_a_subnet() -> None:
+    """New machines get one; it can be changed, removed and set again."""
+    with ConsoleHarness() as console:
+        body = {"name": "vm", "count": 2, "subnet": "10.0.0.0/24"}
+        created = console.api("POST", "/api/machines", body).json["machines"]
+        assert [machine["address"] for machine in created] == ["10.0.0.4", "10.0.0.5"]
+        assert console.ok("GET", "/api/scopes/vm_0")["subnet"] == "10.0.0.0/24"
+        for address, shown in (("10.0.9.9", "10.0.9.9"), ("", ""), ("FD00::4", "fd00::4")):
+            changed = console.ok("PATCH", "/api/machines/vm_0", {"address": address})
+            assert changed["address"] == shown
+        reply = console.api("PATCH", "/api/machines/vm_0", {"address": "10.0.0.5"})
+        assert (reply.status, reply.json["error"]["code"]) == (409, "AddressTaken")
+        reply = console.api("PATCH", "/api/machines/vm_0", {"address": "10.0.0"})
+        assert reply.status == 400
+        assert "must be an IPv4 or IPv6 address" in reply.json["error"]["message"]
+        assert console.ok("GET", "/api/machines/vm_0")["address"] == "fd00::4"

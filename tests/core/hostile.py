@@ -118,6 +118,8 @@ _VALID: dict[str, Value] = {
     "zone": st.sampled_from(["", "1"]),
     "tags": st.sampled_from([{}, {"team": "web", "empty": ""}]),
     "flexible": st.booleans(),
+    "subnet": st.sampled_from(["", "10.0.0.0/28", "10.0.0.0/29", "10.0.0.0/16"]),
+    "address": st.sampled_from(["", "10.0.0.4", "10.0.0.9", "10.0.1.4", "fd00::4"]),
     "shielded": st.booleans(),
     "renewed": st.booleans(),
     "resource": st.sampled_from(["vm:rg:vm", "group::rg", "cs:rg:cloud", "vm:rg:none"]),

@@ -30,6 +30,7 @@ from fairwarning.core.commands import (
     SetCommand,
     SetOperation,
     StartRollout,
+    SubnetCommand,
     Write,
 )
 from fairwarning.core.errors import FairwarningError, Refused
@@ -45,6 +46,7 @@ from fairwarning.core.model import (
     ScaleSet,
     Scope,
     ScopeKind,
+    Subnet,
 )
 from fairwarning.store import codec
 from tests.core.hostile import commands_of, every, hostile
@@ -52,7 +54,7 @@ from tests.fixtures.fleet import FleetHarness
 
 ABSTRACT = (
     Command, ScopeCommand, SetCommand, SetOperation, RolloutCommand, LaneCommand, Operate,
-    ResourceCommand, Drop,
+    ResourceCommand, SubnetCommand, Drop,
 )  # fmt: skip
 CONCRETE = [kind for kind in every() if not kind.internal and kind not in ABSTRACT]
 INTERNAL = [kind for kind in every() if kind.internal]
@@ -93,7 +95,7 @@ def _fill(harness: FleetHarness) -> None:
     harness.availability_set()
     harness.standalone()
     harness.standalone("spot", priority=Priority.SPOT, address="10.0.0.9")
-    harness.do(CreateSet(set="web", capacity=3, terminate_seconds=300))
+    harness.do(CreateSet(set="web", capacity=3, terminate_seconds=300, subnet="10.0.0.0/28"))
     role = Machine(name="role_IN_0", host="h")
     harness.do(CreateScope(scope="cloud", kind=ScopeKind.CLOUD_SERVICE, machines=(role,)))
     harness.do(Write(resource="group::rg", name="rg", body="{}"))
@@ -138,7 +140,7 @@ def _state(harness: FleetHarness) -> tuple[object, ...]:
 
 async def _entities(harness: FleetHarness) -> dict[Ref, Entity | None]:
     entities: dict[Ref, Entity | None] = {}
-    for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource):
+    for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet):
         names = await harness.store.list_ids(kind, "", 10_000)
         entities.update(await harness.store.load([(kind, name) for name in names]))
     return entities

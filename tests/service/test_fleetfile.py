@@ -81,6 +81,7 @@ def test_the_example_in_the_documentation() -> None:
         capacity=5,
         terminate_seconds=600,
         scale_in=ScaleInRule.OLDEST,
+        subnet="10.0.1.0/24",
         rules=Rules(enable_delay_seconds=2, reboot_seconds=600),
     )
 
@@ -331,6 +332,25 @@ def test_new_entries_of_the_file_are_added() -> None:
         file = read(VM + WEB + DB + "machines = 1")
         assert applied(harness, file) == ApplyResult(created=2, kept=1)
         assert len(harness.machines("db")) == 3
+
+
+@pytest.mark.spec("M22")
+def test_addresses_in_the_file_are_not_given_to_others() -> None:
+    """Whatever the order of the entries: a set does not take the address of a later machine."""
+    text = """
+    [[scale_set]]
+    name = "web"
+    capacity = 2
+    subnet = "10.0.0.0/24"
+    [[machine]]
+    name = "vm"
+    address = "10.0.0.4"
+    """
+    with FleetHarness() as harness:
+        assert applied(harness, read(text)) == ApplyResult(created=2, kept=0)
+        given = [machine.address for machine in harness.machines("web/0").values()]
+        assert given == ["10.0.0.5", "10.0.0.6"]
+        assert harness.machines("vm")["vm"].address == "10.0.0.4"
 
 
 def test_other_errors_are_raised() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fairwarning.core.commands import Command
-from fairwarning.core.model import Event, Operation, Resource, Rollout, ScaleSet, Scope
+from fairwarning.core.model import Event, Operation, Resource, Rollout, ScaleSet, Scope, Subnet
 
 # The contract's own numbers (E1), deliberately not imported from the code under test.
 NOTICE_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30}
@@ -68,6 +68,7 @@ class Books:
     scopes: dict[str, Scope] = field(default_factory=dict)
     sets: dict[str, ScaleSet] = field(default_factory=dict)
     resources: dict[str, Resource] = field(default_factory=dict)
+    subnets: dict[str, Subnet] = field(default_factory=dict)
     open_operations: dict[str, Operation] = field(default_factory=dict)
     rollouts: dict[str, Rollout] = field(default_factory=dict)
     steps: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))

@@ -32,6 +32,7 @@ from fairwarning.core.commands import (
     Start,
     StartRollout,
     Stop,
+    UpdateMachine,
     UpdateSet,
     UpgradeInstances,
 )
@@ -46,7 +47,7 @@ from fairwarning.core.model import (
     UpgradeMode,
 )
 from fairwarning.service import failpoints
-from tests.sim import resources
+from tests.sim import addresses, resources
 from tests.sim.books import FIELDS
 from tests.sim.ledger import Ledger
 from tests.sim.script import (
@@ -112,6 +113,7 @@ class Chance:
             priority=self.random.choice((Priority.REGULAR, Priority.REGULAR, Priority.SPOT)),
             eviction=self.random.choice((EvictionPolicy.DEALLOCATE, EvictionPolicy.DELETE)),
             terminate_seconds=self.random.choice((0, 0, 300, 900)),
+            address=addresses.address(self.random),
         )
 
     def _new_scope(self) -> Command:
@@ -121,7 +123,13 @@ class Chance:
         )
         size = 1 if kind is ScopeKind.STANDALONE else self.random.choice(self.sizes)
         machines = tuple(self._machine(name, n) for n in range(size))
-        command = CreateScope(scope=name, kind=kind, machines=machines, rules=self._rules())
+        command = CreateScope(
+            scope=name,
+            kind=kind,
+            machines=machines,
+            rules=self._rules(),
+            subnet=addresses.subnet(self.random),
+        )
         return resources.create(self.random, command)
 
     def _new_set(self) -> Command:
@@ -134,6 +142,7 @@ class Chance:
             priority=self.random.choice((Priority.REGULAR, Priority.REGULAR, Priority.SPOT)),
             eviction=self.random.choice(tuple(EvictionPolicy)),
             rules=self._rules(),
+            subnet=addresses.subnet(self.random),
         )
         return resources.create(self.random, command)
 
@@ -318,6 +327,10 @@ class Chance:
 
     def _change(self) -> Command | None:
         name = self._scope()
-        if self.random.random() < 0.5:
+        draw = self.random.random()
+        if draw < 0.4:
             return Configure(scope=name, rules=self._rules())
+        if draw < 0.5 and (machines := list(self.ledger.scopes[name].machines)):
+            chosen = self.random.choice(machines)
+            return UpdateMachine(scope=name, machine=chosen, address=addresses.address(self.random))
         return AddMachines(scope=name, machines=(self._machine(name, self.random.randrange(99)),))

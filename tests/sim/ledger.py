@@ -17,8 +17,10 @@ from fairwarning.core.model import (
     Rollout,
     ScaleSet,
     Scope,
+    Subnet,
 )
 from fairwarning.store.store import Batch
+from tests.sim.addresses import concerns_ic8, ic8
 from tests.sim.books import FIELDS, HIDDEN, ONLY_NEWEST, Books, KnownEvent
 from tests.sim.invariants import (
     e4,
@@ -60,6 +62,8 @@ class Ledger(Books):
                 self._entity(kind, name, after, batch.at)
         if any(concerns_c1(*change) for change in batch.changes.items()):
             c1(self)
+        if concerns_ic8(batch):
+            ic8(self)
         self.events.update(new_events)
         self.open.update(new_events)
         self._check_order(batch.lines)
@@ -86,6 +90,8 @@ class Ledger(Books):
             self.resources[name] = after
         elif isinstance(after, Lane):
             self.lanes.add(name)
+        elif isinstance(after, Subnet):
+            self.subnets[name] = after
         else:
             self._removed(kind, name, at)
 

@@ -57,7 +57,7 @@ PLANTS: dict[str, Plant] = {
         Patch("core.lifecycle", "            if machine.resource:\n", "            if False:\n"),
     ),
     "reuse an event id": Plant(
-        "ID3 IS4",
+        "ID1 ID3 IS4",
         Patch(
             "core.announce",
             "guid(draft.secret, command.operation, draft.scope.id, key, repr(draft.now))",
@@ -65,7 +65,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "reuse the event id of a dropped operation": Plant(
-        "ID3 IS4",
+        "ID1 ID3 IS4",
         Patch(
             "core.announce",
             "guid(draft.secret, command.operation, draft.scope.id, key, repr(draft.now))",
@@ -130,7 +130,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "acknowledge a failed commit": Plant(
-        "IC1 IL9 IS4",
+        "E9 IC1 IL9 IS4",
         Patch(
             "service.committer",
             "                for pending in waiting:\n                    pending.error = error\n",
@@ -238,6 +238,18 @@ PLANTS: dict[str, Plant] = {
             "core.cascade",
             "        if known is not None:",
             "        if known is not None and known.planned > 1:",
+        ),
+    ),
+    "keep the address of a deleted machine": Plant(
+        "IC8",
+        Patch("core.lifecycle", '            self.change_address(machine.address, "")\n', ""),
+    ),
+    "do not count addresses given by hand": Plant(
+        "IC8",
+        Patch(
+            "core.subnets",
+            "            subnet = claim(subnet, machine.address)\n",
+            "            pass\n",
         ),
     ),
 }

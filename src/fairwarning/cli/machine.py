@@ -116,6 +116,9 @@ ZONE = click.option("--zone", help="Availability zone reported to the machine.")
 TAGS = click.option(
     "--tag", "tags", metavar="K=V", multiple=True, callback=parse_tags, help="Tag; repeatable."
 )
+SUBNET = click.option(
+    "--subnet", help="Network that the machines get addresses from, such as 10.0.0.0/24."
+)
 GROUP = click.option("--group", help="Resource group.")
 
 
@@ -135,6 +138,8 @@ GROUP = click.option("--group", help="Resource group.")
 @SIZE
 @ZONE
 @click.option("--host", help="Physical host. Host failures affect all machines on the host.")
+@click.option("--address", help="Address that the machine's requests come from.")
+@SUBNET
 @GROUP
 @TAGS
 @show.as_json
@@ -188,6 +193,25 @@ def _schedule(machine: Json) -> StyledText | str:
     if not summaries:
         return ""
     return StyledText("\n".join(summary.text for summary in summaries), summaries[0].style)
+
+
+@command.command(
+    "set-address",
+    epilog=show.examples("machine set-address web_0 10.0.0.9", 'machine set-address web_0 ""'),
+)
+@options.data
+@click.argument("name", shell_complete=completion.machines)
+@click.argument("address")
+@show.as_json
+def set_address(data: Path, name: str, address: str, *, as_json: bool) -> None:
+    """Change the address of a machine; an empty one removes it.
+
+    When machines are real, the service recognises a machine by the address of its requests.
+    """
+    with options.errors_reported():
+        path = f"/api/machines/{client.quoted(name)}"
+        machine = client.ask(data, "PATCH", path, {"address": address})
+    show.print_result(machine, f"{name}: address {address or 'removed'}", as_json=as_json)
 
 
 @command.command("show", epilog=show.examples("machine show web_0", "machine show web_0 --json"))

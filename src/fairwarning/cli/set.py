@@ -45,6 +45,7 @@ def command() -> None:
         "set create web --capacity 3 --terminate-notice 5m",
         "set create batch --capacity 9 --priority Spot --eviction Delete",
         "set create api --capacity 5 --upgrade automatic --tag env=prod",
+        "set create db --capacity 3 --subnet 10.0.1.0/24",
     ),
 )
 @options.data
@@ -57,6 +58,7 @@ def command() -> None:
 @machine.EVICTION
 @machine.SIZE
 @machine.ZONE
+@machine.SUBNET
 @machine.GROUP
 @machine.TAGS
 @show.as_json
@@ -128,6 +130,7 @@ def _fields(scale_set: Json) -> FieldList:
             "group": scale_set["group"],
             "size": scale_set["size"],
             "zone": scale_set["zone"],
+            "subnet": scale_set["subnet"],
             "tags": show.tags(scale_set["tags"]),
         }
     )

@@ -7,7 +7,7 @@ runs the command again from the start.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,9 +19,12 @@ from fairwarning.core import (
     retention,
     rollout,
     scale_set,
+    subnets,
 )
 from fairwarning.core.commands import (
+    AddMachines,
     Command,
+    CreateScope,
     Drop,
     LaneCommand,
     OperateInstances,
@@ -30,6 +33,7 @@ from fairwarning.core.commands import (
     RolloutCommand,
     ScopeCommand,
     SetCommand,
+    SubnetCommand,
     operation_of,
     target_of,
 )
@@ -37,9 +41,11 @@ from fairwarning.core.decision import Decision, EntityDecision, Fact, FactType, 
 from fairwarning.core.errors import InvariantViolated, key_reused
 from fairwarning.core.messages import (
     AddInstances,
+    ClaimAddress,
     LinkMachine,
     LinkSet,
     MaintainForRollout,
+    ReleaseAddress,
     RemoveEmptyScope,
 )
 from fairwarning.core.model import (
@@ -52,14 +58,15 @@ from fairwarning.core.model import (
     Rollout,
     ScaleSet,
     Scope,
+    Subnet,
 )
-from fairwarning.core.record import short_record
+from fairwarning.core.record import changed, short_record
 
 _MESSAGES_AT_MOST = 100_000  # more is an endless loop, and a bug
 
 
 # Messages that create their target, or fail without it.
-_CREATES_OR_FAILS = (AddInstances, LinkMachine, LinkSet)
+_CREATES_OR_FAILS = (AddInstances, ClaimAddress, LinkMachine, LinkSet)
 
 
 class EntityNotLoaded(Exception):
@@ -92,14 +99,19 @@ class Outcome:
 
 
 def run(
-    command: Command, now: float, get: Callable[[Ref], Entity | None], secret: str = ""
+    command: Command,
+    now: float,
+    get: Callable[[Ref], Entity | None],
+    secret: str = "",
+    taken: Collection[str] = (),
 ) -> Outcome:
     """Decide a valid `command` and everything that follows from it.
 
-    `secret` goes into the ids of events, so that nobody can guess them (E2).
+    `secret` goes into the ids of events, so that nobody can guess them (E2). No machine is given an
+    address in `taken`.
     Raises `Refused` (nothing changes) or `EntityNotLoaded` (load that first).
     """
-    unit = _UnitOfWork(command, now, get, secret)
+    unit = _UnitOfWork(command, now, get, secret, taken)
     name = operation_of(command)
     if name:
         known = unit.get(Operation, name)
@@ -134,7 +146,7 @@ def due(entity: Entity) -> float | None:
     return None
 
 
-E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource)
+E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet)
 
 
 class _UnitOfWork:
@@ -145,16 +157,23 @@ class _UnitOfWork:
     """
 
     __slots__ = (
-        "before", "command", "now", "outcome", "present", "progress", "secret", "stored", "waiting",
+        "before", "command", "now", "outcome", "present", "progress", "secret", "stored", "taken",
+        "waiting",
     )  # fmt: skip
 
     def __init__(
-        self, command: Command, now: float, stored: Callable[[Ref], Entity | None], secret: str
+        self,
+        command: Command,
+        now: float,
+        stored: Callable[[Ref], Entity | None],
+        secret: str,
+        taken: Collection[str],
     ) -> None:
         self.command = command
         self.now = now
         self.stored = stored
         self.secret = secret
+        self.taken = taken
         self.outcome = Outcome()
         self.present: dict[Ref, Entity | None] = {}  # after the messages so far
         self.before: dict[Ref, Entity | None] = {}  # of changed entities
@@ -228,6 +247,8 @@ class _UnitOfWork:
             self._apply_decision(kind, name, self._decide_other(command, current))
 
     def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
+        if isinstance(command, CreateScope | AddInstances | AddMachines):
+            command = self._assign_addresses(scope, command)
         decision: Decision = engine.decide(scope, command, self.now, self.secret)
         self.note(Scope, command.scope, decision.facts)
         if decision.scope is scope:
@@ -240,10 +261,29 @@ class _UnitOfWork:
         for progress in decision.progress:
             self.count(progress, lane)
 
+    def _assign_addresses(
+        self, scope: Scope | None, command: CreateScope | AddInstances | AddMachines
+    ) -> ScopeCommand:
+        """Give the new machines addresses of the scope's subnet, if it has one."""
+        if scope is None:
+            name = "" if isinstance(command, AddMachines) else command.subnet
+        else:
+            name = scope.subnet
+        if not name:
+            return command
+        subnet = self.get(Subnet, name) or Subnet(id=name)
+        subnet, machines = subnets.assign(subnet, command.machines, self.taken)
+        self.put(Subnet, name, subnet)
+        return changed(command, machines=machines)
+
     def _decide_other(self, command: Command, current: Entity | None) -> EntityDecision:
         """Decide a command to a set, a rollout, a lane, a resource or an ended entity."""
         if isinstance(command, Drop):
             return retention.drop(current, command, lambda name: self.get(Rollout, name))
+        if isinstance(command, SubnetCommand):
+            assert isinstance(command, ClaimAddress | ReleaseAddress)
+            assert current is None or isinstance(current, Subnet)
+            return subnets.decide(current, command)
         if isinstance(command, ResourceCommand):
             assert current is None or isinstance(current, Resource)
             return resources.decide(current, command, self.now, self)

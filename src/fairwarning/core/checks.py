@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import Enum
+from ipaddress import IPv4Network, ip_address
 
 from fairwarning.core import limits
 from fairwarning.core.model import EvictionPolicy, Machine, Power, Priority, Rules
@@ -102,6 +103,27 @@ def body(value: object) -> str | None:
     if isinstance(value, str) and len(value) <= most and _is_unicode(value):
         return None
     return f"Unicode text of at most {most} characters"
+
+
+def address(value: object) -> str | None:
+    """The address of a machine, spelled as the connection of a guest shows it."""
+    try:
+        fits = isinstance(value, str) and str(ip_address(value)) == value
+    except ValueError:
+        fits = False
+    return None if fits else "an IP address in its usual spelling, as 10.0.0.4 or fd00::4"
+
+
+def subnet(value: object) -> str | None:
+    """The network of a subnet."""
+    largest, smallest = limits.SUBNET_PREFIX_MIN, limits.SUBNET_PREFIX_MAX
+    try:
+        net = IPv4Network(value) if isinstance(value, str) else None
+    except ValueError:
+        net = None
+    if net and str(net) == value and largest <= net.prefixlen <= smallest:
+        return None
+    return f"an IPv4 network of prefix length {largest} to {smallest}, as 10.0.0.0/24"
 
 
 def names(most: int) -> Check:
@@ -219,7 +241,7 @@ _MACHINE: dict[str, Check] = {
     "name": listed,
     "host_name": optional_name,
     "host": optional_name,
-    "address": optional_name,
+    "address": or_empty(address),
     "update_domain": whole(0, limits.UPDATE_DOMAINS_MAX - 1),
     "fault_domain": whole(0, limits.FAULT_DOMAINS_MAX - 1),
     "priority": one_of(*Priority),

@@ -21,6 +21,7 @@ from fairwarning.core.model import (
     ScaleSet,
     Scope,
     ScopeKind,
+    Subnet,
     UpgradeMode,
 )
 from fairwarning.core.record import Check, record, required
@@ -56,6 +57,7 @@ class CreateScope(ScopeCommand):
     )
     machines: tuple[Machine, ...] = required(checks.first_machines)
     group: str = required(checks.optional_name, default="")
+    subnet: str = required(checks.or_empty(checks.subnet), default="")
     rules: Rules = required(checks.rules, default_factory=Rules)
 
 
@@ -81,6 +83,7 @@ class UpdateMachine(ScopeCommand):
     terminate_seconds: int | None = required(checks.or_none(checks.terminate), default=None)
     size: str | None = required(checks.or_none(checks.optional_name), default=None)
     tags: Mapping[str, str] | None = required(checks.or_none(checks.tags), default=None)
+    address: str | None = required(checks.or_none(checks.or_empty(checks.address)), default=None)
 
 
 @record
@@ -251,6 +254,7 @@ class CreateSet(SetCommand):
     zone: str = required(checks.optional_name, default="")
     tags: Mapping[str, str] = required(checks.tags, default_factory=dict)
     flexible: bool = required(checks.boolean, default=False)
+    subnet: str = required(checks.or_empty(checks.subnet), default="")
 
 
 @record
@@ -385,6 +389,15 @@ def _commands(value: object) -> str | None:
     if not isinstance(value, tuple) or len(value) > limits.FOLLOWING_COMMANDS:
         return f"at most {limits.FOLLOWING_COMMANDS} commands"
     return None
+
+
+@record
+class SubnetCommand(Command):
+    """A command to a subnet."""
+
+    on = Subnet
+    target = "subnet"
+    subnet: str = required(checks.subnet)
 
 
 @record

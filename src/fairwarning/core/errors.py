@@ -36,6 +36,14 @@ class Conflict(Refused):
     status = 409
 
 
+class AddressTaken(Conflict):
+    """Another machine has this address; addresses are unique in a fleet (M22)."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__("AddressTaken", f"another machine has address {address!r}; choose another")
+        self.address = address
+
+
 def key_reused(key: str, first: str, second: str) -> Conflict:
     """The error for a key that another request has used (E9)."""
     return Conflict(

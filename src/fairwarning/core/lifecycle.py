@@ -7,7 +7,7 @@ causes which transition.
 from collections.abc import Iterable
 from enum import StrEnum
 
-from fairwarning.core import limits
+from fairwarning.core import limits, subnets
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import (
     CARRIED_OUT,
@@ -19,12 +19,14 @@ from fairwarning.core.decision import (
 )
 from fairwarning.core.errors import InvariantViolated, NotFound
 from fairwarning.core.messages import (
+    ClaimAddress,
     DeleteAnnounced,
     DeleteApproved,
     DeleteLeftQueue,
     DeletionFailed,
     InstanceDeleted,
     PeerApproved,
+    ReleaseAddress,
     TargetDeleted,
     TargetDeletionFailed,
 )
@@ -389,6 +391,7 @@ class ScopeDraft:
             }
             self._drop_advice(machine.name, "the machine was deleted")
             self.facts.append(Fact(FactType.MACHINE_REMOVED, machines=(machine.name,)))
+            self.change_address(machine.address, "")
             if self.scope.owner:
                 self.sends.append(InstanceDeleted(set=self.scope.owner))
             if machine.resource:
@@ -436,6 +439,14 @@ class ScopeDraft:
         for machine in machines:
             own[machine.name] = changed(machine, created_at=self.now)
             self.facts.append(Fact(FactType.MACHINE_ADDED, machines=(machine.name,)))
+
+    def change_address(self, before: str, after: str) -> None:
+        """Tell the scope's subnet that a machine has another address, or is gone."""
+        subnet = self.scope.subnet
+        if subnets.contains(subnet, before):
+            self.sends.append(ReleaseAddress(subnet=subnet, address=before))
+        if subnets.contains(subnet, after):
+            self.sends.append(ClaimAddress(subnet=subnet, address=after))
 
     def _fact(
         self, kind: FactType, event: Event, detail: str = "", *, announced: bool = False

@@ -54,6 +54,8 @@ TAGS = 50  # of a machine
 RESOURCE_ID_CHARACTERS = 600  # kind, group and name
 RESOURCE_CHARACTERS = 512 * 1024  # of a resource's document
 FOLLOWING_COMMANDS = 5000  # that may follow from one resource write or removal
+SUBNET_PREFIX_MIN = 16  # of the largest subnet
+SUBNET_PREFIX_MAX = 29
 
 # Rollouts.
 ROLLOUT_SCOPES = 1000

@@ -14,6 +14,7 @@ from fairwarning.core.commands import (
     RolloutCommand,
     ScopeCommand,
     SetCommand,
+    SubnetCommand,
 )
 from fairwarning.core.model import Machine, PendingDelete, Rules
 from fairwarning.core.record import record
@@ -27,6 +28,7 @@ class AddInstances(ScopeCommand):
     machines: tuple[Machine, ...]
     owner: str
     group: str = ""
+    subnet: str = ""
     rules: Rules = field(default_factory=Rules)
 
 
@@ -67,6 +69,22 @@ class LinkSet(SetCommand):
 
     internal = True
     resource: str
+
+
+@record
+class ClaimAddress(SubnetCommand):
+    """A machine is given an address of this subnet by hand; it must be free."""
+
+    internal = True
+    address: str
+
+
+@record
+class ReleaseAddress(SubnetCommand):
+    """A machine with an address of this subnet was deleted, or has another address now."""
+
+    internal = True
+    address: str
 
 
 @record

@@ -183,6 +183,7 @@ class Scope:
     kind: ScopeKind
     group: str = ""
     owner: str = ""  # the scale set whose placement group it is
+    subnet: str = ""  # its machines have addresses of this network, as "10.0.0.0/24"
     rules: Rules = field(default_factory=Rules)
     machines: Mapping[str, Machine] = field(default_factory=dict)
     events: Mapping[str, Event] = field(default_factory=dict)  # in order of creation
@@ -276,6 +277,7 @@ class ScaleSet:
     zone: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     flexible: bool = False  # flexible orchestration: instances can be addressed by name
+    subnet: str = ""  # as in `Scope`
     resource: str = ""  # id of the ARM resource that describes it
     groups: tuple[str, ...] = ()  # scope ids
     next_instance: int = 0  # ids are never reused (T7)
@@ -358,7 +360,17 @@ class Resource:
     version: int = 0
 
 
-Entity = Scope | ScaleSet | Operation | Rollout | Lane | Resource
+@record
+class Subnet:
+    """The addresses of a network that machines have; its id is the network, as "10.0.0.0/24"."""
+
+    id: str
+    used: str = "0"  # one bit for each address in use, hexadecimal
+    next: int = 0  # the place of the address to try first
+    version: int = 0
+
+
+Entity = Scope | ScaleSet | Operation | Rollout | Lane | Resource | Subnet
 """A stored value with an id and a version."""
 
 Ref = tuple[type[Entity], str]

@@ -100,6 +100,7 @@ def _create(scale_set: ScaleSet | None, command: CreateSet) -> EntityDecision:
         zone=command.zone,
         tags=command.tags,
         flexible=command.flexible,
+        subnet=command.subnet,
     )
     grown, sends = _grow(born, command.capacity, {})
     return EntityDecision(grown, (Fact(FactType.SET_CREATED),), sends)
@@ -283,6 +284,7 @@ def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tu
             machines=tuple(machines),
             owner=scale_set.id,
             group=scale_set.group,
+            subnet=scale_set.subnet,
             rules=scale_set.rules,
         )
         for scope, machines in born.items()

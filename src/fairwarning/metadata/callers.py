@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from socket import inet_aton, inet_ntoa
+from typing import TypeGuard
 
 from fairwarning.core.model import Machine, Power, Scope
 from fairwarning.service.documents import PublishedScope
@@ -52,6 +53,10 @@ def by_source_address(transport: asyncio.BaseTransport) -> Key | None:
     return _FROM + address.partition("%")[0].removeprefix("::ffff:")
 
 
+def _is_source(key: Key) -> TypeGuard[str]:
+    return isinstance(key, str) and key.startswith(_FROM)
+
+
 def for_machine(scope: str, machine: str) -> CallerResolver:
     """Identify every connection as one machine: for a Unix socket or a network namespace."""
     key = (scope, machine)
@@ -62,6 +67,7 @@ class Caller:
     """A machine that sends requests. All its connections share one `Caller`."""
 
     __slots__ = (
+        "_address",
         "_created_at",
         "allowed",
         "checked_scope",
@@ -75,8 +81,12 @@ class Caller:
         "scope",
     )  # fmt: skip
 
-    def __init__(self, location: MachineLocation, published: PublishedScope, allowed: int) -> None:
+    def __init__(
+        self, location: MachineLocation, published: PublishedScope, allowed: int, address: str = ""
+    ) -> None:
+        """`address` is what identifies the machine, if it is its own address."""
         machine = location.machine
+        self._address = address
         self.scope = location.scope
         self.name = machine.name
         self.number = location.number  # of the machine in the fleet
@@ -94,10 +104,15 @@ class Caller:
             self.scope, self.name, self._created_at = state.id, current.name, current.created_at
 
     def machine(self) -> Machine | None:
-        """Return the machine's current state; None if it was deleted or recreated."""
+        """Return the machine's current state; None if this caller no longer is that machine.
+
+        It may be deleted or recreated, or have another address.
+        """
         scope = self.published.scope
         machine = scope.machines.get(self.name) if scope else None
-        return machine if machine and machine.created_at == self._created_at else None
+        if machine is None or machine.created_at != self._created_at:
+            return None
+        return machine if self._address in {"", machine.address} else None
 
     def is_running(self) -> bool:
         """Whether the machine runs. A deleted or stopped machine cannot send requests (IL11)."""
@@ -142,14 +157,15 @@ class Callers:
         published = await self._fleet.documents.fetch(location.scope)
         caller = self.known.get(key)  # another connection may have added it meanwhile
         if caller is None:
-            caller = self.known[key] = Caller(location, published, self._allowed)
+            address = key.removeprefix(_FROM) if _is_source(key) else ""
+            caller = self.known[key] = Caller(location, published, self._allowed, address)
         return caller
 
     async def _locate(self, key: Key) -> MachineLocation | None:
         if isinstance(key, tuple):
             places = await self._fleet.reader.find_machines(scope=key[0])
             places = [place for place in places if place.machine.name == key[1]]
-        elif key.startswith(_FROM):
+        elif _is_source(key):
             places = await self._fleet.reader.find_machines(address=key.removeprefix(_FROM))
         else:
             places = await self._fleet.reader.find_machines(number=_number(key))

@@ -28,7 +28,9 @@ class InterfaceFinder:
         from_arm = await self._from_arm([member for _, member in members])
         taken = {member.address for member in scope.machines.values()}
         for member_number, member in members:
-            interface = choose(member_number, member.address, from_arm.get(member.name), taken)
+            interface = choose(
+                member_number, member.address, from_arm.get(member.name), taken, scope.subnet
+            )
             if member.name == machine.name:
                 return interface
             taken |= {interface.address, interface.mac}

@@ -60,22 +60,31 @@ def derived(number: int) -> Iterator[NetworkInterface]:
 
 
 def choose(
-    number: int, configured: str, from_arm: NetworkInterface | None, taken: set[str]
+    number: int,
+    configured: str,
+    from_arm: NetworkInterface | None,
+    taken: set[str],
+    subnet: str = "",
 ) -> NetworkInterface:
-    """Return the interface of a machine, given its sources and the values of other machines."""
+    """Return the interface of a machine, given its sources and the values of other machines.
+
+    `subnet` is that of its scope; a configured address may be in it.
+    """
     if from_arm is not None and not {from_arm.address, from_arm.mac} & taken - {configured}:
         interface = from_arm
     else:
         interface = next(each for each in derived(number) if each.address not in taken)
-    return _with_configured(interface, configured) if configured else interface
+    return _with_configured(interface, configured, subnet) if configured else interface
 
 
-def _with_configured(interface: NetworkInterface, address: str) -> NetworkInterface:
-    """Return the interface with the address that the fleet file gives."""
+def _with_configured(interface: NetworkInterface, address: str, subnet: str) -> NetworkInterface:
+    """Return the interface with the address that the machine has."""
     try:
         ipv4 = IPv4Address(address)
     except AddressValueError:
         return changed(interface, ipv6=address)
+    if subnet and ipv4 in (net := IPv4Network(subnet)):
+        return changed(interface, address=address, prefix=net.prefixlen)
     if any(ipv4 in net for net in _PRIVATE):
         return changed(interface, address=address, prefix=_CONFIGURED_PREFIX)
     return changed(interface, public=address) if ipv4.is_global else interface

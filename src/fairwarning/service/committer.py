@@ -5,7 +5,7 @@ If another process has changed an entity that a decision was based on, the batch
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
@@ -16,7 +16,13 @@ from fairwarning.core.commands import (
     operation_of,
     target_of,
 )
-from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
+from fairwarning.core.errors import (
+    AddressTaken,
+    Conflict,
+    FairwarningError,
+    InvariantViolated,
+    Unavailable,
+)
 from fairwarning.core.model import Entity, EventStatus, Operation, Ref, Scope
 from fairwarning.core.record import changed
 from fairwarning.core.scale_set import groups_of_new_set
@@ -69,15 +75,28 @@ class Committer:
         If they write too much for one transaction, the last ones are left undecided.
 
         Raises `Conflict` when one command prevents the batch from being committed. A batch that
-        lost a race against another process is decided again, a few times.
+        lost a race against another process is decided again, a few times; one that gives a machine
+        an address that another has, with the next address.
         """
+        taken: set[str] = set()
+        while True:
+            try:
+                return await self._decide_all(waiting, taken)
+            except AddressTaken as conflict:
+                if conflict.address in taken:
+                    raise  # the command itself names the address
+                taken.add(conflict.address)
+
+    async def _decide_all(
+        self, waiting: Sequence[PendingCommand], taken: Collection[str]
+    ) -> CommandBatch:
         for attempt in range(_ATTEMPTS):
             work = CommandBatch()
             for pending in waiting:
                 pending.operation = pending.error = None
             try:
                 await self._prefetch(waiting, work, afresh=attempt > 0)
-                await self._decide_each(waiting, work)
+                await self._decide_each(waiting, work, taken)
                 await self._commit(work)
             except Unavailable as error:
                 last = attempt == _ATTEMPTS - 1
@@ -105,13 +124,15 @@ class Committer:
         self._rows = work.size // 2
         return True
 
-    async def _decide_each(self, waiting: Sequence[PendingCommand], work: CommandBatch) -> None:
+    async def _decide_each(
+        self, waiting: Sequence[PendingCommand], work: CommandBatch, taken: Collection[str]
+    ) -> None:
         broken = self.broken
         for number, pending in enumerate(waiting):
             try:
                 if broken:
                     raise Unavailable("WritesStopped", f"writes have stopped ({broken})")
-                outcome = await self._decide_one(pending.command, work)
+                outcome = await self._decide_one(pending.command, work, taken)
             except FairwarningError as error:
                 pending.error = error
                 broken = error if isinstance(error, InvariantViolated) else broken
@@ -170,7 +191,9 @@ class Committer:
         work.moments += 1
         work.loaded.update(await self._store.load(refs))
 
-    async def _decide_one(self, command: Command, work: CommandBatch) -> Outcome:
+    async def _decide_one(
+        self, command: Command, work: CommandBatch, taken: Collection[str]
+    ) -> Outcome:
         def get(ref: Ref) -> Entity | None:
             change = work.changes.get(ref)
             if change:
@@ -185,7 +208,7 @@ class Committer:
 
         while True:
             try:
-                return cascade.run(command, self._clock.now(), get, self.secret)
+                return cascade.run(command, self._clock.now(), get, self.secret, taken)
             except EntityNotLoaded as missing:
                 await self._load([missing.ref], work)
             except FairwarningError:

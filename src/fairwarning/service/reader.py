@@ -13,10 +13,11 @@ from fairwarning.core.model import (
     Rollout,
     ScaleSet,
     Scope,
+    Subnet,
 )
 from fairwarning.store.store import JournalEntry, MachineLocation, Store
 
-E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource)
+E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet)
 
 
 class FleetReader:

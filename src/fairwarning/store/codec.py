@@ -22,11 +22,12 @@ from fairwarning.core.model import (
     Rules,
     ScaleSet,
     Scope,
+    Subnet,
 )
 from fairwarning.core.record import changed
 
 KINDS: dict[str, type[Entity]] = {
-    kind.__name__: kind for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource)
+    kind.__name__: kind for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet)
 }
 """Entity kinds by their stored name."""
 

@@ -57,8 +57,3 @@ def machines_after(diffs: Iterable[Differences]) -> Iterator[tuple[str, Machine]
 def stale_version(ref: Ref) -> Conflict:
     """Return the error for an entity that another command changed (IK1)."""
     return Conflict("Stale", f"{ref[0].__name__} {ref[1]!r} has changed; load it again and retry")
-
-
-def address_taken(address: str) -> Conflict:
-    """Return the error for an address in use; addresses are unique in a fleet (M22)."""
-    return Conflict("AddressTaken", f"another machine has address {address!r}; choose another")

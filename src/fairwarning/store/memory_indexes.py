@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count, islice
 
+from fairwarning.core.errors import AddressTaken
 from fairwarning.core.model import Entity, Ref, Scope
 from fairwarning.store.differences import (
     Differences,
-    address_taken,
     machines_after,
     machines_before,
 )
@@ -81,7 +81,7 @@ class MachineIndex:
             if address and (
                 address in claimed or (address in self._addresses and address not in freed)
             ):
-                raise address_taken(address)
+                raise AddressTaken(address)
             claimed.add(address)
 
     def apply(self, diffs: Sequence[Differences]) -> None:

@@ -12,13 +12,12 @@ from typing import cast
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.errors import Conflict
+from fairwarning.core.errors import AddressTaken, Conflict
 from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.store import codec, schema
 from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import (
     Differences,
-    address_taken,
     differences,
     machines_after,
     stale_version,
@@ -186,8 +185,8 @@ def explain(connection: SqliteConnection, rows: SqliteRows) -> Conflict:
     for scope, name, address in claims:
         for location in find_machines(connection, "", address, 0):
             if (location.scope, location.machine.name) != (scope, name):
-                return address_taken(address)
-    return address_taken(claims[-1][2])  # by a machine of the same batch
+                return AddressTaken(address)
+    return AddressTaken(claims[-1][2])  # by a machine of the same batch
 
 
 # --- Reading --------------------------------------------------------------------------------------

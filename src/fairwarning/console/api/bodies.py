@@ -25,6 +25,7 @@ class NewMachine(Body):
     host_name: str | UnsetType = UNSET
     host: str | UnsetType = UNSET
     address: str | UnsetType = UNSET
+    subnet: str | UnsetType = UNSET
     priority: str | UnsetType = UNSET
     eviction: str | UnsetType = UNSET
     terminate_notice: str | UnsetType = UNSET
@@ -33,6 +34,12 @@ class NewMachine(Body):
     tags: dict[str, str] | UnsetType = UNSET
     group: str | UnsetType = UNSET
     rules: dict[str, Any] | UnsetType = UNSET
+
+
+class MachineChanges(Body):
+    """Changes to a machine; an empty address removes it."""
+
+    address: str
 
 
 class NewSet(Body):
@@ -49,6 +56,7 @@ class NewSet(Body):
     zone: str | UnsetType = UNSET
     tags: dict[str, str] | UnsetType = UNSET
     prefix: str | UnsetType = UNSET
+    subnet: str | UnsetType = UNSET
     update_domains: int | UnsetType = UNSET
     fault_domains: int | UnsetType = UNSET
     group: str | UnsetType = UNSET

@@ -123,6 +123,11 @@ ENDPOINTS = (
         lambda api, req: api.machine(req.path_param("name")), responses.MachineInfo,
     ),
     ApiEndpoint(
+        "PATCH", "/api/machines/{name:path}", "Change a machine's address.",
+        lambda api, req: api.update_machine(req.path_param("name"), req.settings, req.actor),
+        responses.MachineInfo, bodies.MachineChanges,
+    ),
+    ApiEndpoint(
         "POST", "/api/machines/{name:path}/{action}", "Start an action on a machine.",
         lambda api, req: api.act(
             req.path_param("name"), req.path_param("action"), req.settings, req.key, req.actor

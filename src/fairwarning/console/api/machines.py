@@ -22,6 +22,7 @@ from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.core.record import changed
 from fairwarning.service import resources
 from fairwarning.service.config import fleet_file
+from fairwarning.service.config.values import MACHINE, FleetFileError, table
 from fairwarning.service.history import queries
 from fairwarning.service.lookup import find_machine
 
@@ -114,6 +115,25 @@ class MachinesApi(ApiSection):
             location for scope in scopes for location in await reader.find_machines(scope=scope)
         ]
         return responses.MachineList(machines=await self._machine_infos(locations), next=None)
+
+    async def update_machine(
+        self, name: str, settings: Settings, actor: str = OPERATOR
+    ) -> responses.MachineInfo:
+        """Give a machine another address; it identifies the machine in a host run (M22)."""
+        location = await find_machine(self.fleet, name)
+        changes = bodies.set_fields(parse(bodies.MachineChanges, settings))
+        try:
+            values = table({key: value for key, value in changes.items() if value}, MACHINE)
+        except FleetFileError as error:
+            raise Refused("BadBody", error.message) from None
+        command = commands.UpdateMachine(
+            scope=location.scope,
+            machine=location.machine.name,
+            address=values.get("address", ""),
+            actor=actor,
+        )
+        await self.fleet.submit(command)
+        return await self.machine(name)
 
     async def _create(
         self, create_commands: tuple[fleet_file.Create, ...], key: str, request: str, actor: str

@@ -61,6 +61,7 @@ class ScopeInfo(Struct):
     kind: str
     set: str
     group: str
+    subnet: str
     enabled: bool
     incarnation: int
     polled_at: Time | None
@@ -108,6 +109,7 @@ class ScaleSetInfo(Struct):
     size: str
     zone: str
     tags: dict[str, str]
+    subnet: str
     scopes: list[str]
     deleting: bool
     outdated: list[str]

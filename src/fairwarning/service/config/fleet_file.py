@@ -131,13 +131,27 @@ async def apply(
 ) -> ApplyResult:
     """Create the scopes and sets that do not exist yet; leave the existing ones unchanged."""
     cloud = fleetfile.cloud
-    commands = [(command, command.group or cloud.group) for command in fleetfile.commands]
+    commands = [
+        (command, command.group or cloud.group)
+        for command in _given_addresses_first(fleetfile.commands)
+    ]
     groups = dict.fromkeys([cloud.group, *(group for _, group in commands)])
     await _create([resources.create_group(group, cloud.location) for group in groups], submit)
     created = await _create(
         [resources.create(command, group) for command, group in commands], submit
     )
     return ApplyResult(created=created, kept=len(commands) - created)
+
+
+def _given_addresses_first(commands: Sequence[Create]) -> Sequence[Create]:
+    """Put entries with addresses first, so that no other machine is given one of them."""
+    if not any(command.subnet for command in commands):
+        return commands
+    return sorted(commands, key=lambda command: not _has_address(command))
+
+
+def _has_address(command: Create) -> bool:
+    return isinstance(command, CreateScope) and any(m.address for m in command.machines)
 
 
 async def _create(
@@ -175,6 +189,7 @@ def _scope(kind: ScopeKind, entry: Table, machines: list[Machine]) -> CreateScop
         kind=kind,
         machines=tuple(machines),
         group=entry.get("group", ""),
+        subnet=entry.get("subnet", ""),
         rules=entry["rules"],
     )
 

@@ -221,6 +221,7 @@ MACHINE = {"name": _PLAIN, "host_name": _NAME, "host": _NAME, "address": _addres
 ENTRY: dict[str, Read] = {
     "name": _PLAIN,
     "group": _PLAIN,
+    "subnet": _checked(checks.subnet),
     "rules": lambda value: table(value, _RULES),
 }
 DOMAINS = {

@@ -17,11 +17,11 @@ from typing import cast
 
 import psycopg
 
-from fairwarning.core.errors import Conflict, Unavailable
+from fairwarning.core.errors import AddressTaken, Conflict, Unavailable
 from fairwarning.core.model import Entity, Impact, Ref
 from fairwarning.store import codec
 from fairwarning.store.codec import KINDS
-from fairwarning.store.differences import address_taken, machines_after
+from fairwarning.store.differences import machines_after
 from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.postgres import rows, schema
 from fairwarning.store.postgres.batch_writer import AddressInUseError, BatchWriter
@@ -300,8 +300,8 @@ class PostgresStore:
         for scope, machine in claims:
             for location in await self.find_machines(address=machine.address):
                 if (location.scope, location.machine.name) != (scope, machine.name):
-                    return address_taken(machine.address)
-        return address_taken(claims[-1][1].address)  # by a machine of the same batch
+                    return AddressTaken(machine.address)
+        return AddressTaken(claims[-1][1].address)  # by a machine of the same batch
 
     async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
         if self._retired or not notes:

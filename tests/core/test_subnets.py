@@ -1,0 +1,133 @@
+"""Addresses from subnets (M22, IC8)."""
+
+import pytest
+
+from fairwarning.core import subnets
+from fairwarning.core.commands import (
+    AddMachines,
+    CreateScope,
+    CreateSet,
+    Delete,
+    OperateInstances,
+    Scale,
+    UpdateMachine,
+)
+from fairwarning.core.errors import Conflict, Refused
+from fairwarning.core.model import Machine, ScopeKind, Subnet
+from tests.fixtures.fleet import FleetHarness
+
+SMALL = "10.0.0.0/29"  # three usable addresses: .4, .5 and .6
+NET = "10.0.1.0/24"
+
+
+def addresses(harness: FleetHarness, scope: str = "web/0") -> list[str]:
+    """The addresses of the machines of a scope, in order."""
+    return [machine.address for machine in harness.scope(scope).machines.values()]
+
+
+def create(harness: FleetHarness, capacity: int, subnet: str = SMALL) -> None:
+    """Create the set `web`."""
+    harness.do(CreateSet(set="web", capacity=capacity, subnet=subnet))
+
+
+def standalone(name: str, address: str = "", subnet: str = "") -> CreateScope:
+    """The command that creates a standalone machine."""
+    machines = (Machine(name=name, address=address),)
+    return CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=machines, subnet=subnet)
+
+
+@pytest.mark.spec("M22")
+def test_instances_get_the_first_free_addresses() -> None:
+    """As on Azure, the first four addresses of a subnet are not given."""
+    with FleetHarness() as harness:
+        create(harness, 2)
+        assert addresses(harness) == ["10.0.0.4", "10.0.0.5"]
+        harness.do(Scale(set="web", operation="grow", capacity=3))
+        assert addresses(harness)[2] == "10.0.0.6"
+
+
+@pytest.mark.spec("M22")
+def test_a_full_subnet_refuses_and_changes_nothing() -> None:
+    """The error says how many addresses are free and how many are needed."""
+    with FleetHarness() as harness:
+        create(harness, 2)
+        text = f"subnet {SMALL} has 1 of 3 addresses free, but 2 are needed"
+        with pytest.raises(Conflict, match=text):
+            harness.do(Scale(set="web", operation="grow", capacity=4))
+        assert addresses(harness) == ["10.0.0.4", "10.0.0.5"]
+
+
+@pytest.mark.spec("M22")
+def test_a_released_address_is_given_last() -> None:
+    """A new machine is not mistaken for the one that was just deleted."""
+    with FleetHarness() as harness:
+        create(harness, 2)
+        harness.do(OperateInstances(set="web", operation="out", action=Delete, instances=(0,)))
+        harness.advance(60)
+        harness.do(Scale(set="web", operation="in", capacity=3))
+        assert addresses(harness) == ["10.0.0.5", "10.0.0.6", "10.0.0.4"]
+
+
+@pytest.mark.spec("M22")
+def test_an_address_given_by_hand_is_not_given_again() -> None:
+    """Whether its scope has the same subnet, another one that overlaps, or none."""
+    with FleetHarness() as harness:
+        harness.do(standalone("same", "10.0.0.4", SMALL))
+        harness.do(standalone("none", "10.0.0.5"))
+        harness.do(standalone("larger", subnet="10.0.0.0/24"))
+        assert addresses(harness, "larger") == ["10.0.0.6"]
+        create(harness, 0)
+        with pytest.raises(Conflict, match="has 0 of 3 addresses free, but 1 are needed"):
+            harness.do(Scale(set="web", operation="grow", capacity=1))
+
+
+@pytest.mark.spec("M22")
+def test_machines_of_one_command_with_and_without_addresses() -> None:
+    """Those with an address keep it, whatever their order."""
+    with FleetHarness() as harness:
+        machines = (Machine(name="a"), Machine(name="b", address="10.0.0.4"), Machine(name="c"))
+        harness.do(
+            CreateScope(
+                scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines, subnet=SMALL
+            )
+        )
+        assert addresses(harness, "av") == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]
+        with pytest.raises(Conflict, match=r"another machine has address '10\.0\.0\.5'"):
+            harness.do(AddMachines(scope="av", machines=(Machine(name="d", address="10.0.0.5"),)))
+
+
+@pytest.mark.spec("M22")
+def test_an_address_can_be_changed() -> None:
+    """The old address becomes free; one that another machine has is refused."""
+    with FleetHarness() as harness:
+        create(harness, 2)
+        with pytest.raises(Conflict, match=r"another machine has address '10\.0\.0\.5'"):
+            harness.do(UpdateMachine(scope="web/0", machine="web_0", address="10.0.0.5"))
+        harness.do(UpdateMachine(scope="web/0", machine="web_0", address="10.0.0.6"))
+        harness.do(UpdateMachine(scope="web/0", machine="web_1", address="10.0.0.4"))
+        assert addresses(harness) == ["10.0.0.6", "10.0.0.4"]
+
+
+@pytest.mark.parametrize("subnet", ["10.0.0.1/24", "10.0.0.0/30", "10.0.0.0/8", "fd00::/64", "x"])
+def test_a_bad_subnet_is_refused(subnet: str) -> None:
+    """The error says what is allowed."""
+    with FleetHarness() as harness, pytest.raises(Refused, match="prefix length 16 to 29"):
+        create(harness, 1, subnet)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.04", "::ffff:10.0.0.4", "FD00::4", "web", " "])
+def test_a_bad_address_is_refused(address: str) -> None:
+    """Only the spelling of connections can identify a machine."""
+    with FleetHarness() as harness:
+        create(harness, 1)
+        with pytest.raises(Refused, match="an IP address in its usual spelling"):
+            harness.do(UpdateMachine(scope="web/0", machine="web_0", address=address))
+
+
+def test_the_largest_subnet() -> None:
+    """A /16 gives its last address, but not the broadcast address."""
+    nearly_full = Subnet(id="10.1.0.0/16", used=f"{(1 << 65_534) - 1:x}", next=5)
+    subnet, (machine,) = subnets.assign(nearly_full, [Machine(name="a")])
+    assert machine.address == "10.1.255.254"
+    with pytest.raises(Conflict, match="has 0 of 65531 addresses free"):
+        subnets.assign(subnet, [Machine(name="b")])

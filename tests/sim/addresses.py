@@ -1,0 +1,55 @@
+"""Addresses of machines in the simulation: how they are drawn, and what must hold (IC8)."""
+
+from functools import cache
+from ipaddress import IPv4Address, IPv4Network
+from random import Random
+
+from fairwarning.core.model import Scope, Subnet
+from fairwarning.store.store import Batch
+from tests.sim.books import Books
+from tests.sim.violations import must
+
+# The small ones are soon full, and all of them overlap.
+SUBNETS = ("", "", "10.0.0.0/29", "10.0.0.0/27", "10.0.0.0/24")
+
+
+def subnet(random: Random) -> str:
+    """The subnet of a new scope or set; often none."""
+    return random.choice(SUBNETS)
+
+
+def address(random: Random) -> str:
+    """The address that a machine is given by hand; mostly none."""
+    return f"10.0.0.{random.randrange(40)}" if random.random() < 0.1 else ""
+
+
+def concerns_ic8(batch: Batch) -> bool:
+    """Whether the addresses of a machine have changed, or those of a subnet."""
+    return any(
+        isinstance(after, Subnet) or (isinstance(after, Scope) and after.subnet)
+        for _, after in batch.changes.values()
+    )
+
+
+def ic8(books: Books) -> None:
+    """No two machines have one address, and a subnet counts those of its machines."""
+    seen: set[str] = set()
+    expected = dict.fromkeys(books.subnets, 0)
+    for scope in books.scopes.values():
+        for machine in scope.machines.values():
+            if machine.address:
+                must(machine.address not in seen, "IC8", f"two machines have {machine.address}")
+                seen.add(machine.address)
+                if scope.subnet:
+                    expected[scope.subnet] |= _bit(scope.subnet, machine.address)
+    for name, bits in expected.items():
+        counted = int(books.subnets[name].used, 16)
+        must(counted == bits, "IC8", f"{name} counts {counted:b}, its machines have {bits:b}")
+
+
+@cache
+def _bit(net: str, text: str) -> int:
+    """The place of an address in a subnet; 0 if it is elsewhere."""
+    if IPv4Address(text) not in IPv4Network(net):
+        return 0
+    return 1 << int(IPv4Address(text)) - int(IPv4Network(net).network_address)
