@@ -150,6 +150,28 @@ def test_an_outcome_that_cannot_be_found_is_reported_as_unclear() -> None:
     run_on_store(scenario)
 
 
+@pytest.mark.spec("X3")
+def test_impacts_of_an_unclear_commit_are_found() -> None:
+    """Who looks for impacts waits for the end of such a commit, or prevents it."""
+
+    async def scenario(_: PostgresStore, url: str) -> None:
+        async with Proxy(shared().port) as proxy:
+            store = PostgresStore(url.replace(f":{shared().port}/", f":{proxy.port}/"))
+            await store.open()
+            with psycopg.connect(url, autocommit=True) as observer, locked(url, "head"):
+                outcome = asyncio.create_task(commit(store, "a"))
+                await wait_for(observer, WAITING, 1)
+                proxy.cut_off(silently=False)
+                assert await outcome == "StoreUnclear"
+                proxy.restore()
+                found = asyncio.create_task(store.unfinished_impacts("", 10))
+                await wait_until_async(lambda: found.done() or is_count(observer, WAITING, 2))
+            assert [impact.id for impact in await found] == ["a"]
+            await store.close()
+
+    run_on_store(scenario)
+
+
 def test_records_of_processes_of_an_older_version_are_dropped_once_they_have_ended() -> None:
     """They record their last batch in another table."""
 

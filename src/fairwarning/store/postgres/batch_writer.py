@@ -56,6 +56,7 @@ class BatchWriter:
         """The server whose content the batches are based on; another one takes no batch."""
         self.finished: list[str] = []
         """Acknowledged batches whose rows can be dropped."""
+        self._unclear: list[str] = []  # batches that may still land
         self._connections = connections
 
     async def commit(self, batch_rows: PostgresRows) -> Committed:
@@ -109,8 +110,15 @@ class BatchWriter:
                 if monotonic() > deadline:
                     break
                 await asyncio.sleep(_RETRY_SECONDS)
+        self._unclear.append(name)
         text = "the database connection was lost during the commit; the command may have taken"
         raise Unavailable("StoreUnclear", f"{text} effect, so check before you retry") from cause
+
+    async def abandon_unclear(self) -> None:
+        """Let no batch land from now on whose outcome was reported as unclear."""
+        while self._unclear:
+            await self._run("abandon_batch", batch=self._unclear[0])
+            self._unclear.pop(0)
 
     async def remove_old(self) -> None:
         """Drop old rows: of batches that were abandoned, and of processes that were killed."""

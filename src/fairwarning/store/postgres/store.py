@@ -357,6 +357,7 @@ class PostgresStore:
         return [name for (name,) in await self._run("scopes_with_events", after=after, limit=limit)]
 
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
+        await self._writer.abandon_unclear()  # else its impacts may appear behind our back
         result = await self._run("claim_impacts", after=after, limit=limit)
         self._impacts_unclear = self._impacts_unclear and bool(result)
         return [codec.decode_impact(body) for _, body in sorted(result)]
