@@ -32,8 +32,8 @@ def create(harness: FleetHarness, capacity: int, subnet: str = SMALL) -> None:
 
 def standalone(name: str, address: str = "", subnet: str = "") -> CreateScope:
     """The command that creates a standalone machine."""
-    machines = (Machine(name=name, address=address),)
-    return CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=machines, subnet=subnet)
+    machines = (Machine(name=name, address=address, subnet=subnet),)
+    return CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=machines)
 
 
 @pytest.mark.spec("M22")
@@ -85,15 +85,16 @@ def test_an_address_given_by_hand_is_not_given_again() -> None:
 def test_machines_of_one_command_with_and_without_addresses() -> None:
     """Those with an address keep it, whatever their order."""
     with FleetHarness() as harness:
-        machines = (Machine(name="a"), Machine(name="b", address="10.0.0.4"), Machine(name="c"))
-        harness.do(
-            CreateScope(
-                scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines, subnet=SMALL
-            )
+        machines = (
+            Machine(name="a", subnet=SMALL),
+            Machine(name="b", subnet=SMALL, address="10.0.0.4"),
+            Machine(name="c", subnet=SMALL),
         )
+        harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         assert addresses(harness, "av") == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]
+        more = Machine(name="d", subnet=SMALL, address="10.0.0.5")
         with pytest.raises(Conflict, match=r"another machine has address '10\.0\.0\.5'"):
-            harness.do(AddMachines(scope="av", machines=(Machine(name="d", address="10.0.0.5"),)))
+            harness.do(AddMachines(scope="av", machines=(more,)))
 
 
 @pytest.mark.spec("M22")

@@ -4,7 +4,7 @@ from functools import cache
 from ipaddress import IPv4Address, IPv4Network
 from random import Random
 
-from fairwarning.core.model import Scope, Subnet
+from fairwarning.core.model import Subnet
 from fairwarning.store.store import Batch
 from tests.sim.books import Books
 from tests.sim.violations import must
@@ -24,11 +24,8 @@ def address(random: Random) -> str:
 
 
 def concerns_ic8(batch: Batch) -> bool:
-    """Whether the addresses of a machine have changed, or those of a subnet."""
-    return any(
-        isinstance(after, Subnet) or (isinstance(after, Scope) and after.subnet)
-        for _, after in batch.changes.values()
-    )
+    """Whether the addresses of a subnet have changed."""
+    return any(isinstance(after, Subnet) for _, after in batch.changes.values())
 
 
 def ic8(books: Books) -> None:
@@ -40,8 +37,8 @@ def ic8(books: Books) -> None:
             if machine.address:
                 must(machine.address not in seen, "IC8", f"two machines have {machine.address}")
                 seen.add(machine.address)
-                if scope.subnet:
-                    expected[scope.subnet] |= _bit(scope.subnet, machine.address)
+                if machine.subnet:
+                    expected[machine.subnet] |= _bit(machine.subnet, machine.address)
     for name, bits in expected.items():
         counted = int(books.subnets[name].used, 16)
         must(counted == bits, "IC8", f"{name} counts {counted:b}, its machines have {bits:b}")

@@ -114,6 +114,7 @@ class Chance:
             eviction=self.random.choice((EvictionPolicy.DEALLOCATE, EvictionPolicy.DELETE)),
             terminate_seconds=self.random.choice((0, 0, 300, 900)),
             address=addresses.address(self.random),
+            subnet=addresses.subnet(self.random),
         )
 
     def _new_scope(self) -> Command:
@@ -128,7 +129,6 @@ class Chance:
             kind=kind,
             machines=machines,
             rules=self._rules(),
-            subnet=addresses.subnet(self.random),
         )
         return resources.create(self.random, command)
 

@@ -242,7 +242,7 @@ PLANTS: dict[str, Plant] = {
     ),
     "keep the address of a deleted machine": Plant(
         "IC8",
-        Patch("core.lifecycle", '            self.change_address(machine.address, "")\n', ""),
+        Patch("core.lifecycle", '            self.change_address(machine, "")\n', ""),
     ),
     "do not count addresses given by hand": Plant(
         "IC8",

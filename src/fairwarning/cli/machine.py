@@ -248,6 +248,7 @@ def _fields(machine: Json) -> FieldList:
             "zone": machine["zone"],
             "tags": show.tags(machine["tags"]),
             "address": machine["address"],
+            "subnet": machine["subnet"],
         }
     )
 

@@ -52,6 +52,7 @@ from fairwarning.core.model import (
     Entity,
     Impact,
     Lane,
+    Machine,
     Operation,
     Ref,
     Resource,
@@ -248,7 +249,7 @@ class _UnitOfWork:
 
     def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
         if isinstance(command, CreateScope | AddInstances | AddMachines):
-            command = self._assign_addresses(scope, command)
+            command = changed(command, machines=self._with_addresses(command.machines))
         decision: Decision = engine.decide(scope, command, self.now, self.secret)
         self.note(Scope, command.scope, decision.facts)
         if decision.scope is scope:
@@ -261,20 +262,18 @@ class _UnitOfWork:
         for progress in decision.progress:
             self.count(progress, lane)
 
-    def _assign_addresses(
-        self, scope: Scope | None, command: CreateScope | AddInstances | AddMachines
-    ) -> ScopeCommand:
-        """Give the new machines addresses of the scope's subnet, if it has one."""
-        if scope is None:
-            name = "" if isinstance(command, AddMachines) else command.subnet
-        else:
-            name = scope.subnet
-        if not name:
-            return command
-        subnet = self.get(Subnet, name) or Subnet(id=name)
-        subnet, machines = subnets.assign(subnet, command.machines, self.taken)
-        self.put(Subnet, name, subnet)
-        return changed(command, machines=machines)
+    def _with_addresses(self, machines: tuple[Machine, ...]) -> tuple[Machine, ...]:
+        """Give new machines addresses of their subnets."""
+        for name in dict.fromkeys(machine.subnet for machine in machines if machine.subnet):
+            subnet = self.get(Subnet, name) or Subnet(id=name)
+            members = (machine for machine in machines if machine.subnet == name)
+            subnet, given = subnets.assign(subnet, members, self.taken)
+            self.put(Subnet, name, subnet)
+            assigned = iter(given)
+            machines = tuple(
+                next(assigned) if machine.subnet == name else machine for machine in machines
+            )
+        return machines
 
     def _decide_other(self, command: Command, current: Entity | None) -> EntityDecision:
         """Decide a command to a set, a rollout, a lane, a resource or an ended entity."""

@@ -242,6 +242,7 @@ _MACHINE: dict[str, Check] = {
     "host_name": optional_name,
     "host": optional_name,
     "address": or_empty(address),
+    "subnet": or_empty(subnet),
     "update_domain": whole(0, limits.UPDATE_DOMAINS_MAX - 1),
     "fault_domain": whole(0, limits.FAULT_DOMAINS_MAX - 1),
     "priority": one_of(*Priority),

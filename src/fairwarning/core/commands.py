@@ -57,7 +57,6 @@ class CreateScope(ScopeCommand):
     )
     machines: tuple[Machine, ...] = required(checks.first_machines)
     group: str = required(checks.optional_name, default="")
-    subnet: str = required(checks.or_empty(checks.subnet), default="")
     rules: Rules = required(checks.rules, default_factory=Rules)
 
 

@@ -63,12 +63,7 @@ def _create(command: CreateScope | AddInstances, now: float) -> Decision:
         if kind is ScopeKind.STANDALONE and len(command.machines) != 1:
             raise Refused("OneMachine", "a standalone scope holds exactly one machine")
     empty = Scope(
-        id=command.scope,
-        kind=kind,
-        group=command.group,
-        owner=owner,
-        subnet=command.subnet,
-        rules=command.rules,
+        id=command.scope, kind=kind, group=command.group, owner=owner, rules=command.rules
     )
     draft = ScopeDraft(empty, now)
     draft.facts.append(Fact(FactType.SCOPE_CREATED))
@@ -119,7 +114,7 @@ def _update_machine(draft: ScopeDraft, command: UpdateMachine) -> None:
     )
     if command.address is not None and command.address != machine.address:
         after = changed(after, address=command.address)
-        draft.change_address(machine.address, command.address)
+        draft.change_address(machine, command.address)
     if after != machine:
         _change(draft, after, "updated")
 

@@ -391,7 +391,7 @@ class ScopeDraft:
             }
             self._drop_advice(machine.name, "the machine was deleted")
             self.facts.append(Fact(FactType.MACHINE_REMOVED, machines=(machine.name,)))
-            self.change_address(machine.address, "")
+            self.change_address(machine, "")
             if self.scope.owner:
                 self.sends.append(InstanceDeleted(set=self.scope.owner))
             if machine.resource:
@@ -440,13 +440,13 @@ class ScopeDraft:
             own[machine.name] = changed(machine, created_at=self.now)
             self.facts.append(Fact(FactType.MACHINE_ADDED, machines=(machine.name,)))
 
-    def change_address(self, before: str, after: str) -> None:
-        """Tell the scope's subnet that a machine has another address, or is gone."""
-        subnet = self.scope.subnet
-        if subnets.contains(subnet, before):
-            self.sends.append(ReleaseAddress(subnet=subnet, address=before))
-        if subnets.contains(subnet, after):
-            self.sends.append(ClaimAddress(subnet=subnet, address=after))
+    def change_address(self, machine: Machine, address: str) -> None:
+        """Tell a machine's subnet that the machine has another address, or is gone."""
+        subnet = machine.subnet
+        if subnets.contains(subnet, machine.address):
+            self.sends.append(ReleaseAddress(subnet=subnet, address=machine.address))
+        if subnets.contains(subnet, address):
+            self.sends.append(ClaimAddress(subnet=subnet, address=address))
 
     def _fact(
         self, kind: FactType, event: Event, detail: str = "", *, announced: bool = False

@@ -28,7 +28,6 @@ class AddInstances(ScopeCommand):
     machines: tuple[Machine, ...]
     owner: str
     group: str = ""
-    subnet: str = ""
     rules: Rules = field(default_factory=Rules)
 
 

@@ -112,6 +112,7 @@ class Machine:
     host_name: str = ""
     host: str = ""  # the physical host; host maintenance affects all its machines (E10)
     address: str = ""  # the source address of its requests
+    subnet: str = ""  # the network that it has an address of, as "10.0.0.0/24"
     update_domain: int = 0
     fault_domain: int = 0
     priority: Priority = Priority.REGULAR
@@ -183,7 +184,6 @@ class Scope:
     kind: ScopeKind
     group: str = ""
     owner: str = ""  # the scale set whose placement group it is
-    subnet: str = ""  # its machines have addresses of this network, as "10.0.0.0/24"
     rules: Rules = field(default_factory=Rules)
     machines: Mapping[str, Machine] = field(default_factory=dict)
     events: Mapping[str, Event] = field(default_factory=dict)  # in order of creation
@@ -277,7 +277,7 @@ class ScaleSet:
     zone: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     flexible: bool = False  # flexible orchestration: instances can be addressed by name
-    subnet: str = ""  # as in `Scope`
+    subnet: str = ""  # of its instances
     resource: str = ""  # id of the ARM resource that describes it
     groups: tuple[str, ...] = ()  # scope ids
     next_instance: int = 0  # ids are never reused (T7)

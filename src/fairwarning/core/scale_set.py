@@ -284,7 +284,6 @@ def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tu
             machines=tuple(machines),
             owner=scale_set.id,
             group=scale_set.group,
-            subnet=scale_set.subnet,
             rules=scale_set.rules,
         )
         for scope, machines in born.items()
@@ -306,6 +305,7 @@ def _instance(scale_set: ScaleSet, instance: int, domain: int) -> Machine:
         size=scale_set.size,
         zone=scale_set.zone,
         tags=scale_set.tags,
+        subnet=scale_set.subnet,
     )
 
 

@@ -1,4 +1,4 @@
-"""Subnets: every machine of a scope or scale set with a subnet has an address of its own (M22).
+"""Subnets: every machine of a subnet has an address of its own (M22).
 
 An address is given again only after all others of its subnet, so that a machine is not mistaken for
 one that was deleted a moment ago.
@@ -27,7 +27,7 @@ def assign(
 ) -> tuple[Subnet, tuple[Machine, ...]]:
     """Give an address to each machine that has none, and claim those that machines bring.
 
-    `taken` are addresses that machines outside the subnet's scopes have.
+    `taken` are addresses that machines of other subnets have, or of none.
     """
     machines = tuple(machines)
     for machine in machines:

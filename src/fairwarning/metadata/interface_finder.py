@@ -29,7 +29,7 @@ class InterfaceFinder:
         taken = {member.address for member in scope.machines.values()}
         for member_number, member in members:
             interface = choose(
-                member_number, member.address, from_arm.get(member.name), taken, scope.subnet
+                member_number, member.address, from_arm.get(member.name), taken, member.subnet
             )
             if member.name == machine.name:
                 return interface

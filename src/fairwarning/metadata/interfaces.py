@@ -68,7 +68,7 @@ def choose(
 ) -> NetworkInterface:
     """Return the interface of a machine, given its sources and the values of other machines.
 
-    `subnet` is that of its scope; a configured address may be in it.
+    `subnet` is that of the machine; a configured address may be in it.
     """
     if from_arm is not None and not {from_arm.address, from_arm.mac} & taken - {configured}:
         interface = from_arm

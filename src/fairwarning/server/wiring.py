@@ -243,7 +243,8 @@ class ServerProcess:
         from fairwarning.arm.app import application  # noqa: PLC0415  (see LazyServer)
 
         file = self.options.fleet
-        settings = changed(file.control_plane, hosts=self._arm_hosts)
+        by_address = not is_loopback(self.options.metadata[0])
+        settings = changed(file.control_plane, hosts=self._arm_hosts, by_address=by_address)
         return application(self.fleet, file.cloud, self.tokens, settings)
 
     def _counter(self, name: str, settings: ConsoleSettings | ArmSettings) -> ConnectionCounter:

@@ -3,26 +3,18 @@
 An address depends only on the resource's id, so the same template always gives the same addresses.
 """
 
-import re
 from hashlib import sha256
-from ipaddress import IPv4Network, ip_network
+from ipaddress import IPv4Network
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.resources import documents
+from fairwarning.arm.resources import subnets
 
 _PUBLIC = tuple(
     IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
 )  # reserved for documentation (RFC 5737)
 _PRIVATE = IPv4Network("10.0.0.0/16")  # for an unknown subnet
 _FIRST = 4  # Azure reserves the first four addresses of a subnet
-_SMALLEST = 8  # addresses of the smallest subnet on Azure
-_NETWORKS = "Microsoft.Network/virtualNetworks"
-_SUBNET = re.compile(
-    rf"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/{re.escape(_NETWORKS)}"
-    r"/([^/]+)/subnets/([^/]+)",
-    re.IGNORECASE,
-)
 
 
 async def fill_public(_context: ArmContext, body: Body, path: str) -> None:
@@ -48,35 +40,8 @@ async def fill_interface(context: ArmContext, body: Body, path: str) -> None:
         inner.setdefault("privateIPAddressVersion", "IPv4")
         inner.setdefault("privateIPAllocationMethod", "Dynamic")
         if "privateIPAddress" not in inner:
-            net = await _subnet(context, inner, path)
+            net = await subnets.find(context, inner, path.split("/")[4]) or _PRIVATE
             inner["privateIPAddress"] = _host(net, f"{path}/{configuration['name']}", _FIRST)
-
-
-async def _subnet(context: ArmContext, configuration: Body, path: str) -> IPv4Network:
-    """Return the address range of a configuration's subnet.
-
-    Only subnets in the interface's own group count: the client may not read other groups.
-    """
-    reference = configuration.get("subnet")
-    match = _SUBNET.fullmatch(str(reference.get("id"))) if isinstance(reference, dict) else None
-    if match is None or match[1].lower() != path.split("/")[4].lower():
-        return _PRIVATE
-    network = documents.stored_body(await context.find(_NETWORKS, match[1], match[2]))
-    for subnet in network.get("properties", {}).get("subnets", ()):
-        if subnet["name"].lower() == match[3].lower():
-            return _prefix(subnet.get("properties", {}))
-    return _PRIVATE
-
-
-def _prefix(subnet: Body) -> IPv4Network:
-    prefixes = subnet.get("addressPrefixes")
-    first = prefixes[0] if isinstance(prefixes, list) and prefixes else ""
-    try:
-        net = ip_network(str(subnet.get("addressPrefix", first)), strict=False)
-    except ValueError:
-        return _PRIVATE
-    fits = isinstance(net, IPv4Network) and net.num_addresses >= _SMALLEST
-    return net if fits and isinstance(net, IPv4Network) else _PRIVATE
 
 
 def _host(net: IPv4Network, path: str, first: int) -> str:

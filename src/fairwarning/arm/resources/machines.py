@@ -11,7 +11,15 @@ from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
-from fairwarning.arm.resources import availability, documents, profile, targets, views, writing
+from fairwarning.arm.resources import (
+    availability,
+    documents,
+    profile,
+    subnets,
+    targets,
+    views,
+    writing,
+)
 from fairwarning.arm.resources.documents import Choices, choice, tags_of, typed_value
 from fairwarning.arm.resources.profile import MACHINE_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
@@ -36,6 +44,7 @@ from fairwarning.core.model import (
     Scope,
     ScopeKind,
 )
+from fairwarning.core.record import changed
 from fairwarning.service.resources import AVAILABILITY_SET, MACHINE, SCALE_SET, Resource
 
 PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
@@ -75,7 +84,8 @@ async def _create(
     if await targets.find_flexible_instance(context, write.group, write.name):
         text = f"'{write.name}' is an instance of a scale set; write it as an instance of that set."
         raise ArmError("Conflict", text, 409)
-    machine = _machine(write.name, body)
+    subnet, address = await subnets.of_machine(context, body, group.name)
+    machine = changed(_machine(write.name, body), address=address, subnet=subnet)
     if owner := typed_value(body, "properties.availabilitySet.id", str):
         resource = await _availability_set(context, write, owner)
         scope = await context.scope(resource)

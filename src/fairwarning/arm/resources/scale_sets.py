@@ -8,7 +8,15 @@ from starlette.responses import Response
 from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
-from fairwarning.arm.resources import documents, machines, profile, targets, views, writing
+from fairwarning.arm.resources import (
+    documents,
+    machines,
+    profile,
+    subnets,
+    targets,
+    views,
+    writing,
+)
 from fairwarning.arm.resources.documents import Choices, choice, tags_of, typed_value
 from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget, parse_instance_ids
@@ -74,14 +82,14 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
         stored = documents.without(documents.without_read_only(body), "sku", "capacity")
         stored = documents.normalize_case(profile.normalize(stored, SET_PROFILE), _CHOICES)
         if existing is None:
-            return _create(context, write, stored, group)
+            return await _create(context, write, stored, group)
         return await _change(context, write, existing, stored)
 
     resource, created, operation = await writing.write_resource(context, SCALE_SET, write, plan)
     return WriteResult(resource, await _document(context, resource), created, operation)
 
 
-def _create(
+async def _create(
     context: ArmContext, write: ResourceWrite, body: Body, group: Resource
 ) -> DesiredResource:
     writing.check_location(body)
@@ -104,6 +112,7 @@ def _create(
         zone=machines.zone_of(body),
         tags=tags_of(body),
         flexible=_flexible(body),
+        subnet=await subnets.of_set(context, body, group.name),
     )
     return DesiredResource(body, (create,), set=name)
 

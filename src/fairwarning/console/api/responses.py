@@ -49,6 +49,7 @@ class MachineInfo(Struct):
     zone: str
     tags: dict[str, str]
     address: str
+    subnet: str
     polled: bool
     doing: str | None
     events: list[EventInfo]
@@ -61,7 +62,6 @@ class ScopeInfo(Struct):
     kind: str
     set: str
     group: str
-    subnet: str
     enabled: bool
     incarnation: int
     polled_at: Time | None

@@ -102,6 +102,7 @@ def machine_info(location: MachineLocation, scope: Scope) -> responses.MachineIn
         zone=machine.zone,
         tags=dict(machine.tags),
         address=machine.address,
+        subnet=machine.subnet,
         polled=scope.enabled,
         doing=impact.kind.value if impact and impact.in_progress else None,
         events=[
@@ -119,7 +120,6 @@ def scope_info(scope: Scope, locations: list[MachineLocation]) -> responses.Scop
         kind=scope.kind.value,
         set=scope.owner,
         group=scope.group,
-        subnet=scope.subnet,
         enabled=scope.enabled,
         incarnation=scope.incarnation,
         polled_at=time(scope.polled_at) if scope.polled_at else None,

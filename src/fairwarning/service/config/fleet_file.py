@@ -145,13 +145,15 @@ async def apply(
 
 def _given_addresses_first(commands: Sequence[Create]) -> Sequence[Create]:
     """Put entries with addresses first, so that no other machine is given one of them."""
-    if not any(command.subnet for command in commands):
+    if not any(_has(command, "subnet") for command in commands):
         return commands
-    return sorted(commands, key=lambda command: not _has_address(command))
+    return sorted(commands, key=lambda command: not _has(command, "address"))
 
 
-def _has_address(command: Create) -> bool:
-    return isinstance(command, CreateScope) and any(m.address for m in command.machines)
+def _has(command: Create, field_name: str) -> bool:
+    """Whether a machine of this command has a value for this field."""
+    machines = command.machines if isinstance(command, CreateScope) else (command,)
+    return any(getattr(machine, field_name, "") for machine in machines)
 
 
 async def _create(
@@ -187,11 +189,15 @@ def _scope(kind: ScopeKind, entry: Table, machines: list[Machine]) -> CreateScop
     return CreateScope(
         scope=entry["name"],
         kind=kind,
-        machines=tuple(machines),
+        machines=tuple(_in_subnet(machine, entry) for machine in machines),
         group=entry.get("group", ""),
-        subnet=entry.get("subnet", ""),
         rules=entry["rules"],
     )
+
+
+def _in_subnet(machine: Machine, entry: Table) -> Machine:
+    """The machine in its own subnet, or in that of its entry."""
+    return changed(machine, subnet=machine.subnet or entry.get("subnet", ""))
 
 
 def _standalone(entry: Table) -> Iterator[Create]:
@@ -241,7 +247,11 @@ def _scale_set(entry: Table) -> Iterator[Create]:
 # For each kind of entry: the allowed keys, a required key, and the function that makes commands.
 _ENTRIES: dict[str, tuple[dict[str, Read], str, Callable[[Table], Iterator[Create]]]] = {
     "machine": (ENTRY | MACHINE | COUNT, "name", _standalone),
-    "availability_set": (ENTRY | DOMAINS | {"machines": members}, "machines", _availability_set),
+    "availability_set": (
+        ENTRY | DOMAINS | {"machines": members},
+        "machines",
+        _availability_set,
+    ),
     "cloud_service": (ENTRY | DOMAINS | {"roles": roles}, "roles", _cloud_service),
     "scale_set": (ENTRY | KIND | DOMAINS | SCALE_SET, "capacity", _scale_set),
 }

@@ -45,6 +45,7 @@ class ArmSettings:
     connections: int = limits.PORT_CONNECTIONS
     connections_of_address: int = limits.PORT_CONNECTIONS_OF_ADDRESS
     rules: Rules = field(default_factory=Rules)  # of scopes and sets created through it
+    by_address: bool = False  # whether machines are identified by their addresses
 
 
 @record

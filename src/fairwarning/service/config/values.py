@@ -207,6 +207,7 @@ _CONNECTIONS_MAX = 1_000_000
 _NAME = _checked(checks.name)
 _PLAIN = _checked(checks.plain)  # no slash: only placement groups have one (`web/0`)
 _MACHINES = _checked(checks.whole(1, limits.SCOPE_MACHINES))
+_SUBNET = _checked(checks.subnet)
 _RULES = {name: _checked(check) for name, check in checks.RULES.items()}
 
 KIND: dict[str, Read] = {
@@ -217,11 +218,18 @@ KIND: dict[str, Read] = {
     "zone": _NAME,
     "tags": _checked(checks.tags),
 }
-MACHINE = {"name": _PLAIN, "host_name": _NAME, "host": _NAME, "address": _address, **KIND}
+MACHINE = {
+    "name": _PLAIN,
+    "host_name": _NAME,
+    "host": _NAME,
+    "address": _address,
+    "subnet": _SUBNET,
+    **KIND,
+}
 ENTRY: dict[str, Read] = {
     "name": _PLAIN,
     "group": _PLAIN,
-    "subnet": _checked(checks.subnet),
+    "subnet": _SUBNET,
     "rules": lambda value: table(value, _RULES),
 }
 DOMAINS = {
