@@ -27,7 +27,8 @@ _STATES = ("none", "running", "blocked", "paused", "ending", "off", "crashed", "
 
 _DOMAIN = """
 <domain type="test"><name>{name}</name><memory>8192</memory><os><type>hvm</type></os>
-<metadata>{metadata}</metadata></domain>
+<metadata>{metadata}</metadata>
+<devices><interface type="network"><source network="default"/></interface></devices></domain>
 """
 
 

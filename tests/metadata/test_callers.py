@@ -11,6 +11,7 @@ from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Dele
 from fairwarning.core.model import Machine, Scope, ScopeKind
 from fairwarning.metadata.callers import by_local_address, by_source_address, for_machine
 from fairwarning.metadata.listeners import open_tcp, open_unix
+from fairwarning.service.guest_addresses import GuestAddresses
 from fairwarning.store.store import MachineLocation
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll
 from tests.fixtures.http import Response, send
@@ -139,6 +140,37 @@ def test_by_source_address() -> None:
             assert _name(connection) == name
         assert _unknown(_once(_from(endpoint, "127.9.9.11", port)))
         assert _once(_from(endpoint, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
+
+
+class _Host:
+    """A host that knows the addresses of its guests."""
+
+    def __init__(self) -> None:
+        self.guests = {AWAY: "db/db_0", "127.9.9.10": "db_1", "127.9.9.11": "gone"}
+        self.asked: list[str] = []
+
+    async def guest_at(self, address: str) -> str:
+        """Return the machine that has this address."""
+        self.asked.append(address)
+        return self.guests.get(address, "")
+
+
+def test_a_host_that_knows_its_guests() -> None:
+    """A machine without an address is given its guest's; a stranger costs one question."""
+    host = _Host()
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        _with_address(endpoint, "other", "127.9.9.12")
+        endpoint.server.callers.find_guest = GuestAddresses(endpoint.fleet, host).find
+        port = endpoint.listen(by_source_address)
+        for source, name in ((AWAY, "db_0"), ("127.9.9.10", "db_1"), ("127.9.9.12", "other")):
+            assert _name(_from(endpoint, source, port)) == name
+        assert endpoint.scope("db").machines["db_0"].address == AWAY
+        for _ in range(3):
+            assert _name(_from(endpoint, "127.9.9.11", port)) == ""
+        assert host.asked == [AWAY, "127.9.9.10", "127.9.9.11"]
+        host.guests["127.9.9.13"] = "db_0"  # which has another address
+        assert _name(_from(endpoint, "127.9.9.13", port)) == ""
 
 
 def test_local_address_does_not_identify_by_source() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from socket import inet_aton, inet_ntoa
 from typing import TypeGuard
 
@@ -16,6 +16,8 @@ Key = str | tuple[str, str]
 
 CallerResolver = Callable[[asyncio.BaseTransport], Key | None]
 """Returns the key of the machine at the other end of a connection; None if that end is gone."""
+
+FindGuest = Callable[[str], Awaitable[MachineLocation | None]]
 
 _FIRST = 0x7F010000  # 127.1.0.0; add a machine's number to get its address
 _FROM = "from "
@@ -132,6 +134,8 @@ class Callers:
         self._awaiting_refill: set[Caller] = set()  # callers below their full burst
         self.known: dict[Key, Caller] = {}
         self._unknown: set[Key] = set()  # keys without a machine, until the fleet changes
+        self.find_guest: FindGuest | None = None
+        """Finds a machine by an address that no machine has yet, if the host can tell."""
         self._changes = 0
         fleet.watchers.append(self._changed)
 
@@ -166,7 +170,10 @@ class Callers:
             places = await self._fleet.reader.find_machines(scope=key[0])
             places = [place for place in places if place.machine.name == key[1]]
         elif _is_source(key):
-            places = await self._fleet.reader.find_machines(address=key.removeprefix(_FROM))
+            address = key.removeprefix(_FROM)
+            places = await self._fleet.reader.find_machines(address=address)
+            if not places and self.find_guest:
+                return await self.find_guest(address)
         else:
             places = await self._fleet.reader.find_machines(number=_number(key))
         return places[0] if places else None

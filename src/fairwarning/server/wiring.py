@@ -42,6 +42,7 @@ from fairwarning.service.config.settings import (
     MetadataSettings,
 )
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.guest_addresses import GuestAddresses, GuestFinder
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.lookup import find_machine
 from fairwarning.service.metrics import Metric
@@ -120,6 +121,8 @@ class ServerProcess:
             self.fleet.following.staleness_seconds = options.fleet.cluster.staleness_seconds
             self.fleet.following.all_scopes = options.sockets is not None
         self.server = MetadataServer(self.fleet, options.fleet.cloud, _settings(options))
+        if isinstance(self.driver, GuestFinder):
+            self.server.callers.find_guest = GuestAddresses(self.fleet, self.driver).find
         self._targets = AllowedTargets(options.fleet.console.webhook_hosts)
         self._webhooks: WebhookService | None = None
         self._webhooks_lock = asyncio.Lock()

@@ -67,6 +67,16 @@ class LibvirtDriver:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def guest_at(self, address: str) -> str:
+        """Return the machine whose domain has a DHCP lease for this address; empty if none."""
+        for host in self._options.hosts:
+            try:
+                if name := await host.name_at(address):
+                    return name
+            except (RetryLater, LibvirtRefused, DomainNotFound) as error:
+                log.warning("cannot look for the guest at %s: %s", address, error)
+        return ""
+
     async def close(self) -> None:
         """Stop. A later driver continues; a frozen domain is resumed first."""
         for task in (tasks := list(self._tasks)):

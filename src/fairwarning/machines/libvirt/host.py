@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from fairwarning.core.errors import Refused
-from fairwarning.machines.libvirt.record import MACHINE, is_machine
+from fairwarning.machines.libvirt.record import MACHINE, is_machine, machine_in
 
 T = TypeVar("T")
 
@@ -111,6 +111,11 @@ class LibvirtHost:
         connection = await self.connection()
         return await self.call(connection, partial(self._find, connection, scope, machine))
 
+    async def name_at(self, address: str) -> str:
+        """Return the machine that has a DHCP lease for this address, as `scope/name` or `name`."""
+        connection = await self.connection()
+        return await self.call(connection, partial(self._name_at, connection, address))
+
     async def name(self) -> str:
         """Return the host's own name, whichever URI it is reached by."""
         connection = await self.connection()
@@ -192,6 +197,17 @@ class LibvirtHost:
             elif element is None and raw.name() == machine:
                 by_name.append(raw)
         return by_metadata or by_name
+
+    def _name_at(self, connection: Connection, address: str) -> str:
+        """Ask for leases only: the guest itself controls what its agent says, and its ARP."""
+        leases = constant("DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE")
+        for raw in connection.listAllDomains(constant("CONNECT_LIST_DOMAINS_ACTIVE")):
+            with suppress(self._error):  # it ended just now, or has an interface without leases
+                for interface in raw.interfaceAddresses(leases).values():
+                    if any(lease["addr"] == address for lease in interface["addrs"] or ()):
+                        element = self.metadata(raw, MACHINE)
+                        return machine_in(element) if element else str(raw.name())
+        return ""
 
 
 def _is_alive(connection: Connection) -> bool:

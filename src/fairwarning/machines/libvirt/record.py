@@ -99,3 +99,9 @@ def is_machine(text: str, scope: str, machine: str) -> bool:
     """Return whether an operator's element names this machine; without a scope it fits any."""
     element = ET.fromstring(text)  # noqa: S314  (as above)
     return element.get("name") == machine and element.get("scope", scope) == scope
+
+
+def machine_in(text: str) -> str:
+    """Return the machine that an operator's element names, as `scope/name` or `name`."""
+    element = ET.fromstring(text)  # noqa: S314  (as above)
+    return "/".join(part for part in (element.get("scope"), element.get("name")) if part)
