@@ -19,7 +19,7 @@ from fairwarning.core.model import (
     ScopeKind,
     UpgradeMode,
 )
-from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, demo, read
+from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, read, sample
 from fairwarning.service.config.settings import (
     CloudSettings,
     ClusterSettings,
@@ -92,9 +92,9 @@ def test_the_page_names_every_key() -> None:
         assert f"`{setting.name}`" in page
 
 
-def test_the_demo() -> None:
+def test_the_sample_fleet() -> None:
     """One of everything: a scale set, an availability set, a spot machine, a cloud service."""
-    web, db, batch, legacy = demo().commands
+    web, db, batch, legacy = sample().commands
     assert isinstance(batch, CreateScope)
     assert batch.machines == (
         Machine(name="batch_0", priority=Priority.SPOT, eviction=EvictionPolicy.DELETE),
@@ -316,11 +316,11 @@ def applied(harness: FleetHarness, file: FleetFile) -> ApplyResult:
 def test_applied_to_a_fleet() -> None:
     """The first time, everything is created; the second time, everything is kept unchanged."""
     with FleetHarness() as harness:
-        assert applied(harness, demo()) == ApplyResult(created=4, kept=0)
+        assert applied(harness, sample()) == ApplyResult(created=4, kept=0)
         assert set(harness.machines("web/0")) == {"web_0", "web_1", "web_2"}
         assert harness.machines("batch_0")["batch_0"].priority is Priority.SPOT
         before = harness.scope("db")
-        assert applied(harness, demo()) == ApplyResult(created=0, kept=4)
+        assert applied(harness, sample()) == ApplyResult(created=0, kept=4)
         assert harness.scope("db") == before
 
 
@@ -340,7 +340,7 @@ def test_other_errors_are_raised() -> None:
         raise Unavailable("Stopping", "try again later")
 
     with pytest.raises(Unavailable):
-        asyncio.run(apply(demo(), submit))
+        asyncio.run(apply(sample(), submit))
 
 
 # --- Random files -------------------------------------------------------------------------------

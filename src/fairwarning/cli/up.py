@@ -59,6 +59,9 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 @click.argument("fleet", metavar="[FLEET.toml]", required=False, type=click.Path(path_type=Path))
 @click.option("--demo", is_flag=True, help="Create a small demo fleet.")
 @click.option(
+    "--sample", is_flag=True, help="Create a small fleet in which nothing happens by itself."
+)
+@click.option(
     "--data",
     metavar="PATH|URL",
     default=hints.DATA,
@@ -127,6 +130,7 @@ def command(
     *,
     fleet: Path | None,
     demo: bool,
+    sample: bool,
     data: str,
     run: Path,
     workers: int,
@@ -147,7 +151,7 @@ def command(
     with options.errors_reported(service=False):
         server_options = ServerOptions(
             data=run if database else Path(data),
-            fleet=_fleet(fleet, demo=demo),
+            fleet=_fleet(fleet, demo=demo, sample=sample),
             database=database,
             memory=memory,
             network_folder=network_folder,
@@ -204,11 +208,13 @@ def _check(database: str, workers: int, *, memory: bool, virtual: bool) -> None:
         raise click.UsageError("--workers needs a shared database: --data postgresql://...")
 
 
-def _fleet(path: Path | None, *, demo: bool) -> FleetFile:
-    if demo and path:
-        raise click.UsageError("a fleet file cannot be used with --demo")
-    if demo:
-        return fleet_file.demo()
+def _fleet(path: Path | None, *, demo: bool, sample: bool) -> FleetFile:
+    if demo and sample:
+        raise click.UsageError("--demo contains the sample fleet; omit --demo or --sample")
+    if path and (demo or sample):
+        raise click.UsageError("a fleet file cannot be used with --demo or --sample")
+    if demo or sample:
+        return fleet_file.sample()
     if path is None:
         return FleetFile()
     try:

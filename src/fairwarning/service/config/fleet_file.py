@@ -119,11 +119,11 @@ def entry(kind: str, values: Mapping[str, object]) -> tuple[Create, ...]:
         raise Refused("BadEntry", f"{places}: {error.what}" if places else error.what) from None
 
 
-def demo() -> FleetFile:
-    """Return the fleet of the demo."""
-    from importlib.resources import files  # noqa: PLC0415  (only the demo needs it)
+def sample() -> FleetFile:
+    """Return the sample fleet."""
+    from importlib.resources import files  # noqa: PLC0415  (only the sample needs it)
 
-    return read((files(__package__) / "demo.toml").read_text("utf-8"), "demo.toml")
+    return read((files(__package__) / "sample.toml").read_text("utf-8"), "sample.toml")
 
 
 async def apply(
