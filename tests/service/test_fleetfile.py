@@ -19,7 +19,7 @@ from fairwarning.core.model import (
     ScopeKind,
     UpgradeMode,
 )
-from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, read, sample
+from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, demo, read, sample
 from fairwarning.service.config.settings import (
     CloudSettings,
     ClusterSettings,
@@ -104,6 +104,11 @@ def test_the_sample_fleet() -> None:
     assert isinstance(legacy, CreateScope)
     assert [machine.name for machine in legacy.machines] == ["FrontEnd_IN_0"]
     assert web == CreateSet(set="web", capacity=3, terminate_seconds=300)
+
+
+def test_the_demo_fleet_begins_with_the_sample_fleet() -> None:
+    """So the addresses in the documentation are those of both."""
+    assert demo().commands[: len(sample().commands)] == sample().commands
 
 
 def test_defaults() -> None:

@@ -121,9 +121,19 @@ def entry(kind: str, values: Mapping[str, object]) -> tuple[Create, ...]:
 
 def sample() -> FleetFile:
     """Return the sample fleet."""
-    from importlib.resources import files  # noqa: PLC0415  (only the sample needs it)
+    return _bundled("sample.toml")
 
-    return read((files(__package__) / "sample.toml").read_text("utf-8"), "sample.toml")
+
+def demo() -> FleetFile:
+    """Return the fleet of the demo: the sample fleet, and machines on which something happens."""
+    fleet = sample()
+    return changed(fleet, commands=fleet.commands + _bundled("demo.toml").commands)
+
+
+def _bundled(name: str) -> FleetFile:
+    from importlib.resources import files  # noqa: PLC0415  (only bundled fleets need it)
+
+    return read((files(__package__) / name).read_text("utf-8"), name)
 
 
 async def apply(
