@@ -170,7 +170,7 @@ def test_only_an_empty_set_is_deleted() -> None:
 def test_sets_of_a_fleet_file() -> None:
     """A set of a fleet file has its machines, accepts others, and a write-back changes none."""
     with ArmHarness() as arm:
-        arm.demo(
+        arm.create_fleet(
             '[[availability_set]]\nname = "av"\ngroup = "rg"\nmachines = 3\nupdate_domains = 3'
         )
         document = arm.get(AV).json

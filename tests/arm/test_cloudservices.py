@@ -192,7 +192,7 @@ def test_a_service_is_deleted_with_its_instances() -> None:
 def test_a_service_of_a_fleet_file() -> None:
     """A service of a fleet file can be read, and a write-back changes nothing."""
     with ArmHarness() as arm:
-        arm.demo()
+        arm.create_fleet()
         path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/cloudServices/legacy"
         document = arm.get(path).json
         assert arm.put(path, document).status == 200

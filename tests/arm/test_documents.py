@@ -126,7 +126,7 @@ def test_a_patch_creates_nothing() -> None:
 def test_a_listing_has_pages() -> None:
     """A page has 200 items, and its nextLink keeps the query."""
     with ArmHarness() as arm:
-        arm.demo('[[machine]]\nname = "m"\ncount = 201\ngroup = "rg"')
+        arm.create_fleet('[[machine]]\nname = "m"\ncount = 201\ngroup = "rg"')
         first = arm.get(MACHINES, **{"$expand": "instanceView"}).json
         second = arm.follow(first["nextLink"]).json
         assert len(first["value"]) == 200

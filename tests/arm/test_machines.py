@@ -257,7 +257,7 @@ def test_the_journal_names_the_actor() -> None:
 def test_machines_of_a_fleet_file() -> None:
     """They can be read, changed and acted on, and a write-back changes nothing."""
     with ArmHarness() as arm:
-        arm.demo()
+        arm.create_fleet()
         path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachines"
         assert names(arm, path) == ["batch_0", "db_0", "db_1"]
         for name in names(arm, path):
@@ -290,7 +290,7 @@ tags = { a = "b" }
 def test_immutable_properties_of_a_fleet_file(change: Any, name: str) -> None:  # noqa: ANN401
     """Immutable properties of a fleet file cannot be changed either."""
     with ArmHarness() as arm:
-        arm.demo(FLEET)
+        arm.create_fleet(FLEET)
         before = arm.get(VM).json
         response = arm.patch(VM, change)
         assert refused(response) == (409, "PropertyChangeNotAllowed")
@@ -310,7 +310,7 @@ def test_immutable_properties_of_a_fleet_file(change: Any, name: str) -> None:  
 def test_a_patch_keeps_other_properties(change: Any) -> None:  # noqa: ANN401
     """A change is merged into the machine, including the values of a fleet file."""
     with ArmHarness() as arm:
-        arm.demo(FLEET)
+        arm.create_fleet(FLEET)
         before = arm.machines("vm")["vm"]
         assert arm.patch(VM, change).status == 200
         after = arm.machines("vm")["vm"]

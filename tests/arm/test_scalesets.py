@@ -273,7 +273,7 @@ def test_scale_in_rules(rule: str, left: list[str]) -> None:
 def test_sets_of_a_fleet_file() -> None:
     """They can be read; a write-back changes nothing and creates no new model."""
     with ArmHarness() as arm:
-        arm.demo()
+        arm.create_fleet()
         path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachineScaleSets/web"
         document = arm.get(path).json
         assert document["sku"]["capacity"] == 3

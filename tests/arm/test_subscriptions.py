@@ -132,7 +132,7 @@ def test_versions_for_templates() -> None:
 def test_all_resources() -> None:
     """Machines, scale sets and networks are listed with their common members."""
     with ArmHarness() as arm:
-        arm.demo()
+        arm.create_fleet()
         address(arm, arm.group(), "ip", tags={"a": "b"})
         items, _ = walk(arm, "/resources")
         types = {item["type"] for item in items}

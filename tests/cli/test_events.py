@@ -20,7 +20,7 @@ def schedule_restarts(service: ServiceProcess, *machines: str) -> list[str]:
 
 def test_events_are_listed_and_shown(tmp_path: Path) -> None:
     """The list can be filtered by machine or scope; it shows full ids within 80 columns."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         assert service.run("event", "list").stdout == "No events found.\n"
         web, db = schedule_restarts(service, "web_0", "db_0")
         assert {event["id"] for event in service.json("event", "list")} == {web, db}
@@ -36,7 +36,7 @@ def test_events_are_listed_and_shown(tmp_path: Path) -> None:
 
 def test_an_operator_approves_and_cancels(tmp_path: Path) -> None:
     """Ids can be abbreviated; an approved event starts, a cancelled event is over."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         web, db = schedule_restarts(service, "web_0", "db_0")
         done = service.run("event", "approve", web[:8])
         assert done.stdout == "Reboot of web_0: approved\n"
@@ -55,7 +55,7 @@ def test_an_operator_approves_and_cancels(tmp_path: Path) -> None:
 @pytest.mark.spec("O7")
 def test_an_event_is_explained(tmp_path: Path) -> None:
     """The explanation has deliveries, approvals, what it waits for, and step durations."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         (db,) = schedule_restarts(service, "db_0")
         service.poll("db_0")
         waiting = service.json("event", "explain", db)
@@ -78,7 +78,7 @@ def test_an_event_is_explained(tmp_path: Path) -> None:
 
 def test_watch(tmp_path: Path) -> None:
     """It prints a line per change: of all, of one machine, or of events until they are over."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         (db,) = schedule_restarts(service, "db_0")
         with (
             service.start_command("event", "watch") as everything,
@@ -117,6 +117,6 @@ WRONG = [
 
 def test_wrong_usage(tmp_path: Path) -> None:
     """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         for words, code, message in WRONG:
             service.assert_refused(words, code, message)

@@ -67,7 +67,7 @@ pytestmark = needs_namespaces
 @pytest.mark.spec("O3")
 def test_the_documented_request_works_inside(tmp_path: Path) -> None:
     """It uses Azure's address, is identified as the machine, and needs no root."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         proxy = os.environ | {"http_proxy": "http://127.0.0.1:1"}
         done = run_program(
             *service.inside("web_0", sys.executable, "-c", REQUEST, ENDPOINT), env=proxy
@@ -80,7 +80,7 @@ def test_the_documented_request_works_inside(tmp_path: Path) -> None:
 @pytest.mark.spec("O4")
 def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
     """It reads and approves the event, gets SIGTERM and is restarted; then the event is over."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         service.poll("db_1")
         python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
         with subprocess.Popen(
@@ -106,7 +106,7 @@ def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
 @pytest.mark.spec("O3")
 def test_a_program_reads_the_answer_to_its_approval(tmp_path: Path) -> None:
     """Only then does it get SIGTERM."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         service.poll("db_1")
         python = [sys.executable, "-c", APPROVER, ENDPOINT, "stay"]
         with subprocess.Popen(
@@ -124,7 +124,7 @@ def test_a_program_reads_the_answer_to_its_approval(tmp_path: Path) -> None:
 @pytest.mark.spec("O3", "O4")
 def test_a_program_that_approves_and_ends(tmp_path: Path) -> None:
     """It runs once, and the reboot goes on without it."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("db_1")
         (restart,) = service.json("machine", "restart", "db_0")
         done = run_program(*service.inside("db_0", sys.executable, "-c", APPROVER, ENDPOINT))
@@ -141,7 +141,7 @@ def test_a_program_that_approves_and_ends(tmp_path: Path) -> None:
 @pytest.mark.spec("O4")
 def test_neighbours_see_that_a_reboot_has_started(tmp_path: Path) -> None:
     """The machine takes its time to boot, so they have the time to read the event."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("db_1")
         python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
         with subprocess.Popen(

@@ -11,7 +11,7 @@ VIRTUAL = ("--memory", "--clock", "virtual")
 
 def test_machines_are_created_shown_and_listed(tmp_path: Path) -> None:
     """Machines have the given settings; the list can be filtered."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         created = service.json(
             *("machine", "create", "gpu", "--count", "2", "--priority", "spot"),
             *("--eviction", "delete", "--size", "Standard_B2s", "--zone", "1"),
@@ -75,7 +75,7 @@ def test_each_action_has_its_event(tmp_path: Path) -> None:
 
 def test_wait_ends_with_the_operation(tmp_path: Path) -> None:
     """It shows progress and pending events; it exits with 0 on success, 1 on cancellation."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("db_0")
         with service.start_command("machine", "restart", "db_0", "db_1", "--wait") as waiting:
             lines = waiting.read_until("The clock is stopped")
@@ -103,7 +103,7 @@ def wait_for_event(service: ServiceProcess, machine: str) -> str:
 
 def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
     """The operation continues; the output says how to wait for it again."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("db_0")
         with service.start_command("machine", "restart", "db_0", "--wait") as waiting:
             operation = waiting.read_until("accepted")[0].split()[-1]
@@ -127,7 +127,7 @@ def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
 
 def test_the_second_of_two_machines_is_refused(tmp_path: Path) -> None:
     """The output has the operation accepted before; the exit code is that of the refusal."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("db_0")
         done = service.run("machine", "restart", "db_0", "nobody", "db_1", "--json")
         assert done.returncode == 3
@@ -137,7 +137,7 @@ def test_the_second_of_two_machines_is_refused(tmp_path: Path) -> None:
 
 def test_watching_a_list(tmp_path: Path) -> None:
     """It prints the list at first and at each change, as JSON lines or as tables."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("db_0")
         with (
             service.start_command(
@@ -181,7 +181,7 @@ WRONG = [
 
 def test_wrong_usage(tmp_path: Path) -> None:
     """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         for words, code, message in WRONG:
             service.assert_refused(words, code, message)
 
@@ -189,7 +189,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
 def test_a_watch_survives_a_restart_of_the_service(tmp_path: Path) -> None:
     """It shows the changes after the restart, and no line twice."""
     data = tmp_path / "data"
-    with ServiceProcess(data, "--demo", "--clock", "virtual") as service:
+    with ServiceProcess(data, "--sample", "--clock", "virtual") as service:
         service.poll("db_0")
         with service.start_command("event", "watch", "--json") as watching:
             watching.wait_until_following()

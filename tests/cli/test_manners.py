@@ -85,7 +85,7 @@ def complete(data: Path, *words: str) -> list[str]:
 def test_completion_of_names(tmp_path: Path) -> None:
     """Names from the service are completed while it is up; otherwise there are none."""
     data = tmp_path / "data"
-    with ServiceProcess(data, "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(data, "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("web_0")
         event = service.json("machine", "restart", "web_0")[0]["events"][0]["id"]
         service.json("rollout", "start", "db", "--id", "autumn")
@@ -120,7 +120,7 @@ _fairwarning_completion fairwarning adv clock && echo "${COMPREPLY[@]}"
 
 def test_colour_only_on_a_terminal(tmp_path: Path) -> None:
     """A pipe gets no escape sequences, nor does --json."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("web_0")
         service.run("machine", "restart", "web_0")
         for words in (("machine", "list"), ("event", "list"), ("machine", "show", "web_0")):

@@ -17,7 +17,7 @@ def event_types(service: ServiceProcess) -> dict[str, list[str]]:
 
 def test_actions_schedule_events_for_machines_that_poll(tmp_path: Path) -> None:
     """The event of each action is immediately in the document and in the list."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         for machine in ("web_0", "db_0", "batch_0"):
             service.poll(machine)
         done = service.run("machine", "restart", "web_0", "db_0")
@@ -39,7 +39,7 @@ def test_actions_schedule_events_for_machines_that_poll(tmp_path: Path) -> None:
 
 def test_a_scope_without_polls(tmp_path: Path) -> None:
     """It gets no notice, and the output says so (M15)."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         output = service.run("machine", "restart", "db_0").stdout
         assert "no notice, because no machine of the scope polls" in output
         assert event_types(service)["db_0"] == []
@@ -47,7 +47,7 @@ def test_a_scope_without_polls(tmp_path: Path) -> None:
 
 def test_a_virtual_clock(tmp_path: Path) -> None:
     """It can be shown, advanced, run and stopped; an event starts at its time."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("db_0")
         service.run("machine", "restart", "db_0")
         before = json.loads(service.run("clock", "show", "--json").stdout)
@@ -60,7 +60,7 @@ def test_a_virtual_clock(tmp_path: Path) -> None:
         assert service.poll("db_0")["Events"] == []
         assert "60 times real time" in service.run("clock", "run", "60").stdout
         assert "stopped" in service.run("clock", "freeze").stdout
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         for wrong in (b'{"advance": true}', b'{"advance": 1e400}', b'{"rate": %d}' % 10**400):
             assert service.api("POST", "/api/clock", wrong).status == 400
         refused = service.run("clock", "advance", "1")
@@ -71,7 +71,7 @@ def test_a_virtual_clock(tmp_path: Path) -> None:
 @pytest.mark.spec("M21")
 def test_faults_are_set_and_cleared(tmp_path: Path) -> None:
     """A fault affects a machine, a scope or all, for a count or until it is cleared."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
 
         def statuses(count: int) -> list[int]:
             return [service.get("db_0").status for _ in range(count)]
@@ -107,7 +107,7 @@ def test_faults_are_set_and_cleared(tmp_path: Path) -> None:
 )
 def test_wrong_usage(tmp_path: Path, words: tuple[str, ...], code: int, message: str) -> None:
     """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         group, verb, *rest = words
         done = run_command(group, verb, "--data", str(service.data), *rest)
     assert done.returncode == code
@@ -117,7 +117,7 @@ def test_wrong_usage(tmp_path: Path, words: tuple[str, ...], code: int, message:
 
 def test_the_api_requires_its_token(tmp_path: Path) -> None:
     """A request with a missing or wrong token gets 401 and has no effect."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         for path in ("/api/machines", "/api/clock"):
             response = fetch(f"{service.ready['console']}{path}")
             assert response.status == 401
@@ -131,7 +131,7 @@ def test_the_api_requires_its_token(tmp_path: Path) -> None:
 
 def test_a_repeated_request_has_no_further_effect(tmp_path: Path) -> None:
     """Requests with the same Idempotency-Key are the same operation (IC2)."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         service.poll("db_0")
         headers = {"Idempotency-Key": "one"}
         first, again = (
@@ -146,7 +146,7 @@ def test_a_repeated_request_has_no_further_effect(tmp_path: Path) -> None:
 )
 def test_a_wrong_body_is_refused(tmp_path: Path, body: bytes) -> None:
     """It gets 400 and has no effect."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         service.poll("db_0")
         for action in ("freeze", "fail", "restart"):
             wrong = body if action == "freeze" else b'{"duration_seconds": 5}'

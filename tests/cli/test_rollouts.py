@@ -27,7 +27,7 @@ def pass_notice(service: ServiceProcess) -> None:
 @pytest.mark.spec("E7")
 def test_waiting_for_a_rollout(tmp_path: Path) -> None:
     """It shows progress and pending events, domain by domain, and exits with 0."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("db_0")
         with service.start_command(
             "rollout", "start", "db", "--kind", "reboot", "--wait"
@@ -47,7 +47,7 @@ def test_waiting_for_a_rollout(tmp_path: Path) -> None:
 @pytest.mark.spec("E7")
 def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
     """Each command prints the progress; a watch ends when the rollout is aborted."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("db_0")
         started = service.json("rollout", "start", "db", "--id", "autumn", "--halt-percent", "0")
         assert (started["id"], started["kind"], started["halt_percent"]) == ("autumn", "freeze", 0)
@@ -73,7 +73,7 @@ def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
 
 def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
     """The rollout continues, and the output says so; waiting for an aborted rollout fails."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("db_0")
         with service.start_command("rollout", "start", "db", "--id", "r", "--wait") as waiting:
             waiting.read_until("0 of 2 done")
@@ -117,6 +117,6 @@ WRONG = [
 
 def test_wrong_usage(tmp_path: Path) -> None:
     """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         for words, code, message in WRONG:
             service.assert_refused(words, code, message)

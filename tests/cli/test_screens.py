@@ -64,7 +64,7 @@ def lines_of(screen: str) -> list[str]:
 
 def test_the_output_of_up(tmp_path: Path) -> None:
     """It has every machine, commands to try, and how to stop."""
-    words = ["up", "--demo", "--memory", "--data", str(tmp_path / "d")]
+    words = ["up", "--sample", "--memory", "--data", str(tmp_path / "d")]
     words += ["--metadata", FREE, "--console", FREE, "--arm", FREE]
     with Terminal(*words) as terminal:
         lines = lines_of(terminal.wait_for("Ctrl-C"))
@@ -76,7 +76,7 @@ def test_the_output_of_up(tmp_path: Path) -> None:
 
 def test_watch_in_colour(tmp_path: Path) -> None:
     """Each change is a line with full ids; long text is folded within its column."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("web_0")
         with Terminal("event", "watch", "--data", str(service.data)) as terminal:
             terminal.wait_for("Watching for changes")
@@ -90,7 +90,7 @@ def test_watch_in_colour(tmp_path: Path) -> None:
 
 def test_the_progress_bar_of_a_rollout(tmp_path: Path) -> None:
     """There is one bar from start to end, with the pending events below it."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("db_0")
         words = [
             "rollout",
@@ -115,7 +115,7 @@ def test_the_progress_bar_of_a_rollout(tmp_path: Path) -> None:
 
 def test_the_remaining_time_counts_down(tmp_path: Path) -> None:
     """The display refreshes while the service's clock runs."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("db_0")
         words = ["machine", "restart", "db_0", "--wait", "--data", str(service.data)]
         with Terminal(*words) as terminal:
@@ -128,7 +128,7 @@ def test_the_remaining_time_counts_down(tmp_path: Path) -> None:
 
 def test_no_color(tmp_path: Path) -> None:
     """NO_COLOR disables colour on a terminal."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
         service.poll("db_0")
         service.run("machine", "restart", "db_0")
         words = ("machine", "list", "--data", str(service.data))

@@ -17,7 +17,7 @@ def names(service: ServiceProcess, name: str) -> list[str]:
 @pytest.mark.spec("T1")
 def test_a_set_has_the_given_settings(tmp_path: Path) -> None:
     """The options of `set create` are those of the set; a notice out of range is refused."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         created = service.json(
             *("set", "create", "api", "--capacity", "3", "--terminate-notice", "7m"),
             *("--upgrade", "automatic", "--scale-in", "oldestvm", "--tag", "env=prod"),
@@ -43,7 +43,7 @@ def test_a_set_has_the_given_settings(tmp_path: Path) -> None:
 
 def test_deleted_instances_get_notice(tmp_path: Path) -> None:
     """Scale-in, deleting instances and deleting the set; --wait ends when they are deleted."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("web_0")
         with service.start_command("set", "scale", "web", "2", "--wait") as waiting:
             lines = waiting.read_until("0 of 1 done")
@@ -73,7 +73,7 @@ def test_deleted_instances_get_notice(tmp_path: Path) -> None:
 @pytest.mark.spec("T3")
 def test_a_new_notice_reaches_instances_by_an_upgrade(tmp_path: Path) -> None:
     """Until then they are outdated, and the output names the command to run."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         output = service.run("set", "update", "web", "--terminate-notice", "10m").stdout
         assert "3 instances are outdated; run `fairwarning set upgrade " in output
         assert service.json("machine", "show", "web_0")["terminate_notice"] == "PT5M"
@@ -88,7 +88,7 @@ def test_a_new_notice_reaches_instances_by_an_upgrade(tmp_path: Path) -> None:
 def test_new_tags_reach_instances_by_an_upgrade(tmp_path: Path) -> None:
     """An instance reads them in its metadata from then on."""
     target = "/metadata/instance/compute/tags?api-version=2021-02-01&format=text"
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         updated = service.json("set", "update", "web", "--tag", "env=prod", "--tag", "team=a")
         assert updated["outdated"] == ["web_0", "web_1", "web_2"]
         service.json("set", "upgrade", "web", "web_0")
@@ -116,6 +116,6 @@ WRONG = [
 
 def test_wrong_usage(tmp_path: Path) -> None:
     """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         for words, code, message in WRONG:
             service.assert_refused(words, code, message)

@@ -40,7 +40,7 @@ def test_a_stop_answers_on_the_socket_of_a_machine(tmp_path: Path) -> None:
     """A held request on a machine's Unix socket is answered before the socket is removed."""
     folder = tmp_path / "sockets"
     with ServiceProcess(
-        tmp_path / "data", "--demo", "--memory", "--sockets", str(folder)
+        tmp_path / "data", "--sample", "--memory", "--sockets", str(folder)
     ) as service:
         service.poll("db_0")
         with socket.socket(socket.AF_UNIX) as client:
@@ -57,7 +57,7 @@ def test_a_stop_answers_on_the_socket_of_a_machine(tmp_path: Path) -> None:
 @needs_namespaces
 def test_a_stop_answers_inside_a_machine(tmp_path: Path) -> None:
     """A held request of a program under `exec` is answered before the program is disconnected."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         service.poll("db_0")
         command = service.inside("db_0", sys.executable, "-c", INSIDE, LONG_POLL)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:

@@ -96,7 +96,7 @@ def full_pipe() -> tuple[int, int]:
 def test_a_stop_at_every_moment_of_a_start(tmp_path: Path, number: signal.Signals) -> None:
     """From the first import to the ready line: nothing is left in the folders."""
     data, sockets = tmp_path / "data", tmp_path / "sockets"
-    words = ("--demo", "--memory", "--sockets", str(sockets))
+    words = ("--sample", "--memory", "--sockets", str(sockets))
     with started(data, *words) as process:
         began = time.monotonic()
         wait_until((data / "up.json").exists, "the service is up")
@@ -172,7 +172,7 @@ def test_a_stop_while_nobody_reads_the_output(
     words = on_database(database_or_skip(), tmp_path, count) if count else ["--memory"]
     read_end, write_end = full_pipe()
     try:
-        with started(tmp_path, "--demo", *words, stdout=write_end) as process:
+        with started(tmp_path, "--sample", *words, stdout=write_end) as process:
             wait_until((tmp_path / "up.json").exists, "the service is up")
             console = read_ready(tmp_path)["console"]
             assert fetch(f"{console}/readyz").status == 200
@@ -189,7 +189,7 @@ def test_a_stop_while_nobody_reads_the_log(tmp_path: Path, number: signal.Signal
     """A log line that cannot be written blocks the whole process, but not its end."""
     read_end, write_end = full_pipe()
     data, sockets = tmp_path / "data", tmp_path / ("long" * 30)  # too long for a socket: a warning
-    words = ("--demo", "--memory", "--sockets", str(sockets))
+    words = ("--sample", "--memory", "--sockets", str(sockets))
     try:
         with started(data, *words, stderr=write_end) as process:
             wait_until(sockets.exists, "it opens the sockets")

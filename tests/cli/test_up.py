@@ -18,7 +18,7 @@ ONE = '[[machine]]\nname = "vm"\n'
 @pytest.mark.spec("O2")
 def test_the_json_line_has_the_address_of_every_machine(tmp_path: Path) -> None:
     """`--json` prints one line when ready; each machine has its own address."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         machines = service.ready["machines"]
         assert list(machines) == [
             "web_0",
@@ -39,7 +39,7 @@ def test_the_json_line_has_the_address_of_every_machine(tmp_path: Path) -> None:
 @pytest.mark.spec("O2")
 def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C stops it with exit code 0 and no output; with `--memory` its folder is removed."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         service.poll("db_0")
         fetch(f"{service.ready['console']}/healthz")
         assert service.stop() == (0, "")
@@ -50,10 +50,10 @@ def test_memory_removes_only_its_own_files(tmp_path: Path) -> None:
     """It keeps a folder that existed before, and files that were added meanwhile."""
     (tmp_path / "home" / "machines").mkdir(parents=True)
     (tmp_path / "home" / "machines" / "mine").write_text("precious")
-    with ServiceProcess(tmp_path / "home", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "home", "--sample", "--memory") as service:
         assert service.stop()[0] == 0
     assert (tmp_path / "home" / "machines" / "mine").read_text() == "precious"
-    with ServiceProcess(tmp_path / "new", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "new", "--sample", "--memory") as service:
         (tmp_path / "new" / "mine").write_text("precious")
         assert service.stop()[0] == 0
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine"]
@@ -165,7 +165,8 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     [
         (["nowhere.toml"], 1, "cannot read nowhere.toml"),
         (["bad.toml"], 1, "bad.toml: there is no key 'machines'; did you mean machine?"),
-        (["--demo", "bad.toml"], 2, "a fleet file cannot be used with --demo"),
+        (["--demo", "bad.toml"], 2, "a fleet file cannot be used with --demo or --sample"),
+        (["--demo", "--sample"], 2, "omit --demo or --sample"),
         (["--metadata", "8169"], 2, "'8169' is not HOST:PORT, such as 127.0.0.1:8169"),
         (["--metadata", "127.0.0.1:99999"], 2, "is not HOST:PORT"),
         (["--clock", "fast"], 2, "'real', 'virtual'"),
@@ -191,7 +192,7 @@ def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
     """With `--sockets`, each machine has a socket with its name, removed at the end (M22)."""
     sockets = tmp_path / "s"
     with ServiceProcess(
-        tmp_path / "data", "--demo", "--memory", "--sockets", str(sockets)
+        tmp_path / "data", "--sample", "--memory", "--sockets", str(sockets)
     ) as service:
         assert len(list(sockets.iterdir())) == len(service.ready["machines"])
         with socket.socket(socket.AF_UNIX) as client:
@@ -208,7 +209,7 @@ def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
 @pytest.mark.spec("O10")
 def test_health_readiness_and_metrics(tmp_path: Path) -> None:
     """The console answers them without a token; `healthcheck` checks readiness."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         console = service.ready["console"]
         service.poll("db_0")
         service.get("db_0", "/wrong")
@@ -233,7 +234,9 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
 def test_json_logs(tmp_path: Path) -> None:
     """With `--json`, every line on stderr is an object with time, level and message."""
     long = tmp_path / ("deep" * 30)  # too long for a socket path, which logs a warning
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--sockets", str(long)) as service:
+    with ServiceProcess(
+        tmp_path / "data", "--sample", "--memory", "--sockets", str(long)
+    ) as service:
         code, log = service.stop()
     assert code == 0
     lines = [json.loads(line) for line in log.splitlines()]
@@ -244,7 +247,7 @@ def test_json_logs(tmp_path: Path) -> None:
 @pytest.mark.spec("O1")
 def test_the_text_output(tmp_path: Path) -> None:
     """Without `--json`, it prints the machines and commands to try."""
-    words = ["up", "--demo", "--memory", "--data", str(tmp_path / "d")]
+    words = ["up", "--sample", "--memory", "--data", str(tmp_path / "d")]
     words += ["--metadata", FREE, "--console", FREE, "--arm", FREE]
     with BackgroundCommand(*words) as command:
         lines = command.read_until("Ctrl-C")

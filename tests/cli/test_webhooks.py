@@ -44,6 +44,6 @@ WRONG = [
 
 def test_wrong_usage(tmp_path: Path) -> None:
     """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         for words, code, message in WRONG:
             service.assert_refused(words, code, message)

@@ -20,7 +20,7 @@ def test_a_step_of_the_databases_clock_keeps_the_notice(
     database_url: str, tmp_path: Path, step: float
 ) -> None:
     """In the process that gave it, and in one that starts after the step."""
-    words = ("--demo",)
+    words = ("--sample",)
     with ServiceProcess(tmp_path / "first", *words, database=database_url) as first:
         first.poll(MACHINE)
         first.ok("POST", f"/api/machines/{MACHINE}/restart")

@@ -24,7 +24,7 @@ def blocks(text: str) -> list[int]:
 def test_it_resumes_after_a_real_reboot(tmp_path: Path) -> None:
     """It saves before the approval; after the reboot no block is missing or repeated."""
     folder = copy("checkpoint", tmp_path)
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         service.poll("db_0")
         with start_program(*service.inside("db_0", "sh", "boot.sh"), folder=folder) as machine:
             machine.wait_for("block 3:")

@@ -39,7 +39,7 @@ def test_the_first_handler(tmp_path: Path) -> None:
     handler.write_text(block("first-event.md", "python", "saving my work"))
     shown = block("first-event.md", "text", "fairwarning: db_0 is rebooted").splitlines()
     with (
-        ServiceProcess(tmp_path / "data", "--demo", "--memory") as service,
+        ServiceProcess(tmp_path / "data", "--sample", "--memory") as service,
         start_program(
             *inside(service, "db_0", "python3", str(handler)), folder=tmp_path
         ) as program,
@@ -62,7 +62,7 @@ def test_the_first_hook_runs(tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text(block("first-event.md", "toml", "[[hook]]"))
     agent = ("fairwarning", "agent", "run", "--config", "agent.toml")
     with (
-        ServiceProcess(tmp_path / "data", "--demo", "--memory") as service,
+        ServiceProcess(tmp_path / "data", "--sample", "--memory") as service,
         start_program(*inside(service, "db_1", *agent), folder=tmp_path) as program,
     ):
         program.wait_for("watching for db_1")

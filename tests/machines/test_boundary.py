@@ -51,7 +51,7 @@ def test_a_program_cannot_attach_as_another_machine(tmp_path: Path) -> None:
     """It can reach the control socket, as it has the user's files, and is refused."""
     attack = tmp_path / "attack.py"
     attack.write_text(ATTACK)
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         command = (sys.executable, str(attack), str(service.data), "db_1")
         done = run_program(*service.inside("db_0", *command))
         assert done.returncode == 0, done.stderr

@@ -79,7 +79,7 @@ def test_the_time_of_a_running_clock() -> None:
 
 def test_the_console_and_the_control_plane_have_the_same_time(tmp_path: Path) -> None:
     """Operators and Azure's tools see the fleet's time too, here a virtual one."""
-    words = ("--demo", "--memory", "--clock", "virtual")
+    words = ("--sample", "--memory", "--clock", "virtual")
     with ServiceProcess(tmp_path / "data", *words) as service:
         service.advance(7 * 86_400)
         date = service.get("db_0").headers["date"]

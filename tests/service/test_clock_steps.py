@@ -32,7 +32,7 @@ def host(tmp_path: Path) -> HostOfService:
 @pytest.fixture
 def service(tmp_path: Path, host: HostOfService) -> Iterator[ServiceProcess]:
     """A service with a machine that has fifteen minutes' notice of a restart."""
-    with ServiceProcess(tmp_path / "data", "--demo", env=host.env) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", env=host.env) as service:
         service.poll(MACHINE)
         service.ok("POST", f"/api/machines/{MACHINE}/restart")
         yield service

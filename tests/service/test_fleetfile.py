@@ -19,7 +19,7 @@ from fairwarning.core.model import (
     ScopeKind,
     UpgradeMode,
 )
-from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, demo, read
+from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, demo, read, sample
 from fairwarning.service.config.settings import (
     CloudSettings,
     ClusterSettings,
@@ -93,9 +93,9 @@ def test_the_page_names_every_key() -> None:
         assert f"`{setting.name}`" in page
 
 
-def test_the_demo() -> None:
+def test_the_sample_fleet() -> None:
     """One of everything: a scale set, an availability set, a spot machine, a cloud service."""
-    web, db, batch, legacy = demo().commands
+    web, db, batch, legacy = sample().commands
     assert isinstance(batch, CreateScope)
     assert batch.machines == (
         Machine(name="batch_0", priority=Priority.SPOT, eviction=EvictionPolicy.DELETE),
@@ -105,6 +105,11 @@ def test_the_demo() -> None:
     assert isinstance(legacy, CreateScope)
     assert [machine.name for machine in legacy.machines] == ["FrontEnd_IN_0"]
     assert web == CreateSet(set="web", capacity=3, terminate_seconds=300)
+
+
+def test_the_demo_fleet_begins_with_the_sample_fleet() -> None:
+    """So the addresses in the documentation are those of both."""
+    assert demo().commands[: len(sample().commands)] == sample().commands
 
 
 def test_defaults() -> None:
@@ -317,11 +322,11 @@ def applied(harness: FleetHarness, file: FleetFile) -> ApplyResult:
 def test_applied_to_a_fleet() -> None:
     """The first time, everything is created; the second time, everything is kept unchanged."""
     with FleetHarness() as harness:
-        assert applied(harness, demo()) == ApplyResult(created=4, kept=0)
+        assert applied(harness, sample()) == ApplyResult(created=4, kept=0)
         assert set(harness.machines("web/0")) == {"web_0", "web_1", "web_2"}
         assert harness.machines("batch_0")["batch_0"].priority is Priority.SPOT
         before = harness.scope("db")
-        assert applied(harness, demo()) == ApplyResult(created=0, kept=4)
+        assert applied(harness, sample()) == ApplyResult(created=0, kept=4)
         assert harness.scope("db") == before
 
 
@@ -360,7 +365,7 @@ def test_other_errors_are_raised() -> None:
         raise Unavailable("Stopping", "try again later")
 
     with pytest.raises(Unavailable):
-        asyncio.run(apply(demo(), submit))
+        asyncio.run(apply(sample(), submit))
 
 
 # --- Random files -------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import logging
 import resource
 import shlex
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ _GC_THRESHOLDS = 50_000, 20, 100  # the default thresholds cost a sixteenth of a
 _AZ = "vm", "list", "--output", "table"
 _QUERY = "metadata/scheduledevents?api-version=2020-07-01"
 _EMPTY = "  No machines yet; give a fleet file, or start with --demo."
+_OWN_DATA = "my-fleet"  # a data folder that the demo has not used
 
 _EPILOG = """\b
 Examples:
@@ -57,7 +59,12 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 
 @click.command("up", epilog=_EPILOG)
 @click.argument("fleet", metavar="[FLEET.toml]", required=False, type=click.Path(path_type=Path))
-@click.option("--demo", is_flag=True, help="Create a small demo fleet.")
+@click.option(
+    "--demo", is_flag=True, help="Create a small fleet with simulated handlers and events."
+)
+@click.option(
+    "--sample", is_flag=True, help="Create a small fleet in which nothing happens by itself."
+)
 @click.option(
     "--data",
     metavar="PATH|URL",
@@ -127,6 +134,7 @@ def command(
     *,
     fleet: Path | None,
     demo: bool,
+    sample: bool,
     data: str,
     run: Path,
     workers: int,
@@ -147,7 +155,7 @@ def command(
     with options.errors_reported(service=False):
         server_options = ServerOptions(
             data=run if database else Path(data),
-            fleet=_fleet(fleet, demo=demo),
+            fleet=_fleet(fleet, demo=demo, sample=sample),
             database=database,
             memory=memory,
             network_folder=network_folder,
@@ -163,7 +171,7 @@ def command(
             if not asyncio.run(run_workers(server_options, workers)):
                 raise SystemExit(options.FAILED)
         else:
-            _loop_runner()(_serve(server_options, worker, as_json=as_json))
+            _loop_runner()(_serve(server_options, worker, as_json=as_json, demo=demo))
 
 
 def _bundled_scenarios() -> "ScenarioRunner":
@@ -204,17 +212,25 @@ def _check(database: str, workers: int, *, memory: bool, virtual: bool) -> None:
         raise click.UsageError("--workers needs a shared database: --data postgresql://...")
 
 
-def _fleet(path: Path | None, *, demo: bool) -> FleetFile:
-    if demo and path:
-        raise click.UsageError("a fleet file cannot be used with --demo")
-    if demo:
-        return fleet_file.demo()
+def _fleet(path: Path | None, *, demo: bool, sample: bool) -> FleetFile:
+    if demo and sample:
+        raise click.UsageError("--demo contains the sample fleet; omit --demo or --sample")
+    if path and (demo or sample):
+        raise click.UsageError("a fleet file cannot be used with --demo or --sample")
+    if demo or sample:
+        return fleet_file.demo() if demo else fleet_file.sample()
     if path is None:
         return FleetFile()
     try:
         return fleet_file.read(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise Refused("BadFleetFile", f"cannot read {path}: {error}") from error
+
+
+def _demo(server: ServerProcess) -> AbstractAsyncContextManager[None]:
+    from fairwarning.testing.demo.demo import running  # noqa: PLC0415  (only the demo needs it)
+
+    return running(server)
 
 
 def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:
@@ -226,7 +242,7 @@ def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:
 
 
 async def _serve(
-    base_options: ServerOptions, worker: WorkerOptions | None, *, as_json: bool
+    base_options: ServerOptions, worker: WorkerOptions | None, *, as_json: bool, demo: bool
 ) -> None:
     server_options = worker.options(base_options) if worker else base_options
     fleet = server_options.fleet
@@ -239,14 +255,17 @@ async def _serve(
         worker.stop_with_parent(stop.request)
     output = Output()
     try:
-        async with process.running() as server:
+        async with process.running() as server, AsyncExitStack() as stack:
             if worker:
                 worker.report_ready()
             if worker is None or worker.first:
+                if demo:
+                    await stack.enter_async_context(_demo(server))
                 ready = await server.announce()
-                if worker is None or worker.prints:
-                    show = _print_json if as_json else _print_text
-                    await show(server, ready, output)
+                if as_json and (worker is None or worker.prints):
+                    await _print_json(server, ready, output)
+                elif worker is None or worker.prints:
+                    await _print_text(server, ready, output, demo=demo)
             _tune_garbage_collection()
             await stop.wait()
     except asyncio.CancelledError:
@@ -299,7 +318,9 @@ async def _print_json(server: ServerProcess, ready: ReadyLine, output: Output) -
     await output.write(text + "}}\n")
 
 
-async def _print_text(server: ServerProcess, ready: ReadyLine, output: Output) -> None:
+async def _print_text(
+    server: ServerProcess, ready: ReadyLine, output: Output, *, demo: bool
+) -> None:
     """Print the machines, and commands to try."""
     lines = [_summary(server.applied, server.options.fleet), ""]
     shown: list[tuple[str, str]] = []
@@ -312,6 +333,7 @@ async def _print_text(server: ServerProcess, ready: ReadyLine, output: Output) -
     if len(shown) == _SHOWN:
         machines = hints.command_line(server.options.data, "machine list")
         lines.append(f"  To list all machines, run `{machines}`.")
+    lines += _demo_lines() if demo else []
     lines += _hints(server, *shown[0]) if shown else [_EMPTY]
     lines += [
         "",
@@ -349,6 +371,16 @@ def _summary(applied: ApplyResult, fleet: FleetFile) -> str:
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _demo_lines() -> list[str]:
+    return [
+        "",
+        "This is a demo: simulated handlers poll on every machine but FrontEnd_IN_0. Those of api",
+        "and batch_0 approve after 5 seconds. Every few minutes api gets an event. For an empty",
+        "fleet without simulated handlers, stop the demo and run:",
+        f"  {hints.command_line(Path(_OWN_DATA), 'up')}",
+    ]
 
 
 def _hints(server: ServerProcess, name: str, url: str) -> list[str]:

@@ -119,11 +119,21 @@ def entry(kind: str, values: Mapping[str, object]) -> tuple[Create, ...]:
         raise Refused("BadEntry", f"{places}: {error.what}" if places else error.what) from None
 
 
-def demo() -> FleetFile:
-    """Return the fleet of the demo."""
-    from importlib.resources import files  # noqa: PLC0415  (only the demo needs it)
+def sample() -> FleetFile:
+    """Return the sample fleet."""
+    return _bundled("sample.toml")
 
-    return read((files(__package__) / "demo.toml").read_text("utf-8"), "demo.toml")
+
+def demo() -> FleetFile:
+    """Return the fleet of the demo: the sample fleet, and machines on which something happens."""
+    fleet = sample()
+    return changed(fleet, commands=fleet.commands + _bundled("demo.toml").commands)
+
+
+def _bundled(name: str) -> FleetFile:
+    from importlib.resources import files  # noqa: PLC0415  (only bundled fleets need it)
+
+    return read((files(__package__) / name).read_text("utf-8"), name)
 
 
 async def apply(

@@ -1,0 +1,1 @@
+"""What happens in the fleet of `fairwarning up --demo` by itself."""
