@@ -49,6 +49,7 @@ class MachineInfo(Struct):
     zone: str
     tags: dict[str, str]
     address: str
+    url: str | None
     polled: bool
     doing: str | None
     events: list[EventInfo]
