@@ -44,8 +44,8 @@ def test_a_standalone_machine(kind: str, tmp_path: Path) -> None:
             == console.ok("GET", "/api/machines/vm/vm")
         )
         assert created == {
-            **entry, "subnet": "", "scope": "vm", "set": "", "instance": -1, "number": 1,
-            "kind": "Standalone",
+            **entry, "subnet": "", "url": None, "scope": "vm", "set": "", "instance": -1,
+            "number": 1, "kind": "Standalone",
             "power": "running", "update_domain": 0, "fault_domain": 0, "terminate_notice": None,
             "polled": False, "doing": None, "events": [],
         }  # fmt: skip

@@ -10,7 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -81,15 +81,23 @@ def _pattern(shown: str) -> tuple[re.Pattern[str], list[tuple[str, str]]]:
 class Terminal:
     """A directory, its background programs, and the ids of this run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        free_ports: bool = True,
+        as_shown: Callable[[str], str] = lambda output: output,
+    ) -> None:
+        """`as_shown` gives output the form that it has on the page, before they are compared."""
         self.folder = folder
+        self._as_shown = as_shown
         self._ids: dict[str, str] = {}  # as the page shows them -> in this run
         self._ports: dict[str, str] = {}
         self._running: list[BackgroundProgram] = []
         self._output = ""
         self._bin = folder / ".bin"
         self._bin.mkdir()
-        self._write_programs()
+        self._write_programs(free_ports=free_ports)
 
     def __enter__(self) -> Self:
         return self
@@ -181,7 +189,7 @@ class Terminal:
         """Return the output with the default ports."""
         for default, port in self._ports.items():
             output = re.sub(rf":{port}\b", f":{default}", output)
-        return output
+        return self._as_shown(output)
 
     def _learn_ports(self, typed: str, program: BackgroundProgram) -> None:
         words = shlex.split(typed)
@@ -200,7 +208,7 @@ class Terminal:
             "PATH": os.pathsep.join(bins),
             "HOME": str(self.folder),
             "NO_COLOR": "1",
-            "COLUMNS": "80",
+            "COLUMNS": "120",
         }
         dropped = re.compile("PYTEST_.*|.*_proxy", re.IGNORECASE)  # no proxy can reach a machine
         kept = {key: text for key, text in os.environ.items() if not dropped.fullmatch(key)}
@@ -208,10 +216,11 @@ class Terminal:
         pytest = {"DISABLE_PLUGIN_AUTOLOAD": "1", "ADDOPTS": "-p fairwarning.pytest_plugin"}
         return {**kept, **own, **{f"PYTEST_{key}": text for key, text in pytest.items()}}
 
-    def _write_programs(self) -> None:
-        """Write a `fairwarning` command that passes free ports to `up`."""
+    def _write_programs(self, *, free_ports: bool) -> None:
+        """Write a `fairwarning` command that may pass free ports to `up`."""
         program = f"exec {shlex.quote(sys.executable)} -m fairwarning"
-        free = " ".join(f"--{key} 127.0.0.1:0" for key in _DEFAULT_PORTS)
+        ports = _DEFAULT_PORTS if free_ports else ()
+        free = " ".join(f"--{key} 127.0.0.1:0" for key in ports)
         text = f'#!/bin/sh\n[ "$1" = up ] && {program} "$@" {free}\n{program} "$@"\n'
         path = self._bin / "fairwarning"
         path.write_text(text)

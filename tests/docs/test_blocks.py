@@ -11,6 +11,7 @@ A comment right before a block marks special cases:
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,11 @@ import pytest
 from fairwarning.guest.agent import config
 from fairwarning.service.config import fleet_file
 from fairwarning.testing import scenarios
-from tests.docs.pages import GENERATED, ROOT, Block, blocks, pages
+from tests.docs.pages import DOCS, GENERATED, ROOT, Block, blocks, pages
 from tests.docs.terminal import Terminal, commands
-from tests.fixtures.requirements import needs_namespaces
+from tests.fixtures.loopback import NETWORKS
+from tests.fixtures.private_network import run_inside
+from tests.fixtures.requirements import needs_linux, needs_namespaces
 
 PAGES = [page for page in pages() if GENERATED not in page.parents and list(blocks(page))]
 ELSEWHERE = ("not run: ", "tested by ")
@@ -106,6 +109,17 @@ class PageRunner:
         self.terminal.type(f"pytest -q {' '.join(self.tests)}", "")
 
 
+def run_page(page: Path, terminal: Terminal) -> None:
+    """Run all blocks of a page in order, and its tests."""
+    runner = PageRunner(terminal)
+    for block in [block for block in blocks(page) if is_run(block)]:
+        try:
+            runner.run(block)
+        except Exception as error:
+            raise AssertionError(f"{block}: {error}") from error
+    runner.run_tests()
+
+
 def _case(page: Path) -> object:
     """Return a page as a parameter, with marks for what it needs."""
     typed = [block.text for block in blocks(page) if not block.mark.startswith(ELSEWHERE)]
@@ -117,12 +131,35 @@ def _case(page: Path) -> object:
 @pytest.mark.parametrize("page", [_case(page) for page in PAGES])
 def test_the_blocks_of_a_page(page: Path, tmp_path: Path) -> None:
     """All blocks run in order, in one directory, with the page's background programs."""
-    runnable = [block for block in blocks(page) if is_run(block)]
     with Terminal(tmp_path) as terminal:
-        runner = PageRunner(terminal)
-        for block in runnable:
-            try:
-                runner.run(block)
-            except Exception as error:
-                raise AssertionError(f"{block}: {error}") from error
-        runner.run_tests()
+        run_page(page, terminal)
+
+
+ELSEWHERE_PAGES = ("first-event.md", "laptop.md")
+
+
+def _as_on_linux(output: str) -> str:
+    """Return output with the URLs that machines have where each has its own address."""
+    return re.sub(
+        r"http://(?:127\.0\.0\.1|\[::1\]):82(\d\d)\b",
+        lambda match: f"http://127.1.0.{int(match[1]) + 1}:8169",
+        output,
+    )
+
+
+@needs_linux
+@needs_namespaces
+@pytest.mark.spec("M22", "O12")
+@pytest.mark.parametrize("page", ELSEWHERE_PAGES)
+@pytest.mark.parametrize("limit_network", NETWORKS.values(), ids=NETWORKS)
+def test_a_tutorial_on_another_network(
+    page: str, limit_network: Callable[[], None], tmp_path: Path
+) -> None:
+    """The commands work as they are written, on the default ports; only the URLs differ."""
+
+    def check() -> None:
+        limit_network()
+        with Terminal(tmp_path, free_ports=False, as_shown=_as_on_linux) as terminal:
+            run_page(DOCS / page, terminal)
+
+    run_inside(check)

@@ -11,6 +11,7 @@ from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Dele
 from fairwarning.core.model import Machine, Scope, ScopeKind
 from fairwarning.metadata.callers import by_local_address, by_source_address, for_machine
 from fairwarning.metadata.listeners import open_tcp, open_unix
+from fairwarning.service.config.settings import MetadataSettings
 from fairwarning.service.guest_addresses import GuestAddresses
 from fairwarning.store.store import MachineLocation
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll
@@ -121,6 +122,38 @@ def test_unknown_caller_approves_nothing() -> None:
         connection = _at(endpoint, "127.0.0.1", endpoint.port)
         assert _unknown(send(connection, "POST", POLL, {"Metadata": "true"}, body))
         assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
+
+
+def test_an_unknown_caller_is_told_the_ways() -> None:
+    """The error text lists them."""
+    with EndpointHarness() as endpoint:
+        response = _once(_at(endpoint, "127.0.0.1", endpoint.port))
+        for way in ("`fairwarning machine list`", "exec", "--sockets", "--default-machine"):
+            assert way in response.error
+
+
+def test_the_default_machine() -> None:
+    """It stands in for callers that are no machine, not for the address of a deleted one."""
+    with EndpointHarness(MetadataSettings(default_machine="db_1")) as endpoint:
+        endpoint.make("db", 2)
+        _with_address(endpoint)
+        by_source = endpoint.listen(by_source_address)
+        assert _name(_at(endpoint, "127.0.0.1", endpoint.port)) == "db_1"
+        assert _name(_from(endpoint, "127.0.0.8", by_source)) == "db_1"
+        assert _name(_from(endpoint, AWAY, by_source)) == "guest"
+        assert _name(endpoint.client("db_0")) == "db_0"
+        assert _name(_at(endpoint, "127.1.0.99", endpoint.port)) == ""
+
+
+def test_a_default_machine_that_does_not_exist_yet() -> None:
+    """Callers get 404 with its name, and are answered once it is created."""
+    with EndpointHarness(MetadataSettings(default_machine="late")) as endpoint:
+        connection = _at(endpoint, "127.0.0.1", endpoint.port)
+        response = _once(connection)
+        assert response.status == 404
+        assert "There is no machine 'late'" in response.error
+        _with_address(endpoint, "late")
+        assert _name(connection) == "late"
 
 
 def _with_address(endpoint: EndpointHarness, name: str = "guest", address: str = AWAY) -> None:

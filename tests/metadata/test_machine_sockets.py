@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.model import Machine, Scope, ScopeKind
-from fairwarning.server import sockets
+from fairwarning.server import machine_listeners
 from fairwarning.server.sockets import MachineSockets
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.postgres.database import database_or_skip
@@ -101,7 +101,7 @@ def test_machines_that_come_and_go_at_once(
 
 def test_a_change_that_was_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison with the store closes the socket of a machine that is gone."""
-    monkeypatch.setattr(sockets, "_COMPARE_SECONDS", 0.05)
+    monkeypatch.setattr(machine_listeners, "_COMPARE_SECONDS", 0.05)
     folder = tmp_path / "s"
     with EndpointHarness() as endpoint:
         endpoint.make("av", 2)

@@ -10,7 +10,12 @@ from fairwarning.cli import client, completion, explanation, follow, options, sh
 from fairwarning.cli.blocks import Block, FieldList, OutputTable, StyledText
 from fairwarning.cli.durations import WholeSeconds
 from fairwarning.cli.show import Json
-from fairwarning.core.errors import FairwarningError
+from fairwarning.core.errors import FairwarningError, Unavailable
+
+_NO_URL = (
+    "A machine without a URL is reached from its own address, by `fairwarning exec`, or after `up`"
+    " with --machine-ports, --default-machine or --sockets."
+)
 
 _EPILOG = show.examples(
     "machine list",
@@ -175,10 +180,18 @@ def list_(data: Path, set_: str | None, scope: str | None, *, as_json: bool, wat
 
 def _table(machines: list[Json]) -> list[Block]:
     rows = [
-        (machine["name"], machine["scope"], _state(machine), _schedule(machine))
+        (
+            machine["name"],
+            machine["scope"],
+            _state(machine),
+            machine["url"] or "",
+            _schedule(machine),
+        )
         for machine in machines
     ]
-    return show.first_rows(OutputTable(("machine", "scope", "power", "schedule"), rows), "machines")
+    headings = ("machine", "scope", "power", "url", "schedule")
+    blocks = show.first_rows(OutputTable(headings, rows, whole="url"), "machines")
+    return blocks if all(machine["url"] for machine in machines) else [*blocks, _NO_URL]
 
 
 def _state(machine: Json) -> StyledText:
@@ -228,6 +241,21 @@ def show_(data: Path, name: str, *, as_json: bool) -> None:
     show.print_result(machine, *blocks, as_json=as_json)
 
 
+@command.command("url", epilog=show.examples("machine url web_0"))
+@options.data
+@click.argument("name", shell_complete=completion.machines)
+def url(data: Path, name: str) -> None:
+    """Print the URL of a machine's metadata endpoint.
+
+    A program acts as the machine with FAIRWARNING_ENDPOINT=$(fairwarning machine url NAME).
+    """
+    with options.errors_reported():
+        machine = client.ask(data, "GET", f"/api/machines/{client.quoted(name)}")
+        if not machine["url"]:
+            raise Unavailable("NoUrl", f"{name} has no URL that answers here. {_NO_URL}")
+    click.echo(machine["url"])
+
+
 def _fields(machine: Json) -> FieldList:
     return FieldList(
         {
@@ -249,6 +277,7 @@ def _fields(machine: Json) -> FieldList:
             "tags": show.tags(machine["tags"]),
             "address": machine["address"],
             "subnet": machine["subnet"],
+            "url": machine["url"] or f"none. {_NO_URL}",
         }
     )
 

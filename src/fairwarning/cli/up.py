@@ -4,7 +4,6 @@ import asyncio
 import gc
 import json
 import logging
-import resource
 import shlex
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -20,8 +19,10 @@ from fairwarning.cli.redaction import has_password, is_connection_string
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
+from fairwarning.metadata.listeners import PortRange, loopback_host
 from fairwarning.server import hints
 from fairwarning.server.database import VARIABLE, is_database
+from fairwarning.server.descriptors import raise_file_limit
 from fairwarning.server.output import Output
 from fairwarning.server.ready import ReadyLine
 from fairwarning.server.stopping import StopSignal
@@ -42,6 +43,10 @@ _SHOWN = 12  # machines listed in the text output
 _GC_THRESHOLDS = 50_000, 20, 100  # the default thresholds cost a sixteenth of all CPU
 _AZ = "vm", "list", "--output", "table"
 _QUERY = "metadata/scheduledevents?api-version=2020-07-01"
+_NO_URL = (
+    "  A machine without a URL is reached from its own address, by `fairwarning exec`, or after\n"
+    "  `up` with --machine-ports, --default-machine or --sockets."
+)
 _EMPTY = "  No machines yet; give a fleet file, or start with --demo."
 _OWN_DATA = "my-fleet"  # a data folder that the demo has not used
 
@@ -51,6 +56,7 @@ Examples:
   fairwarning up fleet.toml --data /var/lib/fairwarning
   fairwarning up fleet.toml --memory --json
   fairwarning up fleet.toml --metadata 10.0.0.1:80   (identify machines by their addresses)
+  fairwarning up --demo --metadata 0.0.0.0:8169 --default-machine web_0   (in a container)
   fairwarning up fleet.toml --data postgresql://db1,db2/fleet --workers 2
 
 Press Ctrl-C to stop. The service completes accepted requests first.
@@ -98,22 +104,34 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 @click.option(
     "--metadata",
     type=options.Address(),
-    default="127.0.0.1:8169",
-    show_default=True,
-    help="Address of the metadata endpoint. On loopback, each machine gets its own address.",
+    default=lambda: (loopback_host(), 8169),
+    show_default="127.0.0.1:8169",
+    help="Address of the metadata endpoint. On loopback, each machine gets its own address or port;"
+    " else a machine is identified by the address that it calls from.",
+)
+@click.option(
+    "--machine-ports",
+    type=options.Ports(),
+    help="Give each machine its own port on the metadata host, such as 8200- or 8200-9199.",
+)
+@click.option(
+    "--default-machine",
+    metavar="NAME",
+    default="",
+    help="Answer callers that are no machine as this one, for a container's published port.",
 )
 @click.option(
     "--console",
     type=options.Address(),
-    default="127.0.0.1:8170",
-    show_default=True,
+    default=lambda: (loopback_host(), 8170),
+    show_default="127.0.0.1:8170",
     help="Address of the console: web page, API, health and metrics.",
 )
 @click.option(
     "--arm",
     type=options.Address(),
-    default="127.0.0.1:8171",
-    show_default=True,
+    default=lambda: (loopback_host(), 8171),
+    show_default="127.0.0.1:8171",
     help="Address of the Azure Resource Manager API (TLS).",
 )
 @click.option(
@@ -141,6 +159,8 @@ def command(
     network_folder: bool,
     memory: bool,
     metadata: tuple[str, int],
+    machine_ports: PortRange | None,
+    default_machine: str,
     console: tuple[str, int],
     arm: tuple[str, int],
     sockets: Path | None,
@@ -160,6 +180,8 @@ def command(
             memory=memory,
             network_folder=network_folder,
             metadata=metadata,
+            machine_ports=machine_ports,
+            default_machine=default_machine,
             console=console,
             arm=arm,
             virtual=clock == "virtual",
@@ -293,16 +315,13 @@ def _data_summary(server_options: ServerOptions) -> str:
 
 def _raise_file_limit(connections: int) -> None:
     """Raise the limit of open files to what the connections need, as far as allowed."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + _OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-        if allowed < needed:
-            log.warning(
-                "open file limit is %d, but %d connections need %d; raise the hard limit",
-                allowed, connections, needed,
-            )  # fmt: skip
+    allowed = raise_file_limit(needed)
+    if allowed < needed:
+        log.warning(
+            "open file limit is %d, but %d connections need %d; raise the hard limit",
+            allowed, connections, needed,
+        )  # fmt: skip
 
 
 async def _print_json(server: ServerProcess, ready: ReadyLine, output: Output) -> None:
@@ -323,18 +342,19 @@ async def _print_text(
 ) -> None:
     """Print the machines, and commands to try."""
     lines = [_summary(server.applied, server.options.fleet), ""]
-    shown: list[tuple[str, str]] = []
+    shown: list[tuple[str, str | None]] = []
     async for machine in server.machines():
         if len(shown) == _SHOWN:
             break
         shown.append(machine)
     width = max((len(name) for name, _ in shown), default=0)
-    lines += [f"  {name:<{width}}  {url}" for name, url in shown]
+    lines += [f"  {name:<{width}}  {url or ''}".rstrip() for name, url in shown]
     if len(shown) == _SHOWN:
         machines = hints.command_line(server.options.data, "machine list")
         lines.append(f"  To list all machines, run `{machines}`.")
+    lines += [_NO_URL] if not all(url for _, url in shown) else []
     lines += _demo_lines() if demo else []
-    lines += _hints(server, *shown[0]) if shown else [_EMPTY]
+    lines += _hints(server, *_first(shown)) if shown else [_EMPTY]
     lines += [
         "",
         f"Manage the fleet with the Azure CLI ({ready['arm']}):",
@@ -383,7 +403,12 @@ def _demo_lines() -> list[str]:
     ]
 
 
-def _hints(server: ServerProcess, name: str, url: str) -> list[str]:
+def _first(machines: list[tuple[str, str | None]]) -> tuple[str, str | None]:
+    """Return the first machine that has a URL, else the first."""
+    return next((machine for machine in machines if machine[1]), machines[0])
+
+
+def _hints(server: ServerProcess, name: str, url: str | None) -> list[str]:
     data = server.options.data
     curl = ["curl", "-H", "Metadata:true"]
     inside = [
@@ -395,11 +420,14 @@ def _hints(server: ServerProcess, name: str, url: str) -> list[str]:
     if sockets and (path := sockets / f"{name}.sock").is_socket():
         curl += ["--unix-socket", str(path)]
         url = "http://localhost"
-    return [
-        "",
+    poll = [
         f"Poll for events as {name}:",
         f"  {shlex.join(curl)} \\",
         f'    "{url}/{_QUERY}"',
+    ]
+    return [
+        "",
+        *(poll if url else ()),
         *(inside if server.programs else ()),
         "After the first poll, schedule an event:",
         f"  {hints.command_line(data, 'machine restart', name)}",

@@ -20,6 +20,7 @@ from fairwarning.console.login import Login
 from fairwarning.console.metrics import CONTENT_TYPE, MetricSource, exposition
 from fairwarning.console.origin_check import OriginCheck
 from fairwarning.console.page.page import Page
+from fairwarning.console.readers import FindUrls, ReaderContext, no_urls
 from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.service.config.settings import CloudSettings, ConsoleSettings
 from fairwarning.service.fleet import Fleet
@@ -39,11 +40,19 @@ class ConsoleParts:
     cloud: CloudSettings = field(default_factory=CloudSettings)
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     scenarios: ScenarioRunner | None = None
+    machine_urls: FindUrls = no_urls
 
 
 def application(parts: ConsoleParts) -> Starlette:
     """Build the console of one service."""
-    api = Api(parts.fleet, parts.cloud, parts.webhooks, parts.tokens, parts.scenarios)
+    api = Api(
+        parts.fleet,
+        parts.cloud,
+        parts.webhooks,
+        parts.tokens,
+        parts.scenarios,
+        machine_urls=parts.machine_urls,
+    )
     page = Page(api, parts.fleet, lambda request: access.authorize(request, parts.tokens.verifier))
     return Starlette(
         routes=[
@@ -53,7 +62,10 @@ def application(parts: ConsoleParts) -> Starlette:
             *page.routes(),
         ],
         exception_handlers={HTTPException: _routing_error},
-        middleware=[Middleware(OriginCheck, hosts=parts.settings.hosts)],
+        middleware=[
+            Middleware(OriginCheck, hosts=parts.settings.hosts),
+            Middleware(ReaderContext),
+        ],
     )
 
 

@@ -3,16 +3,19 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from socket import inet_aton, inet_ntoa
 from typing import TypeGuard
 
+from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Machine, Power, Scope
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.lookup import MachineLocation
+from fairwarning.service.lookup import MachineLocation, find_machine
 
 Key = str | tuple[str, str]
-"""A local address, a source address with the prefix `_FROM`, or a scope and a machine name."""
+"""A local address, a source address with the prefix `_FROM`, a scope and a machine name, or the
+name of the default machine with the prefix `_DEFAULT`."""
 
 CallerResolver = Callable[[asyncio.BaseTransport], Key | None]
 """Returns the key of the machine at the other end of a connection; None if that end is gone."""
@@ -21,6 +24,7 @@ FindGuest = Callable[[str], Awaitable[MachineLocation | None]]
 
 _FIRST = 0x7F010000  # 127.1.0.0; add a machine's number to get its address
 _FROM = "from "
+_DEFAULT = "default "
 _UNKNOWN_KEYS = 4096
 _EVICT_AFTER = 2  # calls of `evict_idle` without a request in between
 _LAST = 0x7FFEFFFF  # 127.254.255.255; the next block contains the broadcast address
@@ -34,6 +38,8 @@ def loopback_address(number: int) -> str | None:
 
 def _number(address: str) -> int:
     """Return the number of the machine with this address; 0 if the address is out of range."""
+    if ":" in address:  # IPv6 has a single loopback address
+        return 0
     number = int.from_bytes(inet_aton(address)) - _FIRST
     return number if 0 < number <= _LAST - _FIRST else 0
 
@@ -125,9 +131,10 @@ class Caller:
 class Callers:
     """All machines that have sent a request recently."""
 
-    def __init__(self, fleet: Fleet, allowed: int) -> None:
+    def __init__(self, fleet: Fleet, allowed: int, default_machine: str = "") -> None:
         self._fleet = fleet
         self._allowed = allowed
+        self._default = _DEFAULT + default_machine if default_machine else ""
         self.active: list[Caller] = []
         """Callers that have polled since the last `collect_polls`. With this list, a tick costs
         time for each caller that polled and not for each machine."""
@@ -151,13 +158,13 @@ class Callers:
             return caller
         self.known.pop(key, None)
         if key in self._unknown:
-            return None
+            return await self._find_default(key)
         changes = self._changes
         location = await self._locate(key)
         if location is None:
             if changes == self._changes and len(self._unknown) < _UNKNOWN_KEYS:
                 self._unknown.add(key)
-            return None
+            return await self._find_default(key)
         published = await self._fleet.documents.fetch(location.scope)
         caller = self.known.get(key)  # another connection may have added it meanwhile
         if caller is None:
@@ -165,10 +172,26 @@ class Callers:
             caller = self.known[key] = Caller(location, published, self._allowed, address)
         return caller
 
+    def takes_default(self, key: Key) -> bool:
+        """Whether the default machine stands in for a caller that is no machine.
+
+        The listener of a machine, and the address of one that was deleted, stay that machine's.
+        """
+        if not self._default or isinstance(key, tuple) or key == self._default:
+            return False
+        return key.startswith(_FROM) or not _number(key)
+
+    async def _find_default(self, key: Key) -> Caller | None:
+        return await self.find(self._default) if self.takes_default(key) else None
+
     async def _locate(self, key: Key) -> MachineLocation | None:
         if isinstance(key, tuple):
             places = await self._fleet.reader.find_machines(scope=key[0])
             places = [place for place in places if place.machine.name == key[1]]
+        elif key == self._default:
+            with suppress(NotFound, Refused):
+                return await find_machine(self._fleet, key.removeprefix(_DEFAULT))
+            return None
         elif _is_source(key):
             address = key.removeprefix(_FROM)
             places = await self._fleet.reader.find_machines(address=address)

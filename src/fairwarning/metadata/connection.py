@@ -28,7 +28,6 @@ from fairwarning.service.faults import FaultKind, FaultRule
 
 log = logging.getLogger(__name__)
 
-_UNKNOWN = RequestRefused(404, "unknown-caller", "Not found. No machine has this address.")
 _LIMITED = RequestRefused(429, "rate", "Too many requests from this machine.", "Retry-After: 1\r\n")
 _FAILED = RequestRefused(503, "unavailable", "Internal failure; try again.", "Retry-After: 1\r\n")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, zero seconds: close() sends RST
@@ -215,7 +214,7 @@ class MetadataConnection(RequestStream):
             self._handler.count_unidentified(self._key)
         caller = await self._handler.callers.find(self._key)
         if caller is None:
-            raise _UNKNOWN
+            raise self._handler.unknown_caller(self._key)
         self._handler.uncount_unidentified(self._key)
         self._caller = caller
         caller.connections += 1

@@ -32,6 +32,12 @@ TOO_MANY_CONNECTIONS = RequestRefused(
 _STALE = RequestRefused(
     503, "stale", "The cached document may be stale; try again.", "Retry-After: 1\r\n"
 )
+_UNKNOWN = RequestRefused(
+    404,
+    "unknown-caller",
+    "Not found. No machine has this address. Use the URL of a machine (`fairwarning machine list`),"
+    " `fairwarning exec`, a Unix socket (--sockets), or --default-machine.",
+)
 _SERVER_FULL = RequestRefused(
     503, "connections", "Too many connections to the server.", "Retry-After: 1\r\n"
 )
@@ -66,7 +72,11 @@ class RequestHandler:
         self.date = DateHeader(fleet.clock, fleet.documents)
         self.faults = fleet.faults
         self.rate = self.settings.requests_per_second or 0
-        self.callers = Callers(fleet, limits.REQUESTS_BURST if self.rate else sys.maxsize)
+        self.callers = Callers(
+            fleet,
+            limits.REQUESTS_BURST if self.rate else sys.maxsize,
+            self.settings.default_machine,
+        )
         self.events = EventsResource(fleet, self.counts, self.callers.active)
         self.faults.listeners.append(self.callers.invalidate_checks)
         self.connections: set[OpenConnection] = set()
@@ -97,6 +107,14 @@ class RequestHandler:
         self._unidentified[key] -= 1
         if not self._unidentified[key]:
             del self._unidentified[key]
+
+    def unknown_caller(self, key: Key) -> RequestRefused:
+        """Return the refusal of a caller that is no machine (M22)."""
+        if not self.callers.takes_default(key):
+            return _UNKNOWN
+        name = self.settings.default_machine
+        text = f"Not found. There is no machine {name!r}, or several: see --default-machine."
+        return RequestRefused(404, "unknown-caller", text)
 
     def hold(self, caller: Caller) -> None:
         """Record a poll now, and count it when it is answered."""

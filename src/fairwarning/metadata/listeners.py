@@ -7,31 +7,80 @@ from contextlib import suppress
 from pathlib import Path
 
 from fairwarning.core.errors import Refused
+from fairwarning.core.record import record
 
 BACKLOG = 1024
+LAST_PORT = 65535
+IPV4_LOOPBACK = "127.0.0.1"
+IPV6_LOOPBACK = "::1"
 _LINUX = sys.platform.startswith("linux")
 _LOOPBACK = "127."
+_MACHINE = "127.1.0.1"  # the address of the first machine
 _OWNER_ONLY = 0o600
 
 
+@record
+class PortRange:
+    """The ports that machines may have."""
+
+    first: int
+    last: int = LAST_PORT
+
+    @property
+    def size(self) -> int:
+        """How many machines can have a port at the same time."""
+        return self.last - self.first + 1
+
+    def port(self, number: int) -> int:
+        """Return the port of the machine with this number in the fleet, the same in every run."""
+        return self.first + (number - 1) % self.size
+
+
 def is_loopback(host: str) -> bool:
-    """Whether this is a local run, where each machine has its own loopback address (M22)."""
-    return host.startswith(_LOOPBACK) or host == "localhost"
+    """Whether only clients on this host can connect to this address."""
+    return host.startswith(_LOOPBACK) or host in {"localhost", IPV6_LOOPBACK}
+
+
+def loopback_host() -> str:
+    """Return the loopback address of this system: 127.0.0.1, or ::1 if there is no IPv4."""
+    usable = (host for host in (IPV4_LOOPBACK, IPV6_LOOPBACK) if _can_bind(host))
+    return next(usable, IPV4_LOOPBACK)
+
+
+def has_machine_addresses() -> bool:
+    """Whether each machine can have its own address in 127.0.0.0/8; macOS has only 127.0.0.1."""
+    return _can_bind(_MACHINE)
+
+
+def _can_bind(host: str) -> bool:
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind((host, 0))
+    except OSError:
+        return False
+    return True
 
 
 def open_tcp(
-    host: str, port: int, *, exact: bool = False, shared: bool = False, listening: bool = True
+    host: str,
+    port: int,
+    *,
+    exact: bool = False,
+    single: bool = False,
+    shared: bool = False,
+    listening: bool = True,
 ) -> socket.socket:
-    """Return a socket for machines on a host address; a loopback host means all of 127/8.
+    """Return a socket for machines on a host address; an IPv4 loopback host means all of 127/8.
 
     No address means "all of loopback", so the socket binds to every address but only to the
     loopback device; packets from other devices get no reply.
 
-    With `exact`, listen on that address alone and for clients at any distance, as the console does.
-    With `shared`, other processes may listen on the same address; the kernel distributes
-    connections among them.
+    With `single`, listen on that address alone. With `exact`, listen on that address alone and for
+    clients at any distance, as the console does. With `shared`, other processes may listen on the
+    same address; the kernel distributes connections among them.
     """
-    all_loopback = is_loopback(host) and not exact
+    host = loopback_host() if host == "localhost" else host
+    all_loopback = host.startswith(_LOOPBACK) and not (exact or single)
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

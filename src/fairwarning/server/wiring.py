@@ -12,24 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairwarning.arm.identity.certificates import Authority
+from fairwarning.console.readers import Reader
 from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.core import limits
-from fairwarning.core.errors import Refused
+from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Machine
 from fairwarning.core.record import changed
 from fairwarning.machines.process.driver import ProcessDriver
-from fairwarning.metadata.callers import (
-    by_local_address,
-    by_source_address,
-    for_machine,
-    loopback_address,
-)
-from fairwarning.metadata.listeners import is_loopback, open_tcp
+from fairwarning.metadata.callers import for_machine
+from fairwarning.metadata.listeners import PortRange, is_loopback, open_tcp
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.server import data_folder, file_systems, keys, start_token
 from fairwarning.server.drivers import CloseableDriver, driver_for
 from fairwarning.server.lazy import LazyServer
+from fairwarning.server.machine_listeners import MachineListeners
 from fairwarning.server.ports.counting import ConnectionCounter, PortLimits
+from fairwarning.server.reach import Reach, url_of
 from fairwarning.server.ready import OPERATOR, ReadyLine, write_ready
 from fairwarning.server.sockets import MachineSockets
 from fairwarning.service.clock import Clock, RealClock, VirtualClock
@@ -51,7 +49,7 @@ from fairwarning.service.retention import Retention
 from fairwarning.service.tokens import Tokens, TokenUse
 from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.store.memory import MemoryStore
-from fairwarning.store.store import MachineLocation, Store
+from fairwarning.store.store import Store
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -67,7 +65,6 @@ _LINUX = sys.platform.startswith("linux")  # `exec` needs Linux namespaces
 _PAGE = 1000  # machines read at once
 _KEY_BYTES = 16
 _DAY_SECONDS = 24 * 3600
-_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (clients connect to loopback)
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,8 @@ class ServerOptions:
     metadata: Address = ("127.0.0.1", 8169)
     console: Address = ("127.0.0.1", 8170)
     arm: Address = ("127.0.0.1", 8171)
+    machine_ports: PortRange | None = None  # None: only if machines have no other address
+    default_machine: str = ""  # that unknown callers are answered as
     virtual: bool = False
     sockets: Path | None = None  # folder for one Unix socket per machine
     network_folder: bool = False  # whether `data` may be on a network file system
@@ -120,7 +119,11 @@ class ServerProcess:
         if self.fleet.following:
             self.fleet.following.staleness_seconds = options.fleet.cluster.staleness_seconds
             self.fleet.following.all_scopes = options.sockets is not None
-        self.server = MetadataServer(self.fleet, options.fleet.cloud, _settings(options))
+        settings = _settings(options)
+        self.server = MetadataServer(self.fleet, options.fleet.cloud, settings)
+        self.reach = Reach(
+            options.metadata[0], options.machine_ports, settings.default_machine, self.fleet
+        )
         if isinstance(self.driver, GuestFinder):
             self.server.callers.find_guest = GuestAddresses(self.fleet, self.driver).find
         self._targets = AllowedTargets(options.fleet.console.webhook_hosts)
@@ -143,10 +146,10 @@ class ServerProcess:
             if not shared:
                 lock = data_folder.lock(options.data, memory=options.memory)
                 self._leftovers.append(stack.enter_context(lock))
-            metadata = stack.enter_context(open_tcp(*options.metadata, shared=shared))
+            metadata = self.reach.open_endpoint(options.metadata[1], shared=shared)
+            stack.enter_context(metadata)
             console = stack.enter_context(open_tcp(*options.console, exact=True, shared=shared))
             arm = stack.enter_context(open_tcp(*options.arm, exact=True, shared=shared))
-            self.metadata_port: int = metadata.getsockname()[1]
             self.console_port: int = console.getsockname()[1]
             self.arm_port: int = arm.getsockname()[1]
             await self.fleet.start()
@@ -158,15 +161,14 @@ class ServerProcess:
             if self.programs:
                 stack.push_async_callback(self.programs.close)
                 self._leftovers.insert(0, self.programs.remove_files)
-            sockets = self._sockets()
-            if sockets:
-                stack.callback(sockets.close_all)
-                self._leftovers.insert(0, sockets.remove_files)
+            machine_listeners = self._machine_listeners()
+            for listeners in machine_listeners:
+                stack.callback(listeners.close_all)
+                self._leftovers.insert(0, listeners.remove_files)
             stack.push_async_callback(self._stop_servers)
             console_counter = self._counter("console", options.fleet.console)
             arm_counter = self._counter("arm", options.fleet.control_plane)
-            local = is_loopback(options.metadata[0])
-            await self.server.listen(metadata, by_local_address if local else by_source_address)
+            await self.server.listen(metadata, self.reach.resolver)
             key = await keys.prepare(
                 options.data, self.authority, self.fleet.store, memory=options.memory
             )
@@ -174,8 +176,9 @@ class ServerProcess:
             await self.tokens.refresh()
             if self.programs:
                 await self.programs.listen()
-            if sockets:
-                await sockets.open_all()
+            for listeners in machine_listeners:
+                await listeners.open_all()
+            await self._check_default_machine()
             now = self.clock.now
             self._lazy_servers += (
                 LazyServer(console, self._load_console, console_counter, now),
@@ -238,6 +241,7 @@ class ServerProcess:
                 key=self._key,
                 cloud=file.cloud,
                 settings=file.console,
+                machine_urls=self.reach.urls,
                 scenarios=load_scenarios() if load_scenarios else None,
             )
         )
@@ -258,9 +262,22 @@ class ServerProcess:
         self.server.other_connections += port_limits.connections
         return ConnectionCounter(name, port_limits)
 
-    def _sockets(self) -> MachineSockets | None:
+    def _machine_listeners(self) -> list[MachineListeners[str] | MachineListeners[int]]:
+        """Return the listeners that each machine has for itself."""
         folder = self.options.sockets
-        return MachineSockets(folder, self.server, self.fleet) if folder else None
+        sockets = MachineSockets(folder, self.server, self.fleet) if folder else None
+        ports = self.reach.machine_ports(self.server, shared=self.options.worker)
+        return [listeners for listeners in (sockets, ports) if listeners]
+
+    async def _check_default_machine(self) -> None:
+        """Warn if the default machine does not exist; it may be created later."""
+        if name := self.server.settings.default_machine:
+            try:
+                await find_machine(self.fleet, name)
+            except (NotFound, Refused) as error:
+                log.warning(
+                    "no default machine: %s; until there is one, callers get 404", error.message
+                )
 
     async def _renew(self) -> None:
         while True:
@@ -294,28 +311,23 @@ class ServerProcess:
         options = self.options
         token = await self.tokens.issue(TokenUse.API, OPERATOR, start_token.START_TOKEN_SECONDS)
         return {
-            "metadata": _url(options.metadata[0], self.metadata_port),
-            "console": _url(options.console[0], self.console_port),
-            "page": f"{_url(options.console[0], self.console_port)}/login?key={self._key}",
-            "arm": _url(options.arm[0], self.arm_port, "https"),
+            "metadata": url_of(options.metadata[0], self.reach.port),
+            "console": url_of(options.console[0], self.console_port),
+            "page": f"{url_of(options.console[0], self.console_port)}/login?key={self._key}",
+            "arm": url_of(options.arm[0], self.arm_port, "https"),
             "subscription": options.fleet.cloud.subscription,
             "token": token.text,
             "ca": str(self.authority.ca.absolute()),
         }
 
-    async def machines(self) -> AsyncIterator[tuple[str, str]]:
-        """Yield every machine with the URL of its metadata endpoint."""
-        local = is_loopback(self.options.metadata[0])
-        async for location in self._locations():
-            address = loopback_address(location.number) if local else self.options.metadata[0]
-            if address:
-                yield location.machine.name, _url(address, self.metadata_port)
-
-    async def _locations(self) -> AsyncIterator[MachineLocation]:
+    async def machines(self) -> AsyncIterator[tuple[str, str | None]]:
+        """Yield every machine with the URL that answers as it on this host; None if it has none."""
         last = 0
         while locations := await self.fleet.reader.list_machines(last, _PAGE):
-            for location in locations:
-                yield location
+            for location, url in zip(
+                locations, await self.reach.urls(locations, Reader()), strict=True
+            ):
+                yield location.machine.name, url
             last = locations[-1].number
 
     # --- Callbacks of the process driver ---
@@ -345,12 +357,8 @@ def _store(options: ServerOptions) -> Store:
 
 def _settings(options: ServerOptions) -> MetadataSettings:
     settings = options.fleet.endpoint
+    if options.default_machine:
+        settings = changed(settings, default_machine=options.default_machine)
     if settings.requests_per_second is None and not is_loopback(options.metadata[0]):
         return changed(settings, requests_per_second=limits.REQUESTS_PER_SECOND)  # M17
     return settings
-
-
-def _url(host: str, port: int, scheme: str = "http") -> str:
-    """Return the URL to connect to from this host; a wildcard address becomes loopback."""
-    host = _WILDCARDS.get(host, host)
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

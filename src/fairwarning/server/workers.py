@@ -6,6 +6,7 @@ database. A worker that dies is restarted. When this process ends, for any reaso
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -20,8 +21,9 @@ from fairwarning.core.errors import Unavailable
 from fairwarning.metadata.listeners import open_tcp
 from fairwarning.server import data_folder, database
 from fairwarning.server.output import Output
+from fairwarning.server.reach import ReachWay, choose_way
 from fairwarning.server.stopping import STOP_SECONDS, StopSignal
-from fairwarning.server.wiring import Address, ServerOptions
+from fairwarning.server.wiring import ServerOptions
 
 log = logging.getLogger(__name__)
 
@@ -110,13 +112,16 @@ async def run(options: ServerOptions, count: int) -> bool:
 @contextlib.contextmanager
 def _reserve_ports(options: ServerOptions) -> Iterator[list[int]]:
     """Bind the ports here, so that port 0 becomes the same port for all workers."""
-    addresses: list[tuple[Address, bool]] = [
-        (options.metadata, False), (options.console, True), (options.arm, True),
-    ]  # fmt: skip
+    host, port = options.metadata
+    single = choose_way(host, options.machine_ports) is not ReachWay.ADDRESS
+    reserve = functools.partial(open_tcp, shared=True, listening=False)
     with contextlib.ExitStack() as stack:
         sockets = [
-            stack.enter_context(open_tcp(*address, exact=exact, shared=True, listening=False))
-            for address, exact in addresses
+            stack.enter_context(reserve(host, port, single=single)),
+            *(
+                stack.enter_context(reserve(*other, exact=True))
+                for other in (options.console, options.arm)
+            ),
         ]
         yield [bound.getsockname()[1] for bound in sockets]
 

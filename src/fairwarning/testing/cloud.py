@@ -20,6 +20,7 @@ from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet as SetState
 from fairwarning.core.times import iso
 from fairwarning.guest.events import Event
+from fairwarning.metadata.listeners import has_machine_addresses
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.fleet_file import Create, FleetFile
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
@@ -36,7 +37,7 @@ from fairwarning.testing.handles import (
     impact,
     with_notice,
 )
-from fairwarning.testing.service import ServiceThread, has_loopback_addresses
+from fairwarning.testing.service import ServiceThread
 
 __all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleSetHandle"]
 
@@ -61,7 +62,7 @@ class Cloud:
         """
         file = fleet_file.read(fleet) if fleet else FleetFile()
         start_seconds = int(start.timestamp() if start else time.time())  # like NotBefore
-        use_sockets = not has_loopback_addresses() if sockets is None else sockets
+        use_sockets = not has_machine_addresses() if sockets is None else sockets
         self._service = ServiceThread(file, float(start_seconds), sockets=use_sockets)
         self._service.open()
         try:

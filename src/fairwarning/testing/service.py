@@ -256,16 +256,6 @@ def _closed() -> Refused:
     return Refused("CloudOver", "this cloud is closed; it closes at the end of its test")
 
 
-def has_loopback_addresses() -> bool:
-    """Return whether each machine can have a loopback address; macOS has only 127.0.0.1."""
-    with socket.socket() as probe:
-        try:
-            probe.bind((loopback_address(1), 0))
-        except OSError:
-            return False
-    return True
-
-
 def ask(url: str, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
     """Send a request as a machine; return status and body."""
     connection = _connection(url)

@@ -7,6 +7,7 @@ from fairwarning.console.api.integrations import IntegrationsApi, LoadWebhooks, 
 from fairwarning.console.api.rollouts import RolloutsApi
 from fairwarning.console.api.sets import ScaleSetsApi
 from fairwarning.console.api.tokens import TokensApi
+from fairwarning.console.readers import FindUrls, no_urls
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.issued_tokens import IssuedTokens
@@ -32,6 +33,9 @@ class Api(
         webhooks: LoadWebhooks,
         tokens: IssuedTokens,
         scenarios: ScenarioRunner | None = None,
+        *,
+        machine_urls: FindUrls = no_urls,
     ) -> None:
         IntegrationsApi.__init__(self, fleet, cloud, webhooks, scenarios)
+        self.machine_urls = machine_urls
         self.issued_tokens = tokens

@@ -92,7 +92,8 @@ class MachinesApi(ApiSection):
     async def machine(self, name: str) -> responses.MachineInfo:
         """Return a machine."""
         location = await find_machine(self.fleet, name)
-        return views.machine_info(location, await self._scope(location.scope))
+        (url,) = await self._urls([location])
+        return views.machine_info(location, await self._scope(location.scope), url)
 
     async def explain_machine(self, name: str) -> responses.ExplanationInfo:
         """Explain a machine's recent activity, and what it waits for."""
@@ -228,13 +229,13 @@ class MachinesApi(ApiSection):
             scope = await self.fleet.reader.read(Scope, name)
             if scope:
                 machines = await self.fleet.reader.find_machines(scope=name)
-                scopes.append(views.scope_info(scope, machines))
+                scopes.append(views.scope_info(scope, machines, await self._urls(machines)))
         return responses.ScopeList(scopes=scopes, next=names[-1] if len(names) == limit else None)
 
     async def scope(self, name: str) -> responses.ScopeInfo:
         """Return a scope with its machines."""
         machines = await self.fleet.reader.find_machines(scope=name)
-        return views.scope_info(await self._scope(name), machines)
+        return views.scope_info(await self._scope(name), machines, await self._urls(machines))
 
 
 def _name_taken(command: fleet_file.Create) -> Conflict:

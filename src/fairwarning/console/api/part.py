@@ -2,13 +2,14 @@
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
 
 from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.readers import READER, FindUrls, Reader, no_urls
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import NotFound, Refused, key_reused
 from fairwarning.core.model import ImpactKind, Operation, Rollout, Scope
@@ -35,6 +36,7 @@ class ApiSection:
     def __init__(self, fleet: Fleet, cloud: CloudSettings) -> None:
         self.fleet = fleet
         self.cloud = cloud
+        self.machine_urls: FindUrls = no_urls
 
     async def _scope(self, name: str) -> Scope:
         scope = await self.fleet.reader.read(Scope, name)
@@ -43,14 +45,20 @@ class ApiSection:
         return scope
 
     async def _machine_infos(
-        self, locations: Iterable[MachineLocation]
+        self, locations: Sequence[MachineLocation]
     ) -> list[responses.MachineInfo]:
         """Describe machines, leaving out those whose scope was deleted in the meantime."""
-        scopes = [
-            (location, await self.fleet.reader.read(Scope, location.scope))
-            for location in locations
+        scopes = [await self.fleet.reader.read(Scope, location.scope) for location in locations]
+        urls = await self._urls(locations)
+        return [
+            views.machine_info(location, scope, url)
+            for location, scope, url in zip(locations, scopes, urls, strict=True)
+            if scope
         ]
-        return [views.machine_info(location, scope) for location, scope in scopes if scope]
+
+    async def _urls(self, locations: Sequence[MachineLocation]) -> list[str | None]:
+        """Return the URL of each machine that answers the reader of this response (M22)."""
+        return await self.machine_urls(locations, READER.get(Reader()))
 
     async def _repeated(
         self, key: str, request: str, groups: tuple[str, ...] = ()

@@ -50,6 +50,7 @@ class MachineInfo(Struct):
     tags: dict[str, str]
     address: str
     subnet: str
+    url: str | None
     polled: bool
     doing: str | None
     events: list[EventInfo]

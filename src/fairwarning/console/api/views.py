@@ -78,7 +78,7 @@ def event_history_info(history: EventHistory, live: Event | None) -> responses.E
     )
 
 
-def machine_info(location: MachineLocation, scope: Scope) -> responses.MachineInfo:
+def machine_info(location: MachineLocation, scope: Scope, url: str | None) -> responses.MachineInfo:
     """Describe a machine of a scope."""
     machine: Machine = scope.machines.get(location.machine.name, location.machine)
     impact = scope.impacts.get(machine.name)
@@ -103,6 +103,7 @@ def machine_info(location: MachineLocation, scope: Scope) -> responses.MachineIn
         tags=dict(machine.tags),
         address=machine.address,
         subnet=machine.subnet,
+        url=url,
         polled=scope.enabled,
         doing=impact.kind.value if impact and impact.in_progress else None,
         events=[
@@ -113,7 +114,9 @@ def machine_info(location: MachineLocation, scope: Scope) -> responses.MachineIn
     )
 
 
-def scope_info(scope: Scope, locations: list[MachineLocation]) -> responses.ScopeInfo:
+def scope_info(
+    scope: Scope, locations: list[MachineLocation], urls: list[str | None]
+) -> responses.ScopeInfo:
     """Describe a scope with its machines."""
     return responses.ScopeInfo(
         id=scope.id,
@@ -123,7 +126,10 @@ def scope_info(scope: Scope, locations: list[MachineLocation]) -> responses.Scop
         enabled=scope.enabled,
         incarnation=scope.incarnation,
         polled_at=time(scope.polled_at) if scope.polled_at else None,
-        machines=[machine_info(location, scope) for location in locations],
+        machines=[
+            machine_info(location, scope, url)
+            for location, url in zip(locations, urls, strict=True)
+        ],
         events=[event_info(event, scope.id) for event in scope.events.values()],
     )
 

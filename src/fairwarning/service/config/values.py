@@ -253,6 +253,7 @@ ENDPOINT: dict[str, Read] = {
     "requests_per_second": _checked(checks.whole(0, _REQUESTS_MAX)),
     "connections": _checked(checks.whole(1, _CONNECTIONS_MAX)),
     "connections_of_machine": _checked(checks.whole(1, _CONNECTIONS_MAX)),
+    "default_machine": _NAME,
 }
 PORT: dict[str, Read] = {
     "connections": _checked(checks.whole(1, _CONNECTIONS_MAX)),

@@ -1,0 +1,187 @@
+"""A port for each machine, where machines cannot have addresses of their own (M22)."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fairwarning.console.readers import Reader
+from fairwarning.core.commands import CreateScope, Delete
+from fairwarning.core.model import Machine, ScopeKind
+from fairwarning.metadata.listeners import PortRange
+from fairwarning.server import machine_ports
+from fairwarning.server.reach import Reach, ReachWay
+from fairwarning.store.memory import MemoryStore
+from tests.fixtures.endpoint import EndpointHarness
+from tests.fixtures.http import fetch
+
+pytestmark = pytest.mark.spec("M22")
+
+HERE = "127.0.0.1"
+NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+
+
+def free_range(size: int) -> PortRange:
+    """A range of ports that are free."""
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind((HERE, 0))
+            first = probe.getsockname()[1]
+        if all(map(_is_free, range(first, first + size))):
+            return PortRange(first=first, last=first + size - 1)
+    raise AssertionError("no free ports")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((HERE, port))
+        except (OSError, OverflowError):
+            return False
+    return True
+
+
+@contextmanager
+def opened(
+    endpoint: EndpointHarness, ports: PortRange, host: str = HERE, *, shared: bool = False
+) -> Iterator[Reach]:
+    """Ports for the machines of an endpoint, on its loop."""
+
+    async def start() -> tuple[Reach, machine_ports.MachinePorts]:
+        reach = Reach(host, ports, "", endpoint.fleet)
+        listeners = reach.machine_ports(endpoint.server, shared=shared)
+        assert reach.way is ReachWay.PORT
+        assert listeners is not None
+        await listeners.open_all()
+        return reach, listeners
+
+    reach, listeners = endpoint.run(start())
+    try:
+        yield reach
+    finally:
+        endpoint.call(listeners.close_all)
+
+
+def urls(endpoint: EndpointHarness, reach: Reach) -> dict[str, str | None]:
+    """The URL of each machine."""
+
+    async def read() -> dict[str, str | None]:
+        locations = await endpoint.fleet.reader.list_machines(0, 1000)
+        found = await reach.urls(locations, Reader())
+        names = (location.machine.name for location in locations)
+        return dict(zip(names, found, strict=True))
+
+    return endpoint.run(read())
+
+
+def name_at(url: str | None) -> str:
+    """The name of the machine that a URL answers as."""
+    assert url is not None
+    return fetch(f"{url}{NAME}", headers={"Metadata": "true"}).text
+
+
+def make_machine(endpoint: EndpointHarness, name: str) -> None:
+    """Create a machine in a scope of its own."""
+    machines = (Machine(name=name),)
+    endpoint.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=machines))
+
+
+def delete(endpoint: EndpointHarness, name: str) -> None:
+    """Delete a machine of a scope of its own."""
+    endpoint.do(Delete(scope=name, machines=(name,), operation=f"delete {name}"))
+    endpoint.advance(3600)
+
+
+def test_each_machine_has_its_port() -> None:
+    """Also those that are created later; the port answers as the machine."""
+    ports = free_range(4)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        with opened(endpoint, ports) as reach:
+            make_machine(endpoint, "late")
+            found = urls(endpoint, reach)
+            assert list(found.values()) == [f"http://{HERE}:{ports.first + n}" for n in range(3)]
+            assert [name_at(url) for url in found.values()] == ["db_0", "db_1", "late"]
+
+
+def test_a_port_is_the_same_after_a_restart() -> None:
+    """It follows from the number of the machine, not from the machines that still exist."""
+    ports, store = free_range(3), MemoryStore()
+    with EndpointHarness(store=store) as endpoint:
+        for name in ("one", "two", "three"):
+            make_machine(endpoint, name)
+        with opened(endpoint, ports) as reach:
+            before = urls(endpoint, reach)
+        delete(endpoint, "one")
+        with opened(endpoint, ports) as reach:
+            assert urls(endpoint, reach) == {name: before[name] for name in ("two", "three")}
+
+
+def test_the_port_of_a_deleted_machine_is_closed() -> None:
+    """A machine of the same name that is created again has a port of its own."""
+    ports = free_range(3)
+    with EndpointHarness() as endpoint:
+        make_machine(endpoint, "vm")
+        make_machine(endpoint, "other")
+        with opened(endpoint, ports) as reach:
+            before = urls(endpoint, reach)["vm"]
+            delete(endpoint, "vm")
+            endpoint.wait_until(lambda: _is_free(ports.first))
+            make_machine(endpoint, "vm")
+            after = urls(endpoint, reach)["vm"]
+            assert after != before
+            assert name_at(after) == "vm"
+
+
+def test_a_port_that_another_program_uses(caplog: pytest.LogCaptureFixture) -> None:
+    """That machine has no URL, and the log says why; the others have theirs."""
+    ports = free_range(2)
+    with EndpointHarness() as endpoint, socket.create_server((HERE, ports.first)):
+        endpoint.make("db", 2)
+        with opened(endpoint, ports) as reach:
+            found = urls(endpoint, reach)
+    assert found == {"db_0": None, "db_1": f"http://{HERE}:{ports.last}"}
+    assert f"no port for machine db/db_0: cannot listen on {HERE}:{ports.first}" in caplog.text
+
+
+def test_a_range_with_too_few_ports(caplog: pytest.LogCaptureFixture) -> None:
+    """The oldest machines have them. One line of the log says how many fit and what to do."""
+    ports = free_range(2)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 5)
+        with opened(endpoint, ports) as reach:
+            found = urls(endpoint, reach)
+            assert [name for name, url in found.items() if url] == ["db_0", "db_1"]
+            assert [name_at(found[name]) for name in ("db_0", "db_1")] == ["db_0", "db_1"]
+    (line,) = [line for line in caplog.text.splitlines() if "no port" in line]
+    assert "db/db_2 and 2 others" in line
+    assert "enough for 2 machines; give a larger range with --machine-ports" in line
+
+
+def test_too_few_descriptors(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Connections keep theirs. The log says how many machines have a port and what to do."""
+    ports = free_range(3)
+    with EndpointHarness() as endpoint:
+        reserved = endpoint.server.max_connections + machine_ports._OTHER_FILES
+        monkeypatch.setattr(machine_ports, "raise_file_limit", lambda _: reserved + 1)
+        endpoint.make("db", 3)
+        with opened(endpoint, ports) as reach:
+            assert [name for name, url in urls(endpoint, reach).items() if url] == ["db_0"]
+    assert "leaves room for the ports of 1 machines; raise it with `ulimit -n`" in caplog.text
+
+
+def test_several_workers_share_the_ports() -> None:
+    """Each of them answers; a connection goes to one of them."""
+    ports = free_range(1)
+    with EndpointHarness() as one, EndpointHarness() as two:
+        for endpoint in (one, two):
+            endpoint.make("db", 1)
+        with opened(one, ports, shared=True) as reach:
+            with opened(two, ports, shared=True) as other:
+                assert urls(one, reach) == urls(two, other)
+                url = urls(one, reach)["db_0"]
+                assert {name_at(url) for _ in range(20)} == {"db_0"}
+            assert name_at(url) == "db_0"  # by the one that is left
