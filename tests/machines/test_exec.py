@@ -286,7 +286,7 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(FairwarningError) as caught:
         namespace.create()
     assert caught.value.code == "NamespacesForbidden"
-    for hint in ("not permitted", "ADDRESS/metadata", "max_user_namespaces", "apparmor"):
+    for hint in ("not permitted", "--isolation none", "max_user_namespaces", "apparmor"):
         assert hint in caught.value.message
 
 
@@ -295,9 +295,11 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 @needs_namespaces
 @run_async
 async def test_where_the_kernel_forbids_namespaces(tmp_path: Path) -> None:
-    """Exit code 1 and the same message on a system whose limit of namespaces is 0."""
+    """Whoever demands them gets exit code 1 and the same message: here the limit is 0."""
     limit = 'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"'
     async with process_harness(tmp_path) as harness:
-        program = harness.start("true", before=("unshare", "-Ur", "sh", "-c", limit, "sh"))
+        before = ("unshare", "-Ur", "sh", "-c", limit, "sh")
+        options = ("--isolation", "namespaces")
+        program = harness.start("true", before=before, options=options)
         assert await harness.exit_code(program) == 1
         assert "does not let a user create namespaces (No space left on device)" in harness.err()

@@ -46,12 +46,18 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def at_terminal(harness: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes], int]:
+def at_terminal(
+    harness: ProcessDriverHarness, options: tuple[str, ...] = ()
+) -> tuple[subprocess.Popen[bytes], int]:
     """Start a program at a terminal; return it and the terminal's other end."""
     keyboard, terminal = pty.openpty()
     before = (sys.executable, "-c", WITH_TERMINAL)
     program = harness.start(
-        sys.executable, "-c", KEYS, before=before, stdin=terminal, start_new_session=True
+        *(sys.executable, "-c", KEYS),
+        options=options,
+        before=before,
+        stdin=terminal,
+        start_new_session=True,
     )
     os.close(terminal)
     return program, keyboard

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fairwarning.cli import isolation as isolation_options
 from fairwarning.cli import options
+from fairwarning.machines.process.isolation import Isolation, choose
 from fairwarning.testing.certify import allowances, report
 from fairwarning.testing.certify.results import TrapResult
 from fairwarning.testing.certify.runner import run_all
@@ -28,9 +29,10 @@ _EPILOG = """\b
 Examples:
   fairwarning certify -- ./my-handler --verbose
   fairwarning certify --trap freeze --trap gone -- ./my-handler
+  fairwarning certify --endpoint-variable IMDS_URL -- ./my-handler
   fairwarning certify --junit report.xml -- sh -c 'exec ./my-handler --state "$STATE_DIRECTORY"'
 
-Exits with 0 if COMMAND survives every trap, 1 if not, 2 for wrong usage. Linux only.
+Exits with 0 if COMMAND survives every trap, 1 if not, 2 for wrong usage. On Linux and macOS.
 """
 
 
@@ -70,6 +72,8 @@ Exits with 0 if COMMAND survives every trap, 1 if not, 2 for wrong usage. Linux 
     metavar="FILE",
     help="Write a JUnit report to this file.",
 )
+@isolation_options.isolation
+@isolation_options.endpoint_variable
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
 @click.option("--badge", is_flag=True, help="Print one line for a README instead of the table.")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
@@ -80,6 +84,8 @@ def command(
     prepare: float,
     jobs: int,
     junit: Path | None,
+    isolation: str,
+    endpoint_variable: str,
     as_json: bool,
     badge: bool,
     program: tuple[str, ...],
@@ -95,16 +101,28 @@ def command(
         raise click.UsageError("--json and --badge cannot be used together")
     if shutil.which(program[0]) is None:
         raise click.UsageError(f"cannot run {program[0]!r}: program not found")
-    if not sys.platform.startswith("linux"):
-        raise click.UsageError("certify needs namespaces, which only Linux has")
-    certify_options = CertifyOptions(program, not no_approve, prepare, jobs)
     traps = [trap for trap in TRAPS if trap.name in names or not names]
     with options.errors_reported(service=False):
+        chosen = _chosen(isolation)
+        certify_options = CertifyOptions(
+            program, not no_approve, prepare, jobs, chosen, endpoint_variable
+        )
         results = _run(traps, certify_options)
     if junit:
         _write(junit, results)
-    _print(program, results, as_json=as_json, badge=badge)
+    if as_json:
+        click.echo(report.as_json(program, str(chosen), results))
+    else:
+        _print(results, badge=badge)
     raise SystemExit(0 if all(result.survived for result in results) else options.FAILED)
+
+
+def _chosen(wanted: str) -> Isolation:
+    """Return how to run the handler; say at once what it cannot show."""
+    chosen = choose(wanted)
+    for line in chosen.notice("the handler"):
+        click.echo(line, err=True)
+    return chosen
 
 
 def _run(traps: list[Trap], certify_options: CertifyOptions) -> list[TrapResult]:
@@ -156,12 +174,7 @@ def _write(path: Path, results: list[TrapResult]) -> None:
         raise SystemExit(options.FAILED) from error
 
 
-def _print(
-    program: tuple[str, ...], results: list[TrapResult], *, as_json: bool, badge: bool
-) -> None:
-    if as_json:
-        click.echo(report.as_json(program, results))
-        return
+def _print(results: list[TrapResult], *, badge: bool) -> None:
     if badge:
         click.echo(report.badge(results))
         return

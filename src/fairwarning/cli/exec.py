@@ -1,13 +1,16 @@
 """`fairwarning exec`: run a program as if it were inside a machine (O3)."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from fairwarning.cli import isolation as isolation_options
 from fairwarning.cli import options
-from fairwarning.core.errors import FairwarningError, Unavailable
+from fairwarning.core.errors import FairwarningError, Refused, Unavailable
 from fairwarning.machines.process import foreground
+from fairwarning.machines.process.isolation import choose
 from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
 from fairwarning.machines.process.namespace import ENDPOINT
 from fairwarning.machines.process.relay import HostPort
@@ -15,6 +18,7 @@ from fairwarning.server import hints
 
 _LAST_PORT = 65535
 _MOST_PORTS = 100
+_LOOPBACK = {"127.0.0.1", "localhost"}
 _EPILOG = """\b
 Examples:
   fairwarning exec web_0 -- ./my-handler --verbose
@@ -24,7 +28,7 @@ Examples:
     "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
 
 Exits with the exit code of the program; 1 if it could not be started, 2 for wrong usage, 3 if the
-machine does not exist, 4 if the service refuses. Linux only.
+machine does not exist, 4 if the service refuses. On Linux and macOS.
 """
 
 
@@ -70,6 +74,8 @@ class PortOfHost(click.ParamType[HostPort]):
     multiple=True,
     help="Let the host reach this TCP port of COMMAND, at 127.0.0.1 or at HOST. Can be repeated.",
 )
+@isolation_options.isolation
+@isolation_options.endpoint_variable
 @click.option("--once", is_flag=True, help="End with the machine's first reboot, redeploy or stop.")
 @click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
 @click.argument("machine")
@@ -82,6 +88,8 @@ def command(
     grace: float,
     forward: tuple[HostPort, ...],
     publish: tuple[HostPort, ...],
+    isolation: str,
+    endpoint_variable: str,
     once: bool,
     quiet: bool,
 ) -> None:
@@ -92,8 +100,12 @@ def command(
     program: a freeze pauses it, a reboot stops it (SIGTERM, then SIGKILL) and restarts it, a
     redeploy also empties $TMPDIR, an eviction or a delete stops it for good. Does not need root.
 
-    COMMAND cannot act as another machine, but it has your files: do not run programs that you do
-    not trust. Run by root, it can leave the machine.
+    Where the system has no namespaces, COMMAND runs as an ordinary child process of this host: its
+    endpoint is at $FAIRWARNING_ENDPOINT, and at http://169.254.169.254 for clients that use
+    $http_proxy.
+
+    In namespaces, COMMAND cannot act as another machine, unless root runs it. It always has your
+    files: do not run programs that you do not trust.
     """
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")
@@ -108,9 +120,10 @@ def command(
         once=once,
         forwarded=forward,
         published=publish,
+        endpoint_variable=endpoint_variable,
     )
     try:
-        code = foreground.run(task)
+        code = foreground.run(_isolated(task, isolation))
     except Unavailable as error:
         hint = f"{hints.start_hint(data)}, or give the folder of a running one with --data"
         click.echo(f"fairwarning: {error.message}; {hint}", err=True)
@@ -122,3 +135,15 @@ def command(
         click.echo(f"fairwarning: cannot run inside {machine}: {error}", err=True)
         code = options.FAILED
     raise SystemExit(code)
+
+
+def _isolated(task: MachineProgram, wanted: str) -> MachineProgram:
+    """Return the task with its isolation; without namespaces, the host's ports are its own."""
+    chosen = choose(wanted)
+    if chosen.namespaces:
+        return task
+    for port in task.published:
+        if port.host not in _LOOPBACK:
+            text = f"without namespaces, --publish {port} has no effect: let COMMAND listen there"
+            raise Refused("NotSupported", text)
+    return replace(task, isolation=chosen, forwarded=(), published=())

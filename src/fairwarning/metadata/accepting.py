@@ -127,10 +127,17 @@ class Listener(Acceptor):
     """
 
     def __init__(
-        self, sock: socket.socket, resolve_key: CallerResolver, warning: AcceptWarning
+        self,
+        sock: socket.socket,
+        resolve_key: CallerResolver,
+        warning: AcceptWarning,
+        *,
+        proxy: bool = False,
     ) -> None:
+        """`proxy` means that clients may use it as a proxy for 169.254.169.254."""
         super().__init__(sock, warning)
         self.resolve_key = resolve_key
+        self.proxy = proxy
         self._server: asyncio.Server | None = None
 
     async def listen(self, make: Callable[[], asyncio.Protocol], descriptors: int) -> None:

@@ -15,6 +15,7 @@ _REASONS = {
     200: "OK",
     304: "Not Modified",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     408: "Request Timeout",
@@ -25,7 +26,8 @@ _REASONS = {
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
-"""Every status this endpoint sends; 410 and 500 only as injected faults (M21)."""
+"""Every status this endpoint sends; 410 and 500 only as injected faults (M21), 403 only to clients
+that take it for their proxy."""
 
 
 @short_record

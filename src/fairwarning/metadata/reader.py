@@ -7,6 +7,7 @@ import httptools
 from fairwarning.core import limits
 from fairwarning.core.record import short_record
 from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.proxy import OTHER_HOST, origin_form
 from fairwarning.metadata.validation import (
     Header,
     ParsedHeaders,
@@ -58,6 +59,7 @@ class RequestReader:
         "_headers",
         "_parsed",
         "_parser",
+        "_proxy",
         "_ready",
         "_size",
         "_target",
@@ -68,8 +70,9 @@ class RequestReader:
         "wants_continue",
     )  # fmt: skip
 
-    def __init__(self, validator: RequestValidator) -> None:
+    def __init__(self, validator: RequestValidator, *, proxy: bool = False) -> None:
         self._validator = validator
+        self._proxy = proxy  # also accept what clients send to a proxy
         self._parser = httptools.HttpRequestParser(self)
         self._ready: list[ReceivedRequest] = []
         self.head: ParsedHeaders | None = None  # of the last request
@@ -100,7 +103,8 @@ class RequestReader:
                 stop = next_stop
             else:
                 return
-        self._refuse(_MALFORMED)
+        tunnel = self._proxy and isinstance(stop, httptools.HttpParserUpgrade)  # CONNECT
+        self._refuse(OTHER_HOST if tunnel else _MALFORMED)
 
     def _check_size(self, count: int) -> None:
         """Apply the size limits to a request that arrives in pieces."""
@@ -166,10 +170,11 @@ class RequestReader:
         try:
             if len(self._headers) > limits.HEADER_FIELDS:
                 raise _HEADERS
+            target = origin_form(self._target) if self._proxy else self._target
             head = self.head = self._validator.check_head(self._headers, http)
             if head.size + len(self._target) > limits.HEADER_BYTES:
                 raise _HEADERS
-            parsed = self._validator.check(method, self._target, head, close=not keep)
+            parsed = self._validator.check(method, target, head, close=not keep)
             if head.metadata is None:
                 check_no_browser(self._headers)
             if head.framing:

@@ -9,6 +9,7 @@ from fairwarning.metadata.validation import ParsedHeaders, ParsedRequest, Reques
 
 CACHE_REQUESTS = 1024
 _REQUEST_BYTES = 1024  # pollers send about 150
+_PATH = b"GET /"  # not the URL that a client sends to a proxy, which not every listener accepts
 
 
 class RequestCache:
@@ -23,7 +24,7 @@ class RequestCache:
         parsed = request.parsed
         if parsed is None or parsed.method != b"GET" or request.body or head is None:
             return False
-        if len(data) > _REQUEST_BYTES:
+        if len(data) > _REQUEST_BYTES or not data.startswith(_PATH):
             return False
         self._validator.cache_headers(data, head, close=parsed.close)
         self._store(data, parsed)

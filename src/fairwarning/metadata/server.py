@@ -36,9 +36,11 @@ class MetadataServer(RequestHandler):
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
 
-    async def listen(self, sock: socket.socket, resolve_key: CallerResolver) -> Listener:
+    async def listen(
+        self, sock: socket.socket, resolve_key: CallerResolver, *, proxy: bool = False
+    ) -> Listener:
         """Accept connections from a listening socket until the listener is closed."""
-        listener = Listener(sock, resolve_key, self._accept_warning)
+        listener = Listener(sock, resolve_key, self._accept_warning, proxy=proxy)
         descriptors = self.max_connections + self.other_connections + len(self._listeners) + 1
         await listener.listen(partial(MetadataConnection, self, listener), descriptors)
         self._listeners.add(listener)

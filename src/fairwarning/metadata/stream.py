@@ -77,7 +77,9 @@ class RequestStream(asyncio.Protocol):
             return
         reader = self._reader
         if reader is None:
-            reader = self._reader = RequestReader(self._handler.validator)
+            reader = self._reader = RequestReader(
+                self._handler.validator, proxy=self.listener.proxy
+            )
         at_start, in_body = not reader.in_message, reader.in_body
         requests = reader.feed(data)
         single = at_start and len(requests) == 1 and not reader.in_message

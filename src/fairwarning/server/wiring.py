@@ -4,7 +4,6 @@ import asyncio
 import logging
 import secrets
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -61,7 +60,7 @@ log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
-_LINUX = sys.platform.startswith("linux")  # `exec` needs Linux namespaces
+_UNIX_SOCKETS = hasattr(socket, "AF_UNIX")  # `exec` attaches through one
 _PAGE = 1000  # machines read at once
 _KEY_BYTES = 16
 _DAY_SECONDS = 24 * 3600
@@ -112,7 +111,7 @@ class ServerProcess:
                 later=lambda seconds, call: self.clock.call_at(self.clock.now() + seconds, call),
                 boot_seconds=options.fleet.driver.boot_seconds,
             )
-            if _LINUX and not options.database
+            if _UNIX_SOCKETS and not options.database
             else None
         )
         self.fleet = Fleet(_store(options), self.clock, self.programs or self.driver)
@@ -339,7 +338,7 @@ class ServerProcess:
     async def _open_listener(
         self, listening: socket.socket, scope: str, machine: str
     ) -> Callable[[], None]:
-        listener = await self.server.listen(listening, for_machine(scope, machine))
+        listener = await self.server.listen(listening, for_machine(scope, machine), proxy=True)
         return lambda: self.server.close(listener)
 
 

@@ -27,6 +27,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fairwarning.machines.process.channel import receive_descriptors
+
 Message = dict[str, object]
 
 LINE_BYTES = 64 * 1024  # far above any valid message
@@ -34,6 +36,9 @@ CONNECT_SECONDS = 1.0  # a running service accepts at once
 _READ_BYTES = 16 * 1024
 _DESCRIPTORS = 4  # received and not yet taken; one message carries two at most
 _NAME = "control.sock"
+_PATH_BYTES = 103  # of the path of a socket, on macOS
+_OWNER_ONLY = 0o600
+_FAMILIES = {socket.AF_INET, socket.AF_INET6}  # of an endpoint
 _NOT_LISTENING = "the attached descriptor is not a listening socket"
 
 
@@ -41,17 +46,34 @@ class ProtocolError(Exception):
     """The other end does not follow this protocol."""
 
 
+class PathTooLongError(OSError):
+    """The system cannot have a socket in a folder with such a long path."""
+
+
 @contextmanager
 def address(folder: Path) -> Iterator[str]:
     """Provide the path of a data folder's control socket, short however long the folder's path is.
 
-    The kernel limits it to 107 bytes; the path goes through a descriptor of the folder.
+    The kernel limits it to 107 bytes; on Linux, the path goes through a descriptor of the folder.
+    Other systems have no such path and raise PathTooLongError.
     """
+    if not hasattr(os, "O_PATH"):
+        yield _plain_address(folder)
+        return
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}/{_NAME}"
     finally:
         os.close(descriptor)
+
+
+def _plain_address(folder: Path) -> str:
+    path = str(folder / _NAME)
+    if len(os.fsencode(path)) > _PATH_BYTES:
+        longest = _PATH_BYTES - len(_NAME) - 1
+        text = f"the path of {folder} is too long for a socket; use a folder with a path of at most"
+        raise PathTooLongError(f"{text} {longest} bytes")
+    return path
 
 
 def connect(folder: Path) -> socket.socket:
@@ -71,11 +93,14 @@ def listen(folder: Path) -> socket.socket:
     """Create the service's socket, for its own user only, replacing that of an earlier service."""
     listening = socket.socket(socket.AF_UNIX)
     try:
-        # bind() creates the file with the socket's mode, so it is never accessible to others.
-        os.fchmod(listening.fileno(), 0o600)
+        # On Linux, bind() creates the file with the socket's mode, so it is never accessible to
+        # others. Elsewhere the file's mode is set afterwards; only its owner can write meanwhile.
+        with suppress(OSError):
+            os.fchmod(listening.fileno(), _OWNER_ONLY)
         remove(folder)
         with address(folder) as path:
             listening.bind(path)
+        (folder / _NAME).chmod(_OWNER_ONLY)
         listening.listen(128)
         listening.settimeout(0)
     except OSError:
@@ -128,7 +153,7 @@ class ControlConnection:
             os.close(descriptor)
             raise ProtocolError(_NOT_LISTENING) from error
         received.settimeout(0)
-        if received.family != socket.AF_INET or not _listens(received):
+        if received.family not in _FAMILIES or not _listens(received):
             received.close()
             raise ProtocolError(_NOT_LISTENING)
         return received
@@ -159,9 +184,7 @@ class ControlConnection:
     async def _read_more(self) -> bool:
         while True:
             try:
-                data, descriptors, _, _ = socket.recv_fds(
-                    self._connection, _READ_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-                )
+                data, descriptors = receive_descriptors(self._connection, _READ_BYTES, _DESCRIPTORS)
             except BlockingIOError:
                 await self._readable()
                 continue
@@ -185,4 +208,7 @@ class ControlConnection:
 
 
 def _listens(candidate: socket.socket) -> bool:
-    return bool(candidate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    try:
+        return bool(candidate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    except OSError:  # some systems cannot tell; accepting then fails
+        return candidate.type == socket.SOCK_STREAM

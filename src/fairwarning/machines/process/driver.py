@@ -5,6 +5,7 @@ endpoint. Another driver handles machines without a program.
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
@@ -24,6 +25,8 @@ from fairwarning.machines.process.program import (
     PendingImpact,
 )
 from fairwarning.machines.process.sharing import SharedNamespaces
+
+log = logging.getLogger(__name__)
 
 Find = Callable[[str], Awaitable[tuple[str, Machine]]]
 """Returns the scope and the machine of a name. Raises NotFound, or Refused if it is ambiguous.
@@ -82,7 +85,12 @@ class ProcessDriver:
 
     async def listen(self) -> None:
         """Let programs attach, if they run as the user of the service or as root."""
-        self._listening = control.listen(self._folder)
+        try:
+            self._listening = control.listen(self._folder)
+        except control.PathTooLongError as error:
+            log.warning("programs cannot attach with `fairwarning exec`: %s", error)
+            self._stop_waiting()
+            return
         self._start_task(self._accept(self._listening))
         loop = asyncio.get_running_loop()
         self._return_timer = loop.call_later(RETURN_SECONDS, self._stop_waiting)
@@ -116,6 +124,10 @@ class ProcessDriver:
             self._fallback.carry_out(impact, partial(self._follow_fallback, report))
         else:
             self._order(impact, report, programs)
+
+    def is_attached(self, scope: str, machine: str) -> bool:
+        """Return whether a program acts as this machine."""
+        return (scope, machine) in self._attached
 
     def _order(self, impact: Impact, report: Report, programs: list[AttachedProgram]) -> None:
         callbacks = ImpactCallbacks(self._carry_out_again, self._boot_later)

@@ -1,7 +1,8 @@
 """The process that the user started: it has the terminal and gets the user's signals.
 
-It forks the supervisor, which stays outside the machine, then enters the machine's namespaces and
-forks the init process. The user may suspend it; the supervisor goes on executing impacts.
+It forks the supervisor, which stays outside the machine, then enters the machine's namespaces, if
+it has any, and forks the init process. The user may suspend it; the supervisor goes on executing
+impacts.
 """
 
 import os
@@ -15,11 +16,16 @@ from contextlib import ExitStack, suppress
 from typing import NoReturn
 
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
-from fairwarning.machines.process import namespace, relay
+from fairwarning.machines.process import loopback, namespace, relay
 from fairwarning.machines.process.channel import Channel, Words, close_all
 from fairwarning.machines.process.init import InitProcess
 from fairwarning.machines.process.link import check_service
 from fairwarning.machines.process.machine_program import MachineProgram
+from fairwarning.machines.process.processes import (
+    GroupProcesses,
+    MachineProcesses,
+    NamespaceProcesses,
+)
 from fairwarning.machines.process.relay import HostPort
 from fairwarning.machines.process.supervisor import run_supervisor
 
@@ -87,8 +93,13 @@ class ForegroundProcess:
 
     def close(self) -> None:
         """Kill both processes and everything inside the machine, and take the terminal back."""
-        for child in reversed(self._children):
-            os.kill(child, signal.SIGKILL)
+        supervisor, *init = self._children
+        os.kill(supervisor, signal.SIGKILL)
+        os.waitpid(supervisor, 0)
+        for child in init:
+            # Without namespaces, the init process kills the others when the supervisor has ended.
+            isolated = self._program.isolation.namespaces
+            os.kill(child, signal.SIGKILL if isolated else signal.SIGCONT)
             os.waitpid(child, 0)
         if self._has_terminal:
             _take_terminal()
@@ -107,6 +118,17 @@ class ForegroundProcess:
                 raise FairwarningError("SupervisorEnded", "the supervisor ended unexpectedly")
 
     def _enter_machine(self, namespaces: list[int]) -> None:
+        if self._program.isolation.namespaces:
+            self._enter_namespaces(namespaces)
+            return
+        self._give_notice()
+        close_all(namespaces)
+        with loopback.bind_endpoint() as endpoint:
+            self._channel.send("machine", descriptors=[endpoint.fileno()])
+            url = loopback.endpoint_url(endpoint)
+        self._fork_init(GroupProcesses(), url)
+
+    def _enter_namespaces(self, namespaces: list[int]) -> None:
         if namespaces:
             namespace.join(*namespaces)
             close_all(namespaces)
@@ -119,15 +141,17 @@ class ForegroundProcess:
             ports = [stack.enter_context(_listen_inside(p)) for p in self._program.forwarded]
             sockets = [port.fileno() for port in ports]
             self._channel.send("machine", descriptors=[endpoint.fileno(), *inside, *sockets])
-        self._fork_init()
+        aliases = [port.alias for port in self._program.forwarded if port.alias]
+        processes = NamespaceProcesses(self._program.temporary.path, aliases)
+        self._fork_init(processes, namespace.ENDPOINT_URL)
 
-    def _fork_init(self) -> None:
+    def _fork_init(self, processes: MachineProcesses, endpoint: str) -> None:
         program, channel = self._program, self._init_channel
         init = InitProcess(
             channel,
             program.command,
-            program.environment(os.environ),
-            aliases=[port.alias for port in program.forwarded if port.alias],
+            program.environment(os.environ, endpoint),
+            processes,
             foreground=self._has_terminal,
         )
 
@@ -137,6 +161,13 @@ class ForegroundProcess:
 
         self._children.append(_fork(run_init))
         channel.close()
+
+    def _give_notice(self) -> None:
+        """Tell what a program without namespaces cannot show."""
+        if not self._program.quiet:
+            for line in self._program.isolation.notice(self._program.machine):
+                sys.stderr.write(f"fairwarning: {line}\n")
+            sys.stderr.flush()
 
     def _warn_root(self) -> None:
         """Tell a person that runs exec as root that it is no boundary."""

@@ -1,24 +1,24 @@
 """The init process of a machine: it starts the program and signals all processes of the machine.
 
-It is process 1 of its PID namespace, so the kernel makes it the parent of every orphan, and kills
-all other processes when it ends. It decides nothing: the supervisor outside (`supervisor.py`)
-sends it commands.
+Which processes those are, `processes.py` knows. It decides nothing: the supervisor outside
+(`supervisor.py`) sends it commands.
 """
 
 import os
 import select
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from fairwarning.machines.process import freezer, namespace
 from fairwarning.machines.process.channel import Channel, Word
+from fairwarning.machines.process.processes import MachineProcesses
 
 NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as in shells
 _WAKE_BYTES = 64
+_LOOK_SECONDS = 0.05  # between two looks at processes whose end is not reported to us
 # Signals that Python or this module ignores and that a program must not inherit as ignored.
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU)
 
@@ -65,44 +65,42 @@ class InitCommands:
 
 
 class InitProcess:
-    """Process 1 of a machine."""
+    """The parent of a machine's program."""
 
     def __init__(
         self,
         channel: Channel,
         command: tuple[str, ...],
         environment: Mapping[str, str],
+        processes: MachineProcesses,
         *,
-        aliases: Sequence[str],
         foreground: bool,
     ) -> None:
-        """`aliases` are names that resolve to loopback."""
         self._channel = channel
         self._command = command
         self._environment = environment
-        self._aliases = aliases
+        self._processes = processes
         self._foreground = foreground
-        self._own_mounts = False
         self._suspended = False  # by the user, from the terminal
         self._program = 0
         self._empty = True
+        self._leftover = False  # the program has ended, and processes that it started have not
 
     def run(self) -> None:
         """Run until the supervisor closes the channel."""
-        namespace.die_with_parent(signal.SIGKILL)  # if the parent has ended: no words
-        self._own_mounts = namespace.own_mounts()
-        if self._own_mounts:
-            namespace.mount_proc()
+        self._processes.enter()
         wake = self._handle_signals()
         sources: tuple[Channel | socket.socket, ...] = (self._channel, wake)
         while True:
-            ready, _, _ = select.select(sources, (), ())
+            ready, _, _ = select.select(sources, (), (), _LOOK_SECONDS if self._leftover else None)
             if wake in ready:
                 wake.recv(_WAKE_BYTES)
+            if wake in ready or self._leftover:
                 self._reap()
             if self._channel in ready:
                 words, _ = self._channel.receive()
                 if not words:
+                    self._processes.end()
                     return
                 with suppress(ProcessLookupError, PermissionError):
                     self._execute(*words)
@@ -124,30 +122,22 @@ class InitProcess:
     def _execute(self, command: Word, argument: Word = "") -> None:
         match command, argument:
             case "name", str(host_name):
-                self._name_host(host_name)
+                self._processes.name_host(host_name)
             case "start", _:
                 self._start()
             case "program", int(number):
                 if self._program:
                     os.kill(self._program, number)
             case "all", int(number):
-                os.kill(-1, number)
+                self._processes.signal(number)
             case "freeze", _:
-                freezer.freeze()
+                self._processes.freeze()
             case "thaw", _:
                 self._thaw()
             case "resume", bool(foreground):
                 self._resume(foreground=foreground)
             case "socket", _:
                 self._open_socket()
-
-    def _name_host(self, host_name: str) -> None:
-        """Name the host, and let its name resolve."""
-        name = namespace.name_host(host_name)
-        if self._own_mounts:
-            folder = Path(self._environment["TMPDIR"])
-            namespace.replace_file("/etc/hostname", f"{name}\n", folder)
-            namespace.replace_file("/etc/hosts", _hosts(name, self._aliases), folder)
 
     def _open_socket(self) -> None:
         try:
@@ -170,9 +160,10 @@ class InitProcess:
         if self._program == 0:
             signal.set_wakeup_fd(-1)
             _exec(self._command, self._environment, foreground=self._foreground)
+        self._processes.started(self._program)
 
     def _thaw(self) -> None:
-        freezer.thaw()
+        self._processes.thaw()
         if self._suspended:
             os.killpg(self._program, signal.SIGSTOP)
 
@@ -187,17 +178,23 @@ class InitProcess:
         os.killpg(self._program, signal.SIGCONT)
 
     def _reap(self) -> None:
-        while not self._empty:
+        children = True
+        while children and not self._empty:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
-                self._empty = True
-                self._channel.send("empty")
-                return
+                pid, children = 0, False
             if pid == 0:
+                self._report_empty(children=children)
                 return
             if pid == self._program:
                 self._report_program(status)
+
+    def _report_empty(self, *, children: bool) -> None:
+        self._leftover = not self._program and self._processes.remain(children=children)
+        if not self._program and not self._leftover:
+            self._empty = True
+            self._channel.send("empty")
 
     def _report_program(self, status: int) -> None:
         if os.WIFSTOPPED(status):
@@ -209,16 +206,6 @@ class InitProcess:
         self._program = 0
         code = os.waitstatus_to_exitcode(status)
         self._channel.send("ended", code if code >= 0 else KILLED - code)
-
-
-def _hosts(name: str, aliases: Sequence[str]) -> str:
-    """Return the text of /etc/hosts with the machine's name, whose address answers inside."""
-    try:
-        outside = Path("/etc/hosts").read_text(errors="replace")
-    except OSError:
-        outside = "127.0.0.1 localhost\n"
-    lines = [f"127.0.1.1 {name}", *(f"127.0.0.1 {alias}" for alias in aliases), outside]
-    return "\n".join(lines)
 
 
 def _exec(

@@ -69,7 +69,7 @@ class ServiceLink:
         self._on_order = on_order
         self._was_attached = False  # the service has accepted this program before
         self._connection: ControlConnection | None = None
-        self._namespaces: Sequence[int] = ()
+        self._namespaces: Sequence[int] | None = None  # once the program is inside its machine
         self._listener: socket.socket | None = None
         self._endpoint_closed = asyncio.Event()
         self._errors: dict[str, str | None] = {}  # by order id; None while it is executed
@@ -96,7 +96,7 @@ class ServiceLink:
             pause = min(2 * pause, RETRY_MAX_SECONDS)
 
     def inside(self, namespaces: Sequence[int]) -> None:
-        """Let other programs of the machine join these namespaces."""
+        """Let other programs of the machine join these namespaces, if there are any."""
         self._namespaces = namespaces
         if self._connection is not None:
             self._connection.send({"inside": True}, *namespaces)
@@ -160,7 +160,7 @@ class ServiceLink:
             self._on_attached(machine)
             return
         close_all(machine.namespaces)
-        if self._namespaces:
+        if self._namespaces is not None:
             self.inside(self._namespaces)
         if self._listener is not None:
             self.endpoint_up(self._listener)

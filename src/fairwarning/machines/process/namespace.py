@@ -16,6 +16,7 @@ from tempfile import NamedTemporaryFile
 from fairwarning.core.errors import FairwarningError, Refused
 
 ENDPOINT = ("169.254.169.254", 80)  # the metadata endpoint of every Azure machine
+ENDPOINT_URL = f"http://{ENDPOINT[0]}"
 HOST_NAME_BYTES = 64  # the kernel's limit
 
 _CLONE_NEWNS = 0x00020000
@@ -34,6 +35,7 @@ _LOOPBACK_NETWORK = 127
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND = 0x2, 0x4, 0x8, 0x1000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 _OTHER_USER = "programs of another user run in this machine; run exec as that user"
 
@@ -171,6 +173,11 @@ def die_with_parent(signal: int) -> None:
     _call(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0))
 
 
+def adopt_orphans() -> None:
+    """Make this process the parent of orphans among its descendants."""
+    _call(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+
+
 def add_address(address: str) -> None:
     """Add an IPv4 address to loopback. Only works inside the namespace; may be repeated."""
     number = socket.inet_aton(address)
@@ -209,8 +216,7 @@ def _call(result: int) -> None:
 
 def _forbidden(error: OSError) -> str:
     return f"""this system does not let a user create namespaces ({error.strerror}).
-Without them, poll the address that `fairwarning up` prints for the machine:
-  curl -H Metadata:true "ADDRESS/metadata/scheduledevents?api-version=2020-07-01"
+Without them, run the program with --isolation none, which says what it cannot show.
 Or have an administrator allow them with whichever of these settings the system has:
   sysctl user.max_user_namespaces=15000
   sysctl kernel.unprivileged_userns_clone=1

@@ -21,6 +21,7 @@ from fairwarning.machines.process.link import AttachedMachine, ImpactOrder, Serv
 from fairwarning.machines.process.machine_program import MachineProgram
 from fairwarning.machines.process.relay import PortRelay
 
+KILL_SECONDS = 5.0  # for processes to end after SIGKILL, where the kernel does not tell
 ANSWER_SECONDS = 1.0  # for the answer to an approval to reach the program that the impact ends
 
 _HARMLESS = {signal.SIGUSR1, signal.SIGUSR2}  # they do not end a machine that is down
@@ -54,7 +55,8 @@ def run_supervisor(
     """
     os.setpgid(0, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # to write while the program has the terminal
-    namespace.die_with_parent(signal.SIGKILL)
+    if program.isolation.namespaces:
+        namespace.die_with_parent(signal.SIGKILL)
     asyncio.run(_run(program, foreground, init, published))
 
 
@@ -88,6 +90,7 @@ class Supervisor:
         published: list[socket.socket],
     ) -> None:
         self._program = program
+        self._isolated = program.isolation.namespaces
         self._published = published
         self._relay = PortRelay(program.forwarded, program.published, init.open_socket)
         self._foreground = foreground
@@ -103,6 +106,7 @@ class Supervisor:
         self._ended.set()
         self._empty.set()
         self._code = 0  # exit code of the last run of the program
+        self._power_loss: asyncio.Task[None] | None = None
         self._orders: asyncio.Queue[ImpactOrder] = asyncio.Queue()
         self._exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -190,7 +194,7 @@ class Supervisor:
             self._init.signal_all(signal.SIGTERM)
             if not await _happens(self._empty, grace):
                 self._init.signal_all(signal.SIGKILL)
-                await self._empty.wait()
+                await _happens(self._empty, None if self._isolated else KILL_SECONDS)
         await self._close_endpoint()
         self._phase = _Phase.DOWN
 
@@ -261,7 +265,8 @@ class Supervisor:
             case ["resumed", bool(foreground)]:
                 self._init.resume(foreground=foreground)
             case []:
-                self._finish(KILLED + signal.SIGKILL)
+                asyncio.get_running_loop().remove_reader(self._foreground)
+                self._power_loss = asyncio.create_task(self._lose_power())
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._phase is _Phase.RUNNING:
@@ -270,6 +275,13 @@ class Supervisor:
             self._finish(KILLED + number)
 
     # ---------------------------------------------------------------------------- ends
+
+    async def _lose_power(self) -> None:
+        """Kill all processes, because the process that the user started was killed."""
+        self._phase = _Phase.ENDING
+        self._init.signal_all(signal.SIGKILL)
+        await _happens(self._empty, KILL_SECONDS)
+        self._finish(KILLED + signal.SIGKILL)
 
     def _finish(self, code: int) -> None:
         if not self._exit_code.done():
@@ -293,8 +305,8 @@ class Supervisor:
                 sys.stderr.flush()
 
 
-async def _happens(event: asyncio.Event, seconds: float) -> bool:
-    """Return whether the event happens within that time."""
+async def _happens(event: asyncio.Event, seconds: float | None) -> bool:
+    """Return whether the event happens within that time; None is for ever."""
     with suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
     return event.is_set()

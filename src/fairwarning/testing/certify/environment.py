@@ -82,9 +82,17 @@ class CertifyEnvironment:
     """A service, three machines, and the program that is one of them."""
 
     def __init__(
-        self, command: Sequence[str], folder: Path, trap: str = "", *, spot: bool = False
+        self,
+        command: Sequence[str],
+        folder: Path,
+        trap: str = "",
+        *,
+        spot: bool = False,
+        exec_options: Sequence[str] = (),
     ) -> None:
+        """`exec_options` are those of `fairwarning exec`."""
         self._command = tuple(command)
+        self._exec_options = tuple(exec_options)
         self._folder = folder
         self._trap = trap
         fleet = fleet_file.read(_FLEET.format(priority="Spot" if spot else "Regular"))
@@ -129,7 +137,7 @@ class CertifyEnvironment:
 
     def start(self) -> None:
         """Start the program inside its machine, which is off."""
-        words = [sys.executable, "-m", "fairwarning", "exec", "--quiet"]
+        words = [sys.executable, "-m", "fairwarning", "exec", "--quiet", *self._exec_options]
         words += ["--data", str(self._folder / "data"), ME, "--", *self._command]
         with self._output.open("ab") as output:
             self._program = subprocess.Popen(  # noqa: S603  (the program under test)
@@ -159,8 +167,13 @@ class CertifyEnvironment:
         if program is None:
             return
         program.kill()
-        while program.poll() is None:  # noqa: ASYNC110  (there is no notification)
+        while program.poll() is None or self._is_attached():  # noqa: ASYNC110  (no notification)
             await asyncio.sleep(_CHECK_SECONDS)
+
+    def _is_attached(self) -> bool:
+        """Whether the program still acts as its machine; it disconnects when it has ended."""
+        programs = self._service.programs
+        return programs is not None and programs.is_attached(SCOPE, ME)
 
     def code(self) -> int | None:
         """Return the exit code of the program; None while it runs or its machine is off."""

@@ -46,11 +46,12 @@ def _escape(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-def as_json(command: Sequence[str], results: Sequence[TrapResult]) -> str:
+def as_json(command: Sequence[str], isolation: str, results: Sequence[TrapResult]) -> str:
     """Return the results as a JSON object."""
     return json.dumps(
         {
             "handler": list(command),
+            "isolation": isolation,
             "survived": sum(result.survived for result in results),
             "failed": sum(not result.survived for result in results),
             "notes": notes(results),

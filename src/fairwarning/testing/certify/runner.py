@@ -24,7 +24,13 @@ async def run_trap(
     async with AsyncExitStack() as stack:
         async with starting:
             started = time.monotonic()
-            environment = CertifyEnvironment(options.command, folder, trap.name, spot=trap.spot)
+            environment = CertifyEnvironment(
+                options.command,
+                folder,
+                trap.name,
+                spot=trap.spot,
+                exec_options=options.exec_options(),
+            )
             await stack.enter_async_context(environment.open())
             environment.start()
             await environment.until(
@@ -53,7 +59,7 @@ async def run_all(
         ended(result)
         return result
 
-    await _check_host(folder / "trial")
+    await _check_host(folder / "trial", options)
     tasks = [asyncio.create_task(run(number, trap)) for number, trap in enumerate(traps)]
     try:
         return list(await asyncio.gather(*tasks))
@@ -63,9 +69,10 @@ async def run_all(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _check_host(folder: Path) -> None:
+async def _check_host(folder: Path, options: CertifyOptions) -> None:
     """Raise an error if this host cannot run any program inside a machine."""
-    async with CertifyEnvironment(("true",), folder).open() as environment:
+    trial = CertifyEnvironment(("true",), folder, exec_options=options.exec_options())
+    async with trial.open() as environment:
         environment.start()
         await environment.until(
             lambda: environment.code() is not None, allowances.START_SECONDS, ends=True

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairwarning.core import limits
 from fairwarning.core.commands import (
@@ -17,6 +17,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import ImpactKind
+from fairwarning.machines.process.isolation import Isolation
 from fairwarning.service.faults import FaultRule
 from fairwarning.testing.certify import allowances
 from fairwarning.testing.certify.environment import (
@@ -56,6 +57,15 @@ class CertifyOptions:
     approves: bool = True
     prepare_seconds: float = allowances.PREPARE_SECONDS
     jobs: int = 16
+    isolation: Isolation = field(default_factory=Isolation)
+    endpoint_variable: str = ""  # is set to the URL of the endpoint
+
+    def exec_options(self) -> list[str]:
+        """Return the options of `fairwarning exec` for each program."""
+        words = ["--isolation", str(self.isolation)]
+        if self.endpoint_variable:
+            words += ["--endpoint-variable", self.endpoint_variable]
+        return words
 
 
 class TrapRun:

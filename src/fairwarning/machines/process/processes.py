@@ -1,0 +1,163 @@
+"""The processes of a machine: how its init process starts, signals and freezes them."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from fairwarning.machines.process import freezer, namespace
+
+_KILL_SECONDS = 5.0  # for processes to end after SIGKILL
+_LOOK_SECONDS = 0.01
+
+
+class MachineProcesses(Protocol):
+    """All processes of one machine, as its init process controls them."""
+
+    def enter(self) -> None:
+        """Prepare this process, which is the init process."""
+
+    def name_host(self, host_name: str) -> None:
+        """Give the machine its host name, and let the name resolve."""
+
+    def started(self, program: int) -> None:
+        """Note that the program was forked."""
+
+    def signal(self, number: int) -> None:
+        """Signal all processes, also those that the program started."""
+
+    def freeze(self) -> None:
+        """Stop all processes."""
+
+    def thaw(self) -> None:
+        """Resume all processes."""
+
+    def remain(self, *, children: bool) -> bool:
+        """Return whether the program, which has ended, has left processes.
+
+        `children` is whether the init process has children.
+        """
+
+    def end(self) -> None:
+        """Kill all processes: the init process is about to end."""
+
+
+class NamespaceProcesses:
+    """The processes of a PID namespace, whose process 1 the init process is.
+
+    The kernel makes it the parent of every orphan, and kills all other processes when it ends.
+    """
+
+    def __init__(self, folder: Path, aliases: Sequence[str]) -> None:
+        """`folder` is for temporary files, `aliases` are names that resolve to loopback."""
+        self._folder = folder
+        self._aliases = aliases
+        self._own_mounts = False
+
+    def enter(self) -> None:
+        """Prepare this process, which is process 1."""
+        namespace.die_with_parent(signal.SIGKILL)  # if the parent has ended: no words
+        self._own_mounts = namespace.own_mounts()
+        if self._own_mounts:
+            namespace.mount_proc()
+
+    def name_host(self, host_name: str) -> None:
+        """Name the host, and let its name resolve."""
+        name = namespace.name_host(host_name)
+        if self._own_mounts:
+            namespace.replace_file("/etc/hostname", f"{name}\n", self._folder)
+            namespace.replace_file("/etc/hosts", _hosts(name, self._aliases), self._folder)
+
+    def started(self, program: int) -> None:
+        """Do nothing: every process is in the namespace."""
+
+    def signal(self, number: int) -> None:
+        """Signal all processes of the namespace but this one."""
+        os.kill(-1, number)
+
+    def freeze(self) -> None:
+        """Stop all processes."""
+        freezer.freeze()
+
+    def thaw(self) -> None:
+        """Resume all processes."""
+        freezer.thaw()
+
+    def remain(self, *, children: bool) -> bool:
+        """Return whether there are children: every orphan becomes one."""
+        return children
+
+    def end(self) -> None:
+        """Do nothing: the kernel kills them."""
+
+
+class GroupProcesses:
+    """The process group of a program that runs without namespaces.
+
+    Processes that leave the group, as the jobs of an interactive shell do, are not reached.
+    """
+
+    def __init__(self) -> None:
+        self._group = 0  # 0 if no process is left, as the number may then be used again
+
+    def enter(self) -> None:
+        """Leave the group of the user's process, whose signals are for the program."""
+        os.setpgid(0, 0)
+        # In a container whose process 1 reaps no orphans, the group would never be empty.
+        if sys.platform.startswith("linux"):
+            with suppress(OSError):
+                namespace.adopt_orphans()
+
+    def name_host(self, host_name: str) -> None:
+        """Do nothing: the program sees the name of this host."""
+
+    def started(self, program: int) -> None:
+        """Give the program its group; it does so itself, whichever is first."""
+        self._group = program
+        with suppress(OSError):
+            os.setpgid(program, program)
+
+    def signal(self, number: int) -> None:
+        """Signal all processes of the group."""
+        if self._group:
+            os.killpg(self._group, number)
+
+    def freeze(self) -> None:
+        """Stop all processes."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Resume all processes."""
+        self.signal(signal.SIGCONT)
+
+    def remain(self, *, children: bool = False) -> bool:  # noqa: ARG002  (may have left the group)
+        """Return whether the group has processes."""
+        try:
+            self.signal(0)
+        except OSError:  # none, or none that this user may signal
+            self._group = 0
+        return self._group != 0
+
+    def end(self) -> None:
+        """Kill all processes; return when they have ended."""
+        deadline = time.monotonic() + _KILL_SECONDS
+        while self.remain() and time.monotonic() < deadline:
+            with suppress(OSError):
+                self.signal(signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(-1, os.WNOHANG)
+            time.sleep(_LOOK_SECONDS)
+
+
+def _hosts(name: str, aliases: Sequence[str]) -> str:
+    """Return the text of /etc/hosts with the machine's name, whose address answers inside."""
+    try:
+        outside = Path("/etc/hosts").read_text(errors="replace")
+    except OSError:
+        outside = "127.0.0.1 localhost\n"
+    lines = [f"127.0.1.1 {name}", *(f"127.0.0.1 {alias}" for alias in aliases), outside]
+    return "\n".join(lines)

@@ -1,0 +1,108 @@
+"""`fairwarning certify` where there are no namespaces: the handler is an ordinary child process."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairwarning.testing.certify.traps import TRAPS
+from tests.certify.test_certify import AGENT, FLAWED, LONGEST_SECONDS, certify, failed, results
+from tests.fixtures.requirements import needs_namespaces, needs_unshare
+from tests.machines.test_without_namespaces import REFUSING
+
+pytestmark = pytest.mark.spec("O11", "O12")
+
+NONE = ("--json", "--isolation", "none")
+
+# Runs a program only if its endpoint is on loopback: no test may ask the real one.
+GUARD = (
+    'case "$FAIRWARNING_ENDPOINT $http_proxy" in "http://127."*" http://127."*) exec "$@";; esac'
+)
+
+# Polls the URL in a variable once a second, without a proxy, if it is the one that is expected.
+CONFIGURABLE = """
+import os, sys, time, urllib.error, urllib.request
+url = os.environ["IMDS_URL"] + "/metadata/scheduledevents?api-version=2020-07-01"
+assert url.startswith(sys.argv[1])
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+while True:
+    try:
+        opener.open(urllib.request.Request(url, headers={"Metadata": "true"})).read()
+    except urllib.error.HTTPError:
+        pass
+    time.sleep(1)
+"""
+
+
+def guarded(*command: str) -> tuple[str, ...]:
+    """Return the command line of a handler that runs only with an endpoint on loopback."""
+    return ("--", "sh", "-c", GUARD, "sh", *command)
+
+
+def agent(folder: Path) -> tuple[str, ...]:
+    """Return the command line of the bundled agent with a hook."""
+    config = folder / "agent.toml"
+    config.write_text(AGENT)
+    run = f'cd "$STATE_DIRECTORY" && exec {sys.executable} -m fairwarning agent run --config '
+    return guarded("sh", "-c", run + str(config))
+
+
+@pytest.mark.campaign
+@pytest.mark.spec("G1", "G3", "G5", "G6")
+def test_the_agent_survives_all_without_namespaces(tmp_path: Path) -> None:
+    """As it does with them."""
+    done = certify(*NONE, *agent(tmp_path))
+    assert failed(done) == {}
+    assert list(results(done)) == [trap.name for trap in TRAPS]
+
+
+def test_a_freeze_and_a_power_loss_without_namespaces(tmp_path: Path) -> None:
+    """Signals carry them out; the report and the first lines say how the handler ran."""
+    traps = ("--trap", "freeze", "--trap", "reboot-in-the-middle")
+    done = certify(*NONE, *traps, *agent(tmp_path))
+    assert failed(done) == {}
+    assert json.loads(done.stdout)["isolation"] == "none"
+    first, second, *_ = done.stderr.splitlines()
+    assert first.startswith("the handler runs without namespaces (--isolation none)")
+    assert "real 169.254.169.254" in second
+
+
+def test_a_flaw_is_found_without_namespaces() -> None:
+    """In a handler that knows only Azure's URL, and uses the proxy of its environment."""
+    done = certify(*NONE, "--trap", "gone", *guarded(*FLAWED, "exits on 410"))
+    assert "exited with code 1: urllib.error.HTTPError" in failed(done)["gone"]
+
+
+@pytest.mark.parametrize(
+    ("isolation", "url"),
+    [
+        ("none", "http://127.0.0.1:"),
+        pytest.param("namespaces", "http://169.254.169.254/", marks=needs_namespaces),
+    ],
+)
+def test_a_handler_whose_endpoint_can_be_configured(isolation: str, url: str) -> None:
+    """The variable that the user names gets the URL, in either way."""
+    options = ("--json", "--isolation", isolation, "--endpoint-variable", "IMDS_URL")
+    handler = (sys.executable, "-c", CONFIGURABLE, url)
+    done = certify(*options, "--no-approve", "--trap", "gone", "--", *handler)
+    assert failed(done) == {}
+    assert json.loads(done.stdout)["isolation"] == isolation
+
+
+@needs_unshare
+@needs_namespaces
+def test_a_kernel_that_refuses_namespaces() -> None:
+    """The traps run without them, by themselves."""
+    words = [*REFUSING, sys.executable, "-m", "fairwarning", "certify", "--json", "--trap", "gone"]
+    done = subprocess.run(
+        [*words, *guarded(*FLAWED)],
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_SECONDS,
+        check=False,
+    )
+    assert failed(done) == {}
+    assert json.loads(done.stdout)["isolation"] == "none"
+    assert "runs without namespaces (No space left on device)" in done.stderr
