@@ -1,17 +1,16 @@
 """`fairwarning exec`: run a program as if it were inside a machine (O3)."""
 
 import math
-from pathlib import Path
 
 import click
 
 from fairwarning.cli import options
+from fairwarning.cli.target import ServiceTarget
 from fairwarning.core.errors import FairwarningError, Unavailable
 from fairwarning.machines.process import foreground
 from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
 from fairwarning.machines.process.namespace import ENDPOINT
 from fairwarning.machines.process.relay import HostPort
-from fairwarning.server import hints
 
 _LAST_PORT = 65535
 _MOST_PORTS = 100
@@ -48,7 +47,6 @@ class PortOfHost(click.ParamType[HostPort]):
 
 
 @click.command("exec", epilog=_EPILOG)
-@options.data
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
@@ -74,10 +72,11 @@ class PortOfHost(click.ParamType[HostPort]):
 @click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
 @click.argument("machine")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
+@options.service
 def command(
     machine: str,
     program: tuple[str, ...],
-    data: Path,
+    service: ServiceTarget,
     *,
     grace: float,
     forward: tuple[HostPort, ...],
@@ -95,6 +94,7 @@ def command(
     COMMAND cannot act as another machine, but it has your files: do not run programs that you do
     not trust. Run by root, it can leave the machine.
     """
+    data = service.local_folder("exec runs COMMAND beside the service")
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")
     if len(forward) > _MOST_PORTS:
@@ -112,8 +112,7 @@ def command(
     try:
         code = foreground.run(task)
     except Unavailable as error:
-        hint = f"{hints.start_hint(data)}, or give the folder of a running one with --data"
-        click.echo(f"fairwarning: {error.message}; {hint}", err=True)
+        click.echo(f"fairwarning: {error.message}; {service.next_step()}", err=True)
         code = options.FAILED
     except FairwarningError as error:
         click.echo(f"fairwarning: {error.message}", err=True)

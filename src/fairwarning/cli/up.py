@@ -20,10 +20,10 @@ from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.server import hints
-from fairwarning.server.database import VARIABLE, is_database
 from fairwarning.server.output import Output
 from fairwarning.server.ready import ReadyLine
 from fairwarning.server.stopping import StopSignal
+from fairwarning.server.variables import DATA, is_database
 from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.server.workers import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
@@ -63,7 +63,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     metavar="PATH|URL",
     default=hints.DATA,
     show_default=True,
-    envvar=VARIABLE,
+    envvar=DATA,
     help="Data folder, or the postgresql:// URL of a database that several services can share."
     " [env: FAIRWARNING_DATA]",
 )
@@ -123,6 +123,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     help="A virtual clock stands still until it is advanced.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line when ready; log JSON.")
+@options.this_host_only("`up` starts a service on this host, and they name a running one")
 def command(
     *,
     fleet: Path | None,
@@ -188,7 +189,7 @@ def _check_location(data: str, fleet: Path | None) -> None:
         log.warning(
             "every user of this host can read the password of --data in the process list; put the"
             " URL into %s, or the password into PGPASSWORD or PGPASSFILE",
-            VARIABLE,
+            DATA,
         )
 
 

@@ -14,6 +14,7 @@ from starlette.routing import Match, Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
+from fairwarning.console.api.about import ControlPlane
 from fairwarning.console.api.integrations import LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.routes import Routes
 from fairwarning.console.login import Login
@@ -39,11 +40,19 @@ class ConsoleParts:
     cloud: CloudSettings = field(default_factory=CloudSettings)
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     scenarios: ScenarioRunner | None = None
+    control_plane: ControlPlane = field(default_factory=ControlPlane)
 
 
 def application(parts: ConsoleParts) -> Starlette:
     """Build the console of one service."""
-    api = Api(parts.fleet, parts.cloud, parts.webhooks, parts.tokens, parts.scenarios)
+    api = Api(
+        parts.fleet,
+        parts.cloud,
+        parts.webhooks,
+        parts.tokens,
+        parts.scenarios,
+        control_plane=parts.control_plane,
+    )
     page = Page(api, parts.fleet, lambda request: access.authorize(request, parts.tokens.verifier))
     return Starlette(
         routes=[

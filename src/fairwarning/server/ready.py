@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TypedDict
 
 from fairwarning.core.errors import Unavailable
-from fairwarning.server.hints import start_hint
 from fairwarning.service.tokens import Principal, Role
 
 OPERATOR = Principal(name="operator", role=Role.OPERATOR)
@@ -49,7 +48,5 @@ def read_ready(folder: Path) -> ReadyLine:
     try:
         ready: ReadyLine = json.loads((folder / READY).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        elsewhere = "or give the folder of a running one with --data"
-        text = f"no service is running in {folder}; {start_hint(folder)}, {elsewhere}"
-        raise Unavailable("NotUp", text) from error
+        raise Unavailable("NotUp", f"no service is running in {folder}") from error
     return ready

@@ -222,9 +222,11 @@ class ServerProcess:
             await self._webhooks.stop()
 
     def _load_console(self) -> "ASGIApp":
-        from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (see LazyServer)
+        from fairwarning.console.api.about import ControlPlane  # noqa: PLC0415  (see LazyServer)
+        from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (the same)
 
         file, load_scenarios = self.options.fleet, self.options.load_scenarios
+        arm_host = (*file.control_plane.hosts, self.options.arm[0])[0]
         return application(
             ConsoleParts(
                 fleet=self.fleet,
@@ -236,6 +238,10 @@ class ServerProcess:
                 cloud=file.cloud,
                 settings=file.console,
                 scenarios=load_scenarios() if load_scenarios else None,
+                control_plane=ControlPlane(
+                    f"https://{_authority(arm_host, self.arm_port)}",
+                    self.authority.ca.read_text("ascii"),
+                ),
             )
         )
 
@@ -348,5 +354,8 @@ def _settings(options: ServerOptions) -> MetadataSettings:
 
 def _url(host: str, port: int, scheme: str = "http") -> str:
     """Return the URL to connect to from this host; a wildcard address becomes loopback."""
-    host = _WILDCARDS.get(host, host)
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    return f"{scheme}://{_authority(_WILDCARDS.get(host, host), port)}"
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
