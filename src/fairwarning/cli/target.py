@@ -76,6 +76,8 @@ class LocalService(ServiceTarget):
         url, token = ready["console"], self.token or ready["token"]
         if not url.startswith("https:"):
             return ConsoleAddress(url, token)
+        if own := ready.get("certificate"):
+            return ConsoleAddress(url, token, _first(read_certificates(own)), pinned=True)
         return ConsoleAddress(url, token, read_certificates(ready["ca"]))
 
     def _looked(self) -> str:
@@ -269,3 +271,10 @@ def read_certificates(path: str | Path) -> str:
     if not found:
         raise Refused("BadCertificateFile", f"{path} contains no certificate in PEM format")
     return "".join(found)
+
+
+def _first(certificates: str) -> str:
+    """Return the server's own certificate, which is the first of its chain."""
+    first = _CERTIFICATE.search(certificates)
+    assert first is not None
+    return first[0]

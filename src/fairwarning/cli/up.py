@@ -19,6 +19,7 @@ from fairwarning.cli.redaction import has_password, is_connection_string
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
+from fairwarning.core.record import changed
 from fairwarning.server import hints
 from fairwarning.server.output import Output
 from fairwarning.server.ready import ReadyLine
@@ -103,6 +104,11 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     help="Address of the console: web page, API, health and metrics.",
 )
 @click.option(
+    "--tls",
+    is_flag=True,
+    help="Use TLS for the console, with a certificate of the service's own authority (ca.pem).",
+)
+@click.option(
     "--arm",
     type=options.Address(),
     default="127.0.0.1:8171",
@@ -135,6 +141,7 @@ def command(
     memory: bool,
     metadata: tuple[str, int],
     console: tuple[str, int],
+    tls: bool,
     arm: tuple[str, int],
     sockets: Path | None,
     clock: str,
@@ -148,7 +155,7 @@ def command(
     with options.errors_reported(service=False):
         server_options = ServerOptions(
             data=run if database else Path(data),
-            fleet=_fleet(fleet, demo=demo),
+            fleet=_with_tls(_fleet(fleet, demo=demo)) if tls else _fleet(fleet, demo=demo),
             database=database,
             memory=memory,
             network_folder=network_folder,
@@ -216,6 +223,10 @@ def _fleet(path: Path | None, *, demo: bool) -> FleetFile:
         return fleet_file.read(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise Refused("BadFleetFile", f"cannot read {path}: {error}") from error
+
+
+def _with_tls(file: FleetFile) -> FleetFile:
+    return changed(file, console=changed(file.console, tls=True))
 
 
 def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.tokens import Principal, Role
@@ -21,7 +21,8 @@ class ReadyLine(TypedDict):
     arm: str
     subscription: str
     token: str  # the start token: an operator's, for the console and the control plane
-    ca: str  # path of the CA certificate of the control plane
+    ca: str  # path of the CA certificate of the control plane, and of a console with TLS
+    certificate: NotRequired[str]  # path of the console's own certificate, from [console]
 
 
 def _write(path: Path, text: str) -> None:

@@ -27,6 +27,7 @@ from fairwarning.metadata.callers import (
 from fairwarning.metadata.listeners import is_loopback, open_tcp
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.server import data_folder, file_systems, keys, start_token
+from fairwarning.server.certificate_files import CertificateFiles
 from fairwarning.server.drivers import CloseableDriver, driver_for
 from fairwarning.server.lazy import LazyServer
 from fairwarning.server.ports.counting import ConnectionCounter, PortLimits
@@ -53,6 +54,8 @@ from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import MachineLocation, Store
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from starlette.types import ASGIApp
 
     from fairwarning.console.api.integrations import ScenarioRunner
@@ -129,7 +132,10 @@ class ServerProcess:
         self._lazy_servers: list[LazyServer] = []
         self._leftovers: list[Callable[[], None]] = []
         self._arm_hosts = (options.arm[0], *options.fleet.control_plane.hosts)
-        self.authority = Authority(options.data, self._arm_hosts)
+        console = options.fleet.console
+        console_hosts = (options.console[0], *console.hosts) if console.tls else ()
+        self.authority = Authority(options.data, (*self._arm_hosts, *console_hosts))
+        self._console_tls = _console_tls(console, self.authority)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["ServerProcess"]:
@@ -175,7 +181,7 @@ class ServerProcess:
                 await sockets.open_all()
             now = self.clock.now
             self._lazy_servers += (
-                LazyServer(console, self._load_console, console_counter, now),
+                LazyServer(console, self._load_console, console_counter, now, self._console_tls),
                 LazyServer(arm, self._load_arm, arm_counter, now, self.authority.context),
             )
             # With a shared database, another process may create a webhook at any time.
@@ -295,15 +301,20 @@ class ServerProcess:
     async def _ready(self) -> ReadyLine:
         options = self.options
         token = await self.tokens.issue(TokenUse.API, OPERATOR, start_token.START_TOKEN_SECONDS)
-        return {
+        settings = options.fleet.console
+        console = _url(options.console[0], self.console_port, settings.scheme)
+        ready: ReadyLine = {
             "metadata": _url(options.metadata[0], self.metadata_port),
-            "console": _url(options.console[0], self.console_port),
-            "page": f"{_url(options.console[0], self.console_port)}/login?key={self._key}",
+            "console": console,
+            "page": f"{console}/login?key={self._key}",
             "arm": _url(options.arm[0], self.arm_port, "https"),
             "subscription": options.fleet.cloud.subscription,
             "token": token.text,
             "ca": str(self.authority.ca.absolute()),
         }
+        if settings.certificate:
+            ready["certificate"] = _absolute(settings.certificate)
+        return ready
 
     async def machines(self) -> AsyncIterator[tuple[str, str]]:
         """Yield every machine with the URL of its metadata endpoint."""
@@ -345,6 +356,16 @@ def _store(options: ServerOptions) -> Store:
     return SQLiteStore(options.data / "fleet.db")
 
 
+def _console_tls(
+    settings: ConsoleSettings, authority: Authority
+) -> "Callable[[], SSLContext] | None":
+    """Return what gives the console its TLS context; None without TLS."""
+    if settings.certificate:
+        key = Path(settings.key or settings.certificate)
+        return CertificateFiles(Path(settings.certificate), key).context
+    return authority.context if settings.tls else None
+
+
 def _settings(options: ServerOptions) -> MetadataSettings:
     settings = options.fleet.endpoint
     if settings.requests_per_second is None and not is_loopback(options.metadata[0]):
@@ -355,6 +376,10 @@ def _settings(options: ServerOptions) -> MetadataSettings:
 def _url(host: str, port: int, scheme: str = "http") -> str:
     """Return the URL to connect to from this host; a wildcard address becomes loopback."""
     return f"{scheme}://{_authority(_WILDCARDS.get(host, host), port)}"
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())
 
 
 def _authority(host: str, port: int) -> str:
