@@ -3,12 +3,14 @@
 Fixtures do not live here: a test builds what it needs in its body.
 """
 
+import os
 import signal
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
+from fairwarning.server import variables
 from tests.conformance.rows import check
 
 MadeItems = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector] | None
@@ -28,6 +30,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# A service that the user of this shell works with is none of the tests' business.
+for _name in ("URL", "TOKEN", "TOKEN_FILE", "CA", "CONTEXT", "DATA"):
+    os.environ.pop(getattr(variables, _name), None)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 from fairwarning.core import cascade
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Entity, Ref, Scope
-from fairwarning.server.database import is_database, store_at
+from fairwarning.server.database import store_at
+from fairwarning.server.variables import is_database
 from fairwarning.service.batch import CommandBatch
 from fairwarning.service.config.settings import ClusterSettings
 from fairwarning.store.sqlite import SQLiteStore

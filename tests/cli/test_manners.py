@@ -13,7 +13,7 @@ from tests.fixtures.service import PROGRAM, ServiceProcess, run_command
 
 GROUPS = (
     *("machine", "set", "event", "operation", "rollout", "clock", "fault", "webhook"),
-    "completion",
+    *("completion", "context", "healthcheck"),
 )
 
 

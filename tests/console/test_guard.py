@@ -209,6 +209,28 @@ def test_a_foreign_origin(origin: str) -> None:
         assert console.state() == before
 
 
+@pytest.mark.spec("C3", "O13")
+@pytest.mark.parametrize(
+    ("scheme", "origin", "status"),
+    [("https", "https", 200), ("https", "http", 403), ("http", "https", 200)],
+    ids=["TLS", "a page without TLS", "behind a proxy that ends TLS"],
+)
+def test_the_scheme_of_an_origin(scheme: str, origin: str, status: int) -> None:
+    """A console with TLS trusts no page that came without it."""
+    with ConsoleHarness() as console:
+        headers = [("Host", HOST), ("Origin", f"{origin}://{HOST}"), bearer(console.token)]
+        assert console.send("GET", "/api/clock", headers, scheme=scheme).status == status
+
+
+@pytest.mark.spec("C3", "O13")
+@pytest.mark.parametrize(("scheme", "secure"), [("https", True), ("http", False)])
+def test_the_cookie_over_tls(scheme: str, *, secure: bool) -> None:
+    """A browser sends it over TLS only, if it got it so."""
+    with ConsoleHarness() as console:
+        reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)], scheme=scheme)
+    assert ("; Secure" in reply.headers["set-cookie"]) is secure
+
+
 @pytest.mark.spec("C3", "O10")
 def test_a_foreign_origin_on_every_route() -> None:
     """With a token, a cookie or both, and also if only one of two Origins is foreign."""

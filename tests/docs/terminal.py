@@ -207,6 +207,7 @@ class Terminal:
         own = {
             "PATH": os.pathsep.join(bins),
             "HOME": str(self.folder),
+            "XDG_CONFIG_HOME": str(self.folder / ".config"),
             "NO_COLOR": "1",
             "COLUMNS": "120",
         }

@@ -76,6 +76,19 @@ def test_connections_in_their_handshake_count(tmp_path: Path) -> None:
         connect(port, clients, SECOND, 1)
 
 
+@pytest.mark.spec("O13")
+@pytest.mark.parametrize("way", [way for way in WAYS if WAYS[way].tls])
+def test_a_plain_request_to_a_port_with_tls(way: str, tmp_path: Path) -> None:
+    """It gets a response that says to use https, and no longer counts."""
+    with PortHarness(WAYS[way], tmp_path, connections=1) as port:
+        with port.open() as sock:
+            reply = Client(sock).request(GET)
+        assert (reply.status, reply.closes) == (400, True)
+        assert reply.json["error"]["code"] == "TlsRequired"
+        with port.connect() as client:
+            assert client.request(GET).status == 200
+
+
 def test_reset_connections_do_not_count(port: PortHarness) -> None:
     """However many there are."""
     linger = (1).to_bytes(4, "little") + bytes(4)  # on, zero seconds: close() sends RST

@@ -1,6 +1,7 @@
-"""`fairwarning az`: run the installed Azure CLI against the service of a data folder.
+"""`fairwarning az`: run the installed Azure CLI against a service.
 
-The Azure CLI gets its own configuration in the data folder, so the user's clouds, logins and
+The Azure CLI gets its own configuration in the data folder or, for a service on another host, in
+the user's configuration folder, so the user's clouds, logins and
 settings are neither read nor changed.
 """
 
@@ -21,8 +22,10 @@ from typing import NoReturn
 import click
 
 from fairwarning.cli import client, options
+from fairwarning.cli.arm_address import ArmAddress, arm_address, azure_cli_folder
+from fairwarning.cli.target import ServiceTarget
 from fairwarning.core.errors import NotFound, Unavailable
-from fairwarning.server.ready import OPERATOR, ReadyLine, read_ready
+from fairwarning.server.ready import OPERATOR
 from fairwarning.service.config.settings import TENANT
 
 CLOUD = "Fairwarning"
@@ -79,9 +82,9 @@ Exits with the exit code of the Azure CLI; 1 if it could not be set up or starte
     no_args_is_help=True,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@options.data
 @click.argument("args", metavar="ARGS...", nargs=-1, type=click.UNPROCESSED)
-def command(args: tuple[str, ...], data: Path) -> None:
+@options.service
+def command(args: tuple[str, ...], service: ServiceTarget) -> None:
     """Run the Azure CLI against this service, as its operator.
 
     Only the Azure CLI needs to be installed. It is configured with the address and the certificate
@@ -90,20 +93,20 @@ def command(args: tuple[str, ...], data: Path) -> None:
     """
     with options.errors_reported():
         try:
-            _run(data.resolve(), args)
+            _run(service, args)
         except OSError as error:
             raise Unavailable("AzNotRun", f"cannot run the Azure CLI: {error}") from error
 
 
-def _run(data: Path, args: tuple[str, ...]) -> NoReturn:
+def _run(service: ServiceTarget, args: tuple[str, ...]) -> NoReturn:
     program = find()
-    ready = read_ready(data)
-    folder = data / FOLDER
-    az = AzureCli(program, folder, environment(os.environ, folder, ready["ca"]))
+    address = arm_address(service)
+    folder = azure_cli_folder(service, FOLDER)
+    az = AzureCli(program, folder, environment(os.environ, folder, address["ca"]))
     with _alone(folder):
-        digest = digest_of(program, ready)
-        if not is_set_up(folder, digest, time.time()) or not _is_logged_in(folder, data):
-            _set_up(az, data, ready, digest)
+        digest = digest_of(program, address)
+        if not is_set_up(folder, digest, time.time()) or not _is_logged_in(folder, service):
+            _set_up(az, service, address, digest)
     # Set here too, in case the user has run `az cloud set` since the set-up.
     variables = {**az.environment, "AZURE_CLOUD_NAME": CLOUD}
     os.execve(program, [program, *args], variables)  # noqa: S606  (the program the user asked for)
@@ -169,7 +172,7 @@ def _failed(words: tuple[str, ...], why: str) -> Unavailable:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Create the folder and lock it against other processes."""
-    folder.mkdir(_OWNER_ONLY, exist_ok=True)
+    folder.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
     lock = os.open(folder / "fairwarning.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -178,13 +181,13 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def digest_of(program: str, ready: ReadyLine) -> str:
+def digest_of(program: str, address: ArmAddress) -> str:
     """Return a digest of everything the set-up depends on."""
     real = Path(program).resolve()
     parts = (
-        ready["arm"],
-        ready["subscription"],
-        hashlib.sha256(Path(ready["ca"]).read_bytes()).hexdigest(),
+        address["arm"],
+        address["subscription"],
+        hashlib.sha256(Path(address["ca"]).read_bytes()).hexdigest(),
         str(real),
         str(real.stat().st_mtime_ns),
     )
@@ -202,11 +205,11 @@ def is_set_up(folder: Path, digest: str, now: float) -> bool:
     return stamp["digest"] == digest and fresh and f'"{CLOUD}"' in profile
 
 
-def _is_logged_in(folder: Path, data: Path) -> bool:
+def _is_logged_in(folder: Path, service: ServiceTarget) -> bool:
     """Return whether the service still accepts the client secret of the set-up."""
     stamp = json.loads((folder / _STAMP).read_text("utf-8"))
     try:
-        secret = client.ask(data, "GET", f"/api/tokens/{client.quoted(stamp['secret_id'])}")
+        secret = client.ask(service, "GET", f"/api/tokens/{client.quoted(stamp['secret_id'])}")
     except NotFound:  # issued with another key, or by a service that kept its fleet in memory
         return False
     except Unavailable:  # leave it to the Azure CLI to report this, if it needs the service
@@ -214,15 +217,15 @@ def _is_logged_in(folder: Path, data: Path) -> bool:
     return secret["revoked_at"] is None
 
 
-def _set_up(az: AzureCli, data: Path, ready: ReadyLine, digest: str) -> None:
+def _set_up(az: AzureCli, service: ServiceTarget, address: ArmAddress, digest: str) -> None:
     if sys.stderr.isatty():
         click.echo("Setting up the Azure CLI for this service (only once)", err=True)
     for name in (_STAMP, *_STATE_FILES):
         (az.folder / name).unlink(missing_ok=True)
     record_version(az)
-    az.run("cloud", "register", "--name", CLOUD, "--endpoint-resource-manager", ready["arm"])
+    az.run("cloud", "register", "--name", CLOUD, "--endpoint-resource-manager", address["arm"])
     az.run("cloud", "set", "--name", CLOUD)
-    secret_id = _log_in(az, data)
+    secret_id = _log_in(az, service)
     stamp = {"digest": digest, "at": time.time(), "secret_id": secret_id}
     (az.folder / _STAMP).write_text(json.dumps(stamp), "utf-8")
 
@@ -239,10 +242,10 @@ def _write_version(folder: Path, version: str) -> None:
     (folder / _VERSIONS).write_text(text, "utf-8")
 
 
-def _log_in(az: AzureCli, data: Path) -> str:
+def _log_in(az: AzureCli, service: ServiceTarget) -> str:
     """Log the CLI in with a client secret of its own; return the id of the secret."""
     settings = {"name": OPERATOR.name, "role": OPERATOR.role, "use": "login"}
-    created = client.ask(data, "POST", "/api/tokens", {**settings, "seconds": _SECRET_SECONDS})
+    created = client.ask(service, "POST", "/api/tokens", {**settings, "seconds": _SECRET_SECONDS})
     principal = ("--username", OPERATOR.name, "--tenant", TENANT)
     # Pass the secret on stdin: every user of this system can read command lines.
     words = ("login", "--service-principal", *principal, "--password", "@-")

@@ -77,6 +77,7 @@ Exits with 0 if COMMAND survives every trap, 1 if not, 2 for wrong usage. On Lin
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
 @click.option("--badge", is_flag=True, help="Print one line for a README instead of the table.")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
+@options.this_host_only("`certify` starts its own services on this host")
 def command(
     *,
     names: tuple[str, ...],

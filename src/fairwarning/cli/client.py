@@ -1,21 +1,20 @@
-"""HTTP client for the console of the service that owns a data folder."""
+"""Client for the operator API of a service, on this host or on another."""
 
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
+from fairwarning.cli.target import LocalService, RemoteService, ServiceTarget
 from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
-from fairwarning.server.hints import start_hint
-from fairwarning.server.ready import read_ready
 
 _TIMEOUT_SECONDS = 60.0  # advancing a virtual clock may trigger a lot of work
 _STREAM_TIMEOUT_SECONDS = 45.0  # the stream sends a message at least every 15 s
 _RESTART_SECONDS = 30.0  # long enough for the service to restart
 _RETRY_SECONDS = 0.5
 _PAGE = 1000  # the service's largest page
+_OK = 200
 _BAD_REQUEST = 400
 _UNAUTHORIZED = 401
 
@@ -31,61 +30,58 @@ class StreamMessage(NamedTuple):
 
 
 def ask(
-    folder: Path, method: str, path: str, body: object = None, *, seconds: float = _TIMEOUT_SECONDS
+    service: ServiceTarget,
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    seconds: float = _TIMEOUT_SECONDS,
 ) -> Any:  # noqa: ANN401  (JSON)
     """Send a request to the console and return the answer; raise the service's error."""
-    console, token = _address(folder)
-    status, answer = send(folder, console, method, path, token, body=body, seconds=seconds)
-    if status == _UNAUTHORIZED:  # the service replaces a revoked start token at once
-        time.sleep(_RETRY_SECONDS)
-        console, token = _address(folder)
-        status, answer = send(folder, console, method, path, token, body=body, seconds=seconds)
+    status, answer = send(service, method, path, body, seconds=seconds)
+    if status == _UNAUTHORIZED and isinstance(service, LocalService):
+        time.sleep(_RETRY_SECONDS)  # the service replaces a revoked start token at once
+        status, answer = send(service, method, path, body, seconds=seconds)
     if status < _BAD_REQUEST:
         return answer
-    raise _error(status, answer)
-
-
-def _address(folder: Path) -> tuple[str, str]:
-    """Return the URL of the console and the start token, which the service renews."""
-    ready = read_ready(folder)
-    return ready["console"], ready["token"]
+    raise _error(service, status, answer)
 
 
 def send(
-    folder: Path,
-    console: str,
+    service: ServiceTarget,
     method: str,
     path: str,
-    token: str = "",
-    *,
     body: object = None,
+    *,
     seconds: float = _TIMEOUT_SECONDS,
+    needs_token: bool = True,
 ) -> tuple[int, Any]:
-    """Send one request; return its status and JSON answer."""
-    import http.client  # noqa: PLC0415  (slow to import, and --help does not need it)
+    """Send one request, with a token if it needs one; return its status and JSON answer."""
+    from fairwarning.cli.connection import response_to  # noqa: PLC0415  (slow; --help needs none)
 
-    url = urlsplit(console)
-    connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=seconds)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    address = service.address()
+    if not needs_token:
+        address = address._replace(token="")
+    elif not address.token and isinstance(service, RemoteService):
+        raise Refused("NoToken", service.with_token_step(f"there is no token for {address.url}"))
+    text = None if body is None else json.dumps(body)
+    with response_to(service, address, method, path, body=text, seconds=seconds) as response:
+        return response.status, _read_json(address.url, response.status, response.read())
+
+
+def _read_json(url: str, status: int, content: bytes) -> Any:  # noqa: ANN401  (JSON)
     try:
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        response = connection.getresponse()
-        text = response.read()
-        return response.status, json.loads(text) if text else None
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        raise _not_up(folder, console, error) from error
-    finally:
-        connection.close()
+        return json.loads(content) if content else None
+    except ValueError:
+        text = f"{url} answers, but not as a console of Fairwarning does (status {status}); check"
+        raise Unavailable("NotAConsole", f"{text} its host and port") from None
 
 
-def _not_up(folder: Path, console: str, error: Exception) -> Unavailable:
-    text = f"no answer from the service at {console} ({error}); {start_hint(folder)}"
-    return Unavailable("NotUp", text)
-
-
-def _error(status: int, answer: object) -> FairwarningError:
+def _error(service: ServiceTarget, status: int, answer: object) -> FairwarningError:
     error = answer.get("error", {}) if isinstance(answer, dict) else {}
     code, message = error.get("code", str(status)), error.get("message", f"status {status}")
+    if status == _UNAUTHORIZED:
+        return Refused(code, service.with_token_step(message))
     if status == NotFound.status:
         return NotFound(code, message)
     if status < Unavailable.status:
@@ -99,7 +95,7 @@ def quoted(name: str) -> str:
 
 
 def list_all(
-    folder: Path, collection: str, most: int | None = None, **query: str | None
+    service: ServiceTarget, collection: str, most: int | None = None, **query: str | None
 ) -> list[Any]:
     """Read machines, sets, events or rollouts page by page: all of them, or the first `most`."""
     filters = {name: value for name, value in query.items() if value}
@@ -109,7 +105,7 @@ def list_all(
         limit = _PAGE if most is None else min(_PAGE, most - len(items))
         cursor = {} if after is None else {"after": str(after)}
         parameters = filters | {"limit": str(limit)} | cursor
-        page = ask(folder, "GET", f"/api/{collection}?{urlencode(parameters)}")
+        page = ask(service, "GET", f"/api/{collection}?{urlencode(parameters)}")
         items += page[collection]
         after = page["next"]
         if after is None:
@@ -120,9 +116,9 @@ def list_all(
 # --- The stream ----------------------------------------------------------------------------------
 
 
-def newest(folder: Path) -> int:
+def newest(service: ServiceTarget) -> int:
     """Return the number of the last journal line."""
-    lines = ask(folder, "GET", "/api/journal?newest=true&limit=1")["lines"]
+    lines = ask(service, "GET", "/api/journal?newest=true&limit=1")["lines"]
     return int(lines[0]["number"]) if lines else 0
 
 
@@ -138,40 +134,33 @@ def retry_while_down(call: Callable[[], Result]) -> Result:
             time.sleep(_RETRY_SECONDS)
 
 
-def stream(folder: Path, after: int) -> Iterator[StreamMessage]:
+def stream(service: ServiceTarget, after: int) -> Iterator[StreamMessage]:
     """Yield every message after a journal line, forever; reconnect when the service restarts."""
     while True:
-        if retry_while_down(lambda: newest(folder)) < after:  # a new service with a new journal
+        if retry_while_down(lambda: newest(service)) < after:  # a new service with a new journal
             after = 0
         try:
-            for message in _read_stream(folder, after):
+            for message in _read_stream(service, after):
                 after = message.number or after
                 yield message
         except Unavailable:
             time.sleep(_RETRY_SECONDS)
 
 
-def _read_stream(folder: Path, after: int) -> Iterator[StreamMessage]:
+def _read_stream(service: ServiceTarget, after: int) -> Iterator[StreamMessage]:
     """Yield the messages of one connection."""
-    import http.client  # noqa: PLC0415  (see send)
+    from fairwarning.cli.connection import response_to  # noqa: PLC0415  (see send)
 
-    console, token = _address(folder)
-    url = urlsplit(console)
-    connection = http.client.HTTPConnection(
-        url.hostname or "", url.port, timeout=_STREAM_TIMEOUT_SECONDS
-    )
-    headers = {"Authorization": f"Bearer {token}", "Last-Event-ID": str(after)}
-    try:
-        connection.request("GET", "/api/stream", None, headers)
-        response = connection.getresponse()
-        if response.status != http.client.OK:
-            raise _error(response.status, json.loads(response.read()))
+    address = service.address()
+    headers = {"Last-Event-ID": str(after)}
+    with response_to(
+        service, address, "GET", "/api/stream", headers=headers, seconds=_STREAM_TIMEOUT_SECONDS
+    ) as response:
+        if response.status != _OK:
+            answer = _read_json(address.url, response.status, response.read())
+            raise _error(service, response.status, answer)
         yield from _parse(response)
         raise EOFError("the stream ended")
-    except (OSError, ValueError, EOFError, http.client.HTTPException) as error:
-        raise _not_up(folder, console, error) from error
-    finally:
-        connection.close()
 
 
 def _parse(lines: Iterable[bytes]) -> Iterator[StreamMessage]:

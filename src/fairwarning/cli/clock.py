@@ -1,13 +1,13 @@
 """`fairwarning clock ...`: show the clock, and control a virtual clock (O5)."""
 
 import json
-from pathlib import Path
 
 import click
 
 from fairwarning.cli import client, options, show
 from fairwarning.cli.durations import Duration
 from fairwarning.cli.show import Json
+from fairwarning.cli.target import ServiceTarget
 
 _EPILOG = """\b
 Examples, for a service started with `fairwarning up --demo --clock virtual`:
@@ -23,49 +23,49 @@ def command() -> None:
 
 
 @command.command("show", epilog=show.examples("clock show", "clock show --json"))
-@options.data
 @show.as_json
-def show_(data: Path, *, as_json: bool) -> None:
+@options.service
+def show_(service: ServiceTarget, *, as_json: bool) -> None:
     """Show the current time of the service."""
     with options.errors_reported():
-        clock = client.ask(data, "GET", "/api/clock")
+        clock = client.ask(service, "GET", "/api/clock")
     _print(clock, as_json=as_json)
 
 
 @command.command(
     epilog=show.examples("clock advance 15m", "clock advance 90", "clock advance PT1H30M")
 )
-@options.data
 @click.argument("duration", type=Duration())
 @show.as_json
-def advance(data: Path, duration: float, *, as_json: bool) -> None:
+@options.service
+def advance(service: ServiceTarget, duration: float, *, as_json: bool) -> None:
     """Advance a virtual clock. Everything that falls due in that time happens.
 
     DURATION is written as 90, 90s, 15m, 2h, 1d or PT15M.
     """
-    _set(data, as_json=as_json, advance=duration)
+    _set(service, as_json=as_json, advance=duration)
 
 
 @command.command(epilog=show.examples("clock run 1", "clock run 60"))
-@options.data
 @click.argument("rate", type=click.FloatRange(0))
 @show.as_json
-def run(data: Path, rate: float, *, as_json: bool) -> None:
+@options.service
+def run(service: ServiceTarget, rate: float, *, as_json: bool) -> None:
     """Run a virtual clock at RATE times real time."""
-    _set(data, as_json=as_json, rate=rate)
+    _set(service, as_json=as_json, rate=rate)
 
 
 @command.command(epilog=show.examples("clock freeze"))
-@options.data
 @show.as_json
-def freeze(data: Path, *, as_json: bool) -> None:
+@options.service
+def freeze(service: ServiceTarget, *, as_json: bool) -> None:
     """Stop a virtual clock."""
-    _set(data, as_json=as_json, rate=0.0)
+    _set(service, as_json=as_json, rate=0.0)
 
 
-def _set(data: Path, *, as_json: bool, **change: float) -> None:
+def _set(service: ServiceTarget, *, as_json: bool, **change: float) -> None:
     with options.errors_reported():
-        clock = client.ask(data, "POST", "/api/clock", change)
+        clock = client.ask(service, "POST", "/api/clock", change)
     _print(clock, as_json=as_json)
 
 

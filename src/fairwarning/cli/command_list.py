@@ -20,6 +20,7 @@ COMMANDS = {
     },
     "Other commands": {
         "az": "Run the Azure CLI against the service.",
+        "context": "Give names to services, and choose the one to use.",
         "token": "Create, list and revoke tokens.",
         "healthcheck": "Check whether the service is ready.",
         "completion": "Print a shell completion script.",

@@ -1,13 +1,12 @@
 """`fairwarning completion SHELL`: shell completion, including names known to the service."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
 from fairwarning.cli import client
+from fairwarning.cli.target import ServiceOptions, choose
 from fairwarning.core.errors import FairwarningError
-from fairwarning.server import hints
 
 _VARIABLE = "_FAIRWARNING_COMPLETE"
 _TIMEOUT_SECONDS = 1.0  # completion must not make the user wait
@@ -39,11 +38,12 @@ def command(shell: str) -> None:
 
 def _names(collection: str, key: str) -> Complete:
     def complete(context: click.Context, _: click.Parameter, prefix: str) -> list[str]:
-        folder = Path(context.params.get("data") or hints.DATA)
+        values = {name: context.params.get(name) for name in ServiceOptions._fields}
         path = f"/api/{collection}?limit={_MOST}"
         try:
-            page = client.ask(folder, "GET", path, seconds=_TIMEOUT_SECONDS)
-        except FairwarningError:
+            service = choose(ServiceOptions(**values))
+            page = client.ask(service, "GET", path, seconds=_TIMEOUT_SECONDS)
+        except (FairwarningError, click.ClickException):
             return []  # the service is down; an error message would garble the command line
         names = [str(item[key]) for item in page[collection]]
         return [name for name in names if name.lower().startswith(prefix.lower())]

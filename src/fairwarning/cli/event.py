@@ -2,15 +2,14 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from fairwarning.cli import client, completion, explanation, follow, journal, options, show
 from fairwarning.cli.blocks import Block, FieldList
 from fairwarning.cli.show import Json, moment
+from fairwarning.cli.target import ServiceTarget
 from fairwarning.core.errors import NotFound
-from fairwarning.server import hints
 
 _PREFIX_MIN = 4  # characters of an abbreviated id
 _ID_LENGTH = 36
@@ -44,18 +43,18 @@ def command() -> None:
         "event list", "event list --machine web_0", "event list --scope web/0 --watch"
     ),
 )
-@options.data
 @_MACHINE
 @_SCOPE
 @show.as_json
 @show.watched
+@options.service
 def list_(
-    data: Path, machine: str | None, scope: str | None, *, as_json: bool, watch: bool
+    service: ServiceTarget, machine: str | None, scope: str | None, *, as_json: bool, watch: bool
 ) -> None:
     """List active events."""
     with options.errors_reported():
         follow.listing(
-            data, "events", _table, as_json=as_json, watch_=watch, machine=machine, scope=scope
+            service, "events", _table, as_json=as_json, watch_=watch, machine=machine, scope=scope
         )
 
 
@@ -64,14 +63,14 @@ def _table(events: list[Json]) -> list[Block]:
 
 
 @command.command("show", epilog=show.examples("event show 3F2A", "event show 3F2A --json"))
-@options.data
 @_ID
 @show.as_json
-def show_(data: Path, id_: str, *, as_json: bool) -> None:
+@options.service
+def show_(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show an event."""
     with options.errors_reported():
-        event = client.ask(data, "GET", _path(data, id_))
-        blocks = [] if as_json else [_fields(event, follow.ServiceClock(data).now())]
+        event = client.ask(service, "GET", _path(service, id_))
+        blocks = [] if as_json else [_fields(event, follow.ServiceClock(service).now())]
     show.print_result(event, *blocks, as_json=as_json)
 
 
@@ -98,12 +97,12 @@ def _fields(event: Json, now: follow.ServiceTime) -> FieldList:
     )
 
 
-def _path(data: Path, prefix: str) -> str:
+def _path(service: ServiceTarget, prefix: str) -> str:
     """Return the API path of an event, given its id or a prefix of it."""
-    return f"/api/events/{client.quoted(_full_id(data, prefix))}"
+    return f"/api/events/{client.quoted(_full_id(service, prefix))}"
 
 
-def _full_id(data: Path, prefix: str) -> str:
+def _full_id(service: ServiceTarget, prefix: str) -> str:
     """Return the id of the active event that starts with `prefix`. A full id is not looked up."""
     if len(prefix) >= _ID_LENGTH:
         return prefix.upper()
@@ -111,10 +110,10 @@ def _full_id(data: Path, prefix: str) -> str:
         raise click.UsageError(
             f"event id {prefix!r} is too short; give at least {_PREFIX_MIN} characters"
         )
-    active: list[str] = [event["id"] for event in client.list_all(data, "events")]
+    active: list[str] = [event["id"] for event in client.list_all(service, "events")]
     matches = [id_ for id_ in active if id_.startswith(prefix.upper())]
     if not matches:
-        hint = hints.command_line(data, "event list")
+        hint = service.command_line("event list")
         text = f"no active event has an id starting with {prefix!r}; run `{hint}`"
         raise NotFound("UnknownEvent", text)
     if len(matches) > 1:
@@ -130,30 +129,32 @@ def _full_id(data: Path, prefix: str) -> str:
 @command.command(
     "approve", epilog=show.examples("event approve 3F2A", "event approve 3F2A 91CC --json")
 )
-@options.data
 @_IDS
 @show.as_json
-def approve(data: Path, ids: tuple[str, ...], *, as_json: bool) -> None:
+@options.service
+def approve(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
     """Approve events, so that they start now. Does what a machine's approval does."""
-    _decide(data, ids, "approve", as_json=as_json)
+    _decide(service, ids, "approve", as_json=as_json)
 
 
 @command.command(
     "cancel", epilog=show.examples("event cancel 3F2A", "event cancel 3F2A 91CC --json")
 )
-@options.data
 @_IDS
 @show.as_json
-def cancel(data: Path, ids: tuple[str, ...], *, as_json: bool) -> None:
+@options.service
+def cancel(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
     """Cancel scheduled events. They do not happen and are removed."""
-    _decide(data, ids, "cancel", as_json=as_json)
+    _decide(service, ids, "cancel", as_json=as_json)
 
 
-def _decide(data: Path, ids: tuple[str, ...], verb: str, *, as_json: bool) -> None:
+def _decide(service: ServiceTarget, ids: tuple[str, ...], verb: str, *, as_json: bool) -> None:
     events = []
     with options.errors_reported():
-        for path in [_path(data, id_) for id_ in ids]:  # resolve every id before the first request
-            event = client.ask(data, "POST", f"{path}/{verb}", {})
+        for path in [
+            _path(service, id_) for id_ in ids
+        ]:  # resolve every id before the first request
+            event = client.ask(service, "POST", f"{path}/{verb}", {})
             events.append(event)
             if not as_json:
                 click.echo(_outcome(event, verb))
@@ -171,13 +172,13 @@ def _outcome(event: Json, verb: str) -> str:
 
 
 @command.command("explain", epilog=show.examples("event explain 3F2A", "event explain 3F2A --json"))
-@options.data
 @_ID
 @show.as_json
-def explain(data: Path, id_: str, *, as_json: bool) -> None:
+@options.service
+def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show the history of an event. Lists notifications, approvals and durations."""
     with options.errors_reported():
-        history = client.ask(data, "GET", f"{_path(data, id_)}/explain")
+        history = client.ask(service, "GET", f"{_path(service, id_)}/explain")
     show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
 
 
@@ -185,20 +186,25 @@ def explain(data: Path, id_: str, *, as_json: bool) -> None:
     "watch",
     epilog=show.examples("event watch", "event watch --machine web_0", "event watch 3F2A --json"),
 )
-@options.data
 @click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=completion.events)
 @_MACHINE
 @_SCOPE
 @show.as_json
+@options.service
 def watch(
-    data: Path, ids: tuple[str, ...], machine: str | None, scope: str | None, *, as_json: bool
+    service: ServiceTarget,
+    ids: tuple[str, ...],
+    machine: str | None,
+    scope: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Watch changes as they happen. Stops on Ctrl-C, or when all the given events are over."""
     with options.errors_reported():
-        stream = follow.EventStream(data)
-        active = {_full_id(data, id_) for id_ in ids}
+        stream = follow.EventStream(service)
+        active = {_full_id(service, id_) for id_ in ids}
         line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
-        active -= {id_ for id_ in active if _is_over(data, id_)}
+        active -= {id_ for id_ in active if _is_over(service, id_)}
         click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)
         try:
             for line in _lines(stream, active, endless=not ids):
@@ -208,8 +214,10 @@ def watch(
             return
 
 
-def _is_over(data: Path, event: str) -> bool:
-    return bool(client.ask(data, "GET", f"/api/events/{client.quoted(event)}")["status"] == "Over")
+def _is_over(service: ServiceTarget, event: str) -> bool:
+    return bool(
+        client.ask(service, "GET", f"/api/events/{client.quoted(event)}")["status"] == "Over"
+    )
 
 
 def _lines(stream: follow.EventStream, active: set[str], *, endless: bool) -> Iterator[Json]:

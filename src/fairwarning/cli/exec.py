@@ -2,19 +2,18 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
 from fairwarning.cli import isolation as isolation_options
 from fairwarning.cli import options
+from fairwarning.cli.target import ServiceTarget
 from fairwarning.core.errors import FairwarningError, Refused, Unavailable
 from fairwarning.machines.process import foreground
 from fairwarning.machines.process.isolation import choose
 from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
 from fairwarning.machines.process.namespace import ENDPOINT
 from fairwarning.machines.process.relay import HostPort
-from fairwarning.server import hints
 
 _LAST_PORT = 65535
 _MOST_PORTS = 100
@@ -52,7 +51,6 @@ class PortOfHost(click.ParamType[HostPort]):
 
 
 @click.command("exec", epilog=_EPILOG)
-@options.data
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
@@ -80,10 +78,11 @@ class PortOfHost(click.ParamType[HostPort]):
 @click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
 @click.argument("machine")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
+@options.service
 def command(
     machine: str,
     program: tuple[str, ...],
-    data: Path,
+    service: ServiceTarget,
     *,
     grace: float,
     forward: tuple[HostPort, ...],
@@ -107,6 +106,7 @@ def command(
     In namespaces, COMMAND cannot act as another machine, unless root runs it. It always has your
     files: do not run programs that you do not trust.
     """
+    data = service.local_folder("exec runs COMMAND beside the service")
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")
     if len(forward) > _MOST_PORTS:
@@ -125,8 +125,7 @@ def command(
     try:
         code = foreground.run(_isolated(task, isolation))
     except Unavailable as error:
-        hint = f"{hints.start_hint(data)}, or give the folder of a running one with --data"
-        click.echo(f"fairwarning: {error.message}; {hint}", err=True)
+        click.echo(f"fairwarning: {error.message}; {service.next_step()}", err=True)
         code = options.FAILED
     except FairwarningError as error:
         click.echo(f"fairwarning: {error.message}", err=True)

@@ -1,15 +1,13 @@
 """`fairwarning fault ...`: inject faults into the metadata endpoint (M21)."""
 
-from pathlib import Path
-
 import click
 
 from fairwarning.cli import client, completion, options, show
 from fairwarning.cli.blocks import Block, OutputTable
 from fairwarning.cli.durations import Duration
 from fairwarning.cli.show import Json
+from fairwarning.cli.target import ServiceTarget
 from fairwarning.core.times import spoken
-from fairwarning.server import hints
 from fairwarning.service.faults import FaultKind
 
 _EPILOG = show.examples(
@@ -33,7 +31,6 @@ def command() -> None:
         "fault set delay --delay 5",
     ),
 )
-@options.data
 @click.argument("kind", type=click.Choice([kind.value for kind in FaultKind]))
 @click.option(
     "--machine", help="Only this machine.  [default: all]", shell_complete=completion.machines
@@ -42,26 +39,27 @@ def command() -> None:
 @click.option("--count", type=click.IntRange(1), help="Number of requests.  [default: no limit]")
 @click.option("--seconds", type=Duration(), help="How long the fault lasts: 90, 2m, 1h.")
 @click.option("--delay", "delay_seconds", type=Duration(), help="Length of a delay: 5, 0.5.")
+@options.service
 def set_(
-    *, data: Path, kind: str, machine: str | None, scope: str | None, **settings: float
+    *, service: ServiceTarget, kind: str, machine: str | None, scope: str | None, **settings: float
 ) -> None:
     """Inject a fault. Every fault but a delay closes the connection."""
     values = {"kind": kind, "machine": machine, "scope": scope, **settings}
     body = {name: value for name, value in values.items() if value is not None}
     with options.errors_reported():
-        client.ask(data, "POST", "/api/faults", body)
+        client.ask(service, "POST", "/api/faults", body)
     target = machine or (f"all machines of {scope}" if scope else "all machines")
-    clear = hints.command_line(data, "fault clear")
+    clear = service.command_line("fault clear")
     click.echo(f"Fault {kind} set for {target}. Clear it with `{clear}`.")
 
 
 @command.command("list", epilog=show.examples("fault list", "fault list --json"))
-@options.data
 @show.as_json
-def list_(data: Path, *, as_json: bool) -> None:
+@options.service
+def list_(service: ServiceTarget, *, as_json: bool) -> None:
     """List active faults."""
     with options.errors_reported():
-        faults = client.ask(data, "GET", "/api/faults")["faults"]
+        faults = client.ask(service, "GET", "/api/faults")["faults"]
     show.print_result(faults, *([] if as_json else _table(faults)), as_json=as_json)
 
 
@@ -81,9 +79,9 @@ def _table(faults: list[Json]) -> list[Block]:
 
 
 @command.command(epilog=show.examples("fault clear"))
-@options.data
-def clear(data: Path) -> None:
+@options.service
+def clear(service: ServiceTarget) -> None:
     """Clear all faults."""
     with options.errors_reported():
-        client.ask(data, "DELETE", "/api/faults")
+        client.ask(service, "DELETE", "/api/faults")
     click.echo("Cleared all faults.")

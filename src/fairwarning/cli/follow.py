@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 import click
@@ -15,9 +14,9 @@ from fairwarning.cli import client, options, show
 from fairwarning.cli.blocks import Block, ProgressBar
 from fairwarning.cli.client import StreamMessage
 from fairwarning.cli.show import Json
+from fairwarning.cli.target import ServiceTarget
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.times import parse_date
-from fairwarning.server import hints
 
 Value = TypeVar("Value")
 
@@ -36,13 +35,13 @@ class ServiceTime(NamedTuple):
 class ServiceClock:
     """The service's time, extrapolated from the last reading."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, service: ServiceTarget) -> None:
+        self._service = service
         self.read()
 
     def read(self) -> None:
         """Read the clock from the service."""
-        clock = client.ask(self._folder, "GET", "/api/clock")
+        clock = client.ask(self._service, "GET", "/api/clock")
         self._at, self._rate = parse_date(clock["now"]), float(clock["rate"])
         self._read_at = time.monotonic()
 
@@ -55,14 +54,14 @@ class ServiceClock:
 class EventStream:
     """Reads the stream in a thread, so that the display can refresh while no message arrives."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, service: ServiceTarget) -> None:
         self._queue: queue.SimpleQueue[StreamMessage | FairwarningError] = queue.SimpleQueue()
-        after = client.newest(folder)  # before the caller reads, so that no change is missed
-        threading.Thread(target=self._follow, args=(folder, after), daemon=True).start()
+        after = client.newest(service)  # before the caller reads, so that no change is missed
+        threading.Thread(target=self._follow, args=(service, after), daemon=True).start()
 
-    def _follow(self, folder: Path, after: int) -> None:
+    def _follow(self, service: ServiceTarget, after: int) -> None:
         try:
-            for message in client.stream(folder, after):
+            for message in client.stream(service, after):
                 self._queue.put(message)
         except FairwarningError as error:
             self._queue.put(error)
@@ -114,7 +113,7 @@ def _screen(*, silent: bool) -> Iterator[LiveDisplay]:
 
 
 def follow(
-    folder: Path,
+    service: ServiceTarget,
     read: Callable[[], Value],
     blocks: Callable[[Value, ServiceTime], Sequence[Block]],
     *,
@@ -123,7 +122,7 @@ def follow(
     silent: bool = False,
 ) -> Value:
     """Show the value of `read`, refresh it at each change that concerns it, until it is over."""
-    stream, clock = EventStream(folder), ServiceClock(folder)
+    stream, clock = EventStream(service), ServiceClock(service)
     with _screen(silent=silent) as screen:
         value = read()
         screen.show(blocks(value, clock.now()))
@@ -137,7 +136,7 @@ def follow(
 
 
 def watch(
-    folder: Path,
+    service: ServiceTarget,
     read: Callable[[], Value],
     blocks: Callable[[Value, ServiceTime], Sequence[Block]],
     *,
@@ -154,13 +153,13 @@ def watch(
         return ()
 
     try:
-        follow(folder, read, lines if as_json else blocks, over=over, silent=as_json)
+        follow(service, read, lines if as_json else blocks, over=over, silent=as_json)
     except KeyboardInterrupt:
         return
 
 
 def listing(
-    folder: Path,
+    service: ServiceTarget,
     collection: str,
     table: Callable[[list[Json]], Sequence[Block]],
     *,
@@ -172,10 +171,10 @@ def listing(
     most = None if as_json else show.READ_ROWS
 
     def read() -> list[Json]:
-        return client.list_all(folder, collection, most, **query)
+        return client.list_all(service, collection, most, **query)
 
     if watch_:
-        watch(folder, read, lambda items, _: table(items), as_json=as_json)
+        watch(service, read, lambda items, _: table(items), as_json=as_json)
     else:
         items = read()
         show.print_result(items, *([] if as_json else table(items)), as_json=as_json)
@@ -185,13 +184,18 @@ def listing(
 
 
 def accepted(
-    folder: Path, answers: Sequence[Json], *, as_json: bool, wait: bool, single: bool = False
+    service: ServiceTarget,
+    answers: Sequence[Json],
+    *,
+    as_json: bool,
+    wait: bool,
+    single: bool = False,
 ) -> None:
     """Print the accepted operations as JSON; with `wait`, wait for them and report failures."""
     if wait:
         events = [event for answer in answers for event in answer["events"]]
         operations = [answer["operation"] for answer in answers]
-        ended = wait_for_end(folder, operations, events, silent=as_json)
+        ended = wait_for_end(service, operations, events, silent=as_json)
         answers = [
             answer | {"operation": operation}
             for answer, operation in zip(answers, ended, strict=True)
@@ -203,7 +207,7 @@ def accepted(
 
 
 def wait_for_end(
-    folder: Path, operations: Sequence[Json], events: Sequence[Json], *, silent: bool
+    service: ServiceTarget, operations: Sequence[Json], events: Sequence[Json], *, silent: bool
 ) -> list[Json]:
     """Return the operations once all have ended; show progress. Ctrl-C leaves them running."""
     operations_by_id = {operation["id"]: operation for operation in operations}
@@ -212,18 +216,18 @@ def wait_for_end(
     def read() -> tuple[list[Json], list[Json]]:
         for id_ in [id_ for id_, operation in operations_by_id.items() if _running(operation)]:
             path = f"/api/operations/{client.quoted(id_)}"
-            operations_by_id[id_] = client.ask(folder, "GET", path)
+            operations_by_id[id_] = client.ask(service, "GET", path)
         for id_ in list(active)[:_PENDING]:
-            active[id_] = client.ask(folder, "GET", f"/api/events/{client.quoted(id_)}")
+            active[id_] = client.ask(service, "GET", f"/api/events/{client.quoted(id_)}")
             if active[id_]["status"] == "Over":
                 del active[id_]
         return list(operations_by_id.values()), list(active.values())
 
     try:
         ended, _ = follow(
-            folder,
+            service,
             read,
-            lambda value, now: _progress(folder, *value, now),
+            lambda value, now: _progress(service, *value, now),
             over=lambda value: not any(map(_running, value[0])),
             concerns=lambda line: line["operation"] in operations_by_id,
             silent=silent,
@@ -231,7 +235,7 @@ def wait_for_end(
     except KeyboardInterrupt:
         click.echo("Stopped waiting; the operation continues. To wait again, run:", err=True)
         for id_ in operations_by_id:
-            click.echo(f"  {hints.command_line(folder, 'operation show --wait', id_)}", err=True)
+            click.echo(f"  {service.command_line('operation show --wait', id_)}", err=True)
         raise SystemExit(options.FAILED) from None
     return ended
 
@@ -241,7 +245,7 @@ def _running(operation: Json) -> bool:
 
 
 def _progress(
-    folder: Path, operations: Sequence[Json], events: Sequence[Json], now: ServiceTime
+    service: ServiceTarget, operations: Sequence[Json], events: Sequence[Json], now: ServiceTime
 ) -> list[Block]:
     def count(state: str) -> int:
         return sum(operation[state] for operation in operations)
@@ -256,15 +260,15 @@ def _progress(
     )
     kinds = ", ".join(dict.fromkeys(operation["kind"] for operation in operations))
     blocks: list[Block] = [ProgressBar(over, planned, f"{kinds}: {text}")]
-    hint = stopped_clock_hint(folder, now, waiting=any(map(_running, operations)))
+    hint = stopped_clock_hint(service, now, waiting=any(map(_running, operations)))
     return blocks + show.pending(events, now.at) + hint
 
 
-def stopped_clock_hint(folder: Path, now: ServiceTime, *, waiting: bool) -> list[Block]:
+def stopped_clock_hint(service: ServiceTarget, now: ServiceTime, *, waiting: bool) -> list[Block]:
     """Return a hint when the command waits for a clock that does not run."""
     if not (now.stopped and waiting):
         return []
-    advance = hints.command_line(folder, "clock advance", "15m")
+    advance = service.command_line("clock advance", "15m")
     return [f"  The clock is stopped; advance it with `{advance}`."]
 
 

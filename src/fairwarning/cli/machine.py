@@ -1,7 +1,6 @@
 """`fairwarning machine ...`: manage machines, and trigger events on them."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -10,6 +9,7 @@ from fairwarning.cli import client, completion, explanation, follow, options, sh
 from fairwarning.cli.blocks import Block, FieldList, OutputTable, StyledText
 from fairwarning.cli.durations import WholeSeconds
 from fairwarning.cli.show import Json
+from fairwarning.cli.target import ServiceTarget
 from fairwarning.core.errors import FairwarningError, Unavailable
 
 _NO_URL = (
@@ -135,7 +135,6 @@ GROUP = click.option("--group", help="Resource group.")
         "machine create gpu --size Standard_B2s --zone 1 --tag team=ml",
     ),
 )
-@options.data
 @click.argument("name")
 @click.option("--count", type=click.IntRange(1), help="Create NAME_0, NAME_1 and so on.")
 @PRIORITY
@@ -148,11 +147,12 @@ GROUP = click.option("--group", help="Resource group.")
 @GROUP
 @TAGS
 @show.as_json
-def create(*, data: Path, as_json: bool, **settings: object) -> None:
+@options.service
+def create(*, service: ServiceTarget, as_json: bool, **settings: object) -> None:
     """Create standalone machines. To create a scale set, use `set create`."""
     body = {name: value for name, value in settings.items() if value}
     with options.errors_reported():
-        machines = client.ask(data, "POST", "/api/machines", body)["machines"]
+        machines = client.ask(service, "POST", "/api/machines", body)["machines"]
     lines = [f"{machine['name']}: created" for machine in machines]
     show.print_result(machines, *lines, as_json=as_json)
 
@@ -163,18 +163,20 @@ def create(*, data: Path, as_json: bool, **settings: object) -> None:
         "machine list", "machine list --set web --watch", "machine list --json | jq -r '.[].name'"
     ),
 )
-@options.data
 @click.option(
     "--set", "set_", help="Only machines of this scale set.", shell_complete=completion.sets
 )
 @click.option("--scope", help="Only machines of this scope.", shell_complete=completion.scopes)
 @show.as_json
 @show.watched
-def list_(data: Path, set_: str | None, scope: str | None, *, as_json: bool, watch: bool) -> None:
+@options.service
+def list_(
+    service: ServiceTarget, set_: str | None, scope: str | None, *, as_json: bool, watch: bool
+) -> None:
     """List machines with their scheduled events."""
     with options.errors_reported():
         follow.listing(
-            data, "machines", _table, as_json=as_json, watch_=watch, set=set_, scope=scope
+            service, "machines", _table, as_json=as_json, watch_=watch, set=set_, scope=scope
         )
 
 
@@ -212,29 +214,29 @@ def _schedule(machine: Json) -> StyledText | str:
     "set-address",
     epilog=show.examples("machine set-address web_0 10.0.0.9", 'machine set-address web_0 ""'),
 )
-@options.data
 @click.argument("name", shell_complete=completion.machines)
 @click.argument("address")
 @show.as_json
-def set_address(data: Path, name: str, address: str, *, as_json: bool) -> None:
+@options.service
+def set_address(service: ServiceTarget, name: str, address: str, *, as_json: bool) -> None:
     """Change the address of a machine; an empty one removes it.
 
     When machines are real, the service recognises a machine by the address of its requests.
     """
     with options.errors_reported():
         path = f"/api/machines/{client.quoted(name)}"
-        machine = client.ask(data, "PATCH", path, {"address": address})
+        machine = client.ask(service, "PATCH", path, {"address": address})
     show.print_result(machine, f"{name}: address {address or 'removed'}", as_json=as_json)
 
 
 @command.command("show", epilog=show.examples("machine show web_0", "machine show web_0 --json"))
-@options.data
 @click.argument("name", shell_complete=completion.machines)
 @show.as_json
-def show_(data: Path, name: str, *, as_json: bool) -> None:
+@options.service
+def show_(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Show a machine."""
     with options.errors_reported():
-        machine = client.ask(data, "GET", f"/api/machines/{client.quoted(name)}")
+        machine = client.ask(service, "GET", f"/api/machines/{client.quoted(name)}")
     blocks: list[Block] = [_fields(machine)]
     if machine["events"]:
         blocks += ["", show.events(machine["events"])]
@@ -242,15 +244,15 @@ def show_(data: Path, name: str, *, as_json: bool) -> None:
 
 
 @command.command("url", epilog=show.examples("machine url web_0"))
-@options.data
 @click.argument("name", shell_complete=completion.machines)
-def url(data: Path, name: str) -> None:
+@options.service
+def url(service: ServiceTarget, name: str) -> None:
     """Print the URL of a machine's metadata endpoint.
 
     A program acts as the machine with FAIRWARNING_ENDPOINT=$(fairwarning machine url NAME).
     """
     with options.errors_reported():
-        machine = client.ask(data, "GET", f"/api/machines/{client.quoted(name)}")
+        machine = client.ask(service, "GET", f"/api/machines/{client.quoted(name)}")
         if not machine["url"]:
             raise Unavailable("NoUrl", f"{name} has no URL that answers here. {_NO_URL}")
     click.echo(machine["url"])
@@ -285,13 +287,13 @@ def _fields(machine: Json) -> FieldList:
 @command.command(
     "explain", epilog=show.examples("machine explain web_0", "machine explain web_0 --json")
 )
-@options.data
 @click.argument("name", shell_complete=completion.machines)
 @show.as_json
-def explain(data: Path, name: str, *, as_json: bool) -> None:
+@options.service
+def explain(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Show the recent history of a machine. Includes what it is waiting for."""
     with options.errors_reported():
-        history = client.ask(data, "GET", f"/api/machines/{client.quoted(name)}/explain")
+        history = client.ask(service, "GET", f"/api/machines/{client.quoted(name)}/explain")
     show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
 
 
@@ -304,12 +306,17 @@ def _add(name: str, action: _Action) -> None:
     )
 
     @command.command(name, help=action.help, epilog=examples)
-    @options.data
     @click.argument("machines", nargs=-1, required=True, shell_complete=completion.machines)
     @show.waits
     @show.as_json
+    @options.service
     def act(
-        *, data: Path, machines: tuple[str, ...], wait: bool, as_json: bool, **settings: object
+        *,
+        service: ServiceTarget,
+        machines: tuple[str, ...],
+        wait: bool,
+        as_json: bool,
+        **settings: object,
     ) -> None:
         body = {key: value for key, value in settings.items() if value is not None}
         answers: list[Json] = []
@@ -317,14 +324,14 @@ def _add(name: str, action: _Action) -> None:
             try:
                 for machine in machines:
                     path = f"/api/machines/{client.quoted(machine)}/{name}"
-                    answers.append(client.ask(data, "POST", path, body))
+                    answers.append(client.ask(service, "POST", path, body))
                     if not as_json:
                         click.echo(f"{machine}: {_accepted(answers[-1])}")
             except FairwarningError:
                 if answers:  # report the operations accepted before the error
-                    follow.accepted(data, answers, as_json=as_json, wait=False)
+                    follow.accepted(service, answers, as_json=as_json, wait=False)
                 raise
-            follow.accepted(data, answers, as_json=as_json, wait=wait)
+            follow.accepted(service, answers, as_json=as_json, wait=wait)
 
     if action.option is not None:
         action.option(act)

@@ -1,12 +1,11 @@
 """`fairwarning operation ...`: show the progress of an operation."""
 
-from pathlib import Path
-
 import click
 
 from fairwarning.cli import client, explanation, follow, options, show
 from fairwarning.cli.blocks import FieldList
 from fairwarning.cli.show import Json, moment
+from fairwarning.cli.target import ServiceTarget
 
 _EPILOG = show.examples("operation show ID --wait", "operation explain ID")
 
@@ -22,25 +21,25 @@ def command() -> None:
 @command.command(
     "show", epilog=show.examples("operation show ID", "operation show ID --wait --json")
 )
-@options.data
 @click.argument("id_", metavar="ID")
 @show.waits
 @show.as_json
-def show_(data: Path, id_: str, *, wait: bool, as_json: bool) -> None:
+@options.service
+def show_(service: ServiceTarget, id_: str, *, wait: bool, as_json: bool) -> None:
     """Show the progress of an operation."""
     with options.errors_reported():
-        operation = client.ask(data, "GET", f"/api/operations/{client.quoted(id_)}")
+        operation = client.ask(service, "GET", f"/api/operations/{client.quoted(id_)}")
         if wait:
-            events = _events(data, operation)
-            (operation,) = follow.wait_for_end(data, [operation], events, silent=as_json)
+            events = _events(service, operation)
+            (operation,) = follow.wait_for_end(service, [operation], events, silent=as_json)
         show.print_result(operation, _fields(operation), as_json=as_json)
         if wait:
             follow.exit_if_failed([operation], silent=as_json)
 
 
-def _events(data: Path, operation: Json) -> list[Json]:
+def _events(service: ServiceTarget, operation: Json) -> list[Json]:
     """Return the active events of an operation."""
-    events = client.list_all(data, "events", show.READ_ROWS)
+    events = client.list_all(service, "events", show.READ_ROWS)
     return [event for event in events if event["operation"] == operation["id"]]
 
 
@@ -67,11 +66,11 @@ def _fields(operation: Json) -> FieldList:
 @command.command(
     "explain", epilog=show.examples("operation explain ID", "operation explain ID --json")
 )
-@options.data
 @click.argument("id_", metavar="ID")
 @show.as_json
-def explain(data: Path, id_: str, *, as_json: bool) -> None:
+@options.service
+def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show the history of an operation. Lists its caller, its events and durations."""
     with options.errors_reported():
-        history = client.ask(data, "GET", f"/api/operations/{client.quoted(id_)}/explain")
+        history = client.ask(service, "GET", f"/api/operations/{client.quoted(id_)}/explain")
     show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)

@@ -1,38 +1,96 @@
 """Options that several commands share, and how commands report errors."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fairwarning.cli.redaction import is_connection_string, without_secrets
+from fairwarning.cli.redaction import without_secrets
+from fairwarning.cli.target import ServiceOptions, choose
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
 from fairwarning.metadata.listeners import LAST_PORT, PortRange, loopback_host
-from fairwarning.server import hints
+from fairwarning.server import contexts, hints, variables
 
 FAILED, NOT_FOUND, REFUSED = 1, 3, 4  # exit codes; click uses 2 for wrong usage
 
-_DATABASE = (
-    "this is the folder on the service's host, not a database: give the folder of `up --run`"
+
+def complete_contexts(_: click.Context, __: click.Parameter, prefix: str) -> list[str]:
+    """Complete the name of a context."""
+    try:
+        names = contexts.read().services
+    except FairwarningError:  # an error message would garble the command line
+        return []
+    return [name for name in names if name.startswith(prefix)]
+
+
+_SERVICE_OPTIONS = (
+    click.option(
+        "--server",
+        metavar="URL",
+        help=f"URL of the service's console.  [env: {variables.URL}]",
+    ),
+    click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=complete_contexts,
+        help="Service that `fairwarning context add` has given this name.  [env:"
+        f" {variables.CONTEXT}]",
+    ),
+    click.option(
+        "--data",
+        metavar="PATH",
+        type=click.Path(path_type=Path, file_okay=False),
+        help=f"Data folder of a service on this host.  [env: {variables.DATA}; default:"
+        f" {hints.DATA}]",
+    ),
+    click.option(
+        "--token-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help=f"File with the token.  [env: {variables.TOKEN_FILE}, or the token in"
+        f" {variables.TOKEN}]",
+    ),
+    click.option(
+        "--ca",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help=f"Certificates to trust, in PEM format.  [env: {variables.CA}]",
+    ),
 )
 
 
-def _folder(_: click.Context, __: click.Parameter, path: Path) -> Path:
-    if is_connection_string(str(path)):
-        raise click.BadParameter(_DATABASE)
-    return path
+def service(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a service; the command gets it as `service`."""
+
+    @wraps(command)
+    def with_service(**values: Any) -> None:  # noqa: ANN401  (the command's own)
+        given = ServiceOptions(**{name: values.pop(name) for name in ServiceOptions._fields})
+        with errors_reported():
+            chosen = choose(given)
+        command(service=chosen, **values)
+
+    for option in reversed(_SERVICE_OPTIONS):
+        with_service = option(with_service)
+    return with_service
 
 
-data = click.option(
-    "--data",
-    metavar="PATH",
-    default=hints.DATA,
-    show_default=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    callback=_folder,
-    help="Data folder of the service.",
-)
+def this_host_only(why: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Refuse --server and --context for a command that uses no running service; say why."""
+
+    def refuse(_: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{param.opts[0]} cannot be used here: {why}")
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for name in ("--server", "--context"):
+            hidden = click.option(name, hidden=True, expose_value=False, callback=refuse)
+            command = hidden(command)
+        return command
+
+    return decorate
 
 
 class Address(click.ParamType[tuple[str, int]]):

@@ -1,7 +1,6 @@
 """`fairwarning rollout ...`: host updates, one update domain or host at a time (E7)."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
@@ -10,7 +9,7 @@ from fairwarning.cli.blocks import Block, FieldList, OutputTable, ProgressBar, S
 from fairwarning.cli.durations import WholeSeconds
 from fairwarning.cli.follow import ServiceTime
 from fairwarning.cli.show import Json, moment
-from fairwarning.server import hints
+from fairwarning.cli.target import ServiceTarget
 
 _EVENTS_READ = 1000  # searched for the events of a rollout
 _STYLES = {"Running": "cyan", "Paused": "yellow", "Aborted": "red", "Done": "green"}
@@ -35,7 +34,6 @@ def command() -> None:
         "rollout start --by-host --host rack1-07 --kind redeploy",
     ),
 )
-@options.data
 @click.argument("scopes", metavar="[SCOPE]...", nargs=-1, shell_complete=completion.scopes)
 @click.option(
     "--set",
@@ -67,7 +65,8 @@ def command() -> None:
 @click.option("--id", help="Id of the rollout.  [default: generated]")
 @show.waits
 @show.as_json
-def start(*, data: Path, wait: bool, as_json: bool, **settings: object) -> None:
+@options.service
+def start(*, service: ServiceTarget, wait: bool, as_json: bool, **settings: object) -> None:
     """Start a rollout over the given scopes, or over all scopes."""
     unset = (None, False, ())
     body = {
@@ -76,36 +75,38 @@ def start(*, data: Path, wait: bool, as_json: bool, **settings: object) -> None:
         if not any(value is default for default in unset)
     }
     with options.errors_reported():
-        rollout = client.ask(data, "POST", "/api/rollouts", body)
+        rollout = client.ask(service, "POST", "/api/rollouts", body)
         if not as_json:
             click.echo(f"{rollout['id']}: started, {rollout['kind']} of {_count(rollout)}")
         if wait:
-            rollout = _wait_for_end(data, rollout["id"], silent=as_json)
+            rollout = _wait_for_end(service, rollout["id"], silent=as_json)
     if as_json:
         show.print_result(rollout, as_json=True)
     if wait:
-        _exit_if_failed(data, rollout, silent=as_json)
+        _exit_if_failed(service, rollout, silent=as_json)
 
 
 @command.command(
     "status",
     epilog=show.examples("rollout status", "rollout status ID --watch", "rollout status --json"),
 )
-@options.data
 @click.argument("id_", metavar="[ID]", required=False, shell_complete=completion.rollouts)
 @show.as_json
 @show.watched
-def status(data: Path, id_: str | None, *, as_json: bool, watch: bool) -> None:
+@options.service
+def status(service: ServiceTarget, id_: str | None, *, as_json: bool, watch: bool) -> None:
     """Show the progress of a rollout, or list all rollouts."""
     with options.errors_reported():
         if id_ is None:
-            follow.listing(data, "rollouts", _table, as_json=as_json, watch_=watch)
+            follow.listing(service, "rollouts", _table, as_json=as_json, watch_=watch)
         elif watch and as_json:
-            follow.watch(data, _reader(data, id_), lambda *_: (), as_json=True, over=_has_stopped)
+            follow.watch(
+                service, _reader(service, id_), lambda *_: (), as_json=True, over=_has_stopped
+            )
         elif watch:
-            _wait_for_end(data, id_, silent=False, wait=False)
+            _wait_for_end(service, id_, silent=False, wait=False)
         else:
-            rollout = _reader(data, id_)()
+            rollout = _reader(service, id_)()
             show.print_result(rollout, _fields(rollout), _bar(rollout), as_json=as_json)
 
 
@@ -147,12 +148,12 @@ def _add(verb: str, about: str) -> None:
     @command.command(
         verb, help=about, epilog=show.examples(f"rollout {verb} ID", f"rollout {verb} ID --json")
     )
-    @options.data
     @_ID
     @show.as_json
-    def decide(data: Path, id_: str, *, as_json: bool) -> None:
+    @options.service
+    def decide(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
         with options.errors_reported():
-            rollout = client.ask(data, "POST", f"/api/rollouts/{client.quoted(id_)}/{verb}", {})
+            rollout = client.ask(service, "POST", f"/api/rollouts/{client.quoted(id_)}/{verb}", {})
         text = f"{rollout['id']}: {rollout['status'].lower()}, {_counts(rollout)}"
         show.print_result(rollout, text, as_json=as_json)
 
@@ -165,24 +166,24 @@ _add("abort", "Abort a rollout. Cancels its scheduled events.")
 # --- Progress ------------------------------------------------------------------------------------
 
 
-def _reader(data: Path, id_: str) -> Callable[[], Json]:
-    return lambda: dict(client.ask(data, "GET", f"/api/rollouts/{client.quoted(id_)}"))
+def _reader(service: ServiceTarget, id_: str) -> Callable[[], Json]:
+    return lambda: dict(client.ask(service, "GET", f"/api/rollouts/{client.quoted(id_)}"))
 
 
-def _wait_for_end(data: Path, id_: str, *, silent: bool, wait: bool = True) -> Json:
+def _wait_for_end(service: ServiceTarget, id_: str, *, silent: bool, wait: bool = True) -> Json:
     """Return the rollout once it has stopped; show progress. Ctrl-C leaves it running."""
-    read_rollout = _reader(data, id_)
+    read_rollout = _reader(service, id_)
 
     def read() -> tuple[Json, list[Json]]:
         rollout = read_rollout()
-        events = [] if silent else client.list_all(data, "events", _EVENTS_READ)
+        events = [] if silent else client.list_all(service, "events", _EVENTS_READ)
         return rollout, [event for event in events if event["operation"].startswith(f"{id_}/")]
 
     try:
         rollout, _ = follow.follow(
-            data,
+            service,
             read,
-            lambda value, now: _progress(data, *value, now),
+            lambda value, now: _progress(service, *value, now),
             over=lambda value: _has_stopped(value[0]),
             concerns=lambda line: (
                 line["about"] == f"Rollout {id_}" or line["operation"].startswith(f"{id_}/")
@@ -191,7 +192,7 @@ def _wait_for_end(data: Path, id_: str, *, silent: bool, wait: bool = True) -> J
         )
     except KeyboardInterrupt:
         click.echo("Stopped waiting; the rollout continues. To watch it again, run:", err=True)
-        click.echo(f"  {hints.command_line(data, 'rollout status --watch', id_)}", err=True)
+        click.echo(f"  {service.command_line('rollout status --watch', id_)}", err=True)
         raise SystemExit(options.FAILED if wait else 0) from None
     return rollout
 
@@ -201,11 +202,13 @@ def _has_stopped(rollout: Json) -> bool:
     return bool(rollout["ended_at"]) or (rollout["status"] == "Paused" and bool(rollout["why"]))
 
 
-def _progress(data: Path, rollout: Json, events: list[Json], now: ServiceTime) -> list[Block]:
+def _progress(
+    service: ServiceTarget, rollout: Json, events: list[Json], now: ServiceTime
+) -> list[Block]:
     blocks = [_bar(rollout)]
     if rollout["why"]:
         blocks.append(StyledText(f"  {rollout['why']}", "yellow"))
-    hint = follow.stopped_clock_hint(data, now, waiting=not _has_stopped(rollout))
+    hint = follow.stopped_clock_hint(service, now, waiting=not _has_stopped(rollout))
     return blocks + show.pending(events, now.at) + hint
 
 
@@ -226,14 +229,14 @@ def _counts(rollout: Json) -> str:
     return f"{rollout['done']} of {rollout['machines']} done{more}"
 
 
-def _exit_if_failed(data: Path, rollout: Json, *, silent: bool) -> None:
+def _exit_if_failed(service: ServiceTarget, rollout: Json, *, silent: bool) -> None:
     """Exit with 1 unless the rollout is done and no machine failed."""
     if rollout["status"] == "Done" and not rollout["failed"]:
         return
     if not silent:
         id_ = rollout["id"]
         resume, abort = (
-            hints.command_line(data, f"rollout {verb}", id_) for verb in ("resume", "abort")
+            service.command_line(f"rollout {verb}", id_) for verb in ("resume", "abort")
         )
         messages = {
             "Done": f"rollout {id_}: {rollout['failed']} machines failed",

@@ -89,6 +89,7 @@ def show(name: str) -> None:
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="Also write a JUnit report to this file.",
 )
+@options.this_host_only("a scenario has its own fleet in the process that runs it")
 def run(
     *,
     names: tuple[str, ...],

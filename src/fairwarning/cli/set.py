@@ -1,14 +1,12 @@
 """`fairwarning set ...`: manage scale sets and their termination notice (T1 to T8)."""
 
-from pathlib import Path
-
 import click
 
 from fairwarning.cli import client, completion, follow, machine, options, show
 from fairwarning.cli.blocks import Block, FieldList, OutputTable
 from fairwarning.cli.durations import Notice
 from fairwarning.cli.show import Json
-from fairwarning.server import hints
+from fairwarning.cli.target import ServiceTarget
 
 _EPILOG = show.examples(
     "set create web --capacity 3 --terminate-notice 5m",
@@ -48,7 +46,6 @@ def command() -> None:
         "set create db --capacity 3 --subnet 10.0.1.0/24",
     ),
 )
-@options.data
 @click.argument("name")
 @click.option("--capacity", type=click.IntRange(0), required=True, help="Number of instances.")
 @_NOTICE
@@ -62,23 +59,24 @@ def command() -> None:
 @machine.GROUP
 @machine.TAGS
 @show.as_json
-def create(*, data: Path, as_json: bool, **settings: object) -> None:
+@options.service
+def create(*, service: ServiceTarget, as_json: bool, **settings: object) -> None:
     """Create a scale set. Its instances are named NAME_0, NAME_1 and so on."""
     body = {key: value for key, value in settings.items() if value or key == "capacity"}
     with options.errors_reported():
-        scale_set = client.ask(data, "POST", "/api/sets", body)
+        scale_set = client.ask(service, "POST", "/api/sets", body)
     text = f"{scale_set['name']}: created with {scale_set['capacity']} instances"
     show.print_result(scale_set, text, as_json=as_json)
 
 
 @command.command("list", epilog=show.examples("set list", "set list --json", "set list --watch"))
-@options.data
 @show.as_json
 @show.watched
-def list_(data: Path, *, as_json: bool, watch: bool) -> None:
+@options.service
+def list_(service: ServiceTarget, *, as_json: bool, watch: bool) -> None:
     """List scale sets."""
     with options.errors_reported():
-        follow.listing(data, "sets", _table, as_json=as_json, watch_=watch)
+        follow.listing(service, "sets", _table, as_json=as_json, watch_=watch)
 
 
 def _table(sets: list[Json]) -> list[Block]:
@@ -98,14 +96,14 @@ def _table(sets: list[Json]) -> list[Block]:
 
 
 @command.command("show", epilog=show.examples("set show web", "set show web --json"))
-@options.data
 @_NAME
 @show.as_json
-def show_(data: Path, name: str, *, as_json: bool) -> None:
+@options.service
+def show_(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Show a scale set."""
     with options.errors_reported():
-        scale_set = client.ask(data, "GET", f"/api/sets/{client.quoted(name)}")
-    upgrade_all = hints.command_line(data, "set upgrade", name)
+        scale_set = client.ask(service, "GET", f"/api/sets/{client.quoted(name)}")
+    upgrade_all = service.command_line("set upgrade", name)
     hint = f"To update the outdated instances, run `{upgrade_all}`."
     blocks = [hint] if scale_set["outdated"] else []
     show.print_result(scale_set, _fields(scale_set), *blocks, as_json=as_json)
@@ -144,7 +142,6 @@ def _fields(scale_set: Json) -> FieldList:
         "set update web --upgrade automatic --tag env=prod",
     ),
 )
-@options.data
 @_NAME
 @_NOTICE
 @_UPGRADE
@@ -152,8 +149,14 @@ def _fields(scale_set: Json) -> FieldList:
 @machine.SIZE
 @machine.TAGS
 @show.as_json
+@options.service
 def update(
-    *, data: Path, name: str, terminate_notice: str | None, as_json: bool, **settings: object
+    *,
+    service: ServiceTarget,
+    name: str,
+    terminate_notice: str | None,
+    as_json: bool,
+    **settings: object,
 ) -> None:
     """Change the model. In upgrade mode Manual, apply it with `set upgrade`."""
     body = {key: value for key, value in settings.items() if value}
@@ -162,32 +165,34 @@ def update(
     if not body:
         raise click.UsageError("nothing to change; give at least one option")
     with options.errors_reported():
-        scale_set = client.ask(data, "PATCH", f"/api/sets/{client.quoted(name)}", body)
-    _print_model(data, scale_set, as_json=as_json)
+        scale_set = client.ask(service, "PATCH", f"/api/sets/{client.quoted(name)}", body)
+    _print_model(service, scale_set, as_json=as_json)
 
 
 @command.command(
     "upgrade",
     epilog=show.examples("set upgrade web", "set upgrade web 0 2", "set upgrade web web_0"),
 )
-@options.data
 @_NAME
 @click.argument("instances", nargs=-1, shell_complete=completion.machines)
 @show.as_json
-def upgrade(data: Path, name: str, instances: tuple[str, ...], *, as_json: bool) -> None:
+@options.service
+def upgrade(
+    service: ServiceTarget, name: str, instances: tuple[str, ...], *, as_json: bool
+) -> None:
     """Apply the current model to the given instances, or to all."""
     body = {"instances": _numbers(name, instances)} if instances else {}
     with options.errors_reported():
-        scale_set = client.ask(data, "POST", f"/api/sets/{client.quoted(name)}/upgrade", body)
-    _print_model(data, scale_set, as_json=as_json)
+        scale_set = client.ask(service, "POST", f"/api/sets/{client.quoted(name)}/upgrade", body)
+    _print_model(service, scale_set, as_json=as_json)
 
 
-def _print_model(data: Path, scale_set: Json, *, as_json: bool) -> None:
+def _print_model(service: ServiceTarget, scale_set: Json, *, as_json: bool) -> None:
     """Print the current model, and how many instances do not have it yet."""
     name, outdated = scale_set["name"], len(scale_set["outdated"])
     text = "all instances are up to date"
     if outdated:
-        upgrade_all = hints.command_line(data, "set upgrade", name)
+        upgrade_all = service.command_line("set upgrade", name)
         text = f"{outdated} instances are outdated; run `{upgrade_all}`"
     show.print_result(scale_set, f"{name}: model {scale_set['model']}; {text}", as_json=as_json)
 
@@ -208,15 +213,15 @@ def _numbers(name: str, instances: tuple[str, ...]) -> list[int]:
 
 
 @command.command("scale", epilog=show.examples("set scale web 5", "set scale web 2 --wait"))
-@options.data
 @_NAME
 @click.argument("capacity", type=click.IntRange(0))
 @show.waits
 @show.as_json
-def scale(data: Path, name: str, capacity: int, *, wait: bool, as_json: bool) -> None:
+@options.service
+def scale(service: ServiceTarget, name: str, capacity: int, *, wait: bool, as_json: bool) -> None:
     """Set the number of instances. Deleted instances get their notice first."""
     _act(
-        data,
+        service,
         "POST",
         f"{client.quoted(name)}/scale",
         {"capacity": capacity},
@@ -231,35 +236,37 @@ def scale(data: Path, name: str, capacity: int, *, wait: bool, as_json: bool) ->
         "set delete-instances web 0", "set delete-instances web web_0 web_2 --wait"
     ),
 )
-@options.data
 @_NAME
 @click.argument("instances", nargs=-1, required=True, shell_complete=completion.machines)
 @show.waits
 @show.as_json
+@options.service
 def delete_instances(
-    data: Path, name: str, instances: tuple[str, ...], *, wait: bool, as_json: bool
+    service: ServiceTarget, name: str, instances: tuple[str, ...], *, wait: bool, as_json: bool
 ) -> None:
     """Delete instances after their notice. Give them by number or by name."""
     body = {"instances": _numbers(name, instances)}
-    _act(data, "POST", f"{client.quoted(name)}/delete", body, wait=wait, as_json=as_json)
+    _act(service, "POST", f"{client.quoted(name)}/delete", body, wait=wait, as_json=as_json)
 
 
 @command.command("delete", epilog=show.examples("set delete web", "set delete web --wait"))
-@options.data
 @_NAME
 @show.waits
 @show.as_json
-def delete(data: Path, name: str, *, wait: bool, as_json: bool) -> None:
+@options.service
+def delete(service: ServiceTarget, name: str, *, wait: bool, as_json: bool) -> None:
     """Delete a scale set. Its instances get their notice first."""
-    _act(data, "DELETE", client.quoted(name), None, wait=wait, as_json=as_json)
+    _act(service, "DELETE", client.quoted(name), None, wait=wait, as_json=as_json)
 
 
-def _act(data: Path, method: str, path: str, body: object, *, wait: bool, as_json: bool) -> None:
+def _act(
+    service: ServiceTarget, method: str, path: str, body: object, *, wait: bool, as_json: bool
+) -> None:
     with options.errors_reported():
-        answer = client.ask(data, method, f"/api/sets/{path}", body)
+        answer = client.ask(service, method, f"/api/sets/{path}", body)
         if not as_json:
             _print_accepted(answer)
-        follow.accepted(data, [answer], as_json=as_json, wait=wait, single=True)
+        follow.accepted(service, [answer], as_json=as_json, wait=wait, single=True)
 
 
 def _print_accepted(answer: Json) -> None:

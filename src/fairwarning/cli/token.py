@@ -2,16 +2,16 @@
 
 import json
 import shlex
-from pathlib import Path
 from typing import Any
 
 import click
 
 from fairwarning.cli import client, options, show
+from fairwarning.cli.arm_address import ArmAddress, arm_address
 from fairwarning.cli.az import CLOUD
 from fairwarning.cli.blocks import Block, OutputTable, StyledText
 from fairwarning.cli.show import Json
-from fairwarning.server.ready import ReadyLine, read_ready
+from fairwarning.cli.target import ServiceTarget
 from fairwarning.service.config.settings import TENANT
 
 _HOUR_SECONDS = 3600
@@ -49,7 +49,6 @@ def command() -> None:
     ),
 )
 @click.argument("name")
-@options.data
 @click.option(
     "--role",
     type=click.Choice(_ROLES),
@@ -64,47 +63,55 @@ def command() -> None:
 )
 @click.option("--login", is_flag=True, help="Create a client secret for logging in instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@options.service
 def create(
-    *, name: str, data: Path, role: str, group: str, hours: int | None, login: bool, as_json: bool
+    *,
+    name: str,
+    service: ServiceTarget,
+    role: str,
+    group: str,
+    hours: int | None,
+    login: bool,
+    as_json: bool,
 ) -> None:
     """Create an access token for NAME. The journal records its actions under that name."""
     body: dict[str, Any] = {"name": name, "role": role, "group": group}
     body |= {"use": "login"} if login else {}
     body |= {} if hours is None else {"seconds": hours * _HOUR_SECONDS}
     with options.errors_reported():
-        ready = read_ready(data)
-        created = client.ask(data, "POST", "/api/tokens", body)
+        address = arm_address(service) if login else None
+        created = client.ask(service, "POST", "/api/tokens", body)
     text, token = created["token"], {"id": created["info"]["id"]}
-    if not login:
+    if address is None:
         click.echo(json.dumps(token | {"token": text}) if as_json else text)
         return
     if as_json:
-        secret = {"client": name, "secret": text, "tenant": TENANT, "authority": ready["arm"]}
+        secret = {"client": name, "secret": text, "tenant": TENANT, "authority": address["arm"]}
         click.echo(json.dumps(token | secret))
     else:
         click.echo(f"client  {name}\ntenant  {TENANT}\nsecret  {text}")
-        click.echo(_login_commands(name, ready))
+        click.echo(_login_commands(name, address))
 
 
-def _login_commands(name: str, ready: ReadyLine) -> str:
+def _login_commands(name: str, address: ArmAddress) -> str:
     """Return the commands that log in. Without the first ones, the secret would go to Azure."""
     principal = shlex.join(["--username", name, "--tenant", TENANT])
     return f"""
 To log in with the Azure CLI in this shell (it asks for the secret):
   export AZURE_CONFIG_DIR="$(mktemp -d)" AZURE_CORE_INSTANCE_DISCOVERY=false
-  export REQUESTS_CA_BUNDLE={shlex.quote(ready["ca"])}
-  az cloud register --name {CLOUD} --endpoint-resource-manager {ready["arm"]} &&
+  export REQUESTS_CA_BUNDLE={shlex.quote(address["ca"])}
+  az cloud register --name {CLOUD} --endpoint-resource-manager {address["arm"]} &&
     az cloud set --name {CLOUD} &&
     az login --service-principal {principal}"""
 
 
 @command.command("list", epilog=show.examples("token list", "token list --json"))
-@options.data
 @show.as_json
-def list_(data: Path, *, as_json: bool) -> None:
+@options.service
+def list_(service: ServiceTarget, *, as_json: bool) -> None:
     """List tokens that have not expired, with browser sessions and logins."""
     with options.errors_reported():
-        tokens = client.list_all(data, "tokens")
+        tokens = client.list_all(service, "tokens")
     tokens.sort(key=lambda token: (token["created_at"], token["id"]))
     show.print_result(tokens, *([] if as_json else _table(tokens)), as_json=as_json)
 
@@ -134,15 +141,15 @@ def _holder(token: Json) -> str:
     "revoke",
     epilog=show.examples("token revoke 3f9c2a5d81b04e67", "token revoke ID ID --json"),
 )
-@options.data
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @show.as_json
-def revoke(data: Path, ids: tuple[str, ...], *, as_json: bool) -> None:
+@options.service
+def revoke(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
     """Revoke tokens by id: all of them or, if an id is unknown, none.
 
     Browser sessions and logins that were got with them end too.
     """
     with options.errors_reported():
-        revoked = client.ask(data, "POST", "/api/tokens/revoke", {"ids": ids})["tokens"]
+        revoked = client.ask(service, "POST", "/api/tokens/revoke", {"ids": ids})["tokens"]
     lines = [f"{token['id']}: revoked ({token['use']}, {_holder(token)})" for token in revoked]
     show.print_result(revoked, *lines, as_json=as_json)

@@ -19,13 +19,14 @@ from fairwarning.cli.redaction import has_password, is_connection_string
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
+from fairwarning.core.record import changed
 from fairwarning.metadata.listeners import PortRange, loopback_host
 from fairwarning.server import hints
-from fairwarning.server.database import VARIABLE, is_database
 from fairwarning.server.descriptors import raise_file_limit
 from fairwarning.server.output import Output
 from fairwarning.server.ready import ReadyLine
 from fairwarning.server.stopping import StopSignal
+from fairwarning.server.variables import DATA, is_database
 from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.server.workers import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
@@ -76,7 +77,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     metavar="PATH|URL",
     default=hints.DATA,
     show_default=True,
-    envvar=VARIABLE,
+    envvar=DATA,
     help="Data folder, or the postgresql:// URL of a database that several services can share."
     " [env: FAIRWARNING_DATA]",
 )
@@ -128,6 +129,11 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     help="Address of the console: web page, API, health and metrics.",
 )
 @click.option(
+    "--tls",
+    is_flag=True,
+    help="Use TLS for the console, with a certificate of the service's own authority (ca.pem).",
+)
+@click.option(
     "--arm",
     type=options.Address(),
     default=lambda: (loopback_host(), 8171),
@@ -148,6 +154,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     help="A virtual clock stands still until it is advanced.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line when ready; log JSON.")
+@options.this_host_only("`up` starts a service on this host, and they name a running one")
 def command(
     *,
     fleet: Path | None,
@@ -162,6 +169,7 @@ def command(
     machine_ports: PortRange | None,
     default_machine: str,
     console: tuple[str, int],
+    tls: bool,
     arm: tuple[str, int],
     sockets: Path | None,
     clock: str,
@@ -173,9 +181,10 @@ def command(
     _check_location(data, fleet)
     _check(database, workers, memory=memory, virtual=clock == "virtual")
     with options.errors_reported(service=False):
+        file = _fleet(fleet, demo=demo, sample=sample)
         server_options = ServerOptions(
             data=run if database else Path(data),
-            fleet=_fleet(fleet, demo=demo, sample=sample),
+            fleet=_with_tls(file) if tls else file,
             database=database,
             memory=memory,
             network_folder=network_folder,
@@ -218,7 +227,7 @@ def _check_location(data: str, fleet: Path | None) -> None:
         log.warning(
             "every user of this host can read the password of --data in the process list; put the"
             " URL into %s, or the password into PGPASSWORD or PGPASSFILE",
-            VARIABLE,
+            DATA,
         )
 
 
@@ -253,6 +262,10 @@ def _demo(server: ServerProcess) -> AbstractAsyncContextManager[None]:
     from fairwarning.testing.demo.demo import running  # noqa: PLC0415  (only the demo needs it)
 
     return running(server)
+
+
+def _with_tls(file: FleetFile) -> FleetFile:
+    return changed(file, console=changed(file.console, tls=True))
 
 
 def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:

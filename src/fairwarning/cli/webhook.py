@@ -1,6 +1,5 @@
 """`fairwarning webhook ...`: manage webhooks, which receive every change to an event."""
 
-from pathlib import Path
 from typing import TextIO
 
 import click
@@ -8,6 +7,7 @@ import click
 from fairwarning.cli import client, completion, options, show
 from fairwarning.cli.blocks import Block, OutputTable, StyledText
 from fairwarning.cli.show import Json
+from fairwarning.cli.target import ServiceTarget
 
 _EPILOG = show.examples(
     "webhook create pager https://example.com/in",
@@ -34,7 +34,6 @@ def command() -> None:
         "webhook create pager https://example.com/in --secret-file key",
     ),
 )
-@options.data
 @click.argument("name")
 @click.argument("url")
 @click.option(
@@ -51,9 +50,10 @@ def command() -> None:
     "--handshake/--no-handshake", default=None, help="Validate the target before sending to it."
 )
 @show.as_json
+@options.service
 def create(
     *,
-    data: Path,
+    service: ServiceTarget,
     name: str,
     url: str,
     form: str | None,
@@ -66,7 +66,7 @@ def create(
     values = {"name": name, "url": url, "form": form, "secret": secret, "handshake": handshake}
     body = {key: value for key, value in values.items() if value is not None}
     with options.errors_reported():
-        webhook = client.ask(data, "POST", "/api/webhooks", body)
+        webhook = client.ask(service, "POST", "/api/webhooks", body)
     lines = [f"{webhook['name']}: created, {webhook['form']} to {webhook['url']}"]
     if secret is None:
         lines.append(f"Secret (shown only once): {webhook['secret']}")
@@ -74,12 +74,12 @@ def create(
 
 
 @command.command("list", epilog=show.examples("webhook list", "webhook list --json"))
-@options.data
 @show.as_json
-def list_(data: Path, *, as_json: bool) -> None:
+@options.service
+def list_(service: ServiceTarget, *, as_json: bool) -> None:
     """List webhooks with their delivery state."""
     with options.errors_reported():
-        webhooks = client.ask(data, "GET", "/api/webhooks")["webhooks"]
+        webhooks = client.ask(service, "GET", "/api/webhooks")["webhooks"]
     show.print_result(webhooks, *([] if as_json else _table(webhooks)), as_json=as_json)
 
 
@@ -102,23 +102,23 @@ def _table(webhooks: list[Json]) -> list[Block]:
 
 
 @command.command("remove", epilog=show.examples("webhook remove pager"))
-@options.data
 @_NAME
-def remove(data: Path, name: str) -> None:
+@options.service
+def remove(service: ServiceTarget, name: str) -> None:
     """Remove a webhook."""
     with options.errors_reported():
-        client.ask(data, "DELETE", f"/api/webhooks/{client.quoted(name)}")
+        client.ask(service, "DELETE", f"/api/webhooks/{client.quoted(name)}")
     click.echo(f"{name}: removed")
 
 
 @command.command("test", epilog=show.examples("webhook test pager", "webhook test pager --json"))
-@options.data
 @_NAME
 @show.as_json
-def test(data: Path, name: str, *, as_json: bool) -> None:
+@options.service
+def test(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Send a test message. Exits with 1 unless the target accepts it."""
     with options.errors_reported():
-        answer = client.ask(data, "POST", f"/api/webhooks/{client.quoted(name)}/test", {})
+        answer = client.ask(service, "POST", f"/api/webhooks/{client.quoted(name)}/test", {})
     status = answer["status"]
     show.print_result(answer, f"{name}: target answered {status}", as_json=as_json)
     if status not in _SUCCESS:

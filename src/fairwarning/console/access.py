@@ -45,13 +45,14 @@ def authenticate(request: Request, tokens: Tokens) -> TokenClaims:
     return tokens.read(text.strip(), TokenUse.API)
 
 
-def set_session_cookie(response: Response, session: SignedToken) -> None:
-    """Log the browser in until the session expires."""
+def set_session_cookie(response: Response, session: SignedToken, *, secure: bool) -> None:
+    """Log the browser in until the session expires; `secure`: send the cookie over TLS only."""
     claims = session.claims
     response.set_cookie(
         COOKIE,
         session.text,
         max_age=claims.expires_at - claims.created_at,
         httponly=True,
+        secure=secure,
         samesite="strict",
     )

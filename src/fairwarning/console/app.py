@@ -14,6 +14,7 @@ from starlette.routing import Match, Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
+from fairwarning.console.api.about import ControlPlane
 from fairwarning.console.api.integrations import LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.routes import Routes
 from fairwarning.console.login import Login
@@ -41,6 +42,7 @@ class ConsoleParts:
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     scenarios: ScenarioRunner | None = None
     machine_urls: FindUrls = no_urls
+    control_plane: ControlPlane = field(default_factory=ControlPlane)
 
 
 def application(parts: ConsoleParts) -> Starlette:
@@ -52,6 +54,7 @@ def application(parts: ConsoleParts) -> Starlette:
         parts.tokens,
         parts.scenarios,
         machine_urls=parts.machine_urls,
+        control_plane=parts.control_plane,
     )
     page = Page(api, parts.fleet, lambda request: access.authorize(request, parts.tokens.verifier))
     return Starlette(

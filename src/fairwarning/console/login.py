@@ -40,7 +40,7 @@ class Login:
         if not hmac.compare_digest(key.encode(), self._key.encode()):
             text = "this link has expired; open the link that the running service printed"
             return self._login_page(Unauthorized("BadLink", text))
-        return await self._log_in(_OPERATOR)
+        return await self._log_in(request, _OPERATOR)
 
     async def _by_token(self, request: Request) -> Response:
         try:
@@ -48,7 +48,7 @@ class Login:
             token = self._tokens.verifier.read(form.text("token"), TokenUse.API)
         except FairwarningError as error:
             return self._login_page(error)
-        return await self._log_in(token.principal, token)
+        return await self._log_in(request, token.principal, token)
 
     async def _log_out(self, request: Request) -> Response:
         """End the session, on every process; without one there is nothing to end."""
@@ -65,14 +65,16 @@ class Login:
         response.delete_cookie(access.COOKIE)
         return response
 
-    async def _log_in(self, principal: Principal, token: TokenClaims | None = None) -> Response:
+    async def _log_in(
+        self, request: Request, principal: Principal, token: TokenClaims | None = None
+    ) -> Response:
         """Start a session. It ends with the token that it was opened with."""
         try:
             session = await self._tokens.issue(TokenUse.PAGE, principal, parent=token)
         except FairwarningError as error:
             return self._login_page(error)
         response = RedirectResponse("/", 303, HEADERS)
-        access.set_session_cookie(response, session)
+        access.set_session_cookie(response, session, secure=request.url.scheme == "https")
         return response
 
     def _login_page(self, error: FairwarningError | None = None) -> Response:

@@ -49,7 +49,9 @@ class OriginCheck:
             text = "the Host header does not name this console; add the name to [console] hosts"
             raise WrongHost("WrongHost", text)
         origins = request.headers.getlist("origin")
-        if any(not _same_origin(origin, hosts[0]) for origin in origins):
+        # Behind a proxy that ends TLS, the origin has https but the request has http.
+        schemes = {"https"} if request.scope.get("scheme") == "https" else {"http", "https"}
+        if any(not _same_origin(origin, hosts[0], schemes) for origin in origins):
             raise Forbidden("ForeignOrigin", "cross-origin requests are not allowed")
         method, headers = request.scope["method"], request.headers
         by_cookie = "authorization" not in headers and COOKIE in request.cookies
@@ -78,6 +80,6 @@ def _host_name(host: str) -> str:
     return match[1].strip("[]").lower().removesuffix(".") if match else ""
 
 
-def _same_origin(origin: str, host: str) -> bool:
+def _same_origin(origin: str, host: str, schemes: set[str]) -> bool:
     scheme, _, authority = origin.partition("://")
-    return scheme in {"http", "https"} and authority.lower() == host.lower()
+    return scheme in schemes and authority.lower() == host.lower()

@@ -5,7 +5,7 @@ import logging
 import resource
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fairwarning.metadata.callers import CallerResolver, Key
@@ -85,9 +85,11 @@ class Acceptor:
         **options: Any,  # noqa: ANN401  (as asyncio takes them)
     ) -> "asyncio.Task[object]":
         """Hand an accepted connection to its protocol; `options` are those of asyncio."""
-        task: asyncio.Task[object] = self._loop.create_task(
-            self._loop.connect_accepted_socket(make, accepted, **options)
-        )
+        return self._track(self._loop.connect_accepted_socket(make, accepted, **options))
+
+    def _track(self, connecting: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
+        """Run it in a task that is known until the connection is handed over."""
+        task: asyncio.Task[object] = self._loop.create_task(connecting)
         self._connecting.add(task)
         task.add_done_callback(self._connected)
         return task

@@ -4,14 +4,6 @@ from fairwarning.core.errors import Refused
 from fairwarning.service.config.settings import ClusterSettings
 from fairwarning.store.store import Store
 
-VARIABLE = "FAIRWARNING_DATA"  # of the environment, with the URL or the folder
-_SCHEMES = ("postgresql://", "postgres://")
-
-
-def is_database(data: str) -> bool:
-    """Return whether `data` is the URL of a database rather than a folder."""
-    return data.startswith(_SCHEMES)
-
 
 def store_at(url: str, cluster: ClusterSettings) -> Store:
     """Return the store in the database at `url`."""

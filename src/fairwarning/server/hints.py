@@ -4,9 +4,12 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-DATA = ".fairwarning"  # the data folder of commands without --data
+from fairwarning.server import contexts, variables
+
+DATA = ".fairwarning"  # the data folder of commands that name no service
 
 
 def command_line(folder: Path, command: str, *words: str) -> str:
@@ -14,15 +17,30 @@ def command_line(folder: Path, command: str, *words: str) -> str:
 
     `command` is the command with its options, such as "rollout status --watch".
     """
-    where = [] if folder == Path(DATA) else ["--data", str(folder)]
+    elsewhere = os.environ.get(variables.URL) or os.environ.get(variables.CONTEXT)
+    if not os.environ.get(variables.DATA):
+        elsewhere = elsewhere or contexts.current_name()
+    is_default = folder == default_folder() and not elsewhere
+    return with_options([] if is_default else ["--data", str(folder)], command, *words)
+
+
+def with_options(options: Sequence[str], command: str, *words: str) -> str:
+    """Return a command with options that name a service, quoted for a shell."""
     if words and words[0].startswith("-"):  # a name, not an option
         words = ("--", *(word for word in words if word != "--"))
-    return " ".join([program(), command, *map(shlex.quote, [*where, *words])])
+    return " ".join([program(), command, *map(shlex.quote, [*options, *words])])
 
 
 def start_hint(folder: Path) -> str:
     """Return how to start a service in this data folder."""
-    return f"start one with `{command_line(folder, 'up')}`"
+    options = [] if folder == default_folder() else ["--data", str(folder)]
+    return f"start one with `{with_options(options, 'up')}`"
+
+
+def default_folder() -> Path:
+    """Return the folder of FAIRWARNING_DATA; with a database, that of `up` without --run."""
+    named = os.environ.get(variables.DATA, "")
+    return Path(DATA if not named or variables.is_database(named) else named)
 
 
 def program() -> str:

@@ -2,10 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from fairwarning.core.errors import Unavailable
-from fairwarning.server.hints import start_hint
 from fairwarning.service.tokens import Principal, Role
 
 OPERATOR = Principal(name="operator", role=Role.OPERATOR)
@@ -22,7 +21,8 @@ class ReadyLine(TypedDict):
     arm: str
     subscription: str
     token: str  # the start token: an operator's, for the console and the control plane
-    ca: str  # path of the CA certificate of the control plane
+    ca: str  # path of the CA certificate of the control plane, and of a console with TLS
+    certificate: NotRequired[str]  # path of the console's own certificate, from [console]
 
 
 def _write(path: Path, text: str) -> None:
@@ -49,7 +49,5 @@ def read_ready(folder: Path) -> ReadyLine:
     try:
         ready: ReadyLine = json.loads((folder / READY).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        elsewhere = "or give the folder of a running one with --data"
-        text = f"no service is running in {folder}; {start_hint(folder)}, {elsewhere}"
-        raise Unavailable("NotUp", text) from error
+        raise Unavailable("NotUp", f"no service is running in {folder}") from error
     return ready

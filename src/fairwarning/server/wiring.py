@@ -22,6 +22,7 @@ from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.listeners import PortRange, is_loopback, open_tcp
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.server import data_folder, file_systems, keys, start_token
+from fairwarning.server.certificate_files import CertificateFiles
 from fairwarning.server.drivers import CloseableDriver, driver_for
 from fairwarning.server.lazy import LazyServer
 from fairwarning.server.machine_listeners import MachineListeners
@@ -51,6 +52,8 @@ from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Store
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from starlette.types import ASGIApp
 
     from fairwarning.console.api.integrations import ScenarioRunner
@@ -134,7 +137,10 @@ class ServerProcess:
         self._lazy_servers: list[LazyServer] = []
         self._leftovers: list[Callable[[], None]] = []
         self._arm_hosts = (options.arm[0], *options.fleet.control_plane.hosts)
-        self.authority = Authority(options.data, self._arm_hosts)
+        console = options.fleet.console
+        console_hosts = (options.console[0], *console.hosts) if console.tls else ()
+        self.authority = Authority(options.data, (*self._arm_hosts, *console_hosts))
+        self._console_tls = _console_tls(console, self.authority)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["ServerProcess"]:
@@ -180,7 +186,7 @@ class ServerProcess:
             await self._check_default_machine()
             now = self.clock.now
             self._lazy_servers += (
-                LazyServer(console, self._load_console, console_counter, now),
+                LazyServer(console, self._load_console, console_counter, now, self._console_tls),
                 LazyServer(arm, self._load_arm, arm_counter, now, self.authority.context),
             )
             # With a shared database, another process may create a webhook at any time.
@@ -227,9 +233,11 @@ class ServerProcess:
             await self._webhooks.stop()
 
     def _load_console(self) -> "ASGIApp":
-        from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (see LazyServer)
+        from fairwarning.console.api.about import ControlPlane  # noqa: PLC0415  (see LazyServer)
+        from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (the same)
 
         file, load_scenarios = self.options.fleet, self.options.load_scenarios
+        arm_host = (*file.control_plane.hosts, self.options.arm[0])[0]
         return application(
             ConsoleParts(
                 fleet=self.fleet,
@@ -242,6 +250,10 @@ class ServerProcess:
                 settings=file.console,
                 machine_urls=self.reach.urls,
                 scenarios=load_scenarios() if load_scenarios else None,
+                control_plane=ControlPlane(
+                    f"https://{_authority(arm_host, self.arm_port)}",
+                    self.authority.ca.read_text("ascii"),
+                ),
             )
         )
 
@@ -309,15 +321,20 @@ class ServerProcess:
     async def _ready(self) -> ReadyLine:
         options = self.options
         token = await self.tokens.issue(TokenUse.API, OPERATOR, start_token.START_TOKEN_SECONDS)
-        return {
+        settings = options.fleet.console
+        console = url_of(options.console[0], self.console_port, settings.scheme)
+        ready: ReadyLine = {
             "metadata": url_of(options.metadata[0], self.reach.port),
-            "console": url_of(options.console[0], self.console_port),
-            "page": f"{url_of(options.console[0], self.console_port)}/login?key={self._key}",
+            "console": console,
+            "page": f"{console}/login?key={self._key}",
             "arm": url_of(options.arm[0], self.arm_port, "https"),
             "subscription": options.fleet.cloud.subscription,
             "token": token.text,
             "ca": str(self.authority.ca.absolute()),
         }
+        if settings.certificate:
+            ready["certificate"] = _absolute(settings.certificate)
+        return ready
 
     async def machines(self) -> AsyncIterator[tuple[str, str | None]]:
         """Yield every machine with the URL that answers as it on this host; None if it has none."""
@@ -354,6 +371,16 @@ def _store(options: ServerOptions) -> Store:
     return SQLiteStore(options.data / "fleet.db")
 
 
+def _console_tls(
+    settings: ConsoleSettings, authority: Authority
+) -> "Callable[[], SSLContext] | None":
+    """Return what gives the console its TLS context; None without TLS."""
+    if settings.certificate:
+        key = Path(settings.key or settings.certificate)
+        return CertificateFiles(Path(settings.certificate), key).context
+    return authority.context if settings.tls else None
+
+
 def _settings(options: ServerOptions) -> MetadataSettings:
     settings = options.fleet.endpoint
     if options.default_machine:
@@ -361,3 +388,11 @@ def _settings(options: ServerOptions) -> MetadataSettings:
     if settings.requests_per_second is None and not is_loopback(options.metadata[0]):
         return changed(settings, requests_per_second=limits.REQUESTS_PER_SECOND)  # M17
     return settings
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())
+
+
+def _authority(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -19,7 +19,7 @@ from time import monotonic
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.metadata.listeners import open_tcp
-from fairwarning.server import data_folder, database
+from fairwarning.server import data_folder, variables
 from fairwarning.server.output import Output
 from fairwarning.server.reach import ReachWay, choose_way
 from fairwarning.server.stopping import STOP_SECONDS, StopSignal
@@ -184,7 +184,7 @@ class _WorkerPool:
         try:
             process = self._processes[number] = await asyncio.create_subprocess_exec(
                 sys.executable, *_without_data(sys.argv),
-                env=os.environ | {_VARIABLE: json.dumps(values), database.VARIABLE: self._url},
+                env=os.environ | {_VARIABLE: json.dumps(values), variables.DATA: self._url},
                 pass_fds=(write_end, self._parent),
                 stdout=asyncio.subprocess.PIPE if prints else asyncio.subprocess.DEVNULL,
             )  # fmt: skip

@@ -47,6 +47,7 @@ _LEFT_OUT = {  # where the default is not a constant
     "host_name": "its `name`",
     "prefix": "its `name`",
     "host": "a host of its own",
+    "key": "the file of `certificate`",
     "rules": "those of `[rules]`",
     "count": "a single machine called `name`",
     "terminate_notice": "no notice",

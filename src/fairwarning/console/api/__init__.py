@@ -1,5 +1,6 @@
 """The operator API as plain async methods, for the HTTP routes and the page (C4)."""
 
+from fairwarning.console.api.about import AboutApi, ControlPlane
 from fairwarning.console.api.conditions import ClockAndFaultsApi
 from fairwarning.console.api.events import EventsApi
 from fairwarning.console.api.history import JournalApi
@@ -23,6 +24,7 @@ class Api(
     JournalApi,
     IntegrationsApi,
     TokensApi,
+    AboutApi,
 ):
     """The whole operator API of one fleet."""
 
@@ -35,7 +37,9 @@ class Api(
         scenarios: ScenarioRunner | None = None,
         *,
         machine_urls: FindUrls = no_urls,
+        control_plane: ControlPlane | None = None,
     ) -> None:
         IntegrationsApi.__init__(self, fleet, cloud, webhooks, scenarios)
         self.machine_urls = machine_urls
         self.issued_tokens = tokens
+        self.control_plane = control_plane or ControlPlane()

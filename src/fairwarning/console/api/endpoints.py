@@ -81,6 +81,10 @@ async def _clock(api: Api, _: ApiRequest) -> responses.ClockInfo:
     return api.clock()
 
 
+async def _about(api: Api, request: ApiRequest) -> responses.ServiceInfo:
+    return api.about(request.token)
+
+
 async def _faults(api: Api, _: ApiRequest) -> responses.FaultList:
     return api.faults()
 
@@ -303,7 +307,11 @@ ENDPOINTS = (
         lambda api, req: api.test_webhook(req.path_param("name")),
         responses.WebhookTestResult, bodies.NoSettings,
     ),
-    # --- Tokens ---
+    # --- The service and its tokens ---
+    ApiEndpoint(
+        "GET", "/api/service", "Get the service's version and control plane, and who you are.",
+        _about, responses.ServiceInfo,
+    ),
     ApiEndpoint(
         "GET", "/api/tokens", "List tokens that have not expired, by id.",
         lambda api, req: api.tokens(req.query("after"), req.limit),

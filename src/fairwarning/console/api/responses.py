@@ -293,6 +293,20 @@ class TokenInfo(Struct):
     revoked_at: Time | None
 
 
+class ServiceInfo(Struct):
+    """The service itself, and the token of the request.
+
+    `arm`: URL of the Azure Resource Manager API, with the wildcard address if it listens on all.
+    `ca`: the certificate, in PEM format, that signs the certificate of that API.
+    """
+
+    version: str
+    subscription: str
+    arm: str
+    ca: str
+    token: TokenInfo
+
+
 class CreatedToken(Struct):
     """A new token with its text, which is shown only once."""
 

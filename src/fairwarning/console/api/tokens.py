@@ -27,11 +27,13 @@ class TokensApi(ApiSection):
     async def tokens(self, after: str = "", limit: int = PAGE_SIZE) -> responses.TokenList:
         """List tokens that have not expired, by id."""
         records, after_last = await self.issued_tokens.page(after, limit)
-        return responses.TokenList(tokens=[_info(record) for record in records], next=after_last)
+        return responses.TokenList(
+            tokens=[token_info(record) for record in records], next=after_last
+        )
 
     async def token(self, name: str) -> responses.TokenInfo:
         """Return a token, without its text."""
-        return _info(await self.issued_tokens.get(name))
+        return token_info(await self.issued_tokens.get(name))
 
     async def create_token(self, settings: Settings, caller: TokenClaims) -> responses.CreatedToken:
         """Create a token or a client secret; its text is returned only here."""
@@ -42,7 +44,7 @@ class TokensApi(ApiSection):
         _check(body)
         principal = Principal(name=body.name, role=Role(body.role), group=body.group)
         created = await self.issued_tokens.issue(TokenUse(body.use), principal, body.seconds)
-        info = _info(TokenRecord(claims=created.claims, revoked_at=None))
+        info = token_info(TokenRecord(claims=created.claims, revoked_at=None))
         return responses.CreatedToken(info=info, token=created.text)
 
     async def revoke_tokens(
@@ -66,7 +68,8 @@ def _check(body: bodies.NewToken) -> None:
         raise Refused("BadBody", f"seconds must be from 1 to {MAX_SECONDS} (ten years)")
 
 
-def _info(record: TokenRecord) -> responses.TokenInfo:
+def token_info(record: TokenRecord) -> responses.TokenInfo:
+    """Return a token, without its text."""
     claims, principal = record.claims, record.claims.principal
     return responses.TokenInfo(
         id=claims.id,

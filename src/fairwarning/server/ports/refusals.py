@@ -34,6 +34,9 @@ OF_ADDRESS = PortRefusal(
     retry=True,
 )
 MALFORMED = PortRefusal(400, "BadRequest", "the request is not valid HTTP/1.1 or HTTP/1.0")
+TLS_REQUIRED = PortRefusal(
+    400, "TlsRequired", "this port uses TLS; begin the URL with https:// instead of http://"
+)
 LATE = PortRefusal(
     408,
     "RequestTimeout",

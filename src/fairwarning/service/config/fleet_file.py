@@ -98,7 +98,7 @@ def _file(raw: object) -> FleetFile:
         cloud=file.get("cloud", CloudSettings()),
         endpoint=file.get("metadata", MetadataSettings()),
         control_plane=ArmSettings(rules=Rules(**file.get("rules", {})), **file.get("arm", {})),
-        console=ConsoleSettings(**file.get("console", {})),
+        console=file.get("console", ConsoleSettings()),
         driver=file.get("driver", DriverSettings()),
         cluster=file.get("cluster", ClusterSettings()),
         journal=file.get("journal", JournalSettings()),
@@ -179,6 +179,15 @@ async def _create(
         elif isinstance(result, BaseException):
             raise result
     return len(results) - kept
+
+
+def _console(values: Table) -> ConsoleSettings:
+    settings = ConsoleSettings(**values)
+    if settings.key and not settings.certificate:
+        raise FleetFileError("certificate is missing: key is the path of its key")
+    if settings.certificate and values.get("tls") is False:
+        raise FleetFileError("tls must be true with a certificate; leave out one of the two")
+    return settings
 
 
 def _driver(values: Table) -> DriverSettings:
@@ -269,7 +278,7 @@ _FILE: dict[str, Read] = {
     "cloud": lambda value: CloudSettings(**table(value, CLOUD)),
     "metadata": lambda value: MetadataSettings(**table(value, ENDPOINT)),
     "arm": lambda value: table(value, CONTROL_PLANE),
-    "console": lambda value: table(value, CONSOLE),
+    "console": lambda value: _console(table(value, CONSOLE)),
     "driver": lambda value: _driver(table(value, DRIVER)),
     "cluster": lambda value: ClusterSettings(**table(value, CLUSTER)),
     "journal": lambda value: JournalSettings(**table(value, JOURNAL)),

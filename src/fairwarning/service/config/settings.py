@@ -55,8 +55,16 @@ class ConsoleSettings:
 
     hosts: tuple[str, ...] = ()  # names allowed in a Host header, besides the address itself
     webhook_hosts: tuple[str, ...] = ()  # hosts that webhooks may be sent to
+    tls: bool = False  # whether it uses TLS, with a certificate of the service's own authority
+    certificate: str = ""  # path of a PEM file, to use TLS with this certificate instead
+    key: str = ""  # path of its key; empty: the key is in the same file
     connections: int = limits.PORT_CONNECTIONS
     connections_of_address: int = limits.PORT_CONNECTIONS_OF_ADDRESS
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the console's URL."""
+        return "https" if self.tls or self.certificate else "http"
 
 
 class DriverKind(StrEnum):

@@ -190,6 +190,13 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(name.lower() for name in names)
 
 
+def _path(value: object) -> str:
+    """Read the path of a file."""
+    if isinstance(value, str) and value and "\0" not in value:
+        return value
+    raise FleetFileError(f"must be the path of a file, not {_describe(value)}")
+
+
 def _command_line(value: object) -> tuple[str, ...]:
     """Read a program and its arguments."""
     words = tuple(value) if isinstance(value, list) else ()
@@ -264,7 +271,14 @@ CONTROL_PLANE: dict[str, Read] = {
     "hosts": _names,
     **PORT,
 }
-CONSOLE: dict[str, Read] = {"hosts": _names, "webhook_hosts": _names, **PORT}
+CONSOLE: dict[str, Read] = {
+    "hosts": _names,
+    "webhook_hosts": _names,
+    "tls": _checked(checks.boolean),
+    "certificate": _path,
+    "key": _path,
+    **PORT,
+}
 DRIVER: dict[str, Read] = {
     "kind": _member(DriverKind),
     "program": _command_line,

@@ -1,0 +1,297 @@
+"""Commands that talk to a service on another host: by its URL, with a token (O13)."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from fairwarning.cli.target import LocalService, RemoteService, ServiceOptions, choose
+from fairwarning.server import contexts
+from fairwarning.server.contexts import NamedService
+from tests.docs.chapters.cli import tree
+from tests.fixtures.forked import run_forked
+from tests.fixtures.http import free_port
+from tests.fixtures.service import ServiceProcess
+
+NAMING = {"--server", "--context", "--data", "--token-file", "--ca"}
+NO_SERVICE = {"up", "certify", "completion", "scenario run", "scenario list", "scenario show"}
+"""Commands that use no running service; those of `context` too."""
+FLEET = '[[machine]]\nname = "vm"\n[[scale_set]]\nname = "web"\ncapacity = 2\n'
+
+EVERY = {
+    "machine list": (),
+    "machine show": ("vm",),
+    "machine explain": ("vm",),
+    "machine create": ("more",),
+    "machine restart": ("vm",),
+    "event list": (),
+    "event show": ("EVENT",),
+    "event explain": ("EVENT",),
+    "event watch": ("EVENT",),
+    "event approve": ("EVENT",),
+    "operation show": ("OPERATION",),
+    "operation explain": ("OPERATION",),
+    "set list": (),
+    "set show": ("web",),
+    "set create": ("other", "--capacity", "1"),
+    "set update": ("web", "--size", "Standard_B2s"),
+    "set upgrade": ("web",),
+    "set scale": ("web", "1"),
+    "set remove": ("web", "web_0"),
+    "set delete": ("other",),
+    "rollout status": (),
+    "clock show": (),
+    "clock advance": ("1s",),
+    "clock run": ("1",),
+    "clock freeze": (),
+    "fault set": ("410",),
+    "fault list": (),
+    "fault clear": (),
+    "webhook list": (),
+    "token create": ("ci", "--role", "reader"),
+    "token list": (),
+    "healthcheck": (),
+}
+"""A use of each command that succeeds."""
+
+
+@pytest.fixture(autouse=True)
+def _own_contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the contexts of each test in a folder of its own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def client_commands() -> dict[str, set[str]]:
+    """Return each command that talks to a service, with its options."""
+    return {
+        words: {option for param in command.params for option in param.opts}
+        for words, command in tree().items()
+        if not hasattr(command, "commands")
+        and words not in NO_SERVICE
+        and not words.startswith("context ")
+    }
+
+
+@pytest.mark.spec("O13")
+def test_every_command_names_its_service_in_the_same_way() -> None:
+    """By the same options; none of them takes a token on the command line."""
+    commands = client_commands()
+    assert len(commands) > 40
+    assert {words for words, options in commands.items() if not options >= NAMING} == set()
+    assert {words for words, options in commands.items() if "--token" in options} == set()
+
+
+@pytest.mark.spec("O13")
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("up",), "starts a service on this host"),
+        (("certify", "true"), "starts its own services on this host"),
+        (("scenario", "run", "--all"), "has its own fleet"),
+        (("exec", "vm", "true"), "needs the data folder of a service on this host"),
+    ],
+    ids=["up", "certify", "scenario", "exec"],
+)
+def test_a_command_that_needs_this_host(words: tuple[str, ...], why: str) -> None:
+    """It says why, and starts nothing."""
+    noun, *rest = words
+    option = [*rest[:1], "--server"] if noun == "scenario" else ["--server"]
+    done = run_forked(noun, *option, "http://127.0.0.1:1", *rest[len(option) - 1 :])
+    assert done.returncode == 2, done.stderr
+    assert why in done.stderr
+
+
+# --- Which service --------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("O13")
+@pytest.mark.parametrize(
+    ("given", "environment", "current", "chosen"),
+    [
+        (ServiceOptions(server="http://a:1"), {"URL": "http://b:1"}, "ctx", "http://a:1"),
+        (ServiceOptions(context="ctx"), {"URL": "http://b:1"}, "", "http://ctx:1"),
+        (ServiceOptions(data=Path("d")), {"URL": "http://b:1"}, "ctx", "d"),
+        (ServiceOptions(), {"URL": "http://b:1", "CONTEXT": "ctx"}, "", "http://b:1"),
+        (ServiceOptions(), {"CONTEXT": "ctx", "DATA": "e"}, "", "http://ctx:1"),
+        (ServiceOptions(), {"DATA": "e"}, "ctx", "e"),
+        (ServiceOptions(), {"DATA": "postgresql://db/x"}, "ctx", ".fairwarning"),
+        (ServiceOptions(), {}, "ctx", "http://ctx:1"),
+        (ServiceOptions(), {}, "", ".fairwarning"),
+    ],
+)
+def test_the_order_of_precedence(
+    given: ServiceOptions,
+    environment: dict[str, str],
+    current: str,
+    chosen: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Options, the environment, the current context, the default folder."""
+    with contexts.changing() as stored:
+        stored.services["ctx"] = NamedService("http://ctx:1", "secret")
+        stored.current = current
+    for name, value in environment.items():
+        monkeypatch.setenv(f"FAIRWARNING_{name}", value)
+    service = choose(given)
+    if isinstance(service, RemoteService):
+        assert service.service.server == chosen
+    else:
+        assert isinstance(service, LocalService)
+        assert service.folder == Path(chosen)
+
+
+@pytest.mark.spec("O13")
+def test_a_token_of_the_environment_does_not_go_to_a_context(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It belongs to the URL; a context has its own."""
+    with contexts.changing() as stored:
+        stored.services["ctx"] = NamedService("http://ctx:1", "own")
+    monkeypatch.setenv("FAIRWARNING_TOKEN", "other")
+    assert choose(ServiceOptions(context="ctx")).address().token == "own"
+    assert choose(ServiceOptions(server="http://x:1")).address().token == "other"
+
+
+@pytest.mark.spec("O13")
+def test_without_a_service_the_error_says_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder, the environment and the contexts, and how to name another."""
+    with contexts.changing() as stored:
+        stored.services["lab"] = NamedService("http://lab:1", "secret")
+    monkeypatch.chdir(tmp_path)
+    done = run_forked("machine", "list")
+    assert done.returncode == 1
+    for place in (".fairwarning", "FAIRWARNING_URL", "FAIRWARNING_CONTEXT", "FAIRWARNING_DATA"):
+        assert place in done.stderr
+    assert "no context is current of lab" in done.stderr
+    assert "--server URL, --context NAME or --data PATH" in done.stderr
+
+
+@pytest.mark.spec("O13")
+@pytest.mark.parametrize(
+    "url", ["fleet:8170", "http://u:secret@fleet", "http://fleet/login?key=secret", "http://h:x"]
+)
+def test_a_url_that_names_no_console(url: str) -> None:
+    """The error says what is allowed, and repeats no secret."""
+    done = run_forked("machine", "list", "--server", url)
+    assert done.returncode == 2
+    assert "such as https://fleet.example:8170" in done.stderr
+    assert "secret" not in done.stderr
+
+
+# --- A real service -------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("O13")
+def test_every_command_works_by_url_and_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each one, in a folder without a data folder, and with no other word about the service."""
+    work = tmp_path / "elsewhere"
+    work.mkdir()
+    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual", fleet=FLEET) as there:
+        monkeypatch.chdir(work)
+        monkeypatch.setenv("FAIRWARNING_URL", there.ready["console"])
+        monkeypatch.setenv("FAIRWARNING_TOKEN", there.ready["token"])
+        there.poll("vm")
+        started = there.ok("POST", "/api/machines/vm/restart", {})
+        ids = {"EVENT": started["events"][0]["id"], "OPERATION": started["operation"]["id"]}
+        order = sorted(EVERY, key=lambda words: words in {"event watch", "machine restart"})
+        for words in order:
+            done = run_forked(*words.split(), *(ids.get(word, word) for word in EVERY[words]))
+            busy = words == "machine restart" and "unfinished" in done.stderr
+            assert done.returncode == 0 or busy, (words, done.stderr)
+
+
+@pytest.mark.spec("O13")
+def test_a_token_file(tmp_path: Path) -> None:
+    """The file is read by the command; without a token, or with a wrong one, it says what to do."""
+    with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as there:
+        url = there.ready["console"]
+        token = tmp_path / "token"
+        token.write_text(there.ready["token"] + "\n")
+        done = run_forked("clock", "show", "--server", url, "--token-file", str(token))
+        assert done.returncode == 0, done.stderr
+        none = run_forked("clock", "show", "--server", url)
+        assert none.returncode == 4
+        assert "FAIRWARNING_TOKEN or --token-file" in none.stderr
+        token.write_text("wrong")
+        wrong = run_forked("clock", "show", "--server", url, "--token-file", str(token))
+        assert wrong.returncode == 4
+        assert "fairwarning token create" in wrong.stderr
+
+
+@pytest.mark.spec("O13")
+def test_a_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what named it, and how to name another."""
+    monkeypatch.setenv("FAIRWARNING_URL", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
+    done = run_forked("machine", "list")
+    assert done.returncode == 1
+    assert "it is named by FAIRWARNING_URL" in done.stderr
+    assert "--context NAME" in done.stderr
+
+
+@contextmanager
+def answering(status: int, location: str = "") -> Iterator[tuple[str, list[str]]]:
+    """Run a server that answers so; yield its URL and the tokens that it gets."""
+    tokens: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            tokens.append(self.headers.get("Authorization", ""))
+            self.send_response(status)
+            if location:
+                self.send_header("Location", location)
+            self.send_header("Content-Length", "6")
+            self.end_headers()
+            self.wfile.write(b"<html>")
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", tokens
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.spec("O13")
+def test_a_redirect_does_not_get_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command fails, and says where the redirect leads."""
+    monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
+    with answering(200) as (other, received), answering(302, f"{other}/x") as (url, _):
+        done = run_forked("machine", "list", "--server", url)
+    assert done.returncode == 1
+    assert f"redirects to {other}/x" in done.stderr
+    assert received == []
+
+
+@pytest.mark.spec("O13")
+def test_a_server_that_is_no_console(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says that something else answers."""
+    monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
+    with answering(200) as (url, _):
+        done = run_forked("machine", "list", "--server", url)
+    assert done.returncode == 1
+    assert "not as a console of Fairwarning does" in done.stderr
+
+
+@pytest.mark.spec("O13")
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_a_warning_before_a_token_is_sent_unencrypted(
+    host: str, monkeypatch: pytest.MonkeyPatch, *, warned: bool
+) -> None:
+    """To any host but this one; 0.0.0.0 is this one too, but not by its name."""
+    monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
+    with answering(200) as (url, _):
+        done = run_forked("clock", "show", "--server", url.replace("127.0.0.1", host))
+    assert ("the token is sent unencrypted to" in done.stderr) is warned
