@@ -142,10 +142,13 @@ def test_a_host_without_ipv4(tmp_path: Path) -> None:
 
     def work() -> None:
         _remove_ipv4()
-        addresses = {"metadata": "[::1]:0", "console": "[::1]:0", "arm": "[::1]:0"}
-        with ServiceProcess(tmp_path / "data", "--demo", "--memory", **addresses) as service:
-            words = [*PROGRAM, "exec", "--data", str(service.data), "--isolation", "none", "web_0"]
-            done = run_program(*words, "--", sys.executable, "-c", ASK_NAME)
+        words = ("--demo", "--memory")
+        where = "[::1]:0"
+        with ServiceProcess(
+            tmp_path / "data", *words, metadata=where, console=where, arm=where
+        ) as service:
+            inside = [*PROGRAM, "exec", "--data", str(service.data), "--isolation", "none", "web_0"]
+            done = run_program(*inside, "--", sys.executable, "-c", ASK_NAME)
             assert done.returncode == 0, done.stderr
             assert done.stdout == "web_0 http://[::1]\n"
 
