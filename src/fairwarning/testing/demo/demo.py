@@ -15,7 +15,7 @@ from fairwarning.testing.demo.handlers import SimulatedHandler
 _APPROVING = ("batch_0", "api_0", "api_1", "api_2")
 _POLLING = ("web_0", "web_1", "web_2", "db_0", "db_1", "mail")
 """Their handlers leave the approval to the user, who may run a handler in the same machine."""
-_FIRST_POLL_SECONDS = 5.0  # the service starts without a handler that cannot poll
+_FIRST_POLL_SECONDS = 20.0  # the service starts without a handler that cannot poll
 
 
 @asynccontextmanager
