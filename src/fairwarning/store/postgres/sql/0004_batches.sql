@@ -28,6 +28,9 @@ DECLARE
     entities constant json := payload -> 'entities';
     machines constant json := payload -> 'machines';
     lines constant json := payload -> 'lines';
+    impacts constant json := payload -> 'impacts';
+    settled constant json := payload -> 'settled';
+    notes constant text := payload ->> 'notes';
     before head%ROWTYPE;
     stale text;
     earliest double precision;
@@ -68,23 +71,32 @@ BEGIN
             moved = greatest(entity.moved, excluded.moved),
             holder = NULL, body = excluded.body;
 
-        DELETE FROM machine
-        USING json_to_recordset(machines -> 'removed') AS old (scope text, name text)
-        WHERE machine.scope = old.scope AND machine.name = old.name;
+        -- A statement costs as much as all of these comparisons, also if it changes nothing.
+        IF json_array_length(machines -> 'removed') > 0 THEN
+            DELETE FROM machine
+            USING json_to_recordset(machines -> 'removed') AS old (scope text, name text)
+            WHERE machine.scope = old.scope AND machine.name = old.name;
+        END IF;
         -- Clear old addresses before setting new ones, so that machines can swap addresses.
-        UPDATE machine SET address = ''
-        FROM json_to_recordset(machines -> 'freed') AS old (scope text, name text)
-        WHERE machine.scope = old.scope AND machine.name = old.name;
-        UPDATE machine SET address = new.address, body = new.body
-        FROM json_to_recordset(machines -> 'changed')
-        AS new (scope text, name text, address text, body text)
-        WHERE machine.scope = new.scope AND machine.name = new.name;
-        INSERT INTO machine (number, scope, name, address, body)
-        SELECT before.machine + new.n, new.scope, new.name, new.address, new.body
-        FROM ROWS FROM (
-            json_to_recordset(machines -> 'added')
-            AS (scope text, name text, address text, body text)
-        ) WITH ORDINALITY AS new (scope, name, address, body, n);
+        IF json_array_length(machines -> 'freed') > 0 THEN
+            UPDATE machine SET address = ''
+            FROM json_to_recordset(machines -> 'freed') AS old (scope text, name text)
+            WHERE machine.scope = old.scope AND machine.name = old.name;
+        END IF;
+        IF json_array_length(machines -> 'changed') > 0 THEN
+            UPDATE machine SET address = new.address, body = new.body
+            FROM json_to_recordset(machines -> 'changed')
+            AS new (scope text, name text, address text, body text)
+            WHERE machine.scope = new.scope AND machine.name = new.name;
+        END IF;
+        IF json_array_length(machines -> 'added') > 0 THEN
+            INSERT INTO machine (number, scope, name, address, body)
+            SELECT before.machine + new.n, new.scope, new.name, new.address, new.body
+            FROM ROWS FROM (
+                json_to_recordset(machines -> 'added')
+                AS (scope text, name text, address text, body text)
+            ) WITH ORDINALITY AS new (scope, name, address, body, n);
+        END IF;
 
         PERFORM add_partition(before.line + json_array_length(lines));
         INSERT INTO journal
@@ -118,15 +130,20 @@ BEGIN
         PERFORM pg_notify('fairwarning', '');
     END IF;
 
-    INSERT INTO impact (id, holder, body)
-    SELECT new.id, by_process, new.body
-    FROM json_to_recordset(payload -> 'impacts') AS new (id text, body text)
-    ON CONFLICT (id) DO UPDATE SET body = excluded.body, holder = excluded.holder;
-    DELETE FROM impact
-    WHERE id IN (SELECT value FROM json_array_elements_text(payload -> 'settled'));
-    INSERT INTO note (name, value)
-    SELECT key, value FROM json_each_text(payload -> 'notes')
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+    IF json_array_length(impacts) > 0 THEN
+        INSERT INTO impact (id, holder, body)
+        SELECT new.id, by_process, new.body
+        FROM json_to_recordset(impacts) AS new (id text, body text)
+        ON CONFLICT (id) DO UPDATE SET body = excluded.body, holder = excluded.holder;
+    END IF;
+    IF json_array_length(settled) > 0 THEN
+        DELETE FROM impact WHERE id IN (SELECT value FROM json_array_elements_text(settled));
+    END IF;
+    IF notes <> '{}' THEN
+        INSERT INTO note (name, value)
+        SELECT key, value FROM json_each_text(notes::json)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+    END IF;
     IF payload -> 'finished' IS NULL THEN  -- a process of an older version
         INSERT INTO writer (process, batch) VALUES (by_process, payload ->> 'batch')
         ON CONFLICT (process) DO UPDATE SET batch = excluded.batch;
