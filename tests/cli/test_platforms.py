@@ -110,7 +110,7 @@ def test_a_handler_without_uvloop_and_without_namespaces(tmp_path: Path) -> None
     url = "http://169.254.169.254/metadata/scheduledevents?api-version=2019-01-01"
     # The program that asks has a proxy, or it does not run.
     guarded = "import os; assert os.environ['http_proxy'].startswith('http://127.')\n" + APPROVER
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", env=environment) as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", env=environment) as service:
         service.poll("db_1")
         command = [sys.executable, "-c", guarded, url, "stay"]
         words = [*PROGRAM, "exec", "--data", str(service.data), "--isolation", "none", "db_0", "--"]
@@ -122,7 +122,8 @@ def test_a_handler_without_uvloop_and_without_namespaces(tmp_path: Path) -> None
                 assert program.stdout.readline() == "got SIGTERM\n"
                 wait_until(lambda: not service.poll("db_1")["Events"], "the machine has booted")
                 assert service.run("machine", "delete", "db_0").returncode == 0
-                assert program.wait(LIMIT_SECONDS) == 0
+                # A request of the deleted machine is refused, which may end the program first.
+                assert program.wait(LIMIT_SECONDS) in {0, 1}
             finally:
                 program.kill()
 
@@ -156,7 +157,7 @@ def test_a_host_without_ipv4(tmp_path: Path) -> None:
 
 def test_a_request_for_another_host(tmp_path: Path) -> None:
     """A client that sends it to its proxy reads why it is refused."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
         words = [*PROGRAM, "exec", "--data", str(service.data), "--isolation", "none", "web_0"]
         done = run_program(*words, "--", sys.executable, "-c", ASK_ANOTHER_HOST)
         assert done.stdout.startswith("403 "), done.stderr
