@@ -156,8 +156,23 @@ async def test_a_frozen_child_is_stopped(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O4")
 @run_async
+async def test_a_rebooted_child_reaches_its_endpoint(tmp_path: Path) -> None:
+    """At the same URL as before."""
+    script = f"'{sys.executable}' -c \"$0\"; echo $http_proxy; exec sleep 1000"
+    async with process_harness(tmp_path) as harness:
+        harness.start("sh", "-c", script, ASK_BY_PROXY, options=NONE)
+        await wait_until_async(lambda: harness.out().count("\n") == 2, "it runs")
+        before = harness.out()
+        assert before.startswith("web/web_0\n")
+        assert await harness.result(harness.submit("reboot")) == ""
+        await wait_until_async(lambda: harness.out().count("\n") == 4, "it runs again")
+        assert harness.out() == 2 * before, harness.err()
+
+
+@pytest.mark.spec("O4")
+@run_async
 async def test_a_rebooted_child_starts_again(tmp_path: Path) -> None:
-    """It is asked to end, does so, and is started again; its endpoint stays the same."""
+    """It is asked to end, does so, and is started again."""
     async with process_harness(tmp_path) as harness:
         program = await harness.start_counter(options=NONE)
         assert await harness.result(harness.submit("reboot")) == ""

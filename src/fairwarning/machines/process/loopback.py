@@ -13,6 +13,7 @@ from fairwarning.machines.process.namespace import ENDPOINT
 ENDPOINT_VARIABLE = "FAIRWARNING_ENDPOINT"  # of the SDK and the agent
 
 _ADDRESSES = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+_ATTEMPTS = 3  # another process may take a port that was free
 _ONE_COLON = 1  # HOST:PORT; an IPv6 address has more
 # Hosts that stay direct, in the forms that clients know: names, domains, addresses and networks.
 _DIRECT = (
@@ -24,18 +25,31 @@ _DIRECT = (
 def bind_endpoint() -> socket.socket:
     """Return a socket on a free port of loopback, of IPv6 where there is no IPv4."""
     problem = ""
-    for family, address in _ADDRESSES:
-        endpoint = None
+    for family, address in _ADDRESSES * _ATTEMPTS:
         try:
-            endpoint = socket.socket(family)
-            endpoint.bind((address, 0))
+            return _bind(family, address, _free_port(family, address))
         except OSError as error:
             problem = error.strerror or str(error)
-            if endpoint is not None:
-                endpoint.close()
-        else:
-            return endpoint
     raise FairwarningError("CannotListen", f"cannot listen on loopback: {problem}")
+
+
+def _free_port(family: int, address: str) -> int:
+    with _bind(family, address, 0) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _bind(family: int, address: str, port: int) -> socket.socket:
+    """Bind to a port. A port that the kernel chose would change when the endpoint is reopened."""
+    endpoint = socket.socket(family)
+    try:
+        # To be opened again while connections of before are still closing.
+        endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        endpoint.bind((address, port))
+    except OSError:
+        endpoint.close()
+        raise
+    return endpoint
 
 
 def endpoint_url(endpoint: socket.socket) -> str:
