@@ -113,7 +113,7 @@ def test_a_certificate_for_another_name(tmp_path: Path, monkeypatch: pytest.Monk
         url = at_host(service.ready["console"], "127.0.0.2")
         done = run_forked("clock", "show", "--server", url, "--ca", service.ready["ca"])
     assert done.returncode == 1
-    assert "it is for" in done.stderr
+    assert "not valid for '127.0.0.2'. It is for" in done.stderr
     assert "localhost" in done.stderr
     assert "add this one to [console] hosts" in done.stderr
 

@@ -126,7 +126,7 @@ def _tls_error(
         fix = "it is not from the CA that you trust: get the service's ca.pem again, for --ca FILE"
     else:
         fix = "if it is the right one, copy ca.pem from the service's data folder: --ca ca.pem"
-    why = error.verify_message
+    why = error.verify_message.rstrip(".")
     text = f"the certificate of {address.url} is not valid here: {why}. {which}; {fix}"
     return NotTrusted("BadCertificate", text)
 
@@ -143,7 +143,7 @@ def _describe_certificate(url: str) -> str:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         shown = ", ".join(str(name.value) for name in names)
     except (OSError, ValueError, x509.ExtensionNotFound):
-        return "it cannot be described"
+        return "It cannot be described"
     digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
     issuer = certificate.issuer.rfc4514_string()
-    return f"it is for {shown}, issued by {issuer}, with the SHA-256 fingerprint {digest}"
+    return f"It is for {shown}, issued by {issuer}, with the SHA-256 fingerprint {digest}"

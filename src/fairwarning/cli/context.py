@@ -143,7 +143,7 @@ def _describe(url: str, about: Json | None) -> str:
 @click.argument("name", required=False, shell_complete=options.complete_contexts)
 @click.option("--none", is_flag=True, help="Use no context.")
 def use(name: str | None, *, none: bool) -> None:
-    """Make NAME the current context."""
+    """Make NAME the current context. Commands that name no other service use it."""
     if none == (name is not None):
         raise click.UsageError("give the name of a context, or --none")
     with options.errors_reported(), contexts.changing() as stored:
