@@ -271,7 +271,9 @@ class ServerProcess:
             try:
                 await find_machine(self.fleet, name)
             except (NotFound, Refused) as error:
-                log.warning("no default machine: %s; until there is one, callers get 404", error)
+                log.warning(
+                    "no default machine: %s; until there is one, callers get 404", error.message
+                )
 
     async def _renew(self) -> None:
         while True:
