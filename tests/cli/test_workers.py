@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.loopback import free_range
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -93,6 +94,19 @@ def test_workers_share_ports_and_are_restarted(tmp_path: Path) -> None:
         assert code == 0, log
         assert "worker 0 exited with code -9; restarting it" in log
         assert not any(map(is_running, before))
+
+
+@pytest.mark.spec("M22", "X1")
+def test_every_worker_answers_on_the_ports_of_machines(tmp_path: Path) -> None:
+    """The kernel distributes connections, also to the port of a machine that is created later."""
+    url, ports = database_or_skip(), free_range(4)
+    words = ("--workers", "2", "--machine-ports", f"{ports.first}-{ports.last}")
+    with ServiceProcess(tmp_path / "run", *words, fleet=FLEET, database=url) as service:
+        assert service.ready["machines"]["web_2"] == f"http://127.0.0.1:{ports.first + 2}"
+        service.ok("POST", "/api/machines", {"name": "late"})
+        for machine in ("web_0", "late"):
+            for _ in range(20):
+                assert poll(service, machine) == {"DocumentIncarnation": 1, "Events": []}
 
 
 @pytest.mark.spec("X1")

@@ -15,31 +15,11 @@ from fairwarning.server.reach import Reach, ReachWay
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.http import fetch
+from tests.fixtures.loopback import HERE, free_range, is_free
 
 pytestmark = pytest.mark.spec("M22")
 
-HERE = "127.0.0.1"
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-
-
-def free_range(size: int) -> PortRange:
-    """A range of ports that are free."""
-    for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind((HERE, 0))
-            first = probe.getsockname()[1]
-        if all(map(_is_free, range(first, first + size))):
-            return PortRange(first=first, last=first + size - 1)
-    raise AssertionError("no free ports")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind((HERE, port))
-        except (OSError, OverflowError):
-            return False
-    return True
 
 
 @contextmanager
@@ -127,7 +107,7 @@ def test_the_port_of_a_deleted_machine_is_closed() -> None:
         with opened(endpoint, ports) as reach:
             before = urls(endpoint, reach)["vm"]
             delete(endpoint, "vm")
-            endpoint.wait_until(lambda: _is_free(ports.first))
+            endpoint.wait_until(lambda: is_free(ports.first))
             make_machine(endpoint, "vm")
             after = urls(endpoint, reach)["vm"]
             assert after != before
