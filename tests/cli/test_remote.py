@@ -27,6 +27,8 @@ SUCCEED = {
     "machine show": ("vm",),
     "machine explain": ("vm",),
     "machine create": ("more",),
+    "machine set-address": ("vm", "10.0.0.9"),
+    "machine url": ("vm",),
     "event list": (),
     "event show": ("EVENT",),
     "event explain": ("EVENT",),

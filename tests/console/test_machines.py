@@ -47,7 +47,7 @@ def test_a_standalone_machine(kind: str, tmp_path: Path) -> None:
             **entry, "subnet": "", "url": None, "scope": "vm", "set": "", "instance": -1,
             "number": 1, "kind": "Standalone",
             "power": "running", "update_domain": 0, "fault_domain": 0, "terminate_notice": None,
-            "polled": False, "doing": None, "events": [], "url": None,
+            "polled": False, "doing": None, "events": [],
         }  # fmt: skip
         console.learn_addresses()
         console.poll("vm")
