@@ -316,7 +316,7 @@ def test_older_code_runs_with_a_newer_schema_that_allows_it() -> None:
 def test_older_code_refuses_a_schema_that_does_not_allow_it() -> None:
     """The error says what to do."""
     url = database_or_skip()
-    renamed = migration("ALTER TABLE note RENAME TO remark;", needs=NEXT)
+    renamed = migration("ALTER TABLE batch RENAME TO bundle;", needs=NEXT)
     assert open_error(url, renamed) == "StoreFailed"
     assert open_error(url) == "StoreNewer"
 
