@@ -67,9 +67,9 @@ def service(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_service(**values: Any) -> None:  # noqa: ANN401  (the command's own)
-        given = ServiceOptions(**{name: values.pop(name) for name in ServiceOptions._fields})
+        wanted = ServiceOptions(**{name: values.pop(name) for name in ServiceOptions._fields})
         with errors_reported():
-            chosen = choose(given)
+            chosen = choose(wanted)
         command(service=chosen, **values)
 
     for option in reversed(_SERVICE_OPTIONS):

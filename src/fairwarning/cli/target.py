@@ -264,13 +264,13 @@ def check_token(text: str, source: str) -> str:
 def read_certificates(path: str | Path) -> str:
     """Return the certificates in a PEM file."""
     try:
-        found = _CERTIFICATE.findall(Path(path).read_text("utf-8"))
+        certificates = _CERTIFICATE.findall(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         text = f"cannot read the certificate file {path}: {error}"
         raise Refused("BadCertificateFile", text) from error
-    if not found:
+    if not certificates:
         raise Refused("BadCertificateFile", f"{path} contains no certificate in PEM format")
-    return "".join(found)
+    return "".join(certificates)
 
 
 def _first(certificates: str) -> str:

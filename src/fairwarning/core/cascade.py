@@ -267,9 +267,9 @@ class _UnitOfWork:
         for name in dict.fromkeys(machine.subnet for machine in machines if machine.subnet):
             subnet = self.get(Subnet, name) or Subnet(id=name)
             members = (machine for machine in machines if machine.subnet == name)
-            subnet, given = subnets.assign(subnet, members, self.taken)
+            subnet, with_addresses = subnets.assign(subnet, members, self.taken)
             self.put(Subnet, name, subnet)
-            assigned = iter(given)
+            assigned = iter(with_addresses)
             machines = tuple(
                 next(assigned) if machine.subnet == name else machine for machine in machines
             )

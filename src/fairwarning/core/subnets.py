@@ -36,17 +36,17 @@ def assign(
     net = IPv4Network(subnet.id)
     used, start = _bits(subnet), subnet.next
     avoided = used | _mask(net, taken)
-    given: list[Machine] = []
+    addressed: list[Machine] = []
     for machine in machines:
         if machine.address:
-            given.append(machine)
+            addressed.append(machine)
             continue
         offset = _free(avoided, start, net.num_addresses - _LAST)
         if offset is None:
-            raise Conflict("SubnetFull", _full(subnet.id, machines, given, net))
+            raise Conflict("SubnetFull", _full(subnet.id, machines, addressed, net))
         used, avoided, start = used | 1 << offset, avoided | 1 << offset, offset + 1
-        given.append(changed(machine, address=str(net[offset])))
-    return changed(subnet, used=f"{used:x}", next=start), tuple(given)
+        addressed.append(changed(machine, address=str(net[offset])))
+    return changed(subnet, used=f"{used:x}", next=start), tuple(addressed)
 
 
 def claim(subnet: Subnet, address: str) -> Subnet:
@@ -103,10 +103,10 @@ def _free(used: int, start: int, end: int) -> int | None:
 
 
 def _full(
-    subnet: str, machines: tuple[Machine, ...], given: list[Machine], net: IPv4Network
+    subnet: str, machines: tuple[Machine, ...], addressed: list[Machine], net: IPv4Network
 ) -> str:
     wanted = sum(not machine.address for machine in machines)
-    had = wanted - sum(not machine.address for machine in machines[len(given) :])
+    had = wanted - sum(not machine.address for machine in machines[len(addressed) :])
     return (
         f"subnet {subnet} has {had} of {net.num_addresses - _RESERVED - _LAST} addresses free, but"
         f" {wanted} are needed; use a larger subnet, or delete machines first"
