@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help .venv az run test test-all test-qemu test-containers check bench conformance docs clean
+.PHONY: help .venv az run test test-all test-qemu test-containers check bench conformance docs dist clean
 
 # The first Python that is new enough; name another with  make PYTHON=/path/to/python
 new_enough := import sys; sys.exit(sys.version_info < (3, 11))
@@ -30,8 +30,8 @@ az: .venv-az/.ready ## set up the Azure CLI in .venv-az, for the tests that use 
 run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
 
-# Two workers more than cores: many tests wait for a process or a timer.
-pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal
+# More workers than cores: many tests wait for a process or a timer.
+pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 4)) --dist worksteal
 
 test: .venv ## run the tests, without the long campaigns
 	$(pytest) -m "not campaign" $(ARGS)
@@ -49,6 +49,7 @@ check: .venv ## lint, format, types, import rules
 	$(py) -m ruff check
 	$(py) -m ruff format --check
 	$(py) -m mypy
+	$(py) -m mypy --platform win32 --no-warn-unreachable src/fairwarning/guest src/fairwarning/cli/agent_program.py
 	.venv/bin/lint-imports --no-logo
 
 bench: .venv ## measure, each figure beside a peer's
@@ -59,6 +60,12 @@ conformance: .venv ## every row of the contract with the tests that prove it
 
 docs: .venv/.docs ## build the documentation into site/
 	$(py) -m zensical build --clean --strict $(ARGS)
+
+# The time of all files: the same commit gives the same bytes.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1580601600)
+dist: .venv ## build the wheel, the sdist, fairwarning-agent.pyz and the agent's Debian package in dist/
+	$(py) -m hatchling build --directory dist
+	$(py) -m deploy.agent dist
 
 clean: ## remove whatever these commands made
 	rm -rf .venv .venv-az site dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache

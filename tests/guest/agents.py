@@ -18,8 +18,8 @@ from typing import Any, Self
 
 from fairwarning.core.commands import Approve, Command
 from fairwarning.core.model import Operation
+from fairwarning.guest.agent.actions import AgentJournalEntry
 from fairwarning.guest.agent.journal import AgentJournal
-from fairwarning.guest.agent.plan import AgentJournalEntry
 from fairwarning.service.faults import FaultKind, FaultRule
 from fairwarning.service.fleet import Fleet
 from tests.fixtures.endpoint import EndpointHarness

@@ -77,6 +77,7 @@ class Double:
         self.conditional = True  # whether If-None-Match is honoured
         self.iso = False  # whether dates are in ISO 8601
         self.per_second = 0  # requests before 429; 0: unlimited
+        self.forbidden = 0  # approvals that are refused with 403
         self.failures: deque[bytes | None] = deque()
         """Replacements of the next responses: raw bytes, or a reset."""
         self.after: Callable[[], None] = lambda: None
@@ -246,6 +247,9 @@ class Double:
         return self._render(200, json.dumps(document).encode(), *headers)
 
     def _approve(self, request: Request) -> bytes:
+        if self.forbidden:
+            self.forbidden -= 1
+            return self._render(403, b'{"error":"Forbidden"}')
         ids = [item["EventId"] for item in json.loads(request.body)["StartRequests"]]
         known = {event["EventId"] for event in self.events}
         for event in ids:

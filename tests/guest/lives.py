@@ -6,16 +6,14 @@ not. IG1 to IG5 are checked after each step.
 
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings
-from fairwarning.guest.agent.plan import (
+from fairwarning.guest.agent.actions import (
     Action,
     AgentJournalEntry,
-    AgentPlan,
     GroupMembers,
     RunHook,
     SendApproval,
@@ -23,6 +21,9 @@ from fairwarning.guest.agent.plan import (
     StopHook,
     WriteNote,
 )
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings
+from fairwarning.guest.agent.event_state import LONGEST_RETRY_SECONDS, NO_TIME_LEFT, OUT_OF_TIME
+from fairwarning.guest.agent.plan import LEAST_TIME, AgentPlan
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import MARGIN, ME, NOW, hook
@@ -38,8 +39,17 @@ HOOKS = (
 )
 NAMES = (ME, "vm-2", "vm-3")
 RESOURCES = st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple)
-CUTS = st.one_of(st.just(99), st.integers(0, 8))  # number of actions before a crash
+NO_CRASH = 1_000_000  # more actions than any step has
+CUTS = st.one_of(st.just(NO_CRASH), st.integers(0, 8))  # number of actions before a crash
 NOTICES = st.sampled_from([None, 0, 3, 30, 900])
+MEMBERS = st.sets(st.sampled_from(NAMES))
+GROUPS = [
+    None,
+    GroupSettings(folder="/shared"),
+    GroupSettings(folder="/shared", approve_over_failures=True),
+]
+
+FAILURES = st.sampled_from(["", "exit code 1", NO_TIME_LEFT, OUT_OF_TIME])
 
 Key = tuple[str, Phase, str]
 
@@ -57,13 +67,15 @@ class AgentStateMachine(RuleBasedStateMachine):
         self.running: dict[Key, RunHook] = {}
         self.begun: Counter[Key] = Counter()
         self.cut: Counter[Key] = Counter()
+        self.again: Counter[Key] = Counter()  # failures after which a hook runs again
+        self.limited: dict[Key, datetime] = {}  # when its deadline was set
         self.owed: set[Key] = set()  # hooks of documents that were fully processed
         self.sent: set[str] = set()
         self.sound = True  # False if a check failed during a step
 
     @initialize(
         approve=st.sampled_from(ApprovalPolicy),
-        group=st.sampled_from([None, GroupSettings(folder="/shared")]),
+        group=st.sampled_from(GROUPS),
     )
     def start(self, approve: ApprovalPolicy, group: GroupSettings | None) -> None:
         """Start the agent for the first time."""
@@ -156,21 +168,34 @@ class AgentStateMachine(RuleBasedStateMachine):
             self.owed |= {(event.id, phase, each) for each in self._fitting(event, phase)}
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data(), failed=st.booleans(), cut=CUTS)
-    def a_hook_ends(self, data: st.DataObject, failed: bool, cut: int) -> None:
-        """End a hook, with success or failure."""
+    @rule(data=st.data(), failed=FAILURES, cut=CUTS)
+    def a_hook_ends(self, data: st.DataObject, failed: str, cut: int) -> None:
+        """End a hook, with success or failure, or before it began."""
         key = data.draw(st.sampled_from(sorted(self.running)))
         del self.running[key]
-        if not self._take(self.plan.done(*key, "exit code 1" if failed else "", self.now), cut):
+        in_time = failed not in {NO_TIME_LEFT, OUT_OF_TIME}
+        self.again[key] += not in_time or (bool(failed) and key[1] is Phase.OVER)
+        if not self._take(self.plan.done(*key, failed, self.now), cut):
             self.cut[key] += not self._noted("done", *key)
 
-    @rule(alive=st.sets(st.sampled_from(NAMES)), ready=st.sets(st.sampled_from(NAMES)), cut=CUTS)
-    def looks(self, alive: set[str], ready: set[str], cut: int) -> None:
-        """Read the state of the group."""
-        shared = [event.id for event in self.plan.shared()]
+    @rule(cut=CUTS)
+    def a_tick(self, cut: int) -> None:
+        """Let the agent do what is due."""
+        self._take(self.plan.due(self.now), cut)
+
+    @rule(alive=MEMBERS, ready=MEMBERS, failed=MEMBERS, cut=CUTS)
+    def looks(self, alive: set[str], ready: set[str], failed: set[str], cut: int) -> None:
+        """Read the state of the group; a member that failed blocks the approval."""
+        shared = self.plan.shared()
         assert not shared or self.config.group
-        members = GroupMembers(frozenset(alive | {ME}), frozenset(ready))
-        self._take(self.plan.tick(dict.fromkeys(shared, members), self.now), cut)
+        members = GroupMembers(frozenset(alive | {ME}), frozenset(ready), frozenset(failed))
+        keys = [event.id for event in shared]
+        actions = self.plan.tick(dict.fromkeys(keys, members), self.now)
+        for action in actions:
+            if isinstance(action, SendApproval) and (group := self.config.group):
+                blocking = (failed - ready) & set(action.event.resources) - {ME}
+                assert not blocking or group.approve_over_failures, "G5"
+        self._take(actions, cut)
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data(), gone=st.booleans(), cut=CUTS)
@@ -215,16 +240,17 @@ class AgentStateMachine(RuleBasedStateMachine):
                 self.sent.add(event.id)
             case ShortenHook(event, phase, name, deadline):
                 run = self.running[event, phase, name]
-                self.running[event, phase, name] = replace(
-                    run, deadline=min(run.deadline, deadline)
-                )
+                if deadline < run.deadline:
+                    self.running[event, phase, name] = replace(run, deadline=deadline)
+                    self.limited[event, phase, name] = self.now
             case StopHook(event, phase, name):
                 assert (event, phase, name) in self.running
 
     def _begin(self, run: RunHook) -> None:
         key = (run.event.id, run.phase, run.hook.name)
         assert self._noted("begun", *key), "IG2: journaled before it runs"
-        assert not self._noted("done", *key), "IG2: a finished hook does not run again"
+        assert not self._noted("done", *key) or self.again[key], "IG2: it was finished"
+        assert not self._noted("done", *key, failed=False), "IG2: it has succeeded"
         assert key not in self.running, "IG2: the hook runs already"
         if run.phase is Phase.OVER:
             assert self._noted("over", run.event.id)
@@ -234,8 +260,8 @@ class AgentStateMachine(RuleBasedStateMachine):
             assert not preparing, "recovery runs during preparation"
         else:
             assert not self._noted("over", run.event.id)
-        assert run.deadline >= self.now
-        self.running[key] = run
+        assert run.deadline > self.now
+        self.running[key], self.limited[key] = run, self.now
         self.begun[key] += 1
 
     def _check_approval(self, event: Event) -> None:
@@ -273,27 +299,31 @@ class AgentStateMachine(RuleBasedStateMachine):
     @invariant()
     def hooks_end_in_time(self) -> None:
         """IG4, as far as the agent could know."""
-        for (name, phase, _), run in self.running.items():
-            last = self.read_last[name]
-            if phase is Phase.SCHEDULED and last.not_before and not last.started:
-                assert run.deadline <= max(last.not_before - MARGIN, self.now), "IG4"
+        for key, run in self.running.items():
+            last = self.read_last[key[0]]
+            if key[1] is Phase.SCHEDULED and last.not_before and not last.started:
+                latest = max(last.not_before - MARGIN, self.limited[key] + LEAST_TIME, self.now)
+                assert run.deadline <= latest, "IG4"
 
     @invariant()
     def each_hook_runs_once_unless_interrupted(self) -> None:
         """IG2."""
         for key, times in self.begun.items():
-            assert times <= 1 + self.cut[key], key
+            assert times <= 1 + self.cut[key] + self.again[key], key
 
     def teardown(self) -> None:
         """End all events, and check that every preparation was undone."""
         if not hasattr(self, "plan") or not self.sound:
             return
         self.world.clear()
-        self.reads(99)
-        while self.running:
-            key = min(self.running)
-            del self.running[key]
-            self._take(self.plan.done(*key, "", self.now), 99)
+        self.reads(NO_CRASH)
+        for _ in range(2 + len(self.plan.known)):
+            while self.running:
+                key = min(self.running)
+                del self.running[key]
+                self._take(self.plan.done(*key, "", self.now), NO_CRASH)
+            self.now += timedelta(seconds=LONGEST_RETRY_SECONDS)
+            self._take(self.plan.due(self.now), NO_CRASH)
         assert self.plan.known == {}, "all events are forgotten"
         for key in self.owed:
             assert self.begun[key], f"IG2: {key} never ran"
@@ -302,4 +332,4 @@ class AgentStateMachine(RuleBasedStateMachine):
             by_us = any(key[2] in {"drain", "save", "note", "flush"} for key in prepared)
             for over in ["back", "unwatch"] if by_us else ["unwatch"]:
                 key = (name, Phase.OVER, over)
-                assert self.begun[key] == 1 + self.cut[key], f"IG1: {key}"
+                assert self._noted("done", *key, failed=False), f"IG1: {key}"

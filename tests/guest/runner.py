@@ -3,21 +3,27 @@
 JSON may have `die` (`before:3`: SIGKILL before the third line of the journal is written;
 `after:3`), `every` (seconds between requests), `alive` and `look` (how long a member without a
 heartbeat counts as alive, and seconds between queries of the group), `well` (seconds without a
-document before the agent is unhealthy), and `file_bytes` (the maximum file size, as on a full
-disk).
+document before the agent is unhealthy), `resend` (seconds before an approval without effect is
+sent again), `retry` (seconds before a failed hook of phase over runs again), `node` (seconds
+between looks at a Kubernetes node), `full` (a file: while it exists, the disk is full), and `hangs`
+(a folder that does not respond while it contains a file `hangs`).
 """
 
+import errno
 import json
 import os
-import resource
 import signal
+import stat
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 from fairwarning.cli import main
-from fairwarning.guest.agent import agent, group
+from fairwarning.guest.agent import agent, event_state, group, plan
+from fairwarning.guest.agent.actions import AgentJournalEntry
 from fairwarning.guest.agent.journal import AgentJournal
-from fairwarning.guest.agent.plan import AgentJournalEntry
+from fairwarning.guest.agent.kubernetes import reconcile
 from fairwarning.guest.client import ScheduledEvents
 
 
@@ -38,15 +44,37 @@ def die_at(when: str, line: int) -> None:
     AgentJournal.write = deadly  # type: ignore[method-assign]
 
 
+def refuse_while_marked(mark: Path) -> None:
+    """Make the agent's disk full; its hooks can still write."""
+    write = os.write
+
+    def refuse(file: int, content: bytes) -> int:
+        if mark.exists() and stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, content)
+
+    os.write = refuse  # type: ignore[assignment]
+
+
+def hang_while_marked(folder: Path) -> None:
+    """Make a folder hang, as a network folder does without its server."""
+    touch = Path.touch
+
+    def slow(path: Path, *arguments: Any) -> None:  # noqa: ANN401  (those of touch)
+        while folder in path.parents and (folder / "hangs").exists():
+            time.sleep(0.02)
+        touch(path, *arguments)
+
+    Path.touch = slow  # type: ignore[assignment,method-assign]
+
+
 def apply(how: dict[str, Any]) -> None:
     """Apply the modifications."""
     if "die" in how:
         when, _, line = how["die"].partition(":")
         die_at(when, int(line))
-    if "file_bytes" in how:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (how["file_bytes"], hard_limit))
+    if "full" in how:
+        refuse_while_marked(Path(how["full"]))
     if "every" in how:
         defaults = ScheduledEvents.__init__.__kwdefaults__
         assert defaults
@@ -54,9 +82,18 @@ def apply(how: dict[str, Any]) -> None:
     if "alive" in how:
         group.ALIVE_SECONDS = how["alive"]
         agent.GROUP_SECONDS = how["look"]
+    if "hangs" in how:
+        hang_while_marked(Path(how["hangs"]))
     if "well" in how:
         agent.HEALTHY_SECONDS = how["well"]
         agent.READ_SECONDS = how["well"] / 4
+    if "resend" in how:
+        plan.RESEND_SECONDS = how["resend"]
+    if "retry" in how:
+        event_state.FIRST_RETRY_SECONDS = agent.TICK_SECONDS = how["retry"]
+    if "node" in how:
+        reconcile.LOOK_SECONDS = reconcile.CONFIRM_SECONDS = reconcile.RETRY_SECONDS = how["node"]
+        agent.READ_SECONDS = how["node"]
 
 
 if __name__ == "__main__":

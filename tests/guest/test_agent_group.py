@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.http import free_ports
+from tests.fixtures.http import fetch, free_ports, local_url
 from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
+from tests.guest.double import Double
 
 pytestmark = pytest.mark.spec("G5")
 
@@ -142,6 +143,39 @@ def test_a_machine_that_is_killed_is_not_waited_for(tmp_path: Path, kind: str) -
         assert [machine for machine, _ in group.cloud.approvals] == [f"db_{order[0]}"]
 
 
+def test_a_machine_says_that_its_required_hook_failed(tmp_path: Path) -> None:
+    """In the shared folder; the others are ready, and no machine approves."""
+    slow = '[ "$FAIRWARNING_MACHINE" != db_2 ] || exit 1'
+    with agent_group(tmp_path, "folder", slow) as group:
+        event = group.cloud.freeze("db_0", "db_1", "db_2")
+        folder = tmp_path / "shared" / event.id.upper()
+        names = ["db_0", "db_1", "db_2.failed"]
+        for name in names:
+            group.agents[2].wait_until(lambda n=name: (folder / n).exists())  # type: ignore[misc]
+        assert sorted(path.name for path in folder.iterdir()) == names
+        assert group.cloud.approvals == []
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_peer_answers_whether_its_required_hook_failed(tmp_path: Path, failed: bool) -> None:
+    """A peer that is not ready yet does not say that it failed."""
+    port = free_ports(1)[0]
+    with AgentEndpoint() as cloud:
+        cloud.make_enabled("db", 2)
+        with agent_folders(cloud, tmp_path, "db_0") as (home,):
+            home.hook("drain", "scheduled", "exit 1" if failed else home.wait_script())
+            home.lines = [
+                f'listen = "127.0.0.1:{port}"',
+                'group.peers = { db_1 = "http://127.0.0.1:1" }',
+            ]
+            with AgentProcess(home, alive=ALIVE, look=ALIVE / 10) as agent:
+                event = cloud.freeze("db_0", "db_1")
+                url = local_url(port, f"/ready/{event.id}")
+                agent.wait_until(lambda: "drain" in home.ran("+"))
+                answer = {"ready": False, **({"failed": True} if failed else {})}
+                agent.wait_until(lambda: fetch(url).json == answer)
+
+
 def test_an_event_of_a_single_machine_needs_no_group(tmp_path: Path) -> None:
     """There is no coordination: the other agents do not even run."""
     with agent_group(tmp_path, "folder") as group:
@@ -152,3 +186,85 @@ def test_an_event_of_a_single_machine_needs_no_group(tmp_path: Path) -> None:
         group.agents[0].wait_until(lambda: group.cloud.approvals)
         assert group.cloud.approvals[0][0] == "db_0"
         assert not list((tmp_path / "shared").glob("[0-9A-F]*"))
+
+
+@pytest.mark.spec("G4")
+def test_a_lost_approval_is_repeated_while_another_event_keeps_the_agent_busy(
+    tmp_path: Path,
+) -> None:
+    """Messages about the group come all the time, and do not delay it."""
+    with Double() as azure:
+        home = AgentFolder(tmp_path / "home", azure.url)
+        home.hook("drain", "scheduled", home.wait_script(), 'on = ["Freeze"]')
+        home.lines = [f'group.folder = "{tmp_path / "shared"}"']
+        azure.announce("vm-1", "vm-2", EventType="Freeze")
+        lost = azure.announce("vm-1")["EventId"]
+        with AgentProcess(home, alive=ALIVE, look=0.02, resend=0.1) as agent:
+            agent.wait_until(lambda: azure.approved.count(lost) > 2)
+            home.release_hooks()
+
+
+# --- A shared folder that fails -------------------------------------------------------------------
+
+
+@contextmanager
+def one_agent_of_a_group(folder: Path) -> Iterator[AgentGroup]:
+    """Start an agent whose group has a shared folder `shared`, which may hang."""
+    with AgentEndpoint() as cloud, ExitStack() as stack:
+        cloud.make_enabled("db", 2)
+        (home,) = stack.enter_context(agent_folders(cloud, folder, "db_0"))
+        home.usual_hooks()
+        home.lines = [f'group.folder = "{folder / "shared"}"']
+        how = {"alive": ALIVE, "look": ALIVE / 10, "hangs": str(folder / "shared")}
+        agent = stack.enter_context(AgentProcess(home, **how))
+        yield AgentGroup(cloud, [home], [agent])
+
+
+def break_folder(shared: Path, kind: str) -> None:
+    """Make a shared folder fail or hang."""
+    if kind == "hangs":
+        shared.mkdir()
+        (shared / "hangs").touch()
+    else:
+        shared.write_text("not a folder", "utf-8")
+
+
+def repair_folder(shared: Path, kind: str) -> None:
+    """Make the folder work again."""
+    (shared / "hangs" if kind == "hangs" else shared).unlink()
+
+
+@pytest.mark.parametrize("kind", ["fails", "hangs"])
+def test_a_broken_shared_folder_stops_nothing_else(tmp_path: Path, kind: str) -> None:
+    """Hooks run, events of a single machine are approved, and the agent stops in time."""
+    break_folder(tmp_path / "shared", kind)
+    with one_agent_of_a_group(tmp_path) as group:
+        cloud, (home,), (agent,) = group.cloud, group.homes, group.agents
+        agent.wait_until(lambda: "cannot query the group's members" in agent.output())
+        cloud.freeze("db_0", "db_1")
+        agent.wait_until(lambda: "drain" in home.ran())
+        cloud.finish("db")
+        agent.wait_until(lambda: "back" in home.ran() and not home.steps())
+        alone = cloud.restart("db_0")
+        agent.wait_until(lambda: ("db_0", (alone.id,)) in cloud.approvals)
+        assert agent.output().count("cannot query the group's members") == 1
+        assert agent.stop() < 5
+        assert agent.process.returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["fails", "hangs"])
+def test_a_repaired_shared_folder_is_used_again(tmp_path: Path, kind: str) -> None:
+    """The readiness that could not be written is written, and the leader approves."""
+    shared = tmp_path / "shared"
+    break_folder(shared, kind)
+    with one_agent_of_a_group(tmp_path) as group:
+        cloud, (home,), (agent,) = group.cloud, group.homes, group.agents
+        event = cloud.freeze("db_0", "db_1")
+        agent.wait_until(lambda: "drain" in home.ran())
+        agent.wait_until(lambda: "cannot query the group's members" in agent.output())
+        assert cloud.approvals == []
+        repair_folder(shared, kind)
+        agent.wait_until((shared / event.id.upper() / "db_0").exists)
+        agent.wait_until(lambda: "can be queried again" in agent.output())
+        if event.resources[0] == "db_0":
+            agent.wait_until(lambda: cloud.approvals)

@@ -15,9 +15,9 @@ def test_check_says_what_is_missing_and_what_works(tmp_path: Path) -> None:
         home = AgentFolder(tmp_path / "home", azure.url)
         done = run_agent_command("agent", "check", "--config", str(home.config()))
     assert done.returncode == 1
-    assert "GET /metadata/instance/compute/name" in done.stderr
-    assert "events can be read and approved" in done.stderr
-    assert "set `name` in its configuration" in done.stderr
+    assert "GET /metadata/instance/compute/name" in done.stdout
+    assert "events can be read and approved" in done.stdout
+    assert "set `name` in its configuration" in done.stdout
 
 
 @pytest.mark.spec("G3")
@@ -42,6 +42,20 @@ def test_a_configured_name_is_enough(tmp_path: Path) -> None:
     assert home.ran() == ["drain"]
 
 
+@pytest.mark.spec("G4")
+def test_a_document_numbered_0_ends_an_event(tmp_path: Path) -> None:
+    """Incarnation 0 is a number like any other; only an empty response says nothing (IG5)."""
+    with Double() as azure:
+        event = azure.announce("vm-1")
+        home = AgentFolder(tmp_path / "home", azure.url)
+        home.hook("back", "over")
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: azure.approved)
+            azure.end(event)
+            azure.incarnation = 0
+            agent.wait_until(lambda: home.ran() == ["back"])
+
+
 @pytest.mark.spec("G1")
 def test_an_endpoint_that_does_not_answer_is_another_error(tmp_path: Path) -> None:
     """Nothing is known about its instance metadata, so nothing is said about it."""
@@ -49,5 +63,5 @@ def test_an_endpoint_that_does_not_answer_is_another_error(tmp_path: Path) -> No
         home = AgentFolder(tmp_path / "home", azure.url)
     done = run_agent_command("agent", "check", "--config", str(home.config()))
     assert done.returncode == 1
-    assert "there was no response" in done.stderr
-    assert "instance metadata" not in done.stderr
+    assert "there was no response" in done.stdout
+    assert "instance metadata" not in done.stdout

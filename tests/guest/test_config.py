@@ -112,6 +112,10 @@ def test_a_policy_for_each_type() -> None:
             GroupSettings(peers={"vm-2": "http://10.0.0.2:9800"}),
         ),
         ("group.kubernetes = true", GroupSettings(kubernetes=True)),
+        (
+            "group = { kubernetes = true, approve_over_failures = true }",
+            GroupSettings(kubernetes=True, approve_over_failures=True),
+        ),
     ],
 )
 @pytest.mark.spec("G5")
@@ -154,6 +158,7 @@ def test_hooks_by_name() -> None:
         ('group = { folder = "/a", kubernetes = true }', "group", "one of folder, peers"),
         ("group.kubernetes = false", "group", "kubernetes"),
         ("group.kubernetes = 1", "group, kubernetes", "true or false"),
+        ("group.approve_over_failures = true", "group", "one of folder, peers, kubernetes"),
         ("group.folder = 1", "group, folder", "a non-empty string"),
         ("group.x = 1", "group", "unknown key 'x'"),
         ("group.peers = {}", "group, peers", "resource names and URLs"),

@@ -195,7 +195,10 @@ def test_waiting_without_a_change(timeout: float) -> None:
     assert len(simulation.requests) <= timeout + 1
 
 
-@pytest.mark.parametrize("failure", [ConnectionLost("reset"), refusal(410), refusal(503), EMPTY])
+@pytest.mark.parametrize(
+    "failure",
+    [ConnectionLost("reset"), EMPTY, *map(refusal, (400, 401, 403, 410, 503))],
+)
 def test_failures_do_not_end_a_wait(failure: HttpResponse | ConnectionLost) -> None:
     """Events stay known (IG5), and later changes are returned."""
     simulation = Simulation(lambda _, now: BUSY if now < 1 else failure if now < 3_600 else IDLE)
@@ -205,6 +208,54 @@ def test_failures_do_not_end_a_wait(failure: HttpResponse | ConnectionLost) -> N
     assert simulation.now == 600
     assert simulation.run(conversation.wait(None)) == Document(1)
     assert 3_600 <= simulation.now <= 3_630
+
+
+def test_refusals_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Until a document is read again; other failures come and go."""
+    simulation = Simulation(lambda _, now: refusal(403, "not you") if 1 <= now < 600 else BUSY)
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    simulation.run(conversation.wait(500))
+    (warning,) = caplog.messages
+    assert "refuses to send the document (the response was 403 (not you)); the last" in warning
+    simulation.run(conversation.wait(500))
+    simulation.answer = responding(refusal(401))
+    simulation.run(conversation.wait(10))
+    assert len(caplog.messages) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 405])
+@pytest.mark.parametrize("waits", [False, True])
+def test_refusals_before_the_first_document(status: int, waits: bool) -> None:
+    """They are retried for `patience`; the error has the endpoint's text."""
+    simulation = Simulation(lambda _, now: refusal(status, "not yet") if now < 60 else BUSY)
+    conversation = simulation.conversation(patience=70)
+    assert simulation.run(conversation.wait(None) if waits else conversation.document()).events
+    simulation = Simulation(responding(refusal(status, "not you")))
+    conversation = simulation.conversation(patience=70)
+    with pytest.raises(Unavailable, match=rf"{status} \(not you\)"):
+        simulation.run(conversation.wait(None) if waits else conversation.document())
+    assert 60 <= simulation.now <= 70
+
+
+@pytest.mark.parametrize("before", [[], [ConnectionLost("refused")], [refusal(503)]])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_first_response_after_two_minutes(
+    before: list[HttpResponse | ConnectionLost], waits: bool
+) -> None:
+    """Azure's may take so long, also if the request was not the first one that was sent."""
+    simulation, left = Simulation(), list(before)
+
+    def slow(request: HttpRequest, _: float) -> HttpResponse | ConnectionLost:
+        if left:
+            return left.pop()
+        simulation.now += min(request.seconds, 125)
+        return BUSY if request.seconds >= 125 else ConnectionLost("timed out")
+
+    simulation.answer = slow
+    conversation = simulation.conversation()
+    assert simulation.run(conversation.wait(None) if waits else conversation.document()).events
+    assert len(simulation.requests) == len(before) + 1
 
 
 def test_waiting_without_a_document() -> None:
@@ -226,7 +277,7 @@ def test_the_first_contact_fails(caplog: pytest.LogCaptureFixture) -> None:
         "Connection refused; check that the service runs and that this is the URL of a machine"
     )
     (warning,) = caplog.messages
-    assert warning.startswith("http://127.0.0.1:8169 does not answer (there was no response: ")
+    assert warning.startswith("no document from http://127.0.0.1:8169 (there was no response: ")
     assert "; trying for 70 s more; check that the service runs" in warning
 
 
@@ -375,7 +426,8 @@ def test_an_approval_that_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "failure", [ConnectionLost("reset"), refusal(503), refusal(429, retry_after="300")]
+    "failure",
+    [ConnectionLost("reset"), refusal(403), refusal(503), refusal(429, retry_after="300")],
 )
 def test_an_approval_that_cannot_be_sent(failure: HttpResponse | ConnectionLost) -> None:
     """After the patience, an error says that it may not have arrived."""
@@ -394,6 +446,19 @@ def test_own_name_is_read_once() -> None:
     assert simulation.run(conversation.own_name()) == "web_0"
     assert simulation.run(conversation.own_name()) == "web_0"
     assert simulation.times == [0, 1]
+
+
+@pytest.mark.spec("G3")
+def test_the_name_may_take_as_long_as_the_first_document() -> None:
+    """It may be the first request; after any response the usual timeout holds."""
+    simulation = Simulation(responding(refusal(503), HttpResponse(200, {}, b"web_0")))
+    assert simulation.run(simulation.conversation().own_name()) == "web_0"
+    assert [request.seconds for _, request in simulation.requests] == [130, 130]
+    simulation = Simulation(responding(BUSY, HttpResponse(200, {}, b"web_0")))
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    simulation.run(conversation.own_name())
+    assert [request.seconds for _, request in simulation.requests] == [130, 10]
 
 
 @pytest.mark.spec("G3")

@@ -222,7 +222,11 @@ def serving(monkeypatch: pytest.MonkeyPatch, *replies: Any) -> Iterator[list[byt
     """Run a DHCP server with these replies; yield the requests that it got."""
     names = {name: getattr(socket, name) for name in dir(socket) if name[:3] in {"AF_", "SO_"}}
     fake = SimpleNamespace(
-        **names, socket=RedirectedSocket, SOCK_DGRAM=socket.SOCK_DGRAM, SOL_SOCKET=socket.SOL_SOCKET
+        **names,
+        socket=RedirectedSocket,
+        timeout=TimeoutError,
+        SOCK_DGRAM=socket.SOCK_DGRAM,
+        SOL_SOCKET=socket.SOL_SOCKET,
     )
     requests: list[bytes] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from fairwarning.guest.agent import group as module
-from fairwarning.guest.agent.config import GroupSettings
+from fairwarning.guest.agent.actions import GroupMembers
+from fairwarning.guest.agent.config import GroupSettings, parse
 from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, SharedFolder, create_peers
 from fairwarning.guest.agent.health import HealthServer
-from fairwarning.guest.agent.plan import GroupMembers
+from fairwarning.guest.events import Event
 from tests.fixtures.http import free_port
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.notices import event
 
 pytestmark = pytest.mark.spec("G5")
@@ -25,60 +28,193 @@ NAMES = ("vm-1", "vm-2", "vm-3")
 SHARED = event("A", "VM-1", "_vm-2", "vm-3")
 
 
-def members(alive: tuple[str, ...], ready: tuple[str, ...] = ()) -> GroupMembers:
-    """Return group members that are alive and ready."""
-    return GroupMembers(frozenset(alive), frozenset(ready))
+def members(
+    alive: tuple[str, ...], ready: tuple[str, ...] = (), failed: tuple[str, ...] = ()
+) -> GroupMembers:
+    """Return group members that are alive, ready and failed."""
+    return GroupMembers(frozenset(alive), frozenset(ready), frozenset(failed))
 
 
 # --- Folders --------------------------------------------------------------------------------------
 
 
+class FixedClock:
+    """The monotonic clock of the code under test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FixedClock:
+    """Return a clock that only the test advances; nothing else has a limit that matters."""
+    for name in ("_FOLDER_SECONDS", "_TIMEOUT_SECONDS"):
+        monkeypatch.setattr(module, name, LIMIT_SECONDS)
+    return FixedClock(monkeypatch)
+
+
 def folders(place: Path) -> list[SharedFolder]:
-    """Create three machines, each of which has read the folder once."""
+    """Create three machines, each of which has written its heartbeat once."""
     folders = [SharedFolder(place, name) for name in NAMES]
     for folder in folders:
-        folder.members(SHARED)
+        folder.heartbeat()
     return folders
+
+
+def signal_ready(folder: SharedFolder, shared: Event = SHARED) -> None:
+    """Signal readiness, and write it as the next heartbeat does."""
+    folder.signal_ready(shared)
+    folder.heartbeat()
+
+
+def beat(place: Path, name: str) -> None:
+    """Change the time of a heartbeat file, as its machine does every second."""
+    path = place / "alive" / name
+    when = path.stat().st_mtime + 1
+    os.utime(path, (when, when))
 
 
 def test_alive_and_ready(tmp_path: Path) -> None:
     """Names are normalized, whatever the event's spelling."""
     first, second, third = folders(tmp_path)
     assert first.members(SHARED) == members(NAMES)
-    second.signal_ready(SHARED)
-    third.signal_ready(SHARED)
-    second.signal_ready(SHARED)
+    signal_ready(second)
+    signal_ready(third)
+    signal_ready(second)
     assert first.members(SHARED) == members(NAMES, ("vm-2", "vm-3"))
     assert third.members(event("B", *NAMES)) == members(NAMES)
 
 
-def test_a_machine_without_heartbeats_is_not_alive(tmp_path: Path) -> None:
-    """Modification times are compared with each other, so clocks may differ."""
+def test_a_machine_without_heartbeats_is_not_alive(tmp_path: Path, clock: FixedClock) -> None:
+    """Its file has not changed for ten seconds, by the clock of the machine that looks."""
     first, second, _ = folders(tmp_path)
-    second.signal_ready(SHARED)
-    for name, age in (("vm-2", module.ALIVE_SECONDS + 1), ("vm-3", module.ALIVE_SECONDS - 2)):
-        path = tmp_path / "alive" / name
-        when = path.stat().st_mtime - age
-        os.utime(path, (when, when))
+    signal_ready(second)
+    assert first.members(SHARED).alive == set(NAMES)
+    clock.now += module.ALIVE_SECONDS - 1
+    beat(tmp_path, "vm-3")
+    assert first.members(SHARED) == members(NAMES, ("vm-2",))
+    clock.now += 1
     assert first.members(SHARED) == members(("vm-1", "vm-3"), ("vm-2",))
+    beat(tmp_path, "vm-2")
+    assert first.members(SHARED).alive == set(NAMES)
 
 
-def test_a_machine_that_never_started_is_not_alive(tmp_path: Path) -> None:
-    """The folder need not exist."""
+def test_a_machine_that_never_started_is_not_alive(tmp_path: Path, clock: FixedClock) -> None:
+    """It may be about to start, so it counts for ten seconds. The folder need not exist."""
     folder = SharedFolder(tmp_path / "new", "vm-2")
+    assert folder.members(SHARED).alive == set(NAMES)
+    clock.now += module.ALIVE_SECONDS
     assert folder.members(SHARED) == members(("vm-2",))
+
+
+def test_events_at_the_same_time_hear_the_same_heartbeats(
+    tmp_path: Path, clock: FixedClock
+) -> None:
+    """A heartbeat counts for each event that is looked at."""
+    first, *_ = folders(tmp_path)
+    other = event("B", *NAMES)
+    for _ in range(4):
+        assert first.members(SHARED).alive == set(NAMES)
+        assert first.members(other).alive == set(NAMES)
+        clock.now += module.ALIVE_SECONDS - 1
+        for name in NAMES[1:]:
+            beat(tmp_path, name)
+
+
+def test_a_pause_between_queries_is_not_silence(tmp_path: Path, clock: FixedClock) -> None:
+    """A machine that was frozen does not take the others for dead."""
+    first, *_ = folders(tmp_path)
+    first.members(SHARED)
+    clock.now += 3600
+    assert first.members(SHARED).alive == set(NAMES)
+
+
+def test_silence_does_not_count_while_the_folder_fails(tmp_path: Path, clock: FixedClock) -> None:
+    """The other machines could not write their heartbeats either."""
+    place = tmp_path / "shared"
+    first, *_ = folders(place)
+    first.members(SHARED)
+    clock.now += module.ALIVE_SECONDS - 1
+    place.rename(tmp_path / "away")
+    place.write_text("", "utf-8")
+    with pytest.raises(OSError, match="shared"):
+        first.members(SHARED)
+    place.unlink()
+    (tmp_path / "away").rename(place)
+    clock.now += module.ALIVE_SECONDS - 1
+    assert first.members(SHARED).alive == set(NAMES)
+
+
+def test_a_folder_that_fails_keeps_the_wishes(tmp_path: Path) -> None:
+    """Readiness is written as soon as the folder works again."""
+    place = tmp_path / "shared"
+    place.write_text("", "utf-8")
+    first, second = SharedFolder(place, "vm-1"), SharedFolder(place, "vm-2")
+    first.signal_ready(SHARED)
+    first.forget("B")
+    with pytest.raises(OSError, match="shared"):
+        first.heartbeat()
+    place.unlink()
+    first.heartbeat()
+    assert second.members(SHARED).ready == {"vm-1"}
+
+
+def test_a_folder_that_hangs_blocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wishes are stored at once; queries fail after a time, in a single waiting thread."""
+    monkeypatch.setattr(module, "_FOLDER_SECONDS", 0.05)
+    touch, released = Path.touch, threading.Event()
+
+    def hang(path: Path) -> None:
+        assert released.wait(LIMIT_SECONDS)
+        touch(path)
+
+    monkeypatch.setattr(Path, "touch", hang)
+    folder = SharedFolder(tmp_path, "vm-1")
+    for _ in range(3):
+        with pytest.raises(TimeoutError, match="does not respond"):
+            folder.heartbeat()
+        with pytest.raises(TimeoutError, match="does not respond"):
+            folder.members(SHARED)
+        folder.signal_ready(SHARED)
+        folder.forget("B")
+    working = [thread for thread in threading.enumerate() if thread.name == "shared folder"]
+    assert len(working) == 1
+    released.set()
+    working[0].join(LIMIT_SECONDS)
+    monkeypatch.setattr(module, "_FOLDER_SECONDS", LIMIT_SECONDS)
+    folder.heartbeat()
+    assert folder.members(SHARED).ready == {"vm-1"}
 
 
 def test_finished_events_are_removed(tmp_path: Path) -> None:
     """Each machine deletes its own file, the last one the folder."""
     first, second, _ = folders(tmp_path)
-    first.signal_ready(SHARED)
-    second.signal_ready(SHARED)
+    signal_ready(first)
+    signal_ready(second)
     first.forget("A")
+    first.heartbeat()
     assert second.members(SHARED).ready == {"vm-2"}
     second.forget("a")
     second.forget("A")
+    second.heartbeat()
     assert [path.name for path in tmp_path.iterdir()] == ["alive"]
+
+
+def test_a_machine_that_failed(tmp_path: Path) -> None:
+    """The others see it until the machine is ready after all, or the event is over."""
+    first, second, third = folders(tmp_path)
+    second.signal_failed(SHARED)
+    third.signal_failed(SHARED)
+    second.heartbeat()
+    third.heartbeat()
+    assert first.members(SHARED) == members(NAMES, (), ("vm-2", "vm-3"))
+    signal_ready(second)
+    third.forget("A")
+    third.heartbeat()
+    assert first.members(SHARED) == members(NAMES, ("vm-2",))
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", ".", "alive", "x" * 200, "\u00fc \0"])
@@ -87,10 +223,10 @@ def test_no_id_and_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) ->
     place = tmp_path / "shared"
     odd = event(name, name, "vm-2")
     folder = SharedFolder(place, name)
-    folder.members(odd)
-    folder.signal_ready(odd)
+    signal_ready(folder, odd)
     assert name.lower() in folder.members(odd).ready
     folder.forget(name)
+    folder.heartbeat()
     assert folder.members(odd).ready == set()
     assert [path.name for path in tmp_path.iterdir()] == ["shared"]
 
@@ -99,10 +235,14 @@ def test_no_id_and_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) ->
 
 
 @contextmanager
-def serving(peers: HttpPeers) -> Iterator[int]:
+def serving(peers: HttpPeers, port: int = 0) -> Iterator[int]:
     """Run the health server for peers."""
     health = HealthServer(
-        "127.0.0.1:0", lambda: True, dict, lambda event: event.upper() in peers.ready
+        f"127.0.0.1:{port}",
+        lambda: True,
+        str,
+        lambda event: event.upper() in peers.ready,
+        lambda event: event.upper() in peers.failed,
     )
     try:
         yield health.port
@@ -111,12 +251,10 @@ def serving(peers: HttpPeers) -> Iterator[int]:
 
 
 def test_http_peers() -> None:
-    """A peer that answers is alive; a path prefix is kept."""
+    """Readiness is published and withdrawn."""
     second = HttpPeers({}, "vm-2")
-    unused = free_port()
     with serving(second) as port:
-        urls = {"VM-2": f"http://127.0.0.1:{port}", "vm-3": f"http://127.0.0.1:{unused}"}
-        first = HttpPeers(urls, "vm-1")
+        first = HttpPeers({"VM-2": f"http://127.0.0.1:{port}"}, "vm-1")
         assert first.members(SHARED) == members(("vm-1", "vm-2"))
         second.signal_ready(SHARED)
         first.signal_ready(SHARED)
@@ -124,6 +262,36 @@ def test_http_peers() -> None:
         second.forget("a")
         first.forget("A")
         assert first.members(SHARED) == members(("vm-1", "vm-2"))
+
+
+def test_a_peer_that_failed() -> None:
+    """It says so until it is ready after all, or the event is over."""
+    second = HttpPeers({}, "vm-2")
+    with serving(second) as port:
+        first = HttpPeers({"vm-2": f"http://127.0.0.1:{port}"}, "vm-1")
+        second.signal_failed(SHARED)
+        assert first.members(SHARED) == members(("vm-1", "vm-2"), (), ("vm-2",))
+        second.signal_ready(SHARED)
+        assert first.members(SHARED) == members(("vm-1", "vm-2"), ("vm-2",))
+        second.signal_failed(SHARED)
+        second.forget("A")
+        assert first.members(SHARED).failed == set()
+
+
+def test_a_failed_query_is_not_silence(clock: FixedClock) -> None:
+    """A peer is alive until it has not answered for ten seconds; one answer suffices."""
+    second, port = HttpPeers({}, "vm-2"), free_port()
+    first = HttpPeers({"vm-2": f"http://127.0.0.1:{port}"}, "vm-1")
+    for _ in range(3):  # never heard since this agent started
+        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
+        clock.now += module.ALIVE_SECONDS / 3
+    assert first.members(SHARED).alive == {"vm-1"}
+    with serving(second, port):
+        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
+    clock.now += module.ALIVE_SECONDS - 1
+    assert first.members(SHARED).alive == {"vm-1", "vm-2"}
+    clock.now += 1
+    assert first.members(SHARED).alive == {"vm-1"}
 
 
 def test_a_peer_that_is_not_listed_is_not_alive() -> None:
@@ -166,19 +334,32 @@ def unexpected_server(status: int, body: bytes) -> Iterator[str]:
         (200, b"[" * 4000),
     ],
 )
-def test_a_peer_with_an_unexpected_response_is_not_alive(status: int, body: bytes) -> None:
+def test_a_peer_with_an_unexpected_response_is_not_alive(
+    clock: FixedClock, status: int, body: bytes
+) -> None:
     """It is not an agent."""
     with unexpected_server(status, body) as url:
-        assert HttpPeers({"vm-2": url}, "vm-1").members(SHARED) == members(("vm-1",))
-
-
-def test_unresponsive_peers_cost_one_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All peers are queried concurrently."""
-    monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        peers = HttpPeers({"vm-2": url, "vm-3": url}, "vm-1")
+        peers = HttpPeers({"vm-2": url}, "vm-1")
+        peers.members(SHARED)
+        clock.now += module.ALIVE_SECONDS
         assert peers.members(SHARED) == members(("vm-1",))
+
+
+def test_unresponsive_peers_are_queried_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that hangs, as in DNS, delays no other and is not repeated meanwhile."""
+    monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.05)
+    asked, released = [], threading.Event()
+
+    def hang(url: str, *_: object) -> dict[str, bool]:
+        asked.append(url)
+        return {"ready": released.wait(LIMIT_SECONDS) if url == "silent" else True}
+
+    monkeypatch.setattr(module, "_query", hang)
+    peers = HttpPeers({"vm-2": "silent", "vm-3": "quick"}, "vm-1")
+    for _ in range(3):
+        wait_until(lambda: peers.members(SHARED) == members(NAMES, ("vm-3",)))
+    assert asked.count("silent") == 1
+    released.set()
 
 
 def test_an_id_is_quoted() -> None:
@@ -189,6 +370,27 @@ def test_an_id_is_quoted() -> None:
     with serving(second) as port:
         first = HttpPeers({"vm-2": f"http://127.0.0.1:{port}/"}, "vm-1")
         assert "vm-2" in first.members(odd).ready
+
+
+def test_credentials_of_a_peer() -> None:
+    """They are sent as a header."""
+    headers: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            headers.append(self.headers["Authorization"])
+            self.send_error(401)
+
+        def log_message(self, *_: object) -> None:
+            """Do nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        config = parse(f'group.peers.VM-2 = "http://me:secret@127.0.0.1:{server.server_port}"')
+        assert config.group
+        create_peers(config.group, "vm-1").members(SHARED)
+        server.shutdown()
+    assert headers == ["Basic bWU6c2VjcmV0"]
 
 
 # --- Selection ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Hooks as real programs, servers and functions that misbehave in every way."""
 
 import gc
+import http.client
 import json
 import os
 import socket
@@ -17,11 +18,14 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.guest.agent import hook_request, work
 from fairwarning.guest.agent import hooks as module
-from fairwarning.guest.agent import work
-from fairwarning.guest.agent.config import HookKind, HookSettings
-from fairwarning.guest.agent.hooks import NO_TIME_LEFT, OUT_OF_TIME, STOPPED, HookRunner
-from fairwarning.guest.agent.plan import RunHook, StopHook
+from fairwarning.guest.agent.actions import RunHook, StopHook
+from fairwarning.guest.agent.config import HookKind, HookSettings, parse
+from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
+from fairwarning.guest.agent.hook_output import KEPT_BYTES
+from fairwarning.guest.agent.hook_processes import KILLED_SECONDS
+from fairwarning.guest.agent.hooks import STOPPED, HookRunner
 from fairwarning.guest.events import Event, EventSource, EventStatus, EventType
 from fairwarning.guest.watch import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS
@@ -54,10 +58,10 @@ HookResult = tuple[str, Phase, str, str]
 class HookHarness:
     """A hook runner, and the results that it reported."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: Path | None = None) -> None:
         self._results: list[HookResult] = []
         self._changed = threading.Condition()
-        self.hooks = HookRunner("vm-1", self._ended)
+        self.hooks = HookRunner("vm-1", self._ended, state=state)
         self._runs = 0
 
     def _ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
@@ -94,9 +98,9 @@ class HookHarness:
 
 
 @contextmanager
-def hook_harness() -> Iterator[HookHarness]:
+def hook_harness(state: Path | None = None) -> Iterator[HookHarness]:
     """Check that no thread is left and that each end was reported once."""
-    harness = HookHarness()
+    harness = HookHarness(state)
     try:
         yield harness
     finally:
@@ -182,6 +186,7 @@ open({str(tmp_path / "received")!r}, "w").write(json.dumps(received))
         "Machine": "vm-1",
         "Cancelled": True,
         "Deadline": deadline,
+        "Drill": False,
     }
     ours = {
         name.removeprefix("FAIRWARNING_"): value
@@ -201,6 +206,7 @@ open({str(tmp_path / "received")!r}, "w").write(json.dumps(received))
         "CANCELLED": "1",
         "MACHINE": "vm-1",
         "DEADLINE": deadline,
+        "DRILL": "0",
     }
     assert received["environment"]["PATH"] == os.environ["PATH"]
 
@@ -300,8 +306,13 @@ def test_an_endless_flood_ends_at_the_deadline() -> None:
         assert time.monotonic() - began < 2 + SOON_SECONDS
 
 
-def test_children_that_a_program_leaves_behind_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("waitid", [True, False])
+def test_children_that_a_program_leaves_behind_are_killed(
+    monkeypatch: pytest.MonkeyPatch, waitid: bool
+) -> None:
     """They hold its pipes and ignore signals; the hook ends with the program."""
+    if not waitid:  # as on PyPy
+        monkeypatch.delattr(os, "waitid", raising=False)
     code = f"""{HERE}
 if os.fork() == 0:
     for number in (signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
@@ -399,7 +410,7 @@ while True: time.sleep(1000)
         took = time.monotonic() - began
     assert failed.startswith(f"{OUT_OF_TIME}: terminated at")
     assert float(failed.rpartition(" ")[2]) < run.deadline.timestamp()
-    assert 2.0 <= took < 3 + work.KILLED_SECONDS
+    assert 2.0 <= took < 3 + KILLED_SECONDS
 
 
 def test_a_terminated_program_may_clean_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,6 +576,72 @@ def test_output_of_a_failed_hook_is_logged(caplog: pytest.LogCaptureFixture) -> 
     assert ended.endswith(" s: exit code 1: [2Jtwo\n  | ERROR forged\n  | [2Jtwo")
 
 
+def test_output_of_a_successful_hook_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Its last lines, as for a failed one."""
+    caplog.set_level("INFO", module.__name__)
+    with hook_harness() as harness:
+        harness.run(program("print(*range(30), sep='\\n')"))
+        assert harness.failure() == ""
+    ended = caplog.messages[-1].splitlines()
+    assert ended[0].endswith(" s")
+    assert ended[1:] == [f"  | {number}" for number in range(10, 30)]
+
+
+@pytest.mark.spec("G4")
+@pytest.mark.parametrize(("code", "result"), [(0, "is done after"), (3, "failed after")])
+def test_output_of_the_last_run_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, code: int, result: str
+) -> None:
+    """All of it, in a file of the state folder that the log names."""
+    caplog.set_level("INFO", module.__name__)
+    path = tmp_path / "output" / "main-scheduled.log"
+    for text in ("earlier " * 100, "h\u00fc\x1b"):
+        with hook_harness(tmp_path) as harness:
+            harness.run(program(f"print({text!r}, *range(99)); raise SystemExit({code})"))
+            harness.results()
+    head, *lines = path.read_text("utf-8").splitlines()
+    assert head.startswith(f"# hook main (event {EVENT.id}, scheduled) {result} ")
+    assert lines == [" ".join(map(str, ("h\u00fc\x1b", *range(99))))]
+    assert path.stat().st_mode & 0o077 == path.parent.stat().st_mode & 0o077 == 0
+    assert f"; output: {path}\n  | " in caplog.messages[-1]
+
+
+def test_kept_output_is_bounded(tmp_path: Path) -> None:
+    """The end of a flood, even of bytes that are no text, takes 64 KiB."""
+    flood = "import os\nfor _ in range(99): os.write(1, b'\\xff' * 9999)\nos.write(1, b'end')"
+    with hook_harness(tmp_path) as harness:
+        harness.run(program(flood))
+        harness.results()
+    content = (tmp_path / "output" / "main-scheduled.log").read_bytes()
+    assert content.startswith(b"# hook main ")
+    assert content.endswith(b"end")
+    assert len(content) <= KEPT_BYTES
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", ".", "a/b", "\u00fc\ud800", "x" * 5000, "tell the team"]
+)
+def test_no_name_of_a_hook_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    """Names are quoted and shortened."""
+    with hook_harness(tmp_path / "state") as harness:
+        harness.run(program("print(1)", name))
+        harness.results()
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+    (kept,) = (tmp_path / "state" / "output").iterdir()
+    assert kept.read_text("utf-8").endswith("\n1\n")
+
+
+def test_output_that_cannot_be_kept_fails_no_hook(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The disk is full, or the folder is not a folder."""
+    (tmp_path / "output").write_text("", "utf-8")
+    with hook_harness(tmp_path) as harness:
+        harness.run(program("print(1)"))
+        assert harness.failure() == ""
+    assert "cannot keep the output of hook main in" in caplog.text
+
+
 # --- HTTP -----------------------------------------------------------------------------------------
 
 
@@ -640,9 +717,24 @@ def test_input_of_a_request(monkeypatch: pytest.MonkeyPatch, status: int) -> Non
     assert json.loads(body) == work.describe(run, "vm-1")
 
 
+def test_credentials_of_a_url(caplog: pytest.LogCaptureFixture) -> None:
+    """They are sent as a header, and never logged."""
+    caplog.set_level("DEBUG")
+    with serving((401, {})) as server, hook_harness() as harness:
+        url = f"http://me:s%65cret@127.0.0.1:{server.server_port}/a \u00fc"
+        (hook,) = parse(f'[[hook]]\nname = "tell"\nphase = "scheduled"\nurl = "{url}"').hooks
+        harness.run(hook)
+        assert "401" in harness.failure()
+        ((path, headers, _),) = server.requests
+    assert path == "/a%20%C3%BC"
+    assert headers["Authorization"] == "Basic bWU6c2VjcmV0"
+    assert "secret" not in caplog.text + repr(hook)
+    assert "bWU6" not in caplog.text + repr(hook)
+
+
 def test_a_request_is_retried_after_transient_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is down, overloaded or broken for a while gets the same request again."""
-    monkeypatch.setattr(work, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(hook_request, "FIRST_PAUSE_SECONDS", 0.01)
     responses: list[tuple[int, dict[str, str]]] = [
         (500, {}),
         (503, {}),
@@ -657,7 +749,7 @@ def test_a_request_is_retried_after_transient_failures(monkeypatch: pytest.Monke
 
 def test_a_request_without_a_response_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until there is one; its body does not matter."""
-    monkeypatch.setattr(work, "FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(hook_request, "FIRST_PAUSE_SECONDS", 0.01)
     with socket.create_server(("127.0.0.1", 0)) as hangs_up, hook_harness() as harness:
         hangs_up.settimeout(LIMIT_SECONDS)
         harness.run(posting(f"http://127.0.0.1:{hangs_up.getsockname()[1]}"))
@@ -685,6 +777,30 @@ def test_a_refused_request_fails(status: int, headers: dict[str, str], failed: s
         harness.run(posting(server.url))
         assert harness.failure() == failed
         assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "body", "failed"),
+    [
+        (15, b"invalid_payload", ": invalid_payload"),
+        (99, b"cut \xff off", ": cut \ufffd off"),
+        (10**9, b"x" * 400, ": " + "x" * (300 - len("the response was 400 No: "))),
+        (99, b"", ""),
+    ],
+)
+def test_the_body_of_a_refusal_is_output(
+    monkeypatch: pytest.MonkeyPatch, length: int, body: bytes, failed: str
+) -> None:
+    """As far as it arrives: it often says what is wrong."""
+    monkeypatch.setattr(hook_request, "_BODY_SECONDS", 0.2 if not body else LIMIT_SECONDS)
+    with socket.create_server(("127.0.0.1", 0)) as server, hook_harness() as harness:
+        server.settimeout(LIMIT_SECONDS)
+        harness.run(posting(f"http://127.0.0.1:{server.getsockname()[1]}"))
+        with server.accept()[0] as process:
+            process.recv(2**16)
+            head = f"HTTP/1.1 400 No\r\nContent-Length: {length}\r\n\r\n"
+            process.sendall(head.encode() + body)
+            assert harness.failure() == f"the response was 400 No{failed}"
 
 
 @pytest.mark.parametrize(
@@ -717,6 +833,25 @@ def test_a_request_has_a_deadline() -> None:
             f"{OUT_OF_TIME}: the response was 500 Internal Server Error",
         }
         assert time.monotonic() - began < 5 + SOON_SECONDS
+
+
+def test_no_request_is_sent_after_the_hook_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name server answers late."""
+    connect, ended = http.client.HTTPConnection.connect, threading.Event()
+
+    def late(connection: http.client.HTTPConnection) -> None:
+        assert ended.wait(LIMIT_SECONDS)
+        connect(connection)
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", late)
+    with serving((200, {})) as server, hook_harness() as harness:
+        harness.run(posting(server.url), seconds=0.2)
+        assert harness.failure().startswith(OUT_OF_TIME)
+        ended.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("work of hook"):
+                thread.join(LIMIT_SECONDS)
+        assert server.requests == []
 
 
 def test_a_request_can_be_stopped() -> None:

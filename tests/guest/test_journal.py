@@ -1,11 +1,15 @@
 """The agent's journal on real files, with and without failures."""
 
+import errno
 import json
 import os
 import resource
+import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +18,17 @@ from hypothesis import strategies as st
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.guest.agent import journal as module
+from fairwarning.guest.agent import reserve as reserve_module
+from fairwarning.guest.agent.actions import AgentJournalEntry
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.journal import AgentJournal
-from fairwarning.guest.agent.plan import AgentJournalEntry, AgentPlan
+from fairwarning.guest.agent.plan import AgentPlan
+from fairwarning.guest.agent.reserve import RESERVE_BYTES
 from fairwarning.guest.watch import Phase
-from tests.fixtures.programs import ROOT, run_python
+from tests.fixtures.programs import ROOT, run_program, run_python
 from tests.fixtures.requirements import needs_ordinary_user
 from tests.guest.notices import ME, NOW, document, event, hook
+from tests.store.test_full_disk import mount_error
 
 pytestmark = pytest.mark.spec("G6")
 
@@ -113,11 +121,22 @@ def test_an_incomplete_last_line_is_ignored(tmp_path: Path, cut: int) -> None:
         b'{"step":"seen","event":"A","seen":{"EventId":"A"}}',
         b'{"step":"seen","event":"A","seen":[1]}',
         b'{"step":"begun","event":"A","phase":"schedulex","hook":"drain"}',
+        b'{"step":"begun","event":"A","phase":"changed","hook":"drain"}',
+        b'{"step":"begun","event":"A","hook":"drain"}',
+        b'{"step":"begun","event":"A","phase":"scheduled","hook":["drain"]}',
+        b'{"step":"over","event":{"A":1}}',
+        b'{"step":"over","event":"a"}',
+        b'{"step":"over","event":"A","cancelled":1e999,"failed":1}',
+        module._line(AgentJournalEntry("seen", "B", seen=event("C"))).strip(),
         b"[" * 100_000,
+        b'{"step":"over","event":"A","phase":' + b"9" * 10_000 + b"}",
+        b'{"step":"over","event":"A","hook":"' + b"x" * module._LINE_BYTES + b'"}',
     ],
 )
-def test_a_corrupt_line_is_skipped(tmp_path: Path, line: bytes) -> None:
-    """The agent starts, whatever the disk did to the line."""
+def test_a_damaged_line_is_reported_and_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, line: bytes
+) -> None:
+    """The agent starts with the other lines, whatever the disk did to this one."""
     with opened(tmp_path) as (journal, _):
         for entry in (SEEN, BEGUN):
             journal.write(entry)
@@ -125,10 +144,33 @@ def test_a_corrupt_line_is_skipped(tmp_path: Path, line: bytes) -> None:
     first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + line + b"\n" + second)
     entries = stored_entries(tmp_path)
-    assert [entries[0], entries[-1]] == [SEEN, BEGUN]
+    assert entries == [SEEN, BEGUN]
+    reports = [text for text in caplog.messages if "is damaged and skipped" in text]
+    assert len(reports) == bool(line)
+    assert all(text.startswith(f"line 2 of {path} ") for text in reports)
     plan = AgentPlan(AgentConfig(hooks=(hook(),)), ME)
     plan.restore(entries)
     assert plan.resume(document(event()), NOW)
+
+
+def test_many_damaged_lines_are_reported_briefly(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first ones, and their number."""
+    (tmp_path / "journal").write_bytes(b"?\n" * 500)
+    assert stored_entries(tmp_path) == []
+    assert len(caplog.messages) == 11
+    assert caplog.messages[-1].startswith("500 lines of ")
+
+
+def test_an_interrupted_hook_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It runs a second time, which the administrator can see."""
+    with opened(tmp_path) as (journal, _):
+        for entry in (SEEN, BEGUN, replace(BEGUN, hook="note"), FAILED):
+            journal.write(entry)
+    stored_entries(tmp_path)
+    (report,) = caplog.messages
+    assert report.startswith("hook note (event A, scheduled) was interrupted")
 
 
 @given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
@@ -208,55 +250,184 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     assert refused.value.code == "NoJournal"
 
 
+def test_a_deleted_folder_is_restored(tmp_path: Path) -> None:
+    """The journal is complete again with the next line."""
+    folder = tmp_path / "state"
+    with opened(folder) as (journal, _):
+        journal.write(SEEN)
+        shutil.rmtree(folder)
+        journal.write(BEGUN)
+        assert not journal.failing
+    assert stored_entries(folder) == [SEEN, BEGUN]
+
+
 # --- A full disk ----------------------------------------------------------------------------------
 
 ON_A_FULL_DISK = """
-import resource, signal, sys
+import logging, resource, signal, sys
 from pathlib import Path
-from fairwarning.core.errors import Unavailable
 from fairwarning.guest.agent.journal import AgentJournal
-from tests.guest.test_journal import SEEN, BEGUN, FAILED, stored_entries
+from tests.guest.test_journal import ALL_STEPS, stored_entries
 folder = Path(sys.argv[1])
+logging.basicConfig(stream=sys.stdout)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 journal = AgentJournal(folder)
 journal.open()
-journal.write(SEEN)
+journal.write(ALL_STEPS[0])
 size = (folder / "journal").stat().st_size
-for more in range(1, 40):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + more, resource.RLIM_INFINITY))
-    try:
-        journal.write(BEGUN)
-        raise SystemExit("the entry was not refused")
-    except Unavailable as error:
-        assert error.code == "NoJournal", error.code
+for more, entry in enumerate(ALL_STEPS[1:], 1):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10 * more, resource.RLIM_INFINITY))
+    journal.write(entry)
+    journal.flush()
+    assert journal.failing
     assert (folder / "journal").stat().st_size == size
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-journal.write(FAILED)
+journal.flush()
+assert not journal.failing
 journal.close()
-assert stored_entries(folder) == [SEEN, FAILED]
+assert stored_entries(folder) == list(ALL_STEPS)
 """
 
 
-def test_a_full_disk_leaves_no_partial_line(tmp_path: Path) -> None:
-    """A refused entry is absent; writing works again once there is space."""
+def test_lines_that_a_full_disk_refused_are_written_later(tmp_path: Path) -> None:
+    """The agent continues, and reports it once. No part of a line is ever in the file."""
     done = run_python(ON_A_FULL_DISK, tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("cannot write the journal in") == 1
+    assert done.stdout.count("it has the 5 lines that were missing") == 1
+
+
+def is_failing(journal: AgentJournal) -> bool:
+    """Whether the journal fails now."""
+    return journal.failing
+
+
+@contextmanager
+def file_size_limit(limit: int) -> Iterator[None]:
+    """Limit the size of files, as a full disk does."""
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
 
 
 def test_a_start_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """The old file stays until the new one is complete."""
+    """The agent starts with the old file, which stays until a new one is complete."""
     with opened(tmp_path) as (journal, _):
         for entry in ALL_STEPS:
             journal.write(entry)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    journal = AgentJournal(tmp_path)
-    try:
-        with pytest.raises(Unavailable):
-            journal.open()
-    finally:
+    path = tmp_path / "journal"
+    path.write_bytes(path.read_bytes() + b'{"step":"ov')
+    over = AgentJournalEntry("over", "A")
+    with file_size_limit(100), opened(tmp_path) as (journal, entries):
+        assert entries == list(ALL_STEPS)
+        assert is_failing(journal)
+        journal.write(over)
+        assert not (tmp_path / "journal.new").exists()
+        assert not (tmp_path / "reserve").exists()
+        resource.setrlimit(resource.RLIMIT_FSIZE, resource.getrlimit(resource.RLIMIT_FSIZE)[1:] * 2)
+        journal.flush()
+        assert not is_failing(journal)
+    assert stored_entries(tmp_path) == [*ALL_STEPS, over]
+
+
+def test_a_disk_that_is_full_at_the_start_is_not_failing_later(tmp_path: Path) -> None:
+    """The compaction is repeated, even if there is nothing to write."""
+    with opened(tmp_path) as (journal, _):
+        journal.write(SEEN)
+    with opened(tmp_path) as (journal, _), file_size_limit(10):
         journal.close()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, before)
-    assert stored_entries(tmp_path) == list(ALL_STEPS)
+        assert journal.open() == [SEEN]
+        assert is_failing(journal)
+    journal.flush()
+    assert not is_failing(journal)
+    journal.close()
+
+
+def test_events_during_a_long_failure_do_not_fill_the_memory(tmp_path: Path) -> None:
+    """Only what the next agent needs is kept."""
+    other = AgentJournalEntry("seen", "B", seen=event("B"))
+    with opened(tmp_path) as (journal, _):
+        with file_size_limit(10):
+            for _ in range(400):
+                for entry in (*ALL_STEPS, FORGOTTEN):
+                    journal.write(entry)
+                assert len(journal._missing) <= 1100
+            journal.write(other)
+        journal.flush()
+    assert stored_entries(tmp_path) == [other]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_the_reserve_is_used_when_the_disk_is_full(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    """The line is durable; the space is reserved again when there is some."""
+    reserve, write = tmp_path / "reserve", os.write
+
+    def refuse(file: int, content: bytes) -> int:
+        if reserve.exists():
+            raise OSError(code, "no space")
+        return write(file, content)
+
+    with opened(tmp_path) as (journal, _), pytest.MonkeyPatch.context() as patch:
+        assert reserve.stat().st_size == RESERVE_BYTES
+        assert reserve.stat().st_mode & 0o077 == 0
+        patch.setattr(os, "write", refuse)
+        journal.write(SEEN)
+        assert not is_failing(journal)
+        assert not reserve.exists()
+        assert "the journal uses its reserve" in caplog.text
+        patch.undo()
+        patch.setattr(reserve_module, "_RENEW_SECONDS", 0.0)
+        journal.flush()
+        assert reserve.stat().st_size == RESERVE_BYTES
+    assert stored_entries(tmp_path) == [SEEN]
+
+
+ON_A_SMALL_DISK = """
+import os, sys
+from pathlib import Path
+from fairwarning.guest.agent.journal import AgentJournal
+from tests.guest.test_journal import ALL_STEPS, SEEN, stored_entries
+folder = Path(sys.argv[1])
+state, filler = folder / "state", os.open(folder / "filler", os.O_CREAT | os.O_WRONLY)
+journal = AgentJournal(state)
+journal.open()
+def fill():
+    for size in (4096, 512, 1):
+        try:
+            while True:
+                os.write(filler, b"x" * size)
+        except OSError:
+            pass
+fill()
+for entry in ALL_STEPS * 20:
+    journal.write(entry)
+assert not journal.failing
+journal.close()
+fill()
+journal = AgentJournal(state)
+assert journal.open() == list(ALL_STEPS) * 20
+assert journal.failing
+journal.write(SEEN)
+os.ftruncate(filler, 0)
+journal.flush()
+assert not journal.failing
+journal.close()
+assert stored_entries(state) == [*ALL_STEPS * 20, SEEN]
+"""
+MOUNT = 'mount -t tmpfs -o size=1m none "$1" && exec "$2" -c "$3" "$1"'
+
+
+def test_a_small_disk_that_is_full(tmp_path: Path) -> None:
+    """Real files: the reserve holds the lines of some events, and the agent can start again."""
+    if reason := mount_error():
+        pytest.skip(f"no filesystem can be mounted here ({reason.strip()}); see the limit on files")
+    command = ("sh", "-c", MOUNT, "sh", str(tmp_path), sys.executable, ON_A_SMALL_DISK)
+    done = run_program("unshare", "-rm", *command, cwd=ROOT)
+    assert done.returncode == 0, done.stderr

@@ -7,60 +7,45 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings
-from fairwarning.guest.agent.plan import (
+from fairwarning.guest.agent.actions import (
     Action,
     AgentJournalEntry,
-    AgentPlan,
-    GroupMembers,
     RunHook,
     SendApproval,
     ShortenHook,
-    SignalReady,
     StopHook,
     WriteNote,
-    utc,
 )
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
+from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
+from fairwarning.guest.agent.plan import LEAST_TIME, AgentPlan
 from fairwarning.guest.events import Event, EventSource, EventType
 from fairwarning.guest.watch import Phase
 from tests.guest.lives import AgentStateMachine
 from tests.guest.notices import (
+    BACK,
+    BEGUN,
+    DRAIN,
+    FLUSH,
+    FOLDER,
     MARGIN,
     ME,
+    NOTE,
+    NOTE_DONE,
+    NOTED,
     NOTICE,
     NOW,
+    SEEN,
+    THREE,
     document,
     entries,
     event,
     hook,
+    plan,
+    restored,
     runs,
     sends,
 )
-
-DRAIN = hook("drain")
-NOTE = hook("note", required=False)
-FLUSH = hook("flush", Phase.STARTED)
-BACK = hook("back", Phase.OVER)
-ALL = (DRAIN, NOTE, FLUSH, BACK)
-FOLDER = GroupSettings(folder="/shared")
-THREE = (ME, "vm-2", "vm-3")
-
-
-def plan(
-    *hooks_: object,
-    approve: ApprovalPolicy = ApprovalPolicy.WHEN_DONE,
-    group: GroupSettings | None = None,
-) -> AgentPlan:
-    """Return a plan of this machine with these hooks."""
-    return AgentPlan(AgentConfig(hooks=hooks_ or ALL, approve={"": approve}, group=group), ME)  # type: ignore[arg-type]
-
-
-def members(*alive: str, ready: tuple[str, ...] = ()) -> GroupMembers:
-    """Return group members that are alive and ready."""
-    return GroupMembers(frozenset(alive), frozenset(ready))
-
-
-# --- Hooks and approval ---------------------------------------------------------------------------
 
 
 @pytest.mark.spec("G4", "G5")
@@ -273,14 +258,63 @@ def test_a_hook_ends_before_the_event_may_start() -> None:
         NOTICE - MARGIN,
     ]
     assert time_limits(plan(long).read(document(event(notice=None)), NOW)) == [timedelta(hours=1)]
-    assert time_limits(plan(long).read(document(event(notice=timedelta(seconds=2))), NOW)) == [
-        timedelta(0)
-    ]
+
+
+@pytest.mark.spec("G4")
+@pytest.mark.parametrize("seconds", [-3600, -1, 0, 2, 9])
+def test_a_hook_gets_a_minimum_of_time(seconds: int) -> None:
+    """Close to NotBefore or after it, by whatever clock, it begins; its own timeout holds."""
+    late = document(event(notice=timedelta(seconds=seconds)))
+    long, short = hook("long"), hook("short", timeout=timedelta(seconds=1))
+    assert time_limits(plan(long, short).read(late, NOW)) == [LEAST_TIME, timedelta(seconds=1)]
+
+
+@pytest.mark.spec("G4")
+def test_a_hook_that_never_began_runs_when_not_before_moves_later() -> None:
+    """It counts like any other then; a hook that ran and failed does not run again."""
+    soon, later = event(notice=timedelta(seconds=1)), event(notice=timedelta(minutes=5))
+    agent_plan = plan(DRAIN, NOTE)
+    agent_plan.read(document(soon), NOW)
+    agent_plan.done("A", Phase.SCHEDULED, "drain", NO_TIME_LEFT, NOW)
+    agent_plan.done("A", Phase.SCHEDULED, "note", "exit code 1", NOW)
+    other = event("A", ME, "vm-2", notice=timedelta(seconds=1))
+    assert runs(agent_plan.read(document(other), NOW)) == []
+    assert runs(agent_plan.read(document(later), NOW)) == ["drain"]
+    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+
+
+@pytest.mark.spec("G4")
+@pytest.mark.parametrize(("timeout", "again"), [(300, ["drain"]), (5, [])])
+def test_a_hook_that_was_cut_short_runs_when_not_before_moves_later(
+    timeout: int, again: list[str]
+) -> None:
+    """NotBefore left it too little time; a hook that used up its own timeout does not run again."""
+    now = NOW + timedelta(seconds=5)
+    agent_plan = plan(hook("drain", timeout=timedelta(seconds=timeout)))
+    agent_plan.read(document(event(notice=timedelta(seconds=1))), NOW)
+    agent_plan.done("A", Phase.SCHEDULED, "drain", f"{OUT_OF_TIME}: 3 pods left", now)
+    assert runs(agent_plan.read(document(event()), now)) == again
+
+
+@pytest.mark.spec("G4", "G6")
+@pytest.mark.parametrize("failed", [NO_TIME_LEFT, f"{NO_TIME_LEFT}: {OUT_OF_TIME}"])
+def test_a_hook_without_time_is_remembered(failed: str) -> None:
+    """The agent restarts before NotBefore moves."""
+    late = AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", failed)
+    after = restored(SEEN, NOTED, NOTE_DONE, BEGUN, late).resume(document(event()), NOW)
+    assert runs(after) == ["drain"]
+
+
+@pytest.mark.spec("G6")
+def test_an_interrupted_hook_that_moved_to_another_phase() -> None:
+    """It does not run in the phase in which it was configured before."""
+    begun = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "flush")
+    assert runs(restored(SEEN, begun).resume(document(event()), NOW)) == ["drain", "note"]
 
 
 @pytest.mark.spec("G4")
 def test_a_notice_that_gets_shorter_shortens_its_hooks() -> None:
-    """Running hooks get the new deadline; finished ones do not."""
+    """Running hooks get the new deadline, but the minimum of time; finished ones do not."""
     agent_plan = plan(DRAIN, NOTE, BACK)
     agent_plan.read(document(event()), NOW)
     agent_plan.done("A", Phase.SCHEDULED, "note", "", NOW)
@@ -291,6 +325,11 @@ def test_a_notice_that_gets_shorter_shortens_its_hooks() -> None:
     ]
     assert [entry.seen for entry in entries(changed)] == [soon]
     assert runs(changed) == []
+    past = document(event(notice=timedelta(minutes=-1)))
+    (shortened,) = [
+        action for action in agent_plan.read(past, NOW) if isinstance(action, ShortenHook)
+    ]
+    assert shortened.deadline == NOW + LEAST_TIME
 
 
 @pytest.mark.spec("G4")
@@ -352,230 +391,6 @@ def test_a_late_approval_is_not_journaled() -> None:
     agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
     assert agent_plan.approved("A", NOW, gone=True) == []
     assert agent_plan.approved("A", NOW) == []
-
-
-def test_the_clock_is_read_in_utc() -> None:
-    """As in events."""
-    assert utc(NOW.timestamp()) == NOW
-
-
-# --- Groups ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("G5")
-def test_the_leader_approves_once_all_are_ready() -> None:
-    """The first of Resources approves when all living members are ready."""
-    agent_plan = plan(DRAIN, group=FOLDER)
-    agent_plan.read(document(event("A", *THREE)), NOW)
-    assert agent_plan.shared() == [event("A", *THREE)]
-    all_ready = {"A": members(*THREE, ready=THREE)}
-    assert agent_plan.tick(all_ready, NOW) == []  # but this machine is not
-    done = agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    assert done[1:] == [SignalReady(event("A", *THREE))]
-    assert agent_plan.tick({"A": members(*THREE, ready=THREE[:2])}, NOW) == []
-    assert sends(agent_plan.tick(all_ready, NOW)) == ["A"]
-    assert agent_plan.tick(all_ready, NOW) == []
-    assert agent_plan.shared() == []
-
-
-@pytest.mark.spec("G5")
-def test_dead_members_are_ignored() -> None:
-    """Nor do they lead."""
-    shared = event("A", "vm-0", ME, "vm-2")
-    agent_plan = plan(DRAIN, group=FOLDER)
-    agent_plan.read(document(shared), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    ready = (ME, "vm-0")
-    assert agent_plan.tick({"A": members("vm-0", ME, ready=ready)}, NOW) == []
-    assert sends(agent_plan.tick({"A": members(ME, ready=ready)}, NOW)) == ["A"]
-
-
-@pytest.mark.spec("G5")
-def test_the_leader_approves_shortly_before_not_before() -> None:
-    """It still waits for its own required hooks (IG1)."""
-    nearly = NOW + NOTICE - MARGIN
-    early = nearly - timedelta(seconds=1)
-    others = {"A": members(*THREE)}
-    agent_plan = plan(DRAIN, group=FOLDER)
-    agent_plan.read(document(event("A", *THREE)), NOW)
-    assert agent_plan.tick(others, nearly) == []
-    agent_plan.done("A", Phase.SCHEDULED, "drain", "", early)
-    assert agent_plan.tick(others, early) == []
-    assert sends(agent_plan.tick(others, nearly)) == ["A"]
-
-
-@pytest.mark.spec("G5")
-@pytest.mark.parametrize("rule", [ApprovalPolicy.NEVER, ApprovalPolicy.USER_ONLY])
-def test_a_leader_with_policy_never_does_not_approve(rule: ApprovalPolicy) -> None:
-    """The state of the other members does not matter."""
-    agent_plan = plan(DRAIN, approve=rule, group=FOLDER)
-    agent_plan.read(document(event("A", *THREE)), NOW)
-    assert SignalReady not in map(type, agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW))
-    assert agent_plan.tick({"A": members(*THREE, ready=THREE)}, NOW + NOTICE) == []
-
-
-@pytest.mark.spec("G5")
-def test_an_event_of_a_single_machine_needs_no_group() -> None:
-    """It is approved without the state of the group."""
-    agent_plan = plan(DRAIN, group=FOLDER)
-    agent_plan.read(document(event()), NOW)
-    assert agent_plan.shared() == []
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
-
-
-@pytest.mark.spec("G5")
-def test_a_started_event_needs_no_leader() -> None:
-    """Nor does an event of other machines, known only by a hook with `anyone`."""
-    agent_plan = plan(DRAIN, hook("watch", anyone=True, required=False), group=FOLDER)
-    agent_plan.read(document(event("A", *THREE, started=True), event("B", "vm-2", "vm-3")), NOW)
-    everybody = members(*THREE, ready=THREE)
-    assert agent_plan.tick({"A": everybody, "B": members(ME, ready=(ME,))}, NOW + NOTICE) == []
-
-
-# --- Restarts -------------------------------------------------------------------------------------
-
-
-def restored(*lines: AgentJournalEntry, group: GroupSettings | None = None) -> AgentPlan:
-    """Return the plan of an agent with these journal entries."""
-    agent_plan = plan(group=group)
-    agent_plan.restore(lines)
-    return agent_plan
-
-
-SEEN = AgentJournalEntry("seen", "A", seen=event())
-BEGUN = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "drain")
-DONE = AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain")
-NOTED = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "note")
-NOTE_DONE = AgentJournalEntry("done", "A", Phase.SCHEDULED, "note")
-APPROVING = AgentJournalEntry("approving", "A")
-APPROVED = AgentJournalEntry("approved", "A")
-OVER = AgentJournalEntry("over", "A", cancelled=True)
-RECOVERING = AgentJournalEntry("begun", "A", Phase.OVER, "back")
-RECOVERED = AgentJournalEntry("done", "A", Phase.OVER, "back")
-
-
-@pytest.mark.spec("G6")
-@pytest.mark.parametrize(
-    ("lines", "expected", "approved"),
-    [
-        ([SEEN], ["drain", "note"], False),
-        ([SEEN, BEGUN], ["drain", "note"], False),
-        ([SEEN, BEGUN, NOTED], ["drain", "note"], False),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE], ["drain"], False),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE], [], True),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING], [], True),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING, APPROVED], [], False),
-    ],
-)
-def test_a_restart_during_preparation(
-    lines: list[AgentJournalEntry], expected: list[str], approved: bool
-) -> None:
-    """Interrupted hooks run again, finished ones do not, and the approval is sent."""
-    after = restored(*lines).resume(document(event()), NOW)
-    assert runs(after) == expected
-    assert set(sends(after)) == ({"A"} if approved else set())
-
-
-@pytest.mark.spec("G6")
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        ([SEEN, BEGUN], ["back"]),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING, APPROVED], ["back"]),
-        ([SEEN, BEGUN, DONE, OVER], ["back"]),
-        ([SEEN, BEGUN, OVER], ["back"]),
-        ([SEEN, OVER, RECOVERING], ["back"]),
-        ([SEEN, OVER, RECOVERING, RECOVERED], []),
-    ],
-)
-def test_a_restart_after_the_event(lines: list[AgentJournalEntry], expected: list[str]) -> None:
-    """The reboot may have been the event: no preparation, and recovery runs once."""
-    agent_plan = restored(*lines)
-    after = agent_plan.resume(document(), NOW)
-    assert runs(after) == expected
-    assert all(action.event.id == "A" for action in after if isinstance(action, RunHook))
-    agent_plan.done("A", Phase.OVER, "back", "", NOW)
-    assert agent_plan.known == {}
-
-
-@pytest.mark.spec("G6")
-def test_a_restart_after_the_event_started() -> None:
-    """It is too late to prepare: the interrupted hook has failed."""
-    after = restored(SEEN, BEGUN).resume(document(event(started=True)), NOW)
-    assert runs(after) == ["flush"]
-    assert AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "was interrupted") in entries(
-        after
-    )
-    assert sends(after) == []
-
-
-@pytest.mark.spec("G6")
-def test_a_started_hook_does_not_rerun_after_the_end() -> None:
-    """A running one would be stopped, too; recovery does not wait for it."""
-    started = AgentJournalEntry("seen", "A", seen=event(started=True))
-    flushing = AgentJournalEntry("begun", "A", Phase.STARTED, "flush")
-    for lines in ((started, flushing), (started, flushing, AgentJournalEntry("over", "A"))):
-        agent_plan = restored(*lines)
-        after = agent_plan.resume(document(), NOW)
-        stops = [action.hook for action in after if isinstance(action, StopHook)]
-        assert runs(after) == ["back"] or stops == ["flush"], lines
-
-
-@pytest.mark.spec("G6")
-def test_a_hook_removed_from_the_configuration() -> None:
-    """It has failed, and nothing waits for it."""
-    agent_plan = AgentPlan(AgentConfig(), ME)
-    agent_plan.restore([SEEN, BEGUN])
-    after = agent_plan.resume(document(event()), NOW)
-    assert runs(after) == []
-    assert AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "was interrupted") in entries(
-        after
-    )
-
-
-@pytest.mark.spec("G6")
-def test_a_restart_signals_readiness_again() -> None:
-    """Peers that query the restarted agent must see it."""
-    shared = event("A", *THREE)
-    lines = [AgentJournalEntry("seen", "A", seen=shared), BEGUN, NOTED, NOTE_DONE, DONE]
-    after = restored(*lines, group=FOLDER).resume(document(shared), NOW)
-    assert after == [SignalReady(shared)]
-
-
-@pytest.mark.spec("G5", "G6")
-@pytest.mark.parametrize("resources", [("vm-2",), (ME, "vm-2")])
-def test_no_approval_after_a_restart_for_other_machines(resources: tuple[str, ...]) -> None:
-    """IG3: the resources of the event changed while the agent was down."""
-    agent_plan = restored(SEEN, BEGUN, DONE, APPROVING)
-    assert sends(agent_plan.resume(document(event("A", *resources)), NOW)) == []
-
-
-@pytest.mark.spec("G5", "G6")
-def test_no_approval_after_a_restart_against_the_policy() -> None:
-    """The configuration changed while the agent was down."""
-    agent_plan = AgentPlan(AgentConfig(hooks=ALL, approve={"": ApprovalPolicy.NEVER}), ME)
-    agent_plan.restore([SEEN, BEGUN, DONE, APPROVING])
-    assert sends(agent_plan.resume(document(event()), NOW)) == []
-
-
-def test_entries_without_a_seen_event_are_ignored() -> None:
-    """Their first line was corrupt; the document lists them again."""
-    agent_plan = restored(BEGUN, DONE, AgentJournalEntry("what?", "A"))
-    assert agent_plan.known == {}
-    assert runs(agent_plan.resume(document(event()), NOW)) == ["drain", "note"]
-
-
-def test_a_forgotten_event_stays_forgotten() -> None:
-    """Its entries may remain until compaction."""
-    agent_plan = restored(SEEN, OVER, AgentJournalEntry("forgotten", "A"))
-    assert agent_plan.known == {}
-    assert agent_plan.resume(document(), NOW) == []
-
-
-def test_resume_with_an_empty_journal() -> None:
-    """It acts like `read`, and nothing is approved twice."""
-    after = AgentPlan(AgentConfig(), ME).resume(document(event()), NOW)
-    assert sends(after) == ["A"]
 
 
 def test_hooks_start_together() -> None:

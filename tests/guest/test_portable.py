@@ -7,6 +7,7 @@ names that only some systems have, and so also cover code that never runs here.
 import ast
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +24,7 @@ FILES = sorted(GUEST.rglob("*.py"))
 
 OURS = ("fairwarning.guest", "fairwarning.core.times", "fairwarning.core.errors")
 ONLY_INSIDE_FUNCTIONS = {
-    GUEST / "agent" / "cluster.py": {"lightkube"},
-    GUEST / "agent" / "kubernetes.py": {"lightkube"},
+    path: {"lightkube"} for path in (GUEST / "agent" / "kubernetes").glob("*.py")
 }
 
 # Each entry is a string of names separated by spaces.
@@ -138,8 +138,8 @@ def imported(tree: ast.Module) -> Iterator[tuple[str, bool]]:
 
 
 def is_allowed(name: str) -> bool:
-    """Whether the guest side may import this module."""
-    return name.partition(".")[0] in sys.stdlib_module_names or any(
+    """Whether the guest side may import this module; tomli is tomllib before Python 3.11."""
+    return name.partition(".")[0] in {"tomli", *sys.stdlib_module_names} or any(
         name == module or name.startswith(f"{module}.") for module in OURS
     )
 
@@ -321,3 +321,15 @@ def test_default_paths_of_each_system(
     monkeypatch.setenv("PROGRAMDATA", "D:/Data")
     assert system.state_folder().as_posix() == state
     assert system.config_file().as_posix() == config
+
+
+def test_a_program_ends_on_a_python_without_waitid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyPy has none."""
+    monkeypatch.delattr(os, "waitid", raising=False)
+    program = system.ProcessGroup(
+        [sys.executable, "-c", "raise SystemExit(3)"],
+        stdin=subprocess.DEVNULL,
+        output=subprocess.DEVNULL,
+        environment=os.environ,
+    )
+    assert program.wait() == 3

@@ -235,13 +235,36 @@ def test_retry_after(text: str, pause: float) -> None:
     assert state.pause(0) == pause
 
 
-@pytest.mark.parametrize("status", [201, 204, 301, 400, 401, 403, 405, 413])
-def test_permanent_failures(status: int) -> None:
-    """The caller gets an error with the endpoint's text."""
+REFUSALS = [201, 204, 301, 400, 401, 403, 405, 413]
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+def test_refusals_after_the_first_document(status: int) -> None:
+    """They are failures like others: the document is kept, and retries back off (IG5)."""
     state = informed()
-    with pytest.raises(Refused, match=f"{status}.*a bad request"):
-        state.handle_response(state.request(1), refusal(status, "a bad request"), 1)
+    for now, pause in ((1.0, 1.0), (2.0, 2.0)):
+        assert not state.handle_response(state.request(now), refusal(status, "not you"), now)
+        assert state.pause(now) == pause
     assert state.document == events.read(BUSY.body)
+    assert state.last_failure == f"the response was {status} (not you)"
+    assert state.refused
+    state.failed("reset", 3)
+    assert not state.refused
+
+
+@pytest.mark.parametrize("status", [status for status in REFUSALS if status != 400])
+def test_refusals_before_the_first_document(status: int) -> None:
+    """The endpoint may be starting."""
+    state = PollState()
+    assert not state.handle_response(state.request(0), refusal(status, "not you"), 0)
+    assert state.document is None
+
+
+def test_a_bad_first_request() -> None:
+    """A retry would not help, so the caller gets an error with the endpoint's text."""
+    state = PollState()
+    with pytest.raises(Refused, match=r"400 \(no such version\)"):
+        state.handle_response(state.request(0), refusal(400, "no such version"), 0)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +287,17 @@ def test_empty_responses_of_an_idle_machine() -> None:
         assert state.handle_response(state.request(1), EMPTY, 1)
         assert state.document is not None
         assert state.document.events == ()
-    assert informed(EMPTY).document == Document()
+    assert informed(EMPTY).document == Document(assumed=True)
+
+
+@pytest.mark.parametrize("incarnation", [0, 1])
+def test_an_empty_document_is_not_an_empty_response(incarnation: int) -> None:
+    """It was read, whatever its number, so a wait for a change returns it."""
+    state = informed(EMPTY)
+    response = HttpResponse(200, {}, body(incarnation=incarnation))
+    assert state.handle_response(state.request(1), response, 1)
+    assert state.document == Document(incarnation)
+    assert state.document != Document(incarnation, assumed=True)
 
 
 def test_a_truncated_response_is_not_empty() -> None:

@@ -1,74 +1,118 @@
 """`fairwarning agent ...`: the agent inside a machine. Uses only the standard library."""
 
+from __future__ import annotations
+
 import argparse
+import json
 import logging
 import signal
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from fairwarning.core import times
 from fairwarning.core.errors import FairwarningError
 from fairwarning.guest.agent import config, system
 from fairwarning.guest.agent.agent import Agent
-from fairwarning.guest.agent.config import AgentConfig, HookSettings
-from fairwarning.guest.client import ScheduledEvents
-from fairwarning.guest.discover import discover
-from fairwarning.guest.events import Event
+from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.log_format import LogFormat, configure_logging
+from fairwarning.guest.events import EventSource, EventType
 
+if TYPE_CHECKING:
+    from fairwarning.guest.agent.check import AgentCheck
+    from fairwarning.guest.agent.drill import EventPreview
+
+_PROGRAM = "fairwarning agent"
 _FAILED = 1
-_CHECK_SECONDS = 10.0
+_ME_SECONDS = 10.0
 
 _EXAMPLES = """examples:
-  fairwarning agent check                          show the endpoint, this machine and the hooks
+  fairwarning agent check                          prove that the agent can do its work
+  fairwarning agent check --event Reboot           show what would run for such an event
+  fairwarning agent simulate --event Reboot        run the hooks for an invented event
   fairwarning agent run --config agent.toml
   fairwarning agent run --dry-run --config agent.toml
 """
+log = logging.getLogger(__name__)
 
 
-def main(words: list[str]) -> None:
-    """Run `fairwarning agent`."""
-    arguments = _parser().parse_args(words)
-    logging.basicConfig(
-        level=logging.DEBUG if arguments.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
+def main(words: list[str], program: str = _PROGRAM) -> None:
+    """Run `fairwarning agent`, or the program of another name that is the agent alone."""
+    arguments = _parser(program).parse_args(words)
+    log_format = LogFormat(getattr(arguments, "log_format", LogFormat.TEXT))
+    configure_logging(log_format, verbose=arguments.verbose)
     try:
         settings = _read_config(arguments.config)
-        if arguments.verb == "check":
-            _check(settings)
-        else:
-            _run(settings, dry=arguments.dry_run)
+        {"run": _run, "check": _check, "simulate": _simulate}[arguments.verb](settings, arguments)
     except FairwarningError as error:
-        sys.stderr.write(f"Error: {error.message}\n")
+        if log_format is LogFormat.JSON:
+            log.error("%s", error.message)  # noqa: TRY400  (the message says it all)
+        else:
+            sys.stderr.write(f"Error: {error.message}\n")
         raise SystemExit(_FAILED) from error
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str = _PROGRAM) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="fairwarning agent",
+        prog=program,
         description="Run hooks before, during and after events of this machine, and approve them.",
-        epilog=_EXAMPLES,
+        epilog=_EXAMPLES.replace(_PROGRAM, program),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|check")
-    for verb, summary in (
-        ("run", "handle events until stopped"),
-        ("check", "show the endpoint, the name of this machine and the configured hooks"),
-    ):
-        subparser = verbs.add_parser(verb, help=summary, description=summary.capitalize() + ".")
-        subparser.add_argument(
-            "--config",
-            type=Path,
-            metavar="FILE",
-            help=f"configuration file (default: {system.config_file()})",
-        )
-        subparser.add_argument("--verbose", action="store_true", help="log debug messages")
-        subparser.add_argument(
-            "--dry-run",
-            action="store_true",
-            help="log the hooks that would run; run and approve nothing",
-        )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|check|simulate")
+    run = _add_verb(verbs, "run", "handle events until stopped")
+    run.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="log the hooks that would run; run and approve nothing",
+    )
+    run.add_argument(
+        "--log-format",
+        choices=[str(log_format) for log_format in LogFormat],
+        default=str(LogFormat.TEXT),
+        help="write plain lines or one JSON object per line (default: text)",
+    )
+    check = _add_verb(
+        verbs, "check", "prove that the agent can do its work; run and approve nothing"
+    )
+    check.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    _add_event(check, required=False, purpose="also show what would run for an event of this type")
+    simulate = _add_verb(
+        verbs, "simulate", "run the hooks for an invented event, as a drill; approve nothing"
+    )
+    _add_event(simulate, required=True, purpose="the type of the invented event")
     return parser
+
+
+def _add_verb(verbs: Any, verb: str, summary: str) -> argparse.ArgumentParser:  # noqa: ANN401  (argparse's own type is private)
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        verb, help=summary, description=summary.capitalize() + "."
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"configuration file (default: {system.config_file()})",
+    )
+    parser.add_argument("--verbose", action="store_true", help="log debug messages")
+    return parser
+
+
+def _add_event(parser: argparse.ArgumentParser, *, required: bool, purpose: str) -> None:
+    parser.add_argument(
+        "--event",
+        choices=[str(event_type) for event_type in EventType],
+        metavar="TYPE",
+        required=required,
+        help=f"{purpose}: {', '.join(EventType)}",
+    )
+    parser.add_argument(
+        "--source",
+        choices=[str(source) for source in EventSource],
+        default=str(EventSource.PLATFORM),
+        help="the source of that event (default: Platform)",
+    )
 
 
 def _read_config(path: Path | None) -> AgentConfig:
@@ -78,42 +122,88 @@ def _read_config(path: Path | None) -> AgentConfig:
     return config.read(path or default)
 
 
-# --- check ----------------------------------------------------------------------------------------
-
-
-def _check(settings: AgentConfig) -> None:
-    """Print each step as it succeeds, so that the output shows where an agent would fail."""
-    endpoint = discover(settings.endpoint or None)
-    sys.stdout.write(f"endpoint   {endpoint}\n")
-    with ScheduledEvents(endpoint, patience=_CHECK_SECONDS) as client:
-        sys.stdout.write(f"machine    {settings.name or client.me()}\n")
-        document = client.document()
-    sys.stdout.write(f"document   incarnation {document.incarnation}\n")
-    for event in document.events:
-        sys.stdout.write(f"  {_describe_event(event)}\n")
-    sys.stdout.write(f"journal    {settings.state}\n")
-    if not settings.hooks:
-        sys.stdout.write("hooks      none; events are approved immediately\n")
-    for hook in settings.hooks:
-        sys.stdout.write(f"hook       {_describe_hook(hook)}\n")
-
-
-def _describe_event(event: Event) -> str:
-    when = f"not before {event.not_before:%H:%M:%S} UTC" if event.not_before else event.status
-    return f"{event.type} of {', '.join(event.resources)}, {when} ({event.id})"
-
-
-def _describe_hook(hook: HookSettings) -> str:
-    types = ", ".join(sorted(hook.types)) or "any event"
-    target = " ".join(hook.command) or hook.url or hook.call
-    return f"{hook.name}: when {hook.phase}, for {types}: {target}"
-
-
 # --- run ------------------------------------------------------------------------------------------
 
 
-def _run(settings: AgentConfig, *, dry: bool) -> None:
-    agent = Agent(settings, dry=dry)
+def _run(settings: AgentConfig, arguments: argparse.Namespace) -> None:
+    agent = Agent(settings, dry=arguments.dry_run)
     for number in system.STOP_SIGNALS:
         signal.signal(number, lambda *_: agent.stop())
     agent.run()
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def _check(settings: AgentConfig, arguments: argparse.Namespace) -> None:
+    from fairwarning.guest.agent import check_report  # noqa: PLC0415  (a running agent needs none)
+    from fairwarning.guest.agent.check import check_agent  # noqa: PLC0415  (as above)
+
+    results = []
+    for result in check_agent(settings):
+        results.append(result)
+        if not arguments.as_json:
+            _print(check_report.check_text(result))
+    preview = _preview(settings, results, arguments) if arguments.event else None
+    if arguments.as_json:
+        _print(json.dumps(check_report.check_json(results, preview)))
+    elif preview:
+        _print(check_report.preview_text(preview))
+    if not all(result.ok for result in results):
+        raise SystemExit(_FAILED)
+
+
+def _preview(
+    settings: AgentConfig, results: list[AgentCheck], arguments: argparse.Namespace
+) -> EventPreview:
+    from fairwarning.guest.agent.drill import invent_event, preview_event  # noqa: PLC0415  (as above)
+
+    names = [result.detail for result in results if result.what == "machine" and result.ok]
+    machine = (names or [settings.name or "this machine"])[0]
+    now = datetime.now(timezone.utc)
+    source = EventSource(arguments.source)
+    event = invent_event(EventType(arguments.event), machine, source, now)
+    return preview_event(settings, machine, event, now)
+
+
+# --- simulate -------------------------------------------------------------------------------------
+
+
+def _simulate(settings: AgentConfig, arguments: argparse.Namespace) -> None:
+    from fairwarning.guest.agent.drill import AgentDrill, invent_event  # noqa: PLC0415  (as above)
+
+    for number in system.STOP_SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+    machine = settings.name or _machine_name(settings)
+    now = datetime.now(timezone.utc)
+    event = invent_event(EventType(arguments.event), machine, EventSource(arguments.source), now)
+    when = times.iso(int((event.not_before or now).timestamp()))
+    _print(f"drill      {event.type} of {machine}, not before {when}")
+    try:
+        succeeded = AgentDrill(settings, machine, _print).run(event)
+    except KeyboardInterrupt:
+        _print("drill      interrupted; later hooks, such as those of phase over, have not run")
+        succeeded = False
+    if not succeeded:
+        raise SystemExit(_FAILED)
+
+
+def _machine_name(settings: AgentConfig) -> str:
+    """Return this machine's name; its host name if the endpoint does not answer."""
+    from fairwarning.guest.client import ScheduledEvents  # noqa: PLC0415  (as above)
+    from fairwarning.guest.discover import discover  # noqa: PLC0415  (as above)
+
+    try:
+        with ScheduledEvents(discover(settings.endpoint or None), patience=_ME_SECONDS) as client:
+            return client.me()
+    except FairwarningError as error:
+        import socket  # noqa: PLC0415  (as above)
+
+        name = socket.gethostname()
+        log.warning("using the host name %s, as the machine's name is not known: %s", name, error)
+        return name
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -1,15 +1,17 @@
 """The client for asyncio programs: the same conversation over asyncio streams."""
 
+from __future__ import annotations
+
 import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fairwarning.guest import session
-from fairwarning.guest.client import CONNECT_SECONDS
+from fairwarning.guest.async_timeout import timeout
 from fairwarning.guest.conversation import (
     PATIENCE_SECONDS,
     ConnectionLost,
@@ -23,11 +25,14 @@ from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
 from fairwarning.guest.session import HttpRequest, HttpResponse
+from fairwarning.guest.transport import CONNECT_SECONDS, RESPONSE_BYTES
 from fairwarning.guest.watch import Change, changes
+
+if TYPE_CHECKING:
+    from typing import Self
 
 _LINE_BYTES = 16 * 1024
 _HEADERS = 100
-_BODY_BYTES = 16 * 1024 * 1024  # a document has at most a few hundred kilobytes
 
 T = TypeVar("T")
 
@@ -77,7 +82,11 @@ class AsyncScheduledEvents:
     def now(self) -> datetime:
         """Return the endpoint's time, to compare with NotBefore; before any response, our own."""
         seconds = self._conversation.endpoint_time()
-        return datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
+        return (
+            datetime.now(timezone.utc)
+            if seconds is None
+            else datetime.fromtimestamp(seconds, timezone.utc)
+        )
 
     async def events(self) -> tuple[Event, ...]:
         """Return all current events of this machine's scope."""
@@ -87,7 +96,7 @@ class AsyncScheduledEvents:
         """Return the current document. Raise `Unavailable` if there is none within `patience`."""
         return await self._run(self._conversation.document())
 
-    async def wait(self, timeout: float | None = None) -> Document:  # noqa: ASYNC109  (the same signature as the synchronous client)
+    async def wait(self, timeout: float | None = None) -> Document:
         """Return the document when it has changed since last time, or when the timeout is over."""
         return await self._run(self._conversation.wait(timeout))
 
@@ -141,27 +150,27 @@ class _HttpTransport:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """Send a request and read the complete response."""
+        """Send a request and read the complete response within the request's timeout."""
         reused = self._streams is not None
-        try:
-            return await self._exchange(request)
-        except TimeoutError:
-            raise
-        except (OSError, EOFError):
-            if not reused:
+        async with timeout(request.seconds):
+            try:
+                return await self._exchange(request)
+            except TimeoutError:
                 raise
-            return await self._exchange(request)  # the idle connection was closed: retry once
+            except (OSError, EOFError):
+                if not reused:
+                    raise
+                return await self._exchange(request)  # the idle connection was closed: retry once
 
     async def _exchange(self, request: HttpRequest) -> HttpResponse:
         try:
             if self._streams is None:
-                async with asyncio.timeout(CONNECT_SECONDS):
+                async with timeout(CONNECT_SECONDS):
                     self._streams = await self._connect()
             reader, writer = self._streams
-            async with asyncio.timeout(request.seconds):
-                writer.write(self._serialize(request))
-                await writer.drain()
-                response = await _read_response(reader)
+            writer.write(self._serialize(request))
+            await writer.drain()
+            response = await _read_response(reader)
         except BaseException:
             self.close()  # leftover bytes must not be read as the next response
             raise
@@ -254,6 +263,6 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 def _check_size(size: int) -> int:
-    if not 0 <= size <= _BODY_BYTES:
-        raise ValueError(f"a response may have at most {_BODY_BYTES} bytes")
+    if not 0 <= size <= RESPONSE_BYTES:
+        raise ValueError(f"a response may have at most {RESPONSE_BYTES} bytes")
     return size

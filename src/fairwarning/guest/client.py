@@ -1,12 +1,13 @@
 """The synchronous client."""
 
+from __future__ import annotations
+
 import http.client
-import socket
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fairwarning.guest import session
 from fairwarning.guest.conversation import (
@@ -18,13 +19,13 @@ from fairwarning.guest.conversation import (
     Step,
     Wait,
 )
-from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
-from fairwarning.guest.session import HttpRequest, HttpResponse
+from fairwarning.guest.transport import HttpTransport
 from fairwarning.guest.watch import Change, changes
 
-CONNECT_SECONDS = 5.0
+if TYPE_CHECKING:
+    from typing import Self
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class ScheduledEvents:
         `every`: minimum seconds between requests. `patience`: seconds to retry before giving up.
         """
         address = endpoint_of(endpoint)
-        self._transport = _HttpTransport(address)
+        self._transport = HttpTransport(address)
         self._conversation = Conversation(
             time.monotonic, address, name=name, version=version, every=every, patience=patience
         )
@@ -78,7 +79,11 @@ class ScheduledEvents:
     def now(self) -> datetime:
         """Return the endpoint's time, to compare with NotBefore; before any response, our own."""
         seconds = self._conversation.endpoint_time()
-        return datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
+        return (
+            datetime.now(timezone.utc)
+            if seconds is None
+            else datetime.fromtimestamp(seconds, timezone.utc)
+        )
 
     def events(self) -> tuple[Event, ...]:
         """Return all current events of this machine's scope."""
@@ -135,71 +140,3 @@ class ScheduledEvents:
             return self._transport.send(step)
         except (OSError, ValueError, http.client.HTTPException) as error:
             return ConnectionLost(str(error) or type(error).__name__)
-
-
-class _HttpTransport:
-    """A persistent HTTP connection to the endpoint. `http.client` ignores proxy settings."""
-
-    def __init__(self, address: EndpointAddress) -> None:
-        self._address = address
-        self._connection: http.client.HTTPConnection | None = None
-
-    def send(self, request: HttpRequest) -> HttpResponse:
-        """Send a request and read the complete response."""
-        if self._connection is not None:
-            try:
-                return self._exchange(self._connection, request)
-            except TimeoutError:
-                self.close()
-                raise
-            except (OSError, http.client.HTTPException):
-                self.close()  # the idle connection was closed: retry once on a new one
-        self._connection = _connection(self._address)
-        try:
-            return self._exchange(self._connection, request)
-        except BaseException:
-            self.close()
-            raise
-
-    def _exchange(
-        self, connection: http.client.HTTPConnection, request: HttpRequest
-    ) -> HttpResponse:
-        if connection.sock is None:
-            connection.connect()
-        connection.sock.settimeout(request.seconds)
-        path = self._address.base + request.path
-        connection.request(request.method, path, request.body or None, dict(request.headers))
-        response = connection.getresponse()
-        body = response.read()
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        if response.will_close:
-            self.close()
-        return HttpResponse(response.status, headers, body)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-def _connection(address: EndpointAddress) -> http.client.HTTPConnection:
-    if address.socket:
-        return _UnixConnection(address.socket)
-    return http.client.HTTPConnection(address.host, address.port, timeout=CONNECT_SECONDS)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=CONNECT_SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        family = getattr(socket, "AF_UNIX", None)
-        if family is None:
-            raise OSError("this system does not support Unix sockets")
-        self.sock = socket.socket(family, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)

@@ -4,11 +4,13 @@ A generator yields requests to send and pauses to make, and receives the respons
 share this logic, and tests need no network.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TypeVar
+from typing import TypeVar, Union
 
 from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.guest import session
@@ -33,22 +35,22 @@ T = TypeVar("T")
 log = logging.getLogger("fairwarning.guest")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wait:
     """A pause before the next step."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConnectionLost:
     """A request without a complete response."""
 
     reason: str
 
 
-Step = HttpRequest | Wait
-Reply = HttpResponse | ConnectionLost | None
+Step = Union[HttpRequest, Wait]
+Reply = Union[HttpResponse, ConnectionLost, None]
 Script = Generator[Step, Reply, T]
 """Yields steps, receives a reply for each (None after a pause), and returns the result."""
 
@@ -77,7 +79,8 @@ class Conversation:
         self._clock = EndpointClock()
         self._name = name
         self._known: Document | None = None  # the document that the caller has
-        self._is_reported = False  # that the endpoint does not answer
+        self._has_answered = False  # with any status
+        self._is_reported = False  # that there is no document, or that it is refused
 
     def endpoint_time(self) -> float | None:
         """Return the endpoint's time, in epoch seconds; None before its first response."""
@@ -86,11 +89,11 @@ class Conversation:
     def document(self) -> Script[Document]:
         """Return the current document; raise `Unavailable` if there is none within `patience`."""
         deadline = self._now() + self._patience
-        is_read = yield from self._poll(max(deadline, self._now() + self._every), hold=False)
+        is_read = yield from self._poll(max(deadline, self._now() + self._every))
         while not is_read:
             if self._now() >= deadline:
                 raise self._no_document()
-            is_read = yield from self._poll(deadline, hold=False)
+            is_read = yield from self._poll(deadline)
         assert self._poll_state.document is not None
         self._known = self._poll_state.document
         return self._known
@@ -109,26 +112,29 @@ class Conversation:
         if self._poll_state.document is None:
             yield from self._make_contact(deadline)
         else:
-            yield from self._poll(deadline, hold=True)
+            yield from self._poll(deadline, deadline)
         while self._poll_state.document == self._known and self._now() < deadline:
-            yield from self._poll(deadline, hold=True)
+            yield from self._poll(deadline, deadline)
         assert self._poll_state.document is not None
         self._known = self._poll_state.document
         return self._known
 
     def _make_contact(self, deadline: float) -> Script[None]:
-        """Poll until there is a first document; log that it does not come, then give up."""
+        """Poll until there is a first document; log that it does not come, then give up.
+
+        A request that was sent in time may take longer than `patience`, as on Azure.
+        """
         give_up_at = min(self._now() + self._patience, deadline)
-        if (yield from self._poll(deadline, hold=True)):
+        if (yield from self._poll(deadline, deadline)):
             return
         left = give_up_at - self._now()
         if left > 0 and not self._is_reported:
             self._is_reported = True
-            text = "%s does not answer (%s); trying for %.0f s more; %s"
+            text = "no document from %s (%s); trying for %.0f s more; %s"
             failure, next_step = self._poll_state.last_failure, self._address.next_step()
             log.warning(text, self._address, failure, left, next_step)
         while self._now() < give_up_at:
-            if (yield from self._poll(give_up_at, hold=True)):
+            if (yield from self._poll(give_up_at, deadline)):
                 return
         raise self._no_document()
 
@@ -137,40 +143,56 @@ class Conversation:
         text = f"no document from {self._address}; last time {failure}; {next_step}"
         return Unavailable("NoDocument", text)
 
-    def _poll(self, deadline: float, *, hold: bool) -> Script[bool]:
-        """Poll once, as soon as allowed; return whether the document was read."""
+    def _poll(self, send_by: float, answer_by: float | None = None) -> Script[bool]:
+        """Poll once, as soon as allowed; return whether the document was read.
+
+        With `answer_by` the request is held until then if the endpoint can, and ends soon after it.
+        """
         pause = self._poll_state.pause(self._now())
-        left = max(0.0, deadline - self._now())
+        left = max(0.0, send_by - self._now())
         if pause > 0:
             yield Wait(min(pause, left))
             if pause > left:
                 return False
-        left = max(0.0, deadline - self._now())
-        request = self._poll_state.request(self._now(), left if hold else 0.0)
-        if hold:
+        left = 0.0 if answer_by is None else max(0.0, answer_by - self._now())
+        request = self._poll_state.request(self._now(), left)
+        if answer_by is not None:
             request = replace(request, seconds=min(request.seconds, left + _GRACE_SECONDS))
         reply = yield from self._send(request)
         if isinstance(reply, HttpResponse):
-            is_read = self._poll_state.handle_response(request, reply, self._now())
-            self.read_at = self._now() if is_read else self.read_at
-            return is_read
+            return self._handle_response(request, reply)
         assert isinstance(reply, ConnectionLost)
         self._poll_state.failed(reply.reason, self._now())
+        return False
+
+    def _handle_response(self, request: HttpRequest, response: HttpResponse) -> bool:
+        """Return whether the document was read; log once that it is refused."""
+        if self._poll_state.handle_response(request, response, self._now()):
+            self.read_at = self._now()
+            self._is_reported = False
+            return True
+        is_known = self._poll_state.document is not None
+        if is_known and self._poll_state.refused and not self._is_reported:
+            self._is_reported = True
+            text = "%s refuses to send the document (%s); the last one stays valid; retrying"
+            log.warning(text, self._address, self._poll_state.last_failure)
         return False
 
     def _send(self, request: HttpRequest) -> Script[Reply]:
         sent_at = self._now()
         reply = yield request
         if isinstance(reply, HttpResponse):
+            self._has_answered = True
             self._clock.observe(reply.headers.get("date", ""), sent_at, self._now())
         return reply
 
     def own_name(self) -> Script[str]:
         """Return the machine's own name; the first result is kept."""
         if not self._name:
-            response = yield from self._send_with_retries(
-                session.name_request(), _is_name, consequence=_NO_NAME
-            )
+            is_first = not self._has_answered
+            seconds = session.FIRST_TIMEOUT_SECONDS if is_first else session.TIMEOUT_SECONDS
+            request = session.name_request(seconds)
+            response = yield from self._send_with_retries(request, _is_name, consequence=_NO_NAME)
             self._name = response.body.decode().strip()
         return self._name
 

@@ -4,6 +4,8 @@ A machine outside a virtual network finds the endpoint this way. Azure's hosts a
 without options; option 245 of their OFFER is the address that serves the guest.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
@@ -19,7 +21,7 @@ _HEADER_BYTES = 236
 _MIN_PACKET_BYTES = 300  # old relays drop shorter packets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DhcpOffer:
     """A DHCP server's offer: its options by number."""
 

@@ -1,5 +1,7 @@
 """Find the endpoint (G2): as configured, at Azure's address, or by DHCP, in this order."""
 
+from __future__ import annotations
+
 import http.client
 import os
 import socket
@@ -9,6 +11,8 @@ from collections.abc import Callable
 from fairwarning.core.errors import Unavailable
 from fairwarning.guest import dhcp
 from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, endpoint
+from fairwarning.guest.session import HttpRequest
+from fairwarning.guest.transport import HttpTransport
 
 _PROBE_SECONDS = 2.0
 _OFFER_SECONDS = 10.0
@@ -39,15 +43,14 @@ def discover(configured: str | None = None, *, ask_dhcp: bool = True) -> str:
 
 def answers(url: str) -> bool:
     """Whether an HTTP server answers at this URL, with any status."""
-    address = endpoint(url)
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=_PROBE_SECONDS)
+    path, headers = "/metadata/versions", {"Metadata": "true"}
+    transport = HttpTransport(endpoint(url))
     try:
-        connection.request("GET", f"{address.base}/metadata/versions", headers={"Metadata": "true"})
-        connection.getresponse().read()
+        transport.send(HttpRequest("GET", path, headers, b"", _PROBE_SECONDS))
     except (OSError, http.client.HTTPException):
         return False
     finally:
-        connection.close()
+        transport.close()
     return True
 
 
@@ -56,7 +59,7 @@ def by_dhcp(*, mac: bytes | None = None, now: Callable[[], float] = time.monoton
     import secrets  # noqa: PLC0415  (imported on use, to keep the agent small)
     import uuid  # noqa: PLC0415  (as above)
 
-    transaction, mac = secrets.randbits(32), mac or uuid.getnode().to_bytes(6)
+    transaction, mac = secrets.randbits(32), mac or uuid.getnode().to_bytes(6, "big")
     deadline = now() + _OFFER_SECONDS
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -67,7 +70,7 @@ def by_dhcp(*, mac: bytes | None = None, now: Callable[[], float] = time.monoton
             client.settimeout(left)
             try:
                 packet = client.recv(_PACKET_BYTES)
-            except TimeoutError:
+            except socket.timeout:  # before Python 3.10 not the same as `TimeoutError`
                 return None
             offer = dhcp.offer(packet, transaction, mac)
             if offer and offer.endpoint:

@@ -1,5 +1,7 @@
 """The endpoint's address (G2): from the caller, from the environment, or Azure's."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
@@ -11,7 +13,7 @@ VARIABLE = "FAIRWARNING_ENDPOINT"
 _PORT = 80
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EndpointAddress:
     """The address of an endpoint: a host and a port, or the path of a Unix socket."""
 

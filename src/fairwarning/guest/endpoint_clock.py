@@ -5,6 +5,8 @@ carries the endpoint's time from one response to the next, so that steps of the 
 have no effect either.
 """
 
+from __future__ import annotations
+
 from fairwarning.core.errors import Refused
 from fairwarning.core.times import parse_date
 
@@ -15,8 +17,7 @@ class EndpointClock:
     """The endpoint's time relative to a monotonic clock. If in doubt, it is the later time."""
 
     def __init__(self) -> None:
-        self._least: float | None = None  # bounds of the endpoint's time minus monotonic time
-        self._most = 0.0
+        self._bounds: tuple[float, float] | None = None  # endpoint's time minus monotonic time
 
     def observe(self, date: str, sent_at: float, received_at: float) -> None:
         """Take the `Date` of a response into account; ignore one that is missing or unreadable.
@@ -29,13 +30,16 @@ class EndpointClock:
         except (Refused, OverflowError):
             return
         least, most = seconds - received_at, seconds + _RESOLUTION_SECONDS - sent_at
-        if self._least is not None and least <= self._most and most >= self._least:
-            least, most = max(least, self._least), min(most, self._most)
-        self._least, self._most = least, most
+        if self._bounds is not None:
+            known_least, known_most = self._bounds
+            if least <= known_most and most >= known_least:
+                least, most = max(least, known_least), min(most, known_most)
+        self._bounds = least, most  # at once, as another thread may read the time
 
     def time(self, now: float) -> float | None:
         """Return the endpoint's time at a time of the monotonic clock; None if it is unknown."""
-        if self._least is None:
+        if self._bounds is None:
             return None
+        least, most = self._bounds
         # A held request widens the second bound, so the first one limits it.
-        return now + min(self._most, self._least + _RESOLUTION_SECONDS)
+        return now + min(most, least + _RESOLUTION_SECONDS)

@@ -7,14 +7,16 @@ unknown members are ignored.
 import; its users know them by these names.
 """
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 from fairwarning.core import times
 from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.guest.text_enum import StrEnum
 
 
 class EventType(StrEnum):
@@ -51,7 +53,7 @@ def normalize_name(name: str) -> str:
     return name.lower().lstrip("_")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Event:
     """Notice of an impact on machines."""
 
@@ -85,12 +87,14 @@ class Event:
         return max(0.0, (self.not_before - now).total_seconds())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Document:
     """The document of scheduled events."""
 
     incarnation: int = 0
     events: tuple[Event, ...] = ()
+    assumed: bool = False
+    """No document was ever read: the response was empty, as Azure's may be on an idle machine."""
 
     def find(self, event: str) -> Event | None:
         """Return the event with this id."""
@@ -170,7 +174,7 @@ def _known(kind: type[E], value: object) -> E | str:
 def _date(value: object) -> datetime | None:
     """Parse a date in either format. An unreadable date counts as missing: any time is possible."""
     try:
-        return datetime.fromtimestamp(times.parse_date(str(value or "")), UTC)
+        return datetime.fromtimestamp(times.parse_date(str(value or "")), timezone.utc)
     except (Refused, ValueError, OverflowError, OSError):
         return None
 

@@ -3,9 +3,11 @@
 The synchronous and asyncio clients only transfer the bytes.
 
 G1: enabling the feature takes up to two minutes; empty responses, 404, 410, 429, 5xx and broken
-connections are transient; clients may poll only a few times a second. IG5: none of these failures
-means "no events".
+connections are transient; clients may poll only a few times a second. IG5: no failure, a refusal
+included, means "no events".
 """
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
@@ -27,9 +29,10 @@ ETAG_SECONDS = 23.5 * 3600  # validity of an ETag: incarnations restart after an
 NOT_HELD_SECONDS = 0.9  # an unchanged response before this shows that the request was not held
 _MAX_PAUSE_SECONDS = 30.0
 _RETRIED = frozenset({404, 408, 410, 425, 429})
+_FORBIDDEN = frozenset({401, 403})  # a proxy or firewall may send these for a while
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HttpRequest:
     """An HTTP request to send."""
 
@@ -40,7 +43,7 @@ class HttpRequest:
     seconds: float  # timeout of the response
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HttpResponse:
     """An HTTP response."""
 
@@ -63,6 +66,8 @@ class PollState:
         self._not_before = float("-inf")
         self._failures = 0
         self.last_failure = "there was no response"
+        self.refused = False
+        """Whether the last failure was a response that may be permanent, such as 403."""
 
     # --- Reading the document ---
 
@@ -122,7 +127,7 @@ class PollState:
             self._record_failure("the response was empty", now)
             return False
         if self.document is None:
-            self.document = Document()
+            self.document = Document(assumed=True)
         self._failures = 0
         return True
 
@@ -140,13 +145,14 @@ class PollState:
         if status == HTTPStatus.BAD_REQUEST and "wait=" in request.path:
             self._supports_wait = False  # the endpoint refuses unknown parameters
             return False
+        if status == HTTPStatus.BAD_REQUEST and self.document is None:
+            text = f"the endpoint refused the request: {status} {error_text(response)}".strip()
+            raise Refused("BadRequest", text)
         self._etag = ""
-        if status in _RETRIED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            failure = f"the response was {status} {error_text(response)}".strip()
-            self._record_failure(failure, now, retry_after(response))
-            return False
-        text = f"the endpoint refused the request: {status} {error_text(response)}".strip()
-        raise Refused("BadRequest", text)
+        failure = f"the response was {status} {error_text(response)}".strip()
+        self._record_failure(failure, now, retry_after(response))
+        self.refused = not (status in _RETRIED or status >= HTTPStatus.INTERNAL_SERVER_ERROR)
+        return False
 
     def failed(self, reason: object, now: float) -> None:
         """Record a request without a complete response."""
@@ -155,6 +161,7 @@ class PollState:
     def _record_failure(self, reason: str, now: float, wait: float = 0.0) -> None:
         self._failures += 1
         self.last_failure = reason
+        self.refused = False
         pause = min(self._every * 2.0 ** min(self._failures - 1, 10), _MAX_PAUSE_SECONDS)
         self._not_before = max(self._not_before, now + max(pause, wait))
 
@@ -170,16 +177,17 @@ def approval_request(events: Iterable[str], version: str = VERSION) -> HttpReque
     return HttpRequest("POST", path, headers, json.dumps(body).encode(), TIMEOUT_SECONDS)
 
 
-def name_request() -> HttpRequest:
+def name_request(seconds: float = TIMEOUT_SECONDS) -> HttpRequest:
     """Return the request for the machine's resource name, which may not be its host name (G3)."""
     query = urlencode({"api-version": INSTANCE_VERSION, "format": "text"})
     path = f"/metadata/instance/compute/name?{query}"
-    return HttpRequest("GET", path, {"Metadata": "true"}, b"", TIMEOUT_SECONDS)
+    return HttpRequest("GET", path, {"Metadata": "true"}, b"", seconds)
 
 
 def is_transient(response: HttpResponse) -> bool:
     """Whether the same request may succeed later."""
-    return response.status in _RETRIED or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    retried = _RETRIED | _FORBIDDEN
+    return response.status in retried or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def retry_after(response: HttpResponse) -> float:

@@ -4,10 +4,12 @@ A failed read yields no document, so the last one stays valid (IG5). Incarnation
 they restart after a day without polls, so two documents may share a number.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from enum import StrEnum
 
 from fairwarning.guest.events import Document, Event
+from fairwarning.guest.text_enum import StrEnum
 
 
 class Phase(StrEnum):
@@ -19,7 +21,7 @@ class Phase(StrEnum):
     CHANGED = "changed"  # NotBefore or the resources differ
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Change:
     """A change to an event."""
 

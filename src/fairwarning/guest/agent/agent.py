@@ -4,25 +4,22 @@ One thread decides. Reading, approving, running hooks and watching the group hav
 which only send messages, so that none of them blocks another.
 """
 
+from __future__ import annotations
+
 import logging
 import queue
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Union
 
 from fairwarning.core.errors import FairwarningError, Refused, Unavailable
-from fairwarning.guest.agent.config import AgentConfig
-from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, create_peers
-from fairwarning.guest.agent.hooks import HookRunner
-from fairwarning.guest.agent.journal import AgentJournal
-from fairwarning.guest.agent.plan import (
+from fairwarning.guest.agent import figures
+from fairwarning.guest.agent.actions import (
     Action,
     AgentJournalEntry,
-    AgentPlan,
     GroupMembers,
     RunHook,
     SendApproval,
@@ -31,6 +28,15 @@ from fairwarning.guest.agent.plan import (
     StopHook,
     WriteNote,
 )
+from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, create_peers
+from fairwarning.guest.agent.hook_processes import HookProcesses
+from fairwarning.guest.agent.hooks import HookRunner
+from fairwarning.guest.agent.journal import AgentJournal
+from fairwarning.guest.agent.metrics import REGISTRY
+from fairwarning.guest.agent.notices import EventNotice
+from fairwarning.guest.agent.plan import AgentPlan
+from fairwarning.guest.agent.reporter import EventReporter
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
 from fairwarning.guest.events import Document, Event
@@ -38,23 +44,35 @@ from fairwarning.guest.watch import Phase
 
 if TYPE_CHECKING:
     from fairwarning.guest.agent.health import HealthServer
+    from fairwarning.guest.agent.kubernetes import NodeReconciler
+    from fairwarning.guest.agent.notify import Notifier
 
 log = logging.getLogger(__name__)
 
 READ_SECONDS = 30.0  # the longest wait for a change
 GROUP_SECONDS = 1.0  # between queries of the group's members
-HEALTHY_SECONDS = 120.0  # an agent without a document for longer is unhealthy
+HEALTHY_SECONDS = 150.0  # an agent without a document for longer; the first takes up to 130 s
 TICK_SECONDS = 2.0  # between checks of pending approvals
 FIRST_CONTACT_SECONDS = 300.0  # more than Azure's endpoint takes; then the agent ends
 _RETRY_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
+class _Contact:
+    """The endpoint answers."""
+
+    endpoint: str
+    reader: ScheduledEvents
+    name: str  # of this machine
+
+
+@dataclass(frozen=True)
 class _DocumentRead:
     document: Document
+    read_at: float  # by `time.monotonic`
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _HookEnded:
     event: str
     phase: Phase
@@ -62,25 +80,18 @@ class _HookEnded:
     failed: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _ApprovalSent:
     event: str
     gone: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _MembersRead:
     members: dict[str, GroupMembers]
 
 
-_Message = _DocumentRead | _HookEnded | _ApprovalSent | _MembersRead
-
-
-METRICS = (
-    *("readings", "readings_failed", "events_seen"),
-    *("hooks_done", "hooks_failed", "approvals"),
-)
-"""The names of the agent's counters."""
+_Message = Union[_DocumentRead, _HookEnded, _ApprovalSent, _MembersRead]
 
 
 class Agent:
@@ -90,164 +101,220 @@ class Agent:
         """With `dry`, log actions and perform none."""
         self._config = config
         self._dry = dry
+        self._contacts: queue.SimpleQueue[_Contact | None] = queue.SimpleQueue()
         self._messages: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
-        self._counters = Counter(dict.fromkeys(METRICS, 0))  # all are exported from the start
         self._read_at = time.monotonic()
         self._give_up_at = time.monotonic() + FIRST_CONTACT_SECONDS
-        self._no_contact: FairwarningError | None = None
+        self._failure: Exception | None = None  # of a thread; ends the agent
         self._shared: list[Event] = []
+        self._members: dict[str, GroupMembers] = {}
+        self._notifier: Notifier | None = None
+        self._has_answer = False  # an empty response, or a document
+        self._has_document = False
         self._approving: set[str] = set()
         self._peers: PeerDirectory | None = None
+        self._node: NodeReconciler | None = None
 
     # --- Start and stop ---
 
     def run(self) -> None:
         """Run until `stop`. Raise `Refused` for a bad configuration before any hook runs.
 
-        Raise the last error if there is no document within `FIRST_CONTACT_SECONDS`.
+        Raise the last error if there is no document within `FIRST_CONTACT_SECONDS`; a response that
+        takes as long as Azure's first one is waited for. `stop` does not wait for it.
         """
         self._journal = AgentJournal(self._config.state)
         entries = [] if self._dry else self._journal.open()
+        if not self._dry:
+            HookProcesses(self._config.state).end_previous()
+        figures.create_series(self._config)
         health = self._start_health_server()
+        self._start_notifier()
         try:
             self._watch(entries)
         finally:
             self._stopped.set()
+            if self._notifier:
+                self._notifier.close()
             self._journal.close()
             if health:
                 health.close()
 
     def _watch(self, entries: Iterable[AgentJournalEntry]) -> None:
-        reader = self._connect()
-        if reader is None:
-            return
-        self._reader = reader
-        name = self._config.name or reader.me()
+        self._start_thread("reader", self._connect_and_read)
+        contact = self._wait_for_contact()
+        if contact is not None:
+            self._prepare(contact, entries)
+            try:
+                self._process_messages()
+            finally:
+                self._hooks.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _wait_for_contact(self) -> _Contact | None:
+        """Return None if the agent is stopped before."""
+        while True:
+            try:
+                return self._contacts.get(timeout=TICK_SECONDS)
+            except queue.Empty:  # on Windows, a wait without a timeout delays signals
+                continue
+
+    def _prepare(self, contact: _Contact, entries: Iterable[AgentJournalEntry]) -> None:
+        self._endpoint, self._reader, name = contact.endpoint, contact.reader, contact.name
         self._plan = AgentPlan(self._config, name)
         self._plan.restore(entries)
         if self._config.group is not None and not self._dry:
             self._peers = create_peers(self._config.group, name)
-        self._hooks = HookRunner(name, self._hook_ended)
+        self._hooks = HookRunner(name, self._hook_ended, state=self._config.state)
+        self._reporter = EventReporter(self._config, name, self._notify, dry=self._dry)
+        self._reporter.restore(self._plan.known)
         log.info("watching for %s; hooks: %d", name, len(self._config.hooks))
-        self._start_thread("reader", lambda: self._read_documents(reader))
+        self._start_node_reconciler(name)
         if self._peers is not None:
             self._start_thread("group", self._watch_group)
-        try:
-            self._process_messages()
-        finally:
-            self._hooks.close()
-        if self._no_contact is not None:
-            raise self._no_contact
-
-    def _connect(self) -> ScheduledEvents | None:
-        """Return a client once the endpoint answers, which may start after the agent."""
-        while not self._stopped.is_set():
-            try:
-                self._endpoint = discover(self._config.endpoint or None)
-                reader = ScheduledEvents(self._endpoint, patience=_RETRY_SECONDS)
-                if not self._config.name:
-                    reader.me()
-            except Unavailable as error:
-                if time.monotonic() >= self._give_up_at:
-                    raise
-                log.warning("%s; retrying", error.message)
-                self._stopped.wait(_RETRY_SECONDS)
-            else:
-                return reader
-        return None
 
     def stop(self) -> None:
         """Stop soon. Running hooks are stopped, and run again at the next start."""
         self._stopped.set()
+        self._contacts.put(None)
         self._messages.put(None)
 
-    def _start_health_server(self) -> "HealthServer | None":
+    def _start_health_server(self) -> HealthServer | None:
         if not self._config.listen or self._dry:
             return None
         from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (few agents listen)
 
-        return HealthServer(self._config.listen, self._is_healthy, self._metrics, self._is_ready)
+        return HealthServer(
+            self._config.listen, self._is_healthy, self._metrics, self._is_ready, self._has_failed
+        )
+
+    def _start_notifier(self) -> None:
+        if self._config.notify and not self._dry:
+            from fairwarning.guest.agent.notify import Notifier  # noqa: PLC0415  (few agents notify)
+
+            self._notifier = Notifier(self._config.notify)
+
+    def _notify(self, notice: EventNotice) -> None:
+        if self._notifier:
+            self._notifier.send(notice)
+
+    def _start_node_reconciler(self, name: str) -> None:
+        if self._dry or not self._config.uses_kubernetes:
+            return
+        from fairwarning.guest.agent.kubernetes import NodeReconciler  # noqa: PLC0415  (few agents are on nodes)
+
+        self._node = node = NodeReconciler(name)
+        self._start_thread("node", lambda: node.run(self._stopped))
 
     def _start_thread(self, name: str, work: Callable[[], None]) -> None:
-        threading.Thread(target=work, name=name, daemon=True).start()
+        def run() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001  (`run` raises it: no thread ends unnoticed)
+                self._failure = error
+                self.stop()
+
+        threading.Thread(target=run, name=name, daemon=True).start()
 
     # --- Deciding ---
 
     def _process_messages(self) -> None:
-        first = True
+        next_tick = time.monotonic() + TICK_SECONDS
         while True:  # until `stop`; earlier messages are still processed
-            try:
-                message = self._messages.get(timeout=TICK_SECONDS)
-            except queue.Empty:
-                self._perform(self._plan.resend_approvals(self._now()))
+            self._journal.flush()
+            left = next_tick - time.monotonic()
+            if left <= 0:  # however many messages there are
+                next_tick = time.monotonic() + TICK_SECONDS
+                self._act(self._plan.due(self._now()) if self._has_answer else [])
                 continue
-            now = self._now()
-            match message:
-                case None:
-                    return
-                case _DocumentRead(document) if not document.incarnation and self._plan.known:
-                    continue  # an empty response says nothing about known events (IG5)
-                case _DocumentRead(document) if first:
-                    first = False
-                    self._perform(self._plan.resume(document, now))
-                case _DocumentRead(document):
-                    self._perform(self._plan.read(document, now))
-                case _HookEnded(event, phase, hook, failed):
-                    self._counters["hooks_failed" if failed else "hooks_done"] += 1
-                    self._perform(self._plan.done(event, phase, hook, failed, now))
-                case _ApprovalSent(event, gone):
-                    self._counters["approvals"] += not gone
-                    self._approving.discard(event.upper())
-                    self._perform(self._plan.approved(event, now, gone=gone))
-                case _MembersRead(members):
-                    self._perform(self._plan.tick(members, now))
+            try:
+                message = self._messages.get(timeout=left)
+            except queue.Empty:
+                continue
+            if message is None:
+                return
+            self._act(self._decide(message, self._now()))
             self._shared = self._plan.shared()
+
+    def _act(self, actions: Iterable[Action]) -> None:
+        """Tell people what was decided, and do it."""
+        self._reporter.update(self._plan.known, self._members)
+        figures.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
+        self._perform(actions)
+
+    def _decide(self, message: _Message, now: datetime) -> list[Action]:
+        if isinstance(message, _DocumentRead):
+            if self._node is not None and not message.document.assumed:
+                self._node.observe(message.document, message.read_at)  # before its hooks begin
+            return self._decide_document(message.document, now)
+        if isinstance(message, _HookEnded):
+            tracked = self._plan.known.get(message.event.upper())
+            event = tracked.event if tracked else None
+            self._reporter.hook_ended(event, message.phase, message.hook, message.failed)
+            return self._plan.done(message.event, message.phase, message.hook, message.failed, now)
+        if isinstance(message, _ApprovalSent):
+            figures.APPROVALS.add(figures.REFUSED if message.gone else figures.ACCEPTED)
+            self._approving.discard(message.event.upper())
+            return self._plan.approved(message.event, now, gone=message.gone)
+        self._members = message.members
+        return self._plan.tick(message.members, now)
+
+    def _decide_document(self, document: Document, now: datetime) -> list[Action]:
+        self._has_answer = True
+        if document.assumed and self._plan.known:
+            return []  # an empty response says nothing about known events (IG5)
+        if self._has_document:
+            return self._plan.read(document, now)
+        self._has_document = True
+        return self._plan.resume(document, now)
 
     def _perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
             if self._dry:
                 self._log_action(action)
                 continue
-            match action:
-                case WriteNote(entry):
-                    self._journal.write(entry)
-                    if entry.step == "seen":
-                        self._counters["events_seen"] += 1
-                    elif entry.step == "forgotten" and self._peers is not None:
-                        self._peers.forget(entry.event)
-                case RunHook() | ShortenHook() | StopHook():
-                    self._control_hook(action)
-                case SendApproval(event):
-                    self._approve(event)
-                case SignalReady(event):
-                    if self._peers is not None:
-                        self._peers.signal_ready(event)
+            if isinstance(action, WriteNote):
+                self._write(action.entry)
+            elif isinstance(action, RunHook):
+                self._reporter.hook_started(action)
+                self._hooks.run(replace(action, deadline=self._by_own_clock(action.deadline)))
+            elif isinstance(action, ShortenHook):
+                self._hooks.shorten(replace(action, deadline=self._by_own_clock(action.deadline)))
+            elif isinstance(action, StopHook):
+                self._hooks.stop(action)
+            elif isinstance(action, SendApproval):
+                self._approve(action.event)
+            elif self._peers is not None and isinstance(action, SignalReady):
+                self._peers.signal_ready(action.event)
+            elif self._peers is not None:
+                self._peers.signal_failed(action.event)
+
+    def _write(self, entry: AgentJournalEntry) -> None:
+        self._journal.write(entry)
+        if entry.step == "over":
+            self._approving.discard(entry.event)  # ends its thread
+        elif entry.step == "forgotten":
+            if entry.failed:
+                log.warning("hooks of event %s are given up: %s", entry.event, entry.failed)
+            if self._peers is not None:
+                self._peers.forget(entry.event)
 
     def _log_action(self, action: Action) -> None:
-        match action:
-            case RunHook(hook, phase, event):
-                log.info(
-                    "would run hook %s, as %s %s is %s", hook.name, event.type, event.id, phase
-                )
-                self._messages.put(_HookEnded(event.id, phase, hook.name, ""))
-            case SendApproval(event):
-                log.info("would approve %s %s", event.type, event.id)
-                self._messages.put(_ApprovalSent(event.id, gone=False))
-
-    def _control_hook(self, action: RunHook | ShortenHook | StopHook) -> None:
-        match action:
-            case RunHook():
-                self._hooks.run(replace(action, deadline=self._by_own_clock(action.deadline)))
-            case ShortenHook():
-                self._hooks.shorten(replace(action, deadline=self._by_own_clock(action.deadline)))
-            case StopHook():
-                self._hooks.stop(action)
+        if isinstance(action, RunHook):
+            hook, phase, event = action.hook, action.phase, action.event
+            log.info("would run hook %s, as %s %s is %s", hook.name, event.type, event.id, phase)
+            self._messages.put(_HookEnded(event.id, phase, hook.name, ""))
+        elif isinstance(action, SendApproval):
+            event = action.event
+            log.info("would approve %s %s", event.type, event.id)
+            self._messages.put(_ApprovalSent(event.id, gone=False))
 
     def _now(self) -> datetime:
         """Return the endpoint's time, by which NotBefore counts."""
         now = self._reader.now()
-        self._own_clock_ahead = datetime.now(UTC) - now
+        self._own_clock_ahead = datetime.now(timezone.utc) - now
         return now
 
     def _by_own_clock(self, deadline: datetime) -> datetime:
@@ -259,22 +326,44 @@ class Agent:
 
     # --- Threads ---
 
-    def _read_documents(self, reader: ScheduledEvents) -> None:
+    def _connect_and_read(self) -> None:
+        contact = self._connect()
+        if contact is not None:
+            with contact.reader as reader:
+                self._contacts.put(contact)
+                self._read_documents(reader)
+
+    def _connect(self) -> _Contact | None:
+        """Return once the endpoint answers, which may start after the agent."""
         while not self._stopped.is_set():
             try:
-                document = reader.wait(READ_SECONDS)
+                endpoint = discover(self._config.endpoint or None)
+                reader = ScheduledEvents(endpoint, name=self._config.name, patience=_RETRY_SECONDS)
+                return _Contact(endpoint, reader, reader.me())
+            except Unavailable as error:
+                if time.monotonic() >= self._give_up_at:
+                    raise
+                log.warning("%s; retrying", error.message)
+                self._stopped.wait(_RETRY_SECONDS)
+        return None
+
+    def _read_documents(self, reader: ScheduledEvents) -> None:
+        while not self._stopped.is_set():
+            is_first = reader.read_at < 0
+            try:
+                document = reader.wait(None if is_first else READ_SECONDS)
             except FairwarningError as error:  # does not mean "no events" (IG5)
-                if reader.read_at < 0 and time.monotonic() >= self._give_up_at:
-                    self._no_contact = error
-                    self.stop()
-                    return
+                if is_first and time.monotonic() >= self._give_up_at:
+                    raise
                 log.warning("%s", error.message)
-                self._counters["readings_failed"] += 1
+                figures.READINGS.add(figures.FAILED)
                 self._stopped.wait(_RETRY_SECONDS)
                 continue
-            self._counters["readings"] += reader.read_at > self._read_at
+            if reader.read_at > self._read_at:
+                figures.READINGS.add(figures.OK)
+                figures.LAST_READING.set(time.time())
             self._read_at = max(self._read_at, reader.read_at)
-            self._messages.put(_DocumentRead(document))
+            self._messages.put(_DocumentRead(document, reader.read_at))
 
     def _hook_ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
         self._messages.put(_HookEnded(event, phase, hook, failed))
@@ -289,7 +378,7 @@ class Agent:
 
     def _send_approval(self, event: Event) -> None:
         with ScheduledEvents(self._endpoint) as client:
-            while not self._stopped.is_set():
+            while event.id.upper() in self._approving and not self._stopped.is_set():
                 try:
                     client.approve(event, others=True)  # the plan has agreed with them
                 except Refused as refused:  # the event is over, or must not be approved
@@ -298,14 +387,15 @@ class Agent:
                     return
                 except FairwarningError as error:
                     log.warning("approving event %s: %s; retrying", event.id, error.message)
+                    figures.APPROVALS.add(figures.FAILED)
                     self._stopped.wait(_RETRY_SECONDS)
                     continue
-                log.info("event %s is approved", event.id)
                 self._messages.put(_ApprovalSent(event.id, gone=False))
                 return
 
     def _watch_group(self) -> None:
         assert self._peers is not None
+        reported = ""
         while not self._stopped.is_set():
             members: dict[str, GroupMembers] = {}
             try:
@@ -313,7 +403,13 @@ class Agent:
                 for event in self._shared:
                     members[event.id.upper()] = self._peers.members(event)
             except (OSError, FairwarningError) as error:
-                log.warning("cannot query the group's members: %s; retrying", error)
+                if str(error) != reported:
+                    log.warning("cannot query the group's members: %s; retrying", error)
+                reported = str(error)
+            else:
+                if reported:
+                    log.info("the group's members can be queried again")
+                reported = ""
             if members:
                 self._messages.put(_MembersRead(members))
             self._stopped.wait(GROUP_SECONDS)
@@ -323,9 +419,15 @@ class Agent:
     def _is_healthy(self) -> bool:
         return time.monotonic() - self._read_at < HEALTHY_SECONDS
 
-    def _metrics(self) -> dict[str, float]:
-        age = {"seconds_since_reading": time.monotonic() - self._read_at}
-        return {**{name: float(count) for name, count in self._counters.items()}, **age}
+    def _metrics(self) -> str:
+        if self._has_document:
+            left = figures.seconds_to_next(self._reporter.events, self._reader.now())
+            figures.NEXT_EVENT.set(left)
+        figures.JOURNAL_FAILING.set(self._journal.failing)
+        return REGISTRY.render()
 
     def _is_ready(self, event: str) -> bool:
         return isinstance(self._peers, HttpPeers) and event.upper() in self._peers.ready
+
+    def _has_failed(self, event: str) -> bool:
+        return isinstance(self._peers, HttpPeers) and event.upper() in self._peers.failed

@@ -1,20 +1,30 @@
 """The agent's configuration: TOML, validated before any hook runs. See docs/agent.md."""
 
-import tomllib
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from fairwarning.core.errors import Refused
-from fairwarning.guest.agent import system
+from fairwarning.guest.agent import notices, system
+from fairwarning.guest.agent.hooks_folder import find_hooks
+from fairwarning.guest.agent.notices import NoticePhase, NotifyKind, NotifySettings
+from fairwarning.guest.agent.urls import ALLOWED, parse_url
 from fairwarning.guest.endpoint import endpoint
 from fairwarning.guest.events import Event, EventSource, EventType
+from fairwarning.guest.text_enum import StrEnum
 from fairwarning.guest.watch import Phase
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # the same module, for older versions
+
+KUBERNETES_HOOKS = "fairwarning.guest.agent.kubernetes:"
 _LONGEST_SECONDS = 24 * 3600
 _LAST_PORT = 65535
 
@@ -36,7 +46,7 @@ class HookKind(StrEnum):
     CALL = "call"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HookSettings:
     """A hook to run for events."""
 
@@ -51,22 +61,25 @@ class HookSettings:
     required: bool = True
     anyone: bool = False  # also for events that do not name this machine
     timeout: timedelta = timedelta(seconds=300)
+    authorization: str = field(default="", repr=False)  # of the URL: the value of the header
 
     def fits(self, event: Event) -> bool:
         """Whether the event has a type and source that this hook is for."""
         return (not self.types or event.type in self.types) and self.source in {"", event.source}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupSettings:
-    """How machines that share an event exchange readiness (G5): exactly one of these is set."""
+    """How machines that share an event exchange readiness (G5): one of the first three is set."""
 
     folder: str = ""  # a folder shared by all of them
     peers: Mapping[str, str] = field(default_factory=dict)  # resource name -> URL of its agent
     kubernetes: bool = False  # annotations on nodes
+    approve_over_failures: bool = False  # shortly before NotBefore, although a member failed
+    authorizations: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the peers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AgentConfig:
     """The agent's configuration."""
 
@@ -80,10 +93,17 @@ class AgentConfig:
     margin: timedelta = timedelta(seconds=5)
     listen: str = ""  # HOST:PORT of /healthz and /metrics
     group: GroupSettings | None = None
+    notify: tuple[NotifySettings, ...] = ()
 
     def hook(self, name: str) -> HookSettings | None:
         """Return the hook with this name."""
         return next((hook for hook in self.hooks if hook.name == name), None)
+
+    @property
+    def uses_kubernetes(self) -> bool:
+        """Whether the agent marks nodes: with its own hooks, or for a group."""
+        ours = any(hook.call.startswith(KUBERNETES_HOOKS) for hook in self.hooks)
+        return ours or (self.group is not None and self.group.kubernetes)
 
     def approves(self, event: Event) -> ApprovalPolicy:
         """Return the policy for this event."""
@@ -132,11 +152,36 @@ def _config(raw: Mapping[str, Any]) -> AgentConfig:
     hooks = tuple(
         _hook(table, f"hook {number}") for number, table in enumerate(fields.pop("hook", ()), 1)
     )
+    hooks += fields.pop("hooks_folder", ())
     names = [hook.name for hook in hooks]
     for name in names:
         if names.count(name) > 1:
             raise _ConfigError(f"hook {name!r}: two hooks have this name")
+    fields["notify"] = _notifications(fields.pop("notify", ()))
     return AgentConfig(hooks=hooks, **fields)
+
+
+def _notifications(tables: Sequence[object]) -> tuple[NotifySettings, ...]:
+    settings = tuple(
+        _notification(table, f"notify {number}") for number, table in enumerate(tables, 1)
+    )
+    names = [notification.name for notification in settings]
+    for name in names:
+        if names.count(name) > 1:
+            raise _ConfigError(f"notify {name!r}: two notifications have this name")
+    return settings
+
+
+def _notification(raw: object, place: str) -> NotifySettings:
+    fields = _table(raw, place, _NOTIFY)
+    for required in ("name", "kind"):
+        if required not in fields:
+            raise _ConfigError(f"{place}: {required} is missing")
+    try:
+        notices.check_settings(fields)
+    except ValueError as error:
+        raise _ConfigError(f"notify {fields['name']!r}: {error}") from None
+    return NotifySettings(**fields)
 
 
 def _hook(raw: object, place: str) -> HookSettings:
@@ -148,6 +193,8 @@ def _hook(raw: object, place: str) -> HookSettings:
     kinds = [kind for kind in HookKind if kind.value in fields]
     if len(kinds) != 1:
         raise _ConfigError(f"{place}: must have one of {', '.join(HookKind)}")
+    if "url" in fields:
+        fields["url"], fields["authorization"] = fields["url"]
     return HookSettings(kind=kinds[0], **fields)
 
 
@@ -178,7 +225,7 @@ def _flag(value: object, place: str) -> bool:
 
 
 def _seconds(value: object, place: str) -> timedelta:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _ConfigError(f"{place}: must be a number of seconds")
     if not 0 <= value <= _LONGEST_SECONDS:
         raise _ConfigError(f"{place}: must be a number of seconds from 0 to {_LONGEST_SECONDS}")
@@ -230,22 +277,24 @@ def _approve(value: object, place: str) -> dict[str, ApprovalPolicy]:
     }
 
 
-def _peers(value: object, place: str) -> dict[str, str]:
+def _peers(value: object, place: str) -> dict[str, tuple[str, str]]:
     if not isinstance(value, dict) or not value:
         raise _ConfigError(f"{place}: must be a table of resource names and URLs")
-    return {name: _url(url, f"{place}, {name}") for name, url in value.items()}
+    peers = {name: _url(url, f"{place}, {name}") for name, url in value.items()}
+    for name, (url, _) in peers.items():
+        if "?" in url:
+            raise _ConfigError(f"{place}, {name}: must be a URL without a query, such as {ALLOWED}")
+    return peers
 
 
-def _url(value: object, place: str) -> str:
-    url = _text(value, place)
+def _url(value: object, place: str) -> tuple[str, str]:
+    """Read a URL; return it without its credentials, and the value of their header."""
     try:
-        parts = urlsplit(url)
-        is_valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise _ConfigError(f"{place}: must be a URL such as http://HOST:PORT/PATH")
-    return url
+        return parse_url(_text(value, place))
+    except _ConfigError:
+        raise
+    except ValueError as error:
+        raise _ConfigError(f"{place}: must be a URL such as {ALLOWED}: {error}") from None
 
 
 def _call(value: object, place: str) -> str:
@@ -257,8 +306,14 @@ def _call(value: object, place: str) -> str:
 
 def _group(value: object, place: str) -> GroupSettings:
     fields = _table(value, place, _GROUP)
-    if len(fields) != 1 or not all(fields.values()):
-        raise _ConfigError(f"{place}: must have one of {', '.join(_GROUP)}")
+    kinds = [name for name in fields if name != "approve_over_failures"]
+    if len(kinds) != 1 or not fields[kinds[0]]:
+        raise _ConfigError(f"{place}: must have one of folder, peers, kubernetes")
+    if "peers" in fields:
+        fields["authorizations"] = {
+            name: value for name, (_, value) in fields["peers"].items() if value
+        }
+        fields["peers"] = {name: url for name, (url, _) in fields["peers"].items()}
     return GroupSettings(**fields)
 
 
@@ -275,7 +330,7 @@ def _listen(value: object, place: str) -> str:
     address = _text(value, place)
     host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
-        raise _ConfigError(f"{place}: must be HOST:PORT, such as 127.0.0.1:8172")
+        raise _ConfigError(f"{place}: must be HOST:PORT, such as 127.0.0.1:8173")
     return address
 
 
@@ -285,11 +340,63 @@ def _hooks(value: object, place: str) -> list[object]:
     return value
 
 
+def _notify_tables(value: object, place: str) -> list[object]:
+    if not isinstance(value, list):
+        raise _ConfigError(f"{place}: use double brackets for the heading, [[notify]]")
+    return value
+
+
+def _notify_kind(value: object, place: str) -> NotifyKind:
+    return NotifyKind(_one_of(*NotifyKind)(value, place))
+
+
+def _notify_phases(value: object, place: str) -> frozenset[str]:
+    check = _one_of(*NoticePhase)
+    return frozenset(check(name, place) for name in _words(value, place))
+
+
+def _secret_url(value: object, place: str) -> str:
+    _url(value, place)
+    return str(value)
+
+
+def _template(value: object, place: str) -> str:
+    text = _text(value, place)
+    try:
+        notices.check_template(text)
+    except ValueError as error:
+        raise _ConfigError(f"{place}: {error}") from None
+    return text
+
+
+def _mail_address(value: object, place: str) -> str:
+    address = _text(value, place)
+    if "@" not in address or not address.isprintable():
+        raise _ConfigError(f"{place}: must be an e-mail address, such as ops@example.org")
+    return address
+
+
+def _mail_addresses(value: object, place: str) -> tuple[str, ...]:
+    return tuple(_mail_address(word, place) for word in _words(value, place))
+
+
+def _hooks_folder(value: object, place: str) -> tuple[HookSettings, ...]:
+    """Read the folder now, once: a later file is a hook after the next start."""
+    try:
+        return tuple(
+            HookSettings(f"{phase}/{path.name}", phase, HookKind.COMMAND, (str(path),))
+            for phase, path in find_hooks(Path(_text(value, place)).absolute())
+        )
+    except OSError as error:
+        raise _ConfigError(f"{place}: cannot read the folder: {error}") from None
+
+
 # Keys of the file, the fields that they set, and the functions that read them.
 _GROUP: dict[str, tuple[str, Read]] = {
     "folder": ("folder", _text),
     "peers": ("peers", _peers),
     "kubernetes": ("kubernetes", _flag),
+    "approve_over_failures": ("approve_over_failures", _flag),
 }
 _HOOK: dict[str, tuple[str, Read]] = {
     "name": ("name", _text),
@@ -303,6 +410,19 @@ _HOOK: dict[str, tuple[str, Read]] = {
     "anyone": ("anyone", _flag),
     "timeout_seconds": ("timeout", _positive_seconds),
 }
+_NOTIFY: dict[str, tuple[str, Read]] = {
+    "name": ("name", _text),
+    "kind": ("kind", _notify_kind),
+    "url": ("url", _secret_url),
+    "url_file": ("url_file", _text),
+    "url_env": ("url_env", _text),
+    "phases": ("phases", _notify_phases),
+    "on": ("types", _types),
+    "text": ("text", _template),
+    "smtp": ("smtp", _listen),
+    "from": ("sender", _mail_address),
+    "to": ("recipients", _mail_addresses),
+}
 _CONFIG: dict[str, tuple[str, Read]] = {
     "endpoint": ("endpoint", _endpoint),
     "name": ("name", _text),
@@ -312,4 +432,6 @@ _CONFIG: dict[str, tuple[str, Read]] = {
     "listen": ("listen", _listen),
     "group": ("group", _group),
     "hook": ("hook", _hooks),
+    "notify": ("notify", _notify_tables),
+    "hooks_folder": ("hooks_folder", _hooks_folder),
 }

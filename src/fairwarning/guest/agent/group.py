@@ -1,19 +1,27 @@
 """How machines that share an event tell each other that they are alive and ready (G5)."""
 
+from __future__ import annotations
+
 import http.client
 import json
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
+from fairwarning.guest.agent.actions import GroupMembers
 from fairwarning.guest.agent.config import GroupSettings
-from fairwarning.guest.agent.plan import GroupMembers
 from fairwarning.guest.events import Event, normalize_name
 
-ALIVE_SECONDS = 10.0  # a machine without a heartbeat for this long is not alive
-_TIMEOUT_SECONDS = 2.0
-_CONCURRENT_PEERS = 8
+ALIVE_SECONDS = 10.0  # a machine without a sign of life for this long is not alive
+_TIMEOUT_SECONDS = 2.0  # to connect to a peer, and for its response
+_FOLDER_SECONDS = 2.0  # a shared folder usually takes milliseconds
+
+T = TypeVar("T")
 
 
 class PeerDirectory(Protocol):
@@ -25,8 +33,11 @@ class PeerDirectory(Protocol):
     def signal_ready(self, event: Event) -> None:
         """Tell the group that this machine is ready for the event."""
 
+    def signal_failed(self, event: Event) -> None:
+        """Tell the group that a required hook of this machine failed; `signal_ready` revokes it."""
+
     def members(self, event: Event) -> GroupMembers:
-        """Return the machines that are alive and those that are ready, by normalized name."""
+        """Return the machines that are alive, ready and failed, by normalized name."""
 
     def forget(self, event: str) -> None:
         """Remove what was stored for an event that is over."""
@@ -40,52 +51,155 @@ def create_peers(group: GroupSettings, name: str) -> PeerDirectory:
         from fairwarning.guest.agent.kubernetes import KubernetesNodes  # noqa: PLC0415  (an optional dependency)
 
         return KubernetesNodes(name)
-    return HttpPeers(group.peers, name)
+    return HttpPeers(group.peers, name, group.authorizations)
+
+
+class _Silence:
+    """How long the machines of an event have been silent, by the clock of this machine.
+
+    The time counts from the last sign of life, or from the first query. A pause between queries
+    proves nothing: it starts again.
+    """
+
+    def __init__(self) -> None:
+        self._signs: dict[str, dict[str, tuple[object, float]]] = {}  # by event and machine
+        self._asked_at = float("-inf")
+
+    def alive(self, event: str, signs: Mapping[str, object], began: float) -> set[str]:
+        """Return the machines that are alive. A sign of life differs from None and the last."""
+        if began - self._asked_at > ALIVE_SECONDS:
+            self.restart()
+        last = self._signs.setdefault(event.upper(), {})
+        for name, sign in signs.items():
+            if name not in last or (sign is not None and sign != last[name][0]):
+                last[name] = (sign, began)
+        self._asked_at = time.monotonic()
+        return {name for name in signs if began - last[name][1] < ALIVE_SECONDS}
+
+    def restart(self) -> None:
+        """Count the silence of all machines from the next query."""
+        self._signs = {}
+
+    def forget(self, event: str) -> None:
+        """Drop an event."""
+        self._signs.pop(event.upper(), None)
+
+
+class _Wish(Enum):
+    """What the files of this machine are to say about an event."""
+
+    READY = "ready"
+    FAILED = "failed"
+    FORGOTTEN = "forgotten"
 
 
 class SharedFolder:
-    """A shared folder with one file for a machine's heartbeat and one for its readiness.
+    """A shared folder with one file for a machine's heartbeat and one for its readiness or failure.
 
-    Only modification times of files are compared, so the machines' clocks may differ.
+    Only changes of modification times count, so the machines' clocks may differ. `signal_ready`,
+    `signal_failed` and `forget` only store the wish. The file work follows with the next heartbeat,
+    in its own thread, because a network folder may hang.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
         self._name = normalize_name(name)
+        self._lock = threading.Lock()
+        self._wishes: dict[str, _Wish] = {}  # by event
+        self._silence = _Silence()
+        self._working: threading.Thread | None = None
 
     def heartbeat(self) -> None:
-        """Touch this machine's heartbeat file."""
+        """Write this machine's files; raise `OSError` if the folder fails or hangs."""
+        self._call(self._write_files)
+
+    def signal_ready(self, event: Event) -> None:
+        """Have the next heartbeat create this machine's readiness file."""
+        self._wish(event.id, _Wish.READY)
+
+    def signal_failed(self, event: Event) -> None:
+        """Have the next heartbeat create the file that says that this machine failed."""
+        self._wish(event.id, _Wish.FAILED)
+
+    def _wish(self, event: str, wish: _Wish) -> None:
+        with self._lock:
+            self._wishes[event.upper()] = wish
+
+    def members(self, event: Event) -> GroupMembers:
+        """Read the files of all machines; raise `OSError` if the folder fails or hangs."""
+        began = time.monotonic()
+        try:
+            signs, ready, failed = self._call(lambda: self._read_files(event))
+        except OSError:
+            self._silence.restart()  # the other machines may have failed to write as well
+            raise
+        alive = self._silence.alive(event.id, signs, began)
+        return GroupMembers(frozenset(alive | {self._name}), frozenset(ready), frozenset(failed))
+
+    def forget(self, event: str) -> None:
+        """Have the next heartbeat delete this machine's files of an event."""
+        self._wish(event, _Wish.FORGOTTEN)
+        self._silence.forget(event)
+
+    def _call(self, work: Callable[[], T]) -> T:
+        """Return the result of file work; do not begin it while earlier work hangs."""
+        results: list[T] = []
+        errors: list[OSError] = []
+
+        def run() -> None:
+            try:
+                results.append(work())
+            except OSError as error:
+                errors.append(error)
+
+        if not self._is_working():
+            self._working = _start_thread("shared folder", run)
+            self._working.join(_FOLDER_SECONDS)
+        if errors:
+            raise errors[0]
+        if not results:
+            raise TimeoutError(f"the shared folder {self._folder} does not respond")
+        return results[0]
+
+    def _is_working(self) -> bool:
+        if self._working is not None:
+            self._working.join(_FOLDER_SECONDS)
+        return self._working is not None and self._working.is_alive()
+
+    def _write_files(self) -> None:
         alive = self._folder / "alive"
         alive.mkdir(parents=True, exist_ok=True)
         (alive / _file_name(self._name)).touch()
+        with self._lock:
+            wishes = dict(self._wishes)
+        for event, wish in wishes.items():
+            self._fulfil(self._event_folder(event), wish)
+            with self._lock:
+                if wish is self._wishes[event] is _Wish.FORGOTTEN:
+                    del self._wishes[event]
 
-    def signal_ready(self, event: Event) -> None:
-        """Create this machine's readiness file."""
-        folder = self._event_folder(event.id)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / _file_name(self._name)).touch()
-
-    def members(self, event: Event) -> GroupMembers:
-        """Read the files of all machines."""
-        self.heartbeat()
-        alive = self._folder / "alive"
-        now = (alive / _file_name(self._name)).stat().st_mtime
-        names = [normalize_name(resource) for resource in event.resources]
-        living = {
-            name for name in names if now - _modified(alive / _file_name(name)) < ALIVE_SECONDS
+    def _fulfil(self, folder: Path, wish: _Wish) -> None:
+        """Create this machine's file for an event, and delete the other, or delete both."""
+        files = {
+            _Wish.READY: folder / _file_name(self._name),
+            _Wish.FAILED: folder / _failed_name(self._name),
         }
-        folder = self._event_folder(event.id)
-        ready = {name for name in names if (folder / _file_name(name)).exists()}
-        return GroupMembers(frozenset(living), frozenset(ready))
-
-    def forget(self, event: str) -> None:
-        """Delete this machine's readiness file, and the event's folder if it is empty."""
-        folder = self._event_folder(event)
-        try:
-            (folder / _file_name(self._name)).unlink(missing_ok=True)
+        if wish in files:
+            folder.mkdir(parents=True, exist_ok=True)
+            files[wish].touch()
+        for kind, path in files.items():
+            if kind is not wish:
+                path.unlink(missing_ok=True)
+        with suppress(OSError):  # it has files, or never existed
             folder.rmdir()
-        except OSError:
-            pass  # other machines' files remain, or the folder never existed
+
+    def _read_files(self, event: Event) -> tuple[dict[str, float | None], set[str], set[str]]:
+        names = [normalize_name(resource) for resource in event.resources]
+        alive, folder = self._folder / "alive", self._event_folder(event.id)
+        signs = {name: _modified(alive / _file_name(name)) for name in names}
+        ready = {name for name in names if _modified(folder / _file_name(name)) is not None}
+        failed = {name for name in names if _modified(folder / _failed_name(name)) is not None}
+        return signs, ready, failed
 
     def _event_folder(self, event: str) -> Path:
         return self._folder / _file_name(event.upper())
@@ -95,24 +209,36 @@ def _file_name(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")  # a name may be `..`
 
 
-def _modified(path: Path) -> float:
+def _failed_name(name: str) -> str:
+    return f"{_file_name(name)}.failed"  # no machine's own file name has a dot
+
+
+def _modified(path: Path) -> float | None:
     try:
         return path.stat().st_mtime
-    except OSError:
-        return float("-inf")
+    except FileNotFoundError:
+        return None
 
 
 class HttpPeers:
     """The agents of the other machines, queried over HTTP for their readiness."""
 
-    def __init__(self, urls: Mapping[str, str], name: str) -> None:
+    def __init__(
+        self, urls: Mapping[str, str], name: str, authorizations: Mapping[str, str] | None = None
+    ) -> None:
+        """Query these URLs; `authorizations` are the values of Authorization headers."""
         self._urls = {normalize_name(peer): url for peer, url in urls.items()}
+        self._headers = {
+            normalize_name(peer): {"Authorization": value}
+            for peer, value in (authorizations or {}).items()
+        }
         self._name = normalize_name(name)
         self.ready: set[str] = set()
         """Events that this machine is ready for; the health server publishes them."""
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (most agents have no peers)
-
-        self._executor = ThreadPoolExecutor(_CONCURRENT_PEERS, "peers")
+        self.failed: set[str] = set()
+        """Events for which a required hook of this machine failed; published as well."""
+        self._silence = _Silence()
+        self._queries: dict[str, threading.Thread] = {}
 
     def heartbeat(self) -> None:
         """Do nothing: a reachable health server shows that the machine is alive."""
@@ -120,29 +246,53 @@ class HttpPeers:
     def signal_ready(self, event: Event) -> None:
         """Publish readiness with the health server."""
         self.ready.add(event.id.upper())
+        self.failed.discard(event.id.upper())
+
+    def signal_failed(self, event: Event) -> None:
+        """Publish the failure with the health server."""
+        self.failed.add(event.id.upper())
+        self.ready.discard(event.id.upper())
 
     def members(self, event: Event) -> GroupMembers:
         """Query all peers concurrently."""
-        names = [normalize_name(resource) for resource in event.resources]
-        queries = {
-            name: self._executor.submit(_query, self._urls.get(name, ""), event.id)
-            for name in names
-            if name != self._name
-        }
-        results = {name: query.result() for name, query in queries.items()}
-        alive = {name for name, ready in results.items() if ready is not None} | {self._name}
-        ready = {name for name, is_ready in results.items() if is_ready}
+        began = time.monotonic()
+        names = {normalize_name(resource) for resource in event.resources}
+        peers = names & self._urls.keys() - {self._name}
+        answers = self._query_all(event.id, peers)
+        signs = {name: began if name in answers else None for name in peers}
+        alive = self._silence.alive(event.id, signs, began)
+        ready = {name for name, answer in answers.items() if answer["ready"]}
+        failed = {name for name, answer in answers.items() if answer.get("failed")}
         if event.id.upper() in self.ready:
             ready.add(self._name)
-        return GroupMembers(frozenset(alive), frozenset(ready))
+        return GroupMembers(frozenset(alive | {self._name}), frozenset(ready), frozenset(failed))
 
     def forget(self, event: str) -> None:
-        """Withdraw readiness."""
+        """Withdraw what was published for an event."""
         self.ready.discard(event.upper())
+        self.failed.discard(event.upper())
+        self._silence.forget(event)
+
+    def _query_all(self, event: str, peers: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return the answers that arrive in time; a query that hangs is not repeated."""
+        answers: dict[str, dict[str, Any]] = {}
+
+        def ask(peer: str) -> None:
+            answer = _query(self._urls[peer], event, self._headers.get(peer, {}))
+            if answer is not None:
+                answers[peer] = answer
+
+        end = time.monotonic() + 2 * _TIMEOUT_SECONDS
+        for peer in peers:
+            if peer not in self._queries or not self._queries[peer].is_alive():
+                self._queries[peer] = _start_thread(f"peer {peer}", ask, peer)
+        for peer in peers:
+            self._queries[peer].join(max(0.0, end - time.monotonic()))
+        return dict(answers)
 
 
-def _query(url: str, event: str) -> bool | None:
-    """Return whether a peer is ready; None if it does not answer."""
+def _query(url: str, event: str, headers: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return a peer's answer, whether it is `ready` and has `failed`; None if there is none."""
     parts = urlsplit(url)
     if not parts.hostname:
         return None
@@ -151,11 +301,23 @@ def _query(url: str, event: str) -> bool | None:
     )
     connection = connection_class(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
     try:
-        connection.request("GET", f"{parts.path.rstrip('/')}/ready/{quote(event, safe='')}")
+        path = f"{parts.path.rstrip('/')}/ready/{quote(event, safe='')}"
+        connection.request("GET", path, headers=dict(headers))
         response = connection.getresponse()
-        body = json.loads(response.read(4096))
-        return bool(body["ready"]) if response.status == http.client.OK else None
+        body: dict[str, Any] = json.loads(response.read(4096))
+        is_answer = response.status == http.client.OK and isinstance(body["ready"], bool)
+        return body if is_answer else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException):
         return None
     finally:
         connection.close()
+
+
+def _start_thread(name: str, work: Callable[..., None], *arguments: object) -> threading.Thread:
+    """Start a thread that does not keep the agent from exiting; raise `OSError` if it cannot."""
+    thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(f"cannot start a thread: {error}") from error
+    return thread

@@ -8,16 +8,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
 from fairwarning.core.errors import Refused
+from fairwarning.guest.agent.metrics import CONTENT_TYPE
 
-Metrics = Callable[[], dict[str, float]]
+Metrics = Callable[[], str]
 IsReady = Callable[[str], bool]
+HasFailed = Callable[[str], bool]
 
 
 class HealthServer:
     """A small HTTP server: /healthz, /metrics, /ready/EVENT."""
 
     def __init__(
-        self, listen: str, is_healthy: Callable[[], bool], metrics: Metrics, is_ready: IsReady
+        self,
+        listen: str,
+        is_healthy: Callable[[], bool],
+        metrics: Metrics,
+        is_ready: IsReady,
+        has_failed: HasFailed = lambda _: False,
     ) -> None:
         host, _, port = listen.rpartition(":")
         if not host or not port.isascii() or not port.isdigit():
@@ -27,7 +34,9 @@ class HealthServer:
             timeout = 5  # for a client that sends nothing
 
             def do_GET(self) -> None:
-                status, content_type, body = _respond(self.path, is_healthy, metrics, is_ready)
+                status, content_type, body = _respond(
+                    self.path, is_healthy, metrics, is_ready, has_failed
+                )
                 self.send_response(status)
                 self.send_header("Content-Type", content_type)
                 self.send_header("Content-Length", str(len(body)))
@@ -55,7 +64,11 @@ class HealthServer:
 
 
 def _respond(
-    target: str, is_healthy: Callable[[], bool], metrics: Metrics, is_ready: IsReady
+    target: str,
+    is_healthy: Callable[[], bool],
+    metrics: Metrics,
+    is_ready: IsReady,
+    has_failed: HasFailed,
 ) -> tuple[int, str, bytes]:
     path = urlsplit(target).path
     if path == "/healthz":
@@ -63,13 +76,9 @@ def _respond(
         health = {"status": "ok" if healthy else "no document lately"}
         return (200 if healthy else 503), "application/json", json.dumps(health).encode()
     if path == "/metrics":
-        lines = [f"fairwarning_agent_{name} {_number(value)}" for name, value in metrics().items()]
-        return 200, "text/plain; version=0.0.4", "\n".join([*lines, ""]).encode()
+        return 200, CONTENT_TYPE, metrics().encode()
     if path.startswith("/ready/"):
-        readiness = {"ready": is_ready(unquote(path.removeprefix("/ready/")))}
+        event = unquote(path.removeprefix("/ready/"))
+        readiness = {"ready": is_ready(event), **({"failed": True} if has_failed(event) else {})}
         return 200, "application/json", json.dumps(readiness).encode()
     return 404, "application/json", b'{"error": "use /healthz, /metrics or /ready/EVENT"}'
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)

@@ -5,22 +5,22 @@ blocked, and its end is reported exactly once and by its deadline (IG4). A progr
 little earlier, so that it has exited by the deadline. `plan` decides which hooks run.
 """
 
+from __future__ import annotations
+
 import logging
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import TypeVar
 
-from fairwarning.guest.agent.plan import RunHook, ShortenHook, StopHook
-from fairwarning.guest.agent.work import (
-    GRACE_SECONDS,
-    KILLED_SECONDS,
-    HookWork,
-    create_work,
-    start_thread,
-    to_printable,
-)
+from fairwarning.guest.agent.actions import RunHook, ShortenHook, StopHook
+from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
+from fairwarning.guest.agent.hook_output import HookOutput
+from fairwarning.guest.agent.hook_processes import GRACE_SECONDS, KILLED_SECONDS, HookProcesses
+from fairwarning.guest.agent.log_format import event_fields
+from fairwarning.guest.agent.work import HookWork, create_work, start_thread, to_printable
 from fairwarning.guest.watch import Phase
 
 GRACE_SHARE = 0.25  # the grace period is at most this share of the remaining time
@@ -29,8 +29,6 @@ CLOSE_SECONDS = GRACE_SECONDS + KILLED_SECONDS + 1.0
 _SHOWN_LINES = 20
 
 
-NO_TIME_LEFT = "no time left"
-OUT_OF_TIME = "ran out of time"
 STOPPED = "was stopped"
 
 Ended = Callable[[str, Phase, str, str], None]
@@ -45,12 +43,21 @@ class HookRunner:
     """Runs hooks concurrently; no method but `close` blocks."""
 
     def __init__(
-        self, machine: str, ended: Ended, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        machine: str,
+        ended: Ended,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        state: Path | None = None,
     ) -> None:
-        """Call `ended` once for each `run`, from any thread."""
+        """Call `ended` once for each `run`, from any thread.
+
+        The folder `state` keeps the output of hooks and the records of running programs.
+        """
         self._machine = machine
         self._ended = ended
         self._now = now
+        self._output = HookOutput(state)
+        self._processes = HookProcesses(state)
         self._changed = threading.Condition()
         self._running: set[_Running] = set()
         self._closed = False
@@ -58,7 +65,8 @@ class HookRunner:
     def run(self, run: RunHook) -> None:
         """Start a hook."""
         deadline = time.monotonic() + (run.deadline - self._now()).total_seconds()
-        running = _Running(run, create_work(run, self._machine, deadline), deadline)
+        work = create_work(run, self._machine, deadline, self._processes)
+        running = _Running(run, work, deadline)
         with self._changed:
             self._running.add(running)
             if self._closed:
@@ -91,33 +99,44 @@ class HookRunner:
                 running.stop()
             self._changed.wait_for(lambda: not self._running, CLOSE_SECONDS)
 
-    def _supervise(self, running: "_Running") -> None:
+    def _supervise(self, running: _Running) -> None:
         began = time.monotonic()
         try:
-            _log(logging.INFO, running.run, f"starts, deadline {running.run.deadline.isoformat()}")
+            message = f"starts, deadline {running.run.deadline.isoformat()}"
+            self._log(logging.INFO, running.run, message, result="started")
             failed = running.execute()
         except Exception as error:  # noqa: BLE001  (the end must be reported in any case)
             failed = f"cannot be run: {type(error).__name__}: {error}"
         self._report(running, failed, time.monotonic() - began)
 
-    def _report(self, running: "_Running", failed: str, seconds: float) -> None:
+    def _report(self, running: _Running, failed: str, seconds: float) -> None:
         run, output = running.run, running.output()
+        lines = [line for line in map(to_printable, output.splitlines()) if line][-_SHOWN_LINES:]
+        path = self._output.path(run) if lines else None
+        shown = (f"; output: {path}" if path else "") + "".join(f"\n  | {line}" for line in lines)
         if failed:
-            lines = [line for line in map(to_printable, output.splitlines()) if line][
-                -_SHOWN_LINES:
-            ]
             failed = to_printable(": ".join([failed, *lines[-1:]]))
-            shown = "".join(f"\n  | {line}" for line in lines)
-            _log(logging.WARNING, run, f"failed after {seconds:.1f} s: {failed}{shown}")
+            result = f"failed after {seconds:.1f} s: {failed}"
         else:
-            _log(logging.INFO, run, f"is done after {seconds:.1f} s")
+            result = f"is done after {seconds:.1f} s"
+        self._log(
+            *(logging.WARNING if failed else logging.INFO, run, f"{result}{shown}"),
+            result="failed" if failed else "ok",
+            seconds=round(seconds, 3),
+        )
         try:
             self._ended(run.event.id, run.phase, run.hook.name, failed)
         except Exception:
             logger.exception("reporting the end of hook %s failed", run.hook.name)
+        self._output.keep(run, _describe(run, result), output)  # an approval does not wait for it
         with self._changed:
             self._running.discard(running)
             self._changed.notify_all()
+
+    def _log(self, level: int, run: RunHook, message: str, **fields: object) -> None:
+        names = {"hook": run.hook.name, "phase": str(run.phase), **fields}
+        extra = event_fields(run.event, self._machine, **names)
+        logger.log(level, "%s", _describe(run, message), extra=extra)
 
 
 class _Running:
@@ -192,6 +211,5 @@ class _Running:
         return self._deadline - time.monotonic()
 
 
-def _log(level: int, run: RunHook, message: str) -> None:
-    event = to_printable(run.event.id)
-    logger.log(level, "hook %s (event %s, %s) %s", run.hook.name, event, run.phase, message)
+def _describe(run: RunHook, message: str) -> str:
+    return f"hook {run.hook.name} (event {to_printable(run.event.id)}, {run.phase}) {message}"

@@ -1,14 +1,24 @@
-"""The agent's journal: one line per step, durable before the step is taken (G6)."""
+"""The agent's journal: one line per step, durable before the step is taken (G6).
+
+On a full disk the agent continues with what is in memory. Lines that are missing in the file are
+written in their order when there is space again, so the file is always a state that once was true:
+an agent that starts from it may run a hook again, but approves nothing early.
+"""
+
+from __future__ import annotations
 
 import json
+import logging
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.guest.agent import system
-from fairwarning.guest.agent.plan import AgentJournalEntry
+from fairwarning.guest.agent.actions import AgentJournalEntry
+from fairwarning.guest.agent.reserve import DiskReserve, is_disk_full
 from fairwarning.guest.events import from_json, to_json
 from fairwarning.guest.watch import Phase
 
@@ -17,6 +27,11 @@ _NEW = "journal.new"
 _LOCK_SECONDS = 2.0
 _LOCK_RETRY_SECONDS = 0.05
 _COMPACT_LINES = 1000  # compact a longer journal when an event is forgotten
+_LINE_BYTES = 4 * 1024 * 1024  # more than an event with 10,000 machines
+_REPORTED_LINES = 10  # damaged lines that are logged one by one
+_PHASES = (Phase.SCHEDULED, Phase.STARTED, Phase.OVER)
+
+log = logging.getLogger(__name__)
 
 
 class AgentJournal:
@@ -28,18 +43,33 @@ class AgentJournal:
         self._file = -1
         self._lines = 0
         self._lock: int | None = None
+        self._entries: list[AgentJournalEntry] = []  # of events that are not forgotten
+        self._missing: list[AgentJournalEntry] = []  # entries that are not in the file yet
+        self._reserve = DiskReserve(folder)
+        self.failing = False
+        """Whether the last attempt to write failed."""
 
     def open(self) -> list[AgentJournalEntry]:
         """Lock and compact the journal; return its entries for events not yet forgotten."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._acquire_lock()
-            entries = _current(self._read())
-            self._rewrite(entries)
+            self._use_reserve(self._prepare)
+            self._entries = _current(self._read())
+            try:
+                self._use_reserve(self._rewrite)
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                self._report_failure(error)
         except OSError as error:
             text = f"the agent cannot open its journal in {self._path.parent}: {error}"
             raise Unavailable("NoJournal", text) from error
-        return entries
+        self._reserve.renew()
+        _report_interrupted(self._entries)
+        return list(self._entries)
+
+    def _prepare(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._acquire_lock()
 
     def _acquire_lock(self) -> None:
         # A hook that a killed agent was just starting holds the lock until its program runs.
@@ -53,43 +83,105 @@ class AgentJournal:
             raise Unavailable("AlreadyRuns", text)
 
     def _read(self) -> list[AgentJournalEntry]:
+        entries, damaged = [], 0
         try:
-            lines = self._path.read_bytes().split(b"\n")
+            with self._path.open("rb") as file:
+                for number, line in enumerate(_complete_lines(file), 1):
+                    try:
+                        entries += [_entry(json.loads(line))] if line.strip() else []
+                    except _DAMAGES as error:
+                        damaged += 1
+                        if damaged <= _REPORTED_LINES:
+                            self._report_damage(number, error)
         except FileNotFoundError:
             return []
-        entries = []
-        for line in lines[:-1]:  # text after the last newline is an incomplete line
-            try:
-                entries.append(_entry(json.loads(line)))
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                continue  # a corrupt line
+        if damaged > _REPORTED_LINES:
+            log.warning("%d lines of %s are damaged and were skipped", damaged, self._path)
         return entries
 
-    def _rewrite(self, entries: list[AgentJournalEntry]) -> None:
-        """Replace the file atomically with one that has only these entries."""
-        new = os.open(self._new, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600)
-        try:
-            _write(new, b"".join(map(_line, entries)))
-        finally:
-            os.close(new)
-        self._close_file()  # Windows cannot replace an open file
-        self._new.replace(self._path)
-        system.sync_folder(self._path.parent)
-        self._file = os.open(self._path, os.O_APPEND | os.O_RDWR)
-        self._lines = len(entries)
+    # --- Writing ---
 
     def write(self, entry: AgentJournalEntry) -> None:
-        """Append an entry durably; on failure, leave no part of it behind."""
+        """Append an entry durably; on failure keep it in memory until there is space."""
+        self._entries.append(entry)
+        self._missing.append(entry)
+        if entry.step == "forgotten":
+            self._entries = _current(self._entries)
+        self.flush()
+        if entry.step == "forgotten" and self._lines > _COMPACT_LINES and not self.failing:
+            try:
+                self._rewrite()
+            except OSError as error:
+                log.warning("cannot compact the journal in %s: %s", self._path.parent, error)
+
+    def flush(self) -> None:
+        """Write the entries that are missing in the file; called about every two seconds."""
+        if not self._missing and not self.failing:
+            if self._lock is not None:
+                self._reserve.renew()
+            return
+        count = len(self._missing)
+        try:
+            self._use_reserve(self._write_missing)
+        except OSError as error:
+            self._report_failure(error)
+            if len(self._missing) > _COMPACT_LINES:
+                self._missing = _without_forgotten(self._missing)
+            return
+        if self.failing:
+            text = "the journal in %s can be written again; it has the %d lines that were missing"
+            log.warning(text, self._path.parent, count)
+        self.failing = False
+
+    def _use_reserve(self, work: Callable[[], None]) -> None:
+        """Do file work; if the disk is full, free the reserved space and try again."""
+        try:
+            work()
+        except OSError as error:
+            if not is_disk_full(error) or not self._reserve.give_up():
+                raise
+            text = "the disk of %s is full (%s); the journal uses its reserve: free some space"
+            log.warning(text, self._path.parent, error)
+            work()
+
+    def _write_missing(self) -> None:
+        if self._missing and self._is_in_place():
+            if self.failing:
+                self._append(1)  # shows whether there is space, without the cost of all lines
+            self._append(len(self._missing))
+        else:  # it could not be compacted, or its folder was deleted
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._rewrite()
+
+    def _append(self, count: int) -> None:
+        _write(self._file, b"".join(map(_line, self._missing[:count])))
+        self._lines += count
+        self._missing = self._missing[count:]
+
+    def _is_in_place(self) -> bool:
+        """Open the file if it is closed; return whether it still has its path."""
         try:
             if self._file < 0:
                 self._file = os.open(self._path, os.O_APPEND | os.O_RDWR)
-            _write(self._file, _line(entry))
-            self._lines += 1
-            if self._lines > _COMPACT_LINES and entry.step == "forgotten":
-                self._rewrite(_current(self._read()))
-        except OSError as error:
-            text = f"the agent cannot write its journal in {self._path.parent}: {error}"
-            raise Unavailable("NoJournal", text) from error
+            return os.path.samestat(os.fstat(self._file), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _rewrite(self) -> None:
+        """Replace the file atomically with one that has only the current entries."""
+        try:
+            new = os.open(self._new, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600)
+            try:
+                _write(new, b"".join(map(_line, self._entries)))
+            finally:
+                os.close(new)
+            self._close_file()  # Windows cannot replace an open file
+            self._new.replace(self._path)
+        except OSError:
+            self._new.unlink(missing_ok=True)  # it takes space
+            raise
+        self._lines, self._missing = len(self._entries), []
+        system.sync_folder(self._path.parent)
 
     def close(self) -> None:
         """Close the files and release the lock."""
@@ -103,10 +195,40 @@ class AgentJournal:
             os.close(self._file)
             self._file = -1
 
+    # --- Reports ---
+
+    def _report_failure(self, error: OSError) -> None:
+        if not self.failing:
+            text = (
+                "cannot write the journal in %s: %s. The agent continues, but if it ends now, the"
+                " next one may run hooks again: free some space, or check the disk"
+            )
+            log.error(text, self._path.parent, error)
+        self.failing = True
+
+    def _report_damage(self, number: int, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {str(error)[:80]}"
+        log.warning("line %d of %s is damaged and skipped: %s", number, self._path, reason)
+
+
+def _report_interrupted(entries: list[AgentJournalEntry]) -> None:
+    begun = {(entry.event, entry.phase, entry.hook): entry for entry in entries if entry.hook}
+    for (event, phase, hook), last in begun.items():
+        if last.step == "begun":
+            text = "hook %s (event %s, %s) was interrupted; it runs again unless it is too late"
+            log.warning(text, hook, event, phase)
+
+
+# --- Lines ----------------------------------------------------------------------------------------
+
 
 def _write(file: int, content: bytes) -> None:
     """Write all of it durably; on failure, such as a full disk, truncate to the old size."""
     old_size = os.fstat(file).st_size
+    if old_size:
+        os.lseek(file, -1, os.SEEK_END)
+        if os.read(file, 1) != b"\n":  # the rest of a line that could not be removed
+            content = b"\n" + content
     try:
         while content:
             content = content[os.write(file, content) :]
@@ -116,10 +238,26 @@ def _write(file: int, content: bytes) -> None:
         raise
 
 
+def _complete_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Return the lines that end with a newline; of a line that is too long only the beginning."""
+    while line := file.readline(_LINE_BYTES):
+        end = line
+        while end and not end.endswith(b"\n"):
+            end = file.readline(_LINE_BYTES)
+        if end:
+            yield line
+
+
 def _current(entries: list[AgentJournalEntry]) -> list[AgentJournalEntry]:
     """Drop entries up to the last `forgotten` of their event, which may be seen again later."""
     last = {entry.event: n for n, entry in enumerate(entries) if entry.step == "forgotten"}
     return [entry for n, entry in enumerate(entries) if n > last.get(entry.event, -1)]
+
+
+def _without_forgotten(entries: list[AgentJournalEntry]) -> list[AgentJournalEntry]:
+    """Drop entries before the last `forgotten` of their event, but keep that one for the file."""
+    last = {entry.event: n for n, entry in enumerate(entries) if entry.step == "forgotten"}
+    return [entry for n, entry in enumerate(entries) if n >= last.get(entry.event, 0)]
 
 
 def _line(entry: AgentJournalEntry) -> bytes:
@@ -134,16 +272,23 @@ def _line(entry: AgentJournalEntry) -> bytes:
     return json.dumps(raw, separators=(",", ":")).encode() + b"\n"
 
 
-def _entry(raw: dict[str, Any]) -> AgentJournalEntry:
-    seen, phase = raw.get("seen"), str(raw.get("phase", ""))
-    if phase:
-        Phase(phase)
-    return AgentJournalEntry(
-        step=str(raw["step"]),
-        event=str(raw["event"]),
-        phase=phase,
-        hook=str(raw.get("hook", "")),
-        failed=str(raw.get("failed", "")),
-        cancelled=bool(raw.get("cancelled", False)),
-        seen=from_json(seen) if seen else None,
-    )
+_DAMAGES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a damaged line raises, whatever the disk did to it."""
+
+
+def _entry(raw: object) -> AgentJournalEntry:
+    """Parse a line; refuse whatever the agent does not write, since `plan` relies on it."""
+    if not isinstance(raw, dict):
+        raise TypeError("not an object")
+    texts = {name: raw.get(name, "") for name in ("step", "event", "phase", "hook", "failed")}
+    if not all(isinstance(value, str) for value in texts.values()):
+        raise TypeError("not a string")
+    seen = from_json(raw["seen"]) if raw.get("seen") else None
+    entry = AgentJournalEntry(**texts, cancelled=raw.get("cancelled", False) is True, seen=seen)
+    if not entry.step or not entry.event or entry.event != entry.event.upper():
+        raise ValueError("no step or no event")
+    if seen is not None and seen.id.upper() != entry.event:
+        raise ValueError("two different events")
+    if (entry.phase or entry.step in {"begun", "done"}) and entry.phase not in _PHASES:
+        raise ValueError("no such phase")
+    return entry

@@ -1,113 +1,43 @@
 """The agent's decisions. Pure: documents, results and time in, actions out.
 
 IG1: required hooks are done before an event is approved, and every preparation is undone by the
-hooks of phase over. IG2: a hook is journaled before and after it runs; an interrupted hook runs
-again for the same event. IG3: an agent approves only for its own machine, or as the leader of a
-group. IG4: hooks of phase scheduled end before the event may start. IG5: only a document shows
-that an event is over.
+hooks of phase over, which run again until they succeed. IG2: a hook is journaled before and after
+it runs; an interrupted hook runs again for the same event. IG3: an agent approves only for its own
+machine, or as the leader of a group. IG4: hooks of phase scheduled end before the event may start,
+or soon after they begin. IG5: only a document shows that an event is over.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from fairwarning.guest.agent.actions import (
+    Action,
+    AgentJournalEntry,
+    GroupMembers,
+    RunHook,
+    SendApproval,
+    ShortenHook,
+    SignalFailed,
+    SignalReady,
+    StopHook,
+    WriteNote,
+)
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
+from fairwarning.guest.agent.event_state import (
+    LONG_AGO,
+    NO_TIME_LEFT,
+    EventState,
+    HookState,
+    has_passed,
+)
 from fairwarning.guest.events import Document, Event, normalize_name
 from fairwarning.guest.watch import Phase, changes
 
-
-@dataclass(frozen=True, slots=True)
-class AgentJournalEntry:
-    """A line of the agent's journal."""
-
-    step: str  # seen, begun, done, approving, approved, over, forgotten
-    event: str
-    phase: str = ""
-    hook: str = ""
-    failed: str = ""  # the failure of the hook; empty: success
-    cancelled: bool = False  # over without a start seen
-    seen: Event | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WriteNote:
-    """Write a journal entry durably before the next action."""
-
-    entry: AgentJournalEntry
-
-
-@dataclass(frozen=True, slots=True)
-class RunHook:
-    """Run a hook for an event; it must end by the deadline (IG4)."""
-
-    hook: HookSettings
-    phase: Phase
-    event: Event
-    deadline: datetime
-    cancelled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ShortenHook:
-    """Make the deadline of a running hook earlier."""
-
-    event: str
-    phase: Phase
-    hook: str
-    deadline: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class StopHook:
-    """Stop a running hook of an event that is over."""
-
-    event: str
-    phase: Phase
-    hook: str
-
-
-@dataclass(frozen=True, slots=True)
-class SendApproval:
-    """Approve an event."""
-
-    event: Event
-
-
-@dataclass(frozen=True, slots=True)
-class SignalReady:
-    """Tell the group that this machine is ready for an event."""
-
-    event: Event
-
-
-Action = WriteNote | RunHook | ShortenHook | StopHook | SendApproval | SignalReady
-
-
-@dataclass(frozen=True, slots=True)
-class GroupMembers:
-    """The state of the machines that an event names."""
-
-    alive: frozenset[str]
-    ready: frozenset[str]
-
-
-@dataclass(slots=True)
-class EventState:
-    """The agent's state for one event."""
-
-    event: Event
-    hooks: dict[tuple[str, str], str] = field(default_factory=dict)  # phase, hook -> state
-    approving: bool = False
-    approved_at: datetime | None = None  # when the endpoint accepted the approval
-    ready_signalled: bool = False  # to the group
-    over: bool = False
-    cancelled: bool = False
-    reappeared: Event | None = None  # listed again after it was gone; handled after recovery
-
-
 RESEND_SECONDS = 5.0  # an approval without effect is sent again after this time
-_NEVER = datetime.max.replace(tzinfo=UTC)
-RUNNING, DONE, FAILED = "running", "done", "failed"
+LEAST_TIME = timedelta(seconds=5)  # for a hook that begins close to NotBefore or after it
+MOST_WAITING_EVENTS = 100  # with failed hooks of phase over; a hook that always fails stays cheap
 
 
 class AgentPlan:
@@ -117,6 +47,7 @@ class AgentPlan:
         self._config = config
         self._name = name
         self._last = Document()
+        self._has_document = False
         self.known: dict[str, EventState] = {}
 
     # --- Restart ---
@@ -132,45 +63,35 @@ class AgentPlan:
         self._last = Document(0, tuple(current))
 
     def _apply(self, tracked: EventState, entry: AgentJournalEntry) -> None:
-        match entry.step:
-            case "begun":
-                tracked.hooks[entry.phase, entry.hook] = RUNNING
-            case "done":
-                tracked.hooks[entry.phase, entry.hook] = FAILED if entry.failed else DONE
-            case "approving":
-                tracked.approving = True
-            case "approved":
-                tracked.approved_at = utc(0)  # the time is not in the journal
-            case "over":
-                tracked.over, tracked.cancelled = True, entry.cancelled
-            case "forgotten":
-                del self.known[entry.event]
-            case _:
-                pass
+        if entry.step == "begun":
+            tracked.hooks[entry.phase, entry.hook] = HookState.INTERRUPTED
+        elif entry.step == "done":
+            tracked.hook_ended(entry.phase, entry.hook, entry.failed, LONG_AGO)
+        elif entry.step == "approving":
+            tracked.approving = True
+        elif entry.step == "approved":
+            tracked.approved_at = LONG_AGO  # the time is not in the journal
+        elif entry.step == "over":
+            tracked.over, tracked.cancelled = True, entry.cancelled
+        elif entry.step == "forgotten":
+            del self.known[entry.event]
 
     def resume(self, document: Document, now: datetime) -> list[Action]:
         """Process the first document after a restart of the agent or the machine (G6)."""
-        actions: list[Action] = []
         unsent = [
             tracked
             for tracked in self.known.values()
             if tracked.approving and not tracked.approved_at
         ]
         for tracked in self.known.values():
-            current = document.find(tracked.event.id)
-            tracked.event = current or tracked.event
-            for (phase, name), state in list(tracked.hooks.items()):
-                if state == RUNNING:
-                    started = current is None or current.started
-                    late = (phase == Phase.SCHEDULED and started) or (
-                        phase != Phase.OVER and tracked.over
-                    )
-                    actions += self._rerun_hook(tracked, Phase(phase), name, now, late=late)
-        actions += self.read(document, now)
+            if not tracked.over:
+                tracked.event = document.find(tracked.event.id) or tracked.event
+        actions = self.read(document, now)
         for tracked in list(self.known.values()):
             if tracked.over:
-                actions += self._advance(tracked, now)
+                actions += self._recover(tracked, now)
                 continue
+            actions += self._rerun_hooks(tracked, now)
             actions += self._begin_phase(tracked, _phase(tracked.event), now)
         for tracked in unsent:
             if not tracked.over and not tracked.event.started:
@@ -178,19 +99,25 @@ class AgentPlan:
                 actions += [SendApproval(tracked.event)] if tracked.approving else []
         return actions
 
-    def _rerun_hook(
-        self, tracked: EventState, phase: Phase, name: str, now: datetime, *, late: bool
+    def _rerun_hooks(self, tracked: EventState, now: datetime) -> list[Action]:
+        """Run interrupted hooks again, unless it is too late for their phase."""
+        actions: list[Action] = []
+        for phase, name in tracked.interrupted():
+            hook = self._config.hook(name)
+            late = phase is Phase.SCHEDULED and tracked.event.started
+            if hook is None or hook.phase != phase or late:
+                actions += self._give_up_hook(tracked, phase, name, now)
+            else:
+                actions += self._start_hook(tracked, hook, phase, now)
+        return actions
+
+    def _give_up_hook(
+        self, tracked: EventState, phase: Phase, name: str, now: datetime
     ) -> list[Action]:
-        """Run an interrupted hook again, unless it is too late for its phase."""
-        hook = self._config.hook(name)
-        if hook is not None and not late:
-            return [self._run_hook(tracked, hook, phase, now)]
-        tracked.hooks[phase, name] = FAILED
-        return [
-            WriteNote(
-                AgentJournalEntry("done", tracked.event.id.upper(), phase, name, "was interrupted")
-            )
-        ]
+        failed = "was interrupted"
+        tracked.hook_ended(phase, name, failed, now)
+        key = tracked.event.id.upper()
+        return [WriteNote(AgentJournalEntry("done", key, phase, name, failed))]
 
     # --- Inputs ---
 
@@ -205,6 +132,7 @@ class AgentPlan:
             tracked = self.known.get(key)
             if tracked is not None and tracked.over:  # recovery must end before it begins again
                 tracked.reappeared = None if change.phase is Phase.OVER else event
+                actions += self._recover(tracked, now)
                 continue
             if tracked is None:
                 if change.phase is Phase.OVER:
@@ -216,29 +144,49 @@ class AgentPlan:
                 tracked.event = event
                 actions.append(WriteNote(AgentJournalEntry("seen", key, seen=event)))
                 actions += self._begin_phase(tracked, change.phase, now)
-        self._last = document
+        self._last, self._has_document = document, True
         return actions
 
-    def resend_approvals(self, now: datetime) -> list[Action]:
-        """Approve events again that were approved and have not started, in case it was lost."""
+    def due(self, now: datetime) -> list[Action]:
+        """Do what only needs time to pass; called every few seconds.
+
+        An event that was approved and has not started is approved again, in case that was lost.
+        Failed hooks of phase over are run again.
+        """
         actions: list[Action] = []
-        for tracked in self.known.values():
-            approved_at = tracked.approved_at
-            if approved_at is None or tracked.over or tracked.event.started:
-                continue
-            if (now - approved_at).total_seconds() > RESEND_SECONDS:
+        for tracked in list(self.known.values()):
+            if tracked.over:
+                actions += self._recover(tracked, now)
+            elif self._has_document and self._is_unanswered(tracked, now):
                 tracked.approved_at = now
                 actions += [SendApproval(tracked.event)] if self._may_approve(tracked) else []
+        return [*actions, *self._give_up_oldest(now)]
+
+    def _give_up_oldest(self, now: datetime) -> list[Action]:
+        """Forget the oldest events with failed hooks of phase over, if there are too many."""
+        actions: list[Action] = []
+        waiting = [tracked for tracked in self.known.values() if tracked.is_waiting()]
+        for tracked in waiting[: max(0, len(waiting) - MOST_WAITING_EVENTS)]:
+            actions += self._forget(tracked, now, "too many events wait for hooks that failed")
         return actions
+
+    def _is_unanswered(self, tracked: EventState, now: datetime) -> bool:
+        if tracked.approved_at is None or tracked.refused or tracked.event.started:
+            return False
+        return has_passed(tracked.approved_at, RESEND_SECONDS, now)
 
     def done(self, event: str, phase: Phase, hook: str, failed: str, now: datetime) -> list[Action]:
         """Process the end of a hook."""
         tracked = self.known.get(event.upper())
-        if tracked is None or tracked.hooks.get((phase, hook)) != RUNNING:
+        if tracked is None or tracked.hooks.get((phase, hook)) is not HookState.RUNNING:
             return []
-        tracked.hooks[phase, hook] = FAILED if failed else DONE
+        if tracked.was_cut_short(phase, hook, failed, now):
+            failed = f"{NO_TIME_LEFT}: {failed}"
+        failed_again = failed and tracked.is_retry(phase, hook)
+        tracked.hook_ended(phase, hook, failed, now)
         entry = AgentJournalEntry("done", event.upper(), phase, hook, failed)
-        return [WriteNote(entry), *self._advance(tracked, now)]
+        notes = [] if failed_again else [WriteNote(entry)]
+        return [*notes, *self._advance(tracked, now)]
 
     def approved(self, event: str, now: datetime, *, gone: bool = False) -> list[Action]:
         """Process an accepted approval, or with `gone` a refused one."""
@@ -246,7 +194,7 @@ class AgentPlan:
         if tracked is None:
             return []
         first = tracked.approved_at is None
-        tracked.approved_at = _NEVER if gone else now  # do not send a refused approval again
+        tracked.approved_at, tracked.refused = now, tracked.refused or gone
         return (
             [WriteNote(AgentJournalEntry("approved", event.upper()))] if first and not gone else []
         )
@@ -256,6 +204,7 @@ class AgentPlan:
         actions: list[Action] = []
         for key, tracked in self.known.items():
             if not tracked.over and not tracked.approving and key in members:
+                tracked.note_failures(members[key].failed, members[key].ready)
                 actions += self._approve_as_leader(tracked, members[key], now)
         return actions
 
@@ -267,9 +216,17 @@ class AgentPlan:
             if not tracked.over
             and not tracked.approving
             and not tracked.event.started
-            and len(tracked.event.resources) > 1
-            and self._config.group is not None
+            and self._is_shared(tracked.event)
         ]
+
+    @property
+    def hooks_to_retry(self) -> int:
+        """How many hooks of phase over have failed and not succeeded since."""
+        return sum(
+            hook.name in tracked.retries
+            for tracked in self.known.values()
+            for hook in self._hooks(tracked, Phase.OVER)
+        )
 
     # --- One event ---
 
@@ -290,49 +247,71 @@ class AgentPlan:
         actions: list[Action] = []
         if phase is Phase.CHANGED:  # it may name this machine now, or start earlier
             phase = _phase(tracked.event)
-            actions += self._shorten_hooks(tracked)
+            actions += self._shorten_hooks(tracked, now)
         for hook in self._hooks(tracked, phase):
-            if (phase, hook.name) not in tracked.hooks:
+            state = tracked.hooks.get((phase, hook.name))
+            again = state is HookState.NO_TIME and self._has_time(tracked, now)
+            if state is None or again:
                 actions += self._start_hook(tracked, hook, phase, now)
         return [*actions, *self._advance(tracked, now)]
 
-    def _shorten_hooks(self, tracked: EventState) -> list[Action]:
+    def _has_time(self, tracked: EventState, now: datetime) -> bool:
+        """Whether a hook that begins now can end before the event may start."""
+        event = tracked.event
+        has_notice = event.not_before is None or event.not_before - self._config.margin > now
+        return has_notice and not event.started
+
+    def _shorten_hooks(self, tracked: EventState, now: datetime) -> list[Action]:
         if tracked.event.not_before is None:
             return []
-        deadline = tracked.event.not_before - self._config.margin
+        deadline = max(tracked.event.not_before - self._config.margin, now + LEAST_TIME)
         return [
             ShortenHook(tracked.event.id, Phase.SCHEDULED, name, deadline)
             for (phase, name), state in tracked.hooks.items()
-            if phase == Phase.SCHEDULED and state == RUNNING
+            if phase == Phase.SCHEDULED and state is HookState.RUNNING
         ]
 
     def _start_hook(
         self, tracked: EventState, hook: HookSettings, phase: Phase, now: datetime
     ) -> list[Action]:
-        tracked.hooks[phase, hook.name] = RUNNING
+        is_retry = tracked.is_retry(phase, hook.name)
+        tracked.hooks[phase, hook.name] = HookState.RUNNING
+        tracked.timeouts[phase, hook.name] = now + hook.timeout
         entry = AgentJournalEntry("begun", tracked.event.id.upper(), phase, hook.name)
-        return [WriteNote(entry), self._run_hook(tracked, hook, phase, now)]
+        notes = [] if is_retry else [WriteNote(entry)]  # the journal has its first failure
+        return [*notes, self._run_hook(tracked, hook, phase, now)]
 
     def _run_hook(
         self, tracked: EventState, hook: HookSettings, phase: Phase, now: datetime
     ) -> RunHook:
         deadline = now + hook.timeout
         if phase is Phase.SCHEDULED and tracked.event.not_before and not tracked.event.started:
-            deadline = min(deadline, tracked.event.not_before - self._config.margin)
-        return RunHook(hook, phase, tracked.event, max(deadline, now), tracked.cancelled)
+            latest = max(tracked.event.not_before - self._config.margin, now + LEAST_TIME)
+            deadline = min(deadline, latest)
+        return RunHook(hook, phase, tracked.event, deadline, tracked.cancelled)
 
     def _advance(self, tracked: EventState, now: datetime) -> list[Action]:
         """Take the next step for an event, if nothing blocks it."""
         if tracked.over:
             return self._recover(tracked, now)
-        if tracked.approving or tracked.event.started or not self._ready(tracked):
+        if tracked.approving or tracked.event.started:
             return []
-        if len(tracked.event.resources) > 1 and self._config.group is not None:
-            if tracked.ready_signalled:
-                return []
-            tracked.ready_signalled = True
-            return [SignalReady(tracked.event)]
-        return self._approve(tracked)
+        if self._is_shared(tracked.event):
+            return self._signal(tracked)
+        return self._approve(tracked) if self._ready(tracked) else []
+
+    def _is_shared(self, event: Event) -> bool:
+        """Whether several machines have to agree on the event."""
+        return len(event.resources) > 1 and self._config.group is not None
+
+    def _signal(self, tracked: EventState) -> list[Action]:
+        """Tell the group once that this machine is ready, or that it will not be."""
+        is_ready = self._ready(tracked)
+        state = HookState.DONE if is_ready else HookState.FAILED
+        if tracked.signalled is state or not (is_ready or self._has_failed(tracked)):
+            return []
+        tracked.signalled = state
+        return [SignalReady(tracked.event) if is_ready else SignalFailed(tracked.event)]
 
     def _ready(self, tracked: EventState) -> bool:
         """Whether required hooks are done and this agent may approve (IG1, IG3)."""
@@ -340,9 +319,19 @@ class AgentPlan:
             return False
         if self._config.approves(tracked.event) is ApprovalPolicy.AT_ONCE:
             return True
-        required = [hook for hook in self._hooks(tracked, Phase.SCHEDULED) if hook.required]
-        states = [tracked.hooks.get((Phase.SCHEDULED, hook.name)) for hook in required]
-        return all(state == DONE for state in states)
+        return all(state is HookState.DONE for state in self._required_states(tracked))
+
+    def _has_failed(self, tracked: EventState) -> bool:
+        """Whether a required hook has failed on this machine."""
+        if self._config.approves(tracked.event) is ApprovalPolicy.AT_ONCE:
+            return False
+        failed = {HookState.FAILED, HookState.NO_TIME}
+        return not failed.isdisjoint(self._required_states(tracked))
+
+    def _required_states(self, tracked: EventState) -> list[HookState | None]:
+        hooks = self._hooks(tracked, Phase.SCHEDULED)
+        required = [hook for hook in hooks if hook.required]
+        return [tracked.hooks.get((Phase.SCHEDULED, hook.name)) for hook in required]
 
     def _may_approve(self, tracked: EventState) -> bool:
         """IG3: whether the event names this machine alone, or there is a group to coordinate."""
@@ -363,19 +352,25 @@ class AgentPlan:
     def _approve_as_leader(
         self, tracked: EventState, members: GroupMembers, now: datetime
     ) -> list[Action]:
-        """Approve for the group if this machine leads it and all members are ready (G5)."""
-        event = tracked.event
-        if event.started or not self._may_approve(tracked):
+        """Approve for the group if this machine leads it and all members are ready (G5).
+
+        Shortly before NotBefore it approves for silent members too. For a member that said that a
+        required hook failed, it approves only if the configuration allows it, and not earlier.
+        """
+        event, group = tracked.event, self._config.group
+        if event.started or group is None or not self._ready(tracked):
             return []
         earlier = _earlier_resources(event, self._name)
         if any(normalize_name(name) in members.alive for name in earlier):
             return []  # the first living machine in the list leads
         own_name = normalize_name(self._name)
-        names = [normalize_name(name) for name in event.resources]
-        others = [name for name in names if name in members.alive and name != own_name]
-        all_ready = self._ready(tracked) and all(name in members.ready for name in others)
+        others = [normalize_name(name) for name in event.resources]
+        others = [name for name in others if name != own_name]
+        if not group.approve_over_failures and not tracked.failed_members.isdisjoint(others):
+            return []
+        all_ready = all(name in members.ready for name in others if name in members.alive)
         due = event.not_before is not None and now >= event.not_before - self._config.margin
-        return self._approve(tracked) if all_ready or (due and self._ready(tracked)) else []
+        return self._approve(tracked) if all_ready or due else []
 
     def _end_event(self, tracked: EventState, now: datetime, *, cancelled: bool) -> list[Action]:
         not_before = tracked.event.not_before
@@ -385,24 +380,60 @@ class AgentPlan:
         stops = [
             StopHook(tracked.event.id, Phase(phase), name)
             for (phase, name), state in tracked.hooks.items()
-            if state == RUNNING
+            if state is HookState.RUNNING
         ]
         entry = AgentJournalEntry("over", tracked.event.id.upper(), cancelled=cancelled)
         return [WriteNote(entry), *stops, *self._advance(tracked, now)]
 
     def _recover(self, tracked: EventState, now: datetime) -> list[Action]:
-        """Run the hooks of phase over once no other hook runs, then forget the event."""
-        if RUNNING in tracked.hooks.values():
-            return []
+        """Run the hooks of phase over once no other hook runs, then forget the event.
+
+        A hook that fails runs again until it succeeds, or until the event is listed again.
+        """
         actions: list[Action] = []
-        for hook in self._hooks(tracked, Phase.OVER):
-            if (Phase.OVER, hook.name) not in tracked.hooks:
-                actions += self._start_hook(tracked, hook, Phase.OVER, now)
-        if actions:
+        for phase, name in tracked.interrupted():
+            if phase is not Phase.OVER:
+                actions += self._give_up_hook(tracked, phase, name, now)
+        if tracked.is_running(Phase.SCHEDULED, Phase.STARTED):
             return actions
+        hooks = self._hooks(tracked, Phase.OVER)
+        for hook in hooks:
+            if self._may_undo(tracked, hook, now):
+                actions += self._start_hook(tracked, hook, Phase.OVER, now)
+        is_waiting = tracked.reappeared is None and any(
+            hook.name in tracked.retries for hook in hooks
+        )
+        if is_waiting or tracked.is_running(Phase.OVER):
+            return actions
+        return [*actions, *self._forget(tracked, now)]
+
+    def _may_undo(self, tracked: EventState, hook: HookSettings, now: datetime) -> bool:
+        """Whether a hook of phase over may begin, for the first time or again.
+
+        What failed is not tried again while the machine is prepared for another event, which the
+        hook would undo.
+        """
+        state = tracked.hooks.get((Phase.OVER, hook.name))
+        if hook.name not in tracked.retries:
+            return state in {None, HookState.INTERRUPTED}
+        runs = HookState.RUNNING in (
+            other.hooks.get((Phase.OVER, hook.name)) for other in self.known.values()
+        )
+        if runs or tracked.reappeared is not None:
+            return False  # it does not run beside itself, which many events would cause
+        is_prepared = any(
+            not other.over
+            and other.event.concerns(self._name)
+            and any(self._required_states(other))
+            for other in self.known.values()
+        )
+        return not is_prepared and tracked.may_retry(hook.name, now)
+
+    def _forget(self, tracked: EventState, now: datetime, failed: str = "") -> list[Action]:
+        """Forget an event; begin with it anew if it is listed again."""
         key = tracked.event.id.upper()
         del self.known[key]
-        forgotten = WriteNote(AgentJournalEntry("forgotten", key))
+        forgotten = WriteNote(AgentJournalEntry("forgotten", key, failed=failed))
         if tracked.reappeared is None or not self._is_relevant(tracked.reappeared):
             return [forgotten]
         new = self.known[key] = EventState(tracked.reappeared)
@@ -423,8 +454,3 @@ def _earlier_resources(event: Event, name: str) -> list[str]:
             break
         earlier.append(resource)
     return earlier
-
-
-def utc(now: float) -> datetime:
-    """Convert a Unix time to UTC."""
-    return datetime.fromtimestamp(now, UTC)

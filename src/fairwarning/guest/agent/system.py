@@ -3,6 +3,8 @@
 tests/guest/test_portable.py searches all other guest code for names of a single system.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import subprocess
@@ -18,6 +20,8 @@ else:
     import fcntl
 
 _TASKKILL_SECONDS = 5.0  # it usually takes a fraction of a second
+_PS_SECONDS = 5.0  # the same
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 # --- Programs -------------------------------------------------------------------------------------
 
@@ -42,6 +46,7 @@ class ProcessGroup:
             start_new_session=sys.platform != "win32",
             creationflags=_CREATION_FLAGS,
         )
+        self.process_id = self._program.pid
 
     def wait(self) -> int:
         """Wait for the program, kill what remains of its group, and return its exit code."""
@@ -95,7 +100,7 @@ else:
     _CREATION_FLAGS = 0
 
     def _wait_exit(program: subprocess.Popen[bytes]) -> None:
-        if sys.platform == "linux":
+        if sys.platform == "linux" and hasattr(os, "waitid"):  # which PyPy lacks
             with suppress(ChildProcessError):  # with SIGCHLD ignored there is no child to wait for
                 # An unreaped program keeps its PID, so `_kill_leftovers` can only hit its group.
                 os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
@@ -114,6 +119,83 @@ else:
     def _signal(program: subprocess.Popen[bytes], number: signal.Signals) -> None:
         with suppress(OSError):  # the group is empty, or belongs to another user
             os.killpg(program.pid, number)
+
+
+# --- Programs of an earlier agent -----------------------------------------------------------------
+
+
+def process_mark(process: int) -> str:
+    """Return a text that no later process with this id has; empty if it has ended or on Windows."""
+    if sys.platform == "linux":
+        boot, status = _read_text(_BOOT_ID), _process_status(process)
+        return f"{boot} {status[1]}" if boot and status else ""
+    elif sys.platform == "win32":  # noqa: RET505  (mypy checks one platform at a time)
+        return ""
+    else:
+        command = ["/bin/ps", "-o", "lstart=", "-p", str(process)]
+        environment = {"LC_ALL": "C", "TZ": "UTC"}
+        with suppress(OSError, subprocess.TimeoutExpired):
+            return subprocess.run(  # noqa: S603  (the only variable part is a number)
+                command,
+                capture_output=True,
+                text=True,
+                env=environment,
+                timeout=_PS_SECONDS,
+                check=False,
+            ).stdout.strip()
+        return ""
+
+
+def is_same_group(group: int, mark: str, variable: str) -> bool:
+    """Whether a process group is surely the one whose leader had this mark.
+
+    Without its leader, Linux knows it by an environment variable `NAME=VALUE` of its processes.
+    """
+    if not mark or group <= 1:
+        return False
+    if current := process_mark(group):
+        return current == mark
+    return sys.platform == "linux" and _has_member(group, mark.rpartition(" ")[0], variable)
+
+
+def terminate_group(group: int) -> None:
+    """Ask a process group of an earlier agent to exit."""
+    if sys.platform != "win32":
+        with suppress(OSError):
+            os.killpg(group, signal.SIGTERM)
+
+
+def kill_group(group: int) -> None:
+    """Kill a process group of an earlier agent."""
+    if sys.platform != "win32":
+        with suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def _has_member(group: int, boot: str, variable: str) -> bool:
+    """Whether a process of this group and boot has an environment variable, on Linux."""
+    if boot != _read_text(_BOOT_ID):
+        return False
+    ids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    statuses = ((process, _process_status(process)) for process in ids)
+    members = [process for process, status in statuses if status and status[0] == group]
+    return any(variable in _read_text(f"/proc/{member}/environ").split("\0") for member in members)
+
+
+def _process_status(process: int) -> tuple[int, int] | None:
+    """Return the group and start time of a process on Linux; None if it has ended."""
+    # The second field, the name in parentheses, may contain anything.
+    fields = _read_text(f"/proc/{process}/stat").rpartition(")")[2].split()
+    if not fields or fields[0] in {"Z", "X"}:
+        return None
+    return int(fields[2]), int(fields[19])
+
+
+def _read_text(path: str) -> str:
+    try:
+        return Path(path).read_bytes().decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 def make_blocking(descriptor: int) -> None:

@@ -3,41 +3,37 @@
 `hooks` runs it and enforces its deadline.
 """
 
-import http.client
+from __future__ import annotations
+
 import json
 import os
 import secrets
 import signal
-import socket
-import ssl
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http import HTTPStatus
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
 
 from fairwarning.core import times
 from fairwarning.guest.agent import system
+from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.config import HookKind
-from fairwarning.guest.agent.plan import RunHook
+from fairwarning.guest.agent.hook_output import KEPT_BYTES
+from fairwarning.guest.agent.hook_processes import (
+    EVENT_VARIABLE,
+    GRACE_SECONDS,
+    KILLED_SECONDS,
+    HookProcesses,
+)
+from fairwarning.guest.agent.hook_request import HookRequest
 from fairwarning.guest.events import to_json
-from fairwarning.guest.session import HttpResponse, retry_after
 
-KEPT_BYTES = 64 * 1024  # of a program's output, from its end
 _CHUNK_BYTES = 64 * 1024  # the capacity of a pipe
 _VARIABLE_CHARACTERS = 30_000  # Windows allows 32,767 and Linux four times that; stdin has it all
 _REASON_CHARACTERS = 300
-CONNECT_SECONDS = 5.0
-_SPARE_SECONDS = 1.0  # added to the socket timeout, since `_Running` enforces the deadline
-FIRST_PAUSE_SECONDS = 0.25
-LONGEST_PAUSE_SECONDS = 10.0
-GRACE_SECONDS = 2.0  # between terminating and killing a program
-KILLED_SECONDS = 1.0  # a killed program exits at once, unless it is blocked in the kernel
 
 T = TypeVar("T")
 
@@ -76,7 +72,9 @@ class _Command:
     grace_seconds = GRACE_SECONDS
     killed_seconds = KILLED_SECONDS
 
-    def __init__(self, run: RunHook, machine: str) -> None:
+    def __init__(self, run: RunHook, machine: str, processes: HookProcesses) -> None:
+        self._run = run
+        self._processes = processes
         self._command = run.hook.command
         self._body = _body(run, machine)
         self._environment = {**os.environ, **environment(run, machine)}
@@ -97,7 +95,8 @@ class _Command:
                 self._group, late = group, self._cancelled
             if late:
                 group.kill()
-            code = group.wait()
+            with self._processes.recorded(self._run, group.process_id):
+                code = group.wait()
         if code < 0:
             return f"ended by signal {_signal_name(-code)}"
         return f"exit code {code}" if code else ""
@@ -190,94 +189,6 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-# --- HTTP -----------------------------------------------------------------------------------------
-
-
-class _Post:
-    """An HTTP request, retried after transient failures. Proxies and redirects are ignored."""
-
-    grace_seconds = killed_seconds = 0.0
-
-    def __init__(self, run: RunHook, machine: str, deadline: float) -> None:
-        self._url = run.hook.url
-        self._body = _body(run, machine)
-        self._headers = {
-            "Content-Type": "application/json",
-            "Fairwarning-Event": to_printable(run.event.id).encode("ascii", "replace").decode(),
-            "Connection": "close",
-        }
-        self._deadline = deadline
-        self._last_error = ""
-        self._cancelled = threading.Event()
-        self._connection: http.client.HTTPConnection | None = None
-
-    def run(self) -> str:
-        pause = FIRST_PAUSE_SECONDS
-        while True:
-            wait = 0.0
-            try:
-                response, phrase = self._post()
-            except http.client.InvalidURL as error:
-                return f"the URL is invalid: {error}"
-            except (OSError, http.client.HTTPException) as error:
-                error_message = f"there was no response: {str(error) or type(error).__name__}"
-            except ValueError as error:
-                return f"the URL is invalid: {error}"
-            else:
-                if response.status // 100 == 2:  # noqa: PLR2004  (all 2xx are success)
-                    return ""
-                error_message = f"the response was {response.status} {phrase}"
-                wait = retry_after(response)
-                if not _is_transient(response.status):
-                    return error_message
-            if not self._cancelled.is_set():
-                self._last_error = error_message
-            if self._cancelled.wait(min(max(pause, wait), LONGEST_PAUSE_SECONDS)):
-                return error_message
-            pause *= 2
-
-    def _post(self) -> tuple[HttpResponse, str]:
-        parts = urlsplit(self._url)
-        if not parts.hostname:
-            raise http.client.InvalidURL("it has no host")
-        self._connection = connection = _connection(parts.scheme, parts.hostname, parts.port)
-        try:
-            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("POST", path, self._body, self._headers)
-            left = max(0.0, self._deadline - time.monotonic())
-            connection.sock.settimeout(left + _SPARE_SECONDS)
-            response = connection.getresponse()
-            headers = {name.lower(): value for name, value in response.getheaders()}
-            return HttpResponse(response.status, headers, b""), response.reason
-        finally:
-            connection.close()
-
-    def output(self) -> str:
-        return self._last_error
-
-    def terminate(self) -> None:
-        self._cancelled.set()
-        if self._connection is not None and self._connection.sock is not None:
-            with suppress(OSError):
-                self._connection.sock.shutdown(socket.SHUT_RDWR)
-
-    def kill(self) -> None:
-        """Do nothing: `terminate` has closed the connection."""
-
-
-def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-    if scheme == "https":
-        return http.client.HTTPSConnection(
-            host, port, timeout=CONNECT_SECONDS, context=ssl.create_default_context()
-        )
-    return http.client.HTTPConnection(host, port, timeout=CONNECT_SECONDS)
-
-
-def _is_transient(status: int) -> bool:
-    too_many = status == HTTPStatus.TOO_MANY_REQUESTS
-    return too_many or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-
-
 # --- Python functions -----------------------------------------------------------------------------
 
 
@@ -317,15 +228,15 @@ class _Call:
 # --- Input of hooks -------------------------------------------------------------------------------
 
 
-def create_work(run: RunHook, machine: str, deadline: float) -> HookWork:
+def create_work(
+    run: RunHook, machine: str, deadline: float, processes: HookProcesses | None = None
+) -> HookWork:
     """Return the work of a hook."""
-    match run.hook.kind:
-        case HookKind.COMMAND:
-            return _Command(run, machine)
-        case HookKind.URL:
-            return _Post(run, machine, deadline)
-        case HookKind.CALL:
-            return _Call(run)
+    if run.hook.kind is HookKind.COMMAND:
+        return _Command(run, machine, processes or HookProcesses(None))
+    if run.hook.kind is HookKind.URL:
+        return HookRequest(run.hook.url, _body(run, machine), _headers(run), deadline)
+    return _Call(run)
 
 
 def describe(run: RunHook, machine: str) -> dict[str, Any]:
@@ -336,11 +247,22 @@ def describe(run: RunHook, machine: str) -> dict[str, Any]:
         "Machine": machine,
         "Cancelled": run.cancelled,
         "Deadline": times.iso(int(run.deadline.timestamp())),
+        "Drill": run.drill,
     }
 
 
 def _body(run: RunHook, machine: str) -> bytes:
     return json.dumps(describe(run, machine)).encode()
+
+
+def _headers(run: RunHook) -> Mapping[str, str]:
+    headers = {
+        "Content-Type": "application/json",
+        "Fairwarning-Event": to_printable(run.event.id).encode("ascii", "replace").decode(),
+    }
+    if run.hook.authorization:
+        headers["Authorization"] = run.hook.authorization
+    return headers
 
 
 def environment(run: RunHook, machine: str) -> Mapping[str, str]:
@@ -350,7 +272,7 @@ def environment(run: RunHook, machine: str) -> Mapping[str, str]:
     if len(names) > _VARIABLE_CHARACTERS:
         names = names[:_VARIABLE_CHARACTERS].rpartition(",")[0]
     values = {
-        "EVENT_ID": payload["EventId"],
+        EVENT_VARIABLE.removeprefix("FAIRWARNING_"): payload["EventId"],
         "EVENT_TYPE": payload["EventType"],
         "EVENT_STATUS": payload["EventStatus"],
         "EVENT_SOURCE": payload["EventSource"],
@@ -362,6 +284,7 @@ def environment(run: RunHook, machine: str) -> Mapping[str, str]:
         "CANCELLED": "1" if run.cancelled else "0",
         "MACHINE": machine,
         "DEADLINE": payload["Deadline"],
+        "DRILL": "1" if run.drill else "0",
     }
     return {f"FAIRWARNING_{name}": _variable(value) for name, value in values.items()}
 

@@ -1,0 +1,95 @@
+"""What the plan asks the agent to do, and what it is told of the group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Union
+
+from fairwarning.guest.agent.config import HookSettings
+from fairwarning.guest.events import Event
+from fairwarning.guest.watch import Phase
+
+
+@dataclass(frozen=True)
+class AgentJournalEntry:
+    """A line of the agent's journal."""
+
+    step: str  # seen, begun, done, approving, approved, over, forgotten
+    event: str
+    phase: str = ""
+    hook: str = ""
+    failed: str = ""  # the failure of the hook, or why it is forgotten; empty: success
+    cancelled: bool = False  # over without a start seen
+    seen: Event | None = None
+
+
+@dataclass(frozen=True)
+class WriteNote:
+    """Write a journal entry durably before the next action."""
+
+    entry: AgentJournalEntry
+
+
+@dataclass(frozen=True)
+class RunHook:
+    """Run a hook for an event; it must end by the deadline (IG4)."""
+
+    hook: HookSettings
+    phase: Phase
+    event: Event
+    deadline: datetime
+    cancelled: bool = False
+    drill: bool = False  # the event is invented
+
+
+@dataclass(frozen=True)
+class ShortenHook:
+    """Make the deadline of a running hook earlier."""
+
+    event: str
+    phase: Phase
+    hook: str
+    deadline: datetime
+
+
+@dataclass(frozen=True)
+class StopHook:
+    """Stop a running hook of an event that is over."""
+
+    event: str
+    phase: Phase
+    hook: str
+
+
+@dataclass(frozen=True)
+class SendApproval:
+    """Approve an event."""
+
+    event: Event
+
+
+@dataclass(frozen=True)
+class SignalReady:
+    """Tell the group that this machine is ready for an event."""
+
+    event: Event
+
+
+@dataclass(frozen=True)
+class SignalFailed:
+    """Tell the group that a required hook of this machine failed."""
+
+    event: Event
+
+
+Action = Union[WriteNote, RunHook, ShortenHook, StopHook, SendApproval, SignalReady, SignalFailed]
+
+
+@dataclass(frozen=True)
+class GroupMembers:
+    """The state of the machines that an event names."""
+
+    alive: frozenset[str]
+    ready: frozenset[str]
+    failed: frozenset[str] = frozenset()  # they said that a required hook failed

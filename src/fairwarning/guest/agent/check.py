@@ -1,0 +1,231 @@
+"""Prove that an agent with this configuration can do its work (G8): `fairwarning agent check`.
+
+Nothing is run and nothing is approved. Python functions are imported, hosts are connected to, and
+a file is written to the state folder and removed again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fairwarning.core.errors import FairwarningError
+from fairwarning.guest.agent import system
+from fairwarning.guest.agent.check_target import (
+    CONNECT_SECONDS,
+    CheckFailed,
+    check_hook,
+    check_url,
+)
+from fairwarning.guest.agent.config import AgentConfig, HookSettings
+from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
+from fairwarning.guest.agent.work import to_printable
+from fairwarning.guest.client import ScheduledEvents
+from fairwarning.guest.discover import discover
+from fairwarning.guest.events import Event, normalize_name
+
+ENDPOINT_SECONDS = 10.0
+_KUBERNETES = "fairwarning.guest.agent.kubernetes"
+_ANSWER_BYTES = 256  # of a health server
+
+
+@dataclass(frozen=True)
+class AgentCheck:
+    """The result of one check."""
+
+    ok: bool
+    what: str
+    detail: str
+    next_step: str = ""  # if it failed
+
+
+def check_agent(config: AgentConfig) -> Iterator[AgentCheck]:
+    """Yield the result of each check as soon as it is known."""
+    machine = yield from _check_endpoint(config)
+    yield _run("state", str(config.state), partial(_check_folder, config.state))
+    if config.listen:
+        yield _run("listen", config.listen, partial(_check_listen, config.listen))
+    if not config.hooks:
+        yield AgentCheck(ok=True, what="hooks", detail="none; events are approved immediately")
+    for hook in config.hooks:
+        yield _run("hook", describe_hook(hook), partial(check_hook, hook))
+    for target in config.notify:
+        detail = f"{target.name}: {target.kind}"
+        yield _run("notify", detail, partial(_check_target, target))
+    yield from _check_group(config, machine)
+    if config.uses_kubernetes:
+        yield from _check_permissions(config)
+
+
+def _run(what: str, detail: str, check: Callable[[], str | None]) -> AgentCheck:
+    """Run one check; it may return more detail."""
+    try:
+        more = check()
+    except CheckFailed as failed:
+        problem = to_printable(str(failed))
+        return AgentCheck(False, what, f"{detail}: {problem}", failed.next_step)  # noqa: FBT003
+    return AgentCheck(ok=True, what=what, detail=f"{detail}, {more}" if more else detail)
+
+
+# --- Endpoint -------------------------------------------------------------------------------------
+
+
+def _check_endpoint(config: AgentConfig) -> Generator[AgentCheck, None, str]:
+    """Check that the endpoint answers; return the name of this machine, if it is known."""
+    try:
+        endpoint = discover(config.endpoint or None)
+    except FairwarningError as error:
+        step = "run this inside the machine, or set `endpoint` in the configuration"
+        yield AgentCheck(ok=False, what="endpoint", detail=error.message, next_step=step)
+        return config.name
+    with ScheduledEvents(endpoint, patience=ENDPOINT_SECONDS) as client:
+        try:
+            document = client.document()
+        except FairwarningError as error:
+            detail = f"{endpoint}: {error.message}"
+            step = "see that the service runs and that this machine can reach it"
+            yield AgentCheck(ok=False, what="endpoint", detail=detail, next_step=step)
+            return config.name
+        yield AgentCheck(ok=True, what="endpoint", detail=endpoint)
+        name = yield from _check_name(config, client)
+        yield AgentCheck(ok=True, what="document", detail=f"incarnation {document.incarnation}")
+        for event in document.events:
+            yield AgentCheck(ok=True, what="event", detail=describe_event(event))
+        return name
+
+
+def _check_name(config: AgentConfig, client: ScheduledEvents) -> Generator[AgentCheck, None, str]:
+    name = config.name
+    try:
+        name = name or client.me()
+    except FairwarningError as error:
+        step = "set `name` in the configuration"
+        yield AgentCheck(ok=False, what="machine", detail=error.message, next_step=step)
+    else:
+        yield AgentCheck(ok=True, what="machine", detail=name)
+    return name
+
+
+def describe_event(event: Event) -> str:
+    """Return an event's type, machines, time and id."""
+    when = f"not before {event.not_before:%H:%M:%S} UTC" if event.not_before else event.status
+    return f"{event.type} of {', '.join(event.resources)}, {when} ({event.id})"
+
+
+# --- Folders and ports ----------------------------------------------------------------------------
+
+
+def _check_folder(folder: Path) -> None:
+    """Write a file durably, and remove it with the folders that were created for it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix="check-", dir=folder)
+        try:
+            os.write(descriptor, b"fairwarning agent check\n")
+            os.fsync(descriptor)
+            system.sync_folder(folder)
+        finally:
+            os.close(descriptor)
+            Path(name).unlink()
+    except OSError as error:
+        step = "run this as the agent's user, or set another folder on a disk"
+        raise CheckFailed(f"cannot be written: {error.strerror or error}", step) from None
+    finally:
+        for path in missing:
+            with suppress(OSError):
+                path.rmdir()
+
+
+def _check_listen(listen: str) -> str | None:
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as server:
+            if os.name == "posix":  # elsewhere it would share a port that is in use
+                server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind((host.strip("[]"), int(port)))
+    except OSError as error:
+        if _is_agent(host.strip("[]"), int(port)):
+            return "an agent is listening"
+        problem = f"cannot be used: {error.strerror or error}"
+        raise CheckFailed(problem, "choose another port or address for `listen`") from None
+    return None
+
+
+def _is_agent(host: str, port: int) -> bool:
+    """Whether an agent's health server answers there."""
+    import http.client  # noqa: PLC0415  (as in `notify`)
+
+    any_address = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (to connect to, not to bind)
+    connection = http.client.HTTPConnection(
+        any_address.get(host, host), port, timeout=CONNECT_SECONDS
+    )
+    try:
+        connection.request("GET", "/healthz")
+        return b'"status"' in connection.getresponse().read(_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+# --- Hooks and notifications ----------------------------------------------------------------------
+
+
+def describe_hook(hook: HookSettings) -> str:
+    """Return a hook's name, phase, event types and target."""
+    types = ", ".join(sorted(hook.types)) or "any event"
+    target = " ".join(hook.command) or hook.url or hook.call
+    return f"{hook.name}: when {hook.phase}, for {types}: {target}"
+
+
+def _check_target(target: NotifySettings) -> str:
+    """Connect to a target, and return its address: the rest of a URL is secret."""
+    if target.kind is NotifyKind.EMAIL:
+        host, port = target.smtp_address()
+        return check_url(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    try:
+        url, _ = target.read_url()
+    except ValueError as error:
+        step = "write the URL there, and let the agent's user read it"
+        raise CheckFailed(str(error), step) from None
+    return check_url(url)
+
+
+# --- Groups and Kubernetes ------------------------------------------------------------------------
+
+
+def _check_group(config: AgentConfig, machine: str) -> Iterator[AgentCheck]:
+    group = config.group
+    if group is None:
+        return
+    if group.folder:
+        yield _run("group", group.folder, partial(_check_folder, Path(group.folder)))
+    for name, url in group.peers.items():
+        if normalize_name(name) != normalize_name(machine):
+            host = urlsplit(url).hostname or ""
+            yield _run("peer", f"{name} at {host}", partial(check_url, url))
+
+
+def _check_permissions(config: AgentConfig) -> Iterator[AgentCheck]:
+    """Ask the API server for each right that the agent needs."""
+    try:
+        rights = import_module(_KUBERNETES).permissions(config)
+    except Exception as error:  # noqa: BLE001  (of the client library)
+        detail = f"cannot ask for the rights: {type(error).__name__}: {to_printable(str(error))}"
+        step = "pip install 'fairwarning[kubernetes]', and see that the API server can be reached"
+        yield AgentCheck(ok=False, what="kubernetes", detail=detail, next_step=step)
+        return
+    for what, allowed, why in rights:
+        detail = f"{what}: {why}" if why and not allowed else what
+        step = "" if allowed else "grant it in the agent's ClusterRole"
+        yield AgentCheck(ok=bool(allowed), what="kubernetes", detail=detail, next_step=step)

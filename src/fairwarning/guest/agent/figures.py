@@ -1,0 +1,98 @@
+"""The agent's own metrics. Those about Kubernetes are set by its hooks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import datetime
+
+from fairwarning.guest.agent import metrics
+from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.events import Event, EventType
+from fairwarning.guest.watch import Phase
+
+OK, FAILED, STOPPED = "ok", "failed", "stopped"
+ACCEPTED, REFUSED = "accepted", "refused"
+SENT, DROPPED = "sent", "dropped"
+OTHER_TYPE = "other"  # a type that we do not know: its name must not become a label value
+
+READINGS = metrics.counter(
+    "readings_total",
+    "Waits for a document that ended with one (ok) or with an error (failed).",
+    ["result"],
+)
+LAST_READING = metrics.gauge(
+    "last_reading_timestamp_seconds",
+    "Unix time of the last document that was read; 0 before the first.",
+)
+EVENTS = metrics.counter(
+    "events_total", "Events that reached a phase, by event type.", ["type", "phase"]
+)
+NEXT_EVENT = metrics.gauge(
+    "next_event_seconds",
+    "Time until the earliest NotBefore of this machine's events; NaN if none is ahead.",
+)
+HOOKS = metrics.counter(
+    "hooks_total",
+    "Hooks that ended: ok, failed, or stopped because their event was over.",
+    ["hook", "phase", "result"],
+)
+HOOK_SECONDS = metrics.histogram(
+    "hook_duration_seconds", "How long hooks ran.", ["hook", "phase"], (1, 10, 60, 300, 1800)
+)
+HOOKS_TO_RETRY = metrics.gauge(
+    "hooks_to_retry", "Failed hooks of phase over that wait to be tried again."
+)
+APPROVALS = metrics.counter(
+    "approvals_total",
+    "Approvals: accepted or refused by the endpoint, or failed attempts, which are repeated.",
+    ["result"],
+)
+JOURNAL_FAILING = metrics.gauge(
+    "journal_failing", "1 while the agent cannot write its journal, else 0."
+)
+NOTIFICATIONS = metrics.counter(
+    "notifications_total",
+    "Notifications: sent, failed after all attempts, or dropped because too many waited.",
+    ["notification", "result"],
+)
+
+# Of Kubernetes; 0 elsewhere.
+PODS_LEFT = metrics.gauge("pods_left", "Pods that a running drain still has to evict.")
+PODS_BLOCKED = metrics.gauge(
+    "pods_blocked", "Pods that a running drain cannot evict yet because of a disruption budget."
+)
+NODES_WITHOUT_EVENT = metrics.gauge(
+    "nodes_marked_without_event", "1 while this machine's node has marks of an event that is over."
+)
+
+
+def create_series(config: AgentConfig) -> None:
+    """Make every series exist that this configuration can produce."""
+    for result in (OK, FAILED):
+        READINGS.create(result)
+    for result in (ACCEPTED, REFUSED, FAILED):
+        APPROVALS.create(result)
+    for event_type in (*EventType, OTHER_TYPE):
+        for phase in (Phase.SCHEDULED, Phase.STARTED, Phase.OVER):
+            EVENTS.create(str(event_type), str(phase))
+    for hook in config.hooks:
+        HOOK_SECONDS.create(hook.name, str(hook.phase))
+        for result in (OK, FAILED, STOPPED):
+            HOOKS.create(hook.name, str(hook.phase), result)
+    NEXT_EVENT.set(math.nan)
+
+
+def type_label(event: Event) -> str:
+    """Return an event's type as a label value."""
+    return str(event.type) if isinstance(event.type, EventType) else OTHER_TYPE
+
+
+def seconds_to_next(events: Iterable[Event], now: datetime) -> float:
+    """Return the time to the earliest NotBefore of these events; NaN if there is none."""
+    left = [
+        (event.not_before - now).total_seconds()
+        for event in events
+        if event.not_before is not None and not event.started
+    ]
+    return min(left, default=math.nan)

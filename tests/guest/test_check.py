@@ -1,0 +1,286 @@
+"""`fairwarning agent check`: what it proves, and what it says when something is missing."""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairwarning.guest.agent import check
+from fairwarning.guest.agent.check import AgentCheck, check_agent
+from fairwarning.guest.agent.check_target import CheckFailed, check_hook
+from fairwarning.guest.agent.config import (
+    AgentConfig,
+    GroupSettings,
+    HookKind,
+    HookSettings,
+    parse,
+)
+from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
+from fairwarning.guest.watch import Phase
+from tests.fixtures.http import free_port
+from tests.fixtures.receiver import Receiver
+from tests.guest.agents import one_machine, run_agent_command
+from tests.guest.double import Double
+from tests.guest.mailer import Mailer
+
+pytestmark = pytest.mark.spec("G8")
+
+
+def problem(**target: object) -> str:
+    """Return what is wrong with a hook; empty if nothing."""
+    kind = HookKind(next(iter(target)))
+    try:
+        check_hook(HookSettings("h", Phase.SCHEDULED, kind, **target))  # type: ignore[arg-type]
+    except CheckFailed as failed:
+        return str(failed) if failed.next_step else "no next step"
+    return ""
+
+
+def results(config: AgentConfig, what: str) -> list[AgentCheck]:
+    """Return the results of one kind."""
+    return [result for result in check_agent(config) if result.what == what]
+
+
+def script(folder: Path, text: str, mode: int = 0o755) -> str:
+    """Write a script; return its path."""
+    path = folder / "script"
+    path.write_bytes(text.encode())
+    path.chmod(mode)
+    return str(path)
+
+
+# --- Programs -------------------------------------------------------------------------------------
+
+
+def test_a_program_by_path_or_name() -> None:
+    """As the agent finds it."""
+    assert problem(command=(sys.executable,)) == ""
+    assert problem(command=("sh", "-c", "no-such-program")) == ""
+
+
+def test_a_program_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text shows the PATH in which it was sought."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert problem(command=("drain",)) == "no program drain in PATH (/nowhere)"
+    assert problem(command=("/no/drain",)) == "/no/drain does not exist"
+    assert problem(command=("/",)) == "/ is not a file"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such permission")
+def test_a_program_that_is_not_executable(tmp_path: Path) -> None:
+    """A file copied without its mode."""
+    path = script(tmp_path, "#!/bin/sh\n", 0o644)
+    assert problem(command=(path,)) == f"{path} is not executable"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("#!/bin/sh\nexit 0\n", ""),
+        ("#!/bin/sh -e\n", ""),
+        ("#! /usr/bin/env sh\n", ""),
+        ("#!/usr/bin/env -S sh -e\n", ""),
+        ("#!/no/such/python\n", "needs '/no/such/python', which does not exist"),
+        ("#!/bin/sh\r\nexit 0\r\n", "needs '/bin/sh\\r', which does not exist"),
+        ("#!/usr/bin/env no-such-python\n", "needs 'no-such-python', which is not in PATH"),
+        ("exit 0\n", "is a script without a #! line"),
+        ("", "is a script without a #! line"),
+        ("#!\n", "needs '', which does not exist"),
+    ],
+)
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no #! lines")
+def test_the_interpreter_of_a_script(text: str, error: str, tmp_path: Path) -> None:
+    """It must exist, or the kernel cannot start the script."""
+    path = script(tmp_path, text)
+    assert problem(command=(path,)) == (f"{path} {error}" if error else "")
+
+
+# --- URLs and functions ---------------------------------------------------------------------------
+
+
+def test_a_url() -> None:
+    """It must resolve and connect; nothing is sent."""
+    with Receiver() as receiver:
+        assert problem(url=receiver.url) == ""
+        assert receiver.requests == []
+    port = free_port()
+    assert problem(url=f"http://127.0.0.1:{port}/x") == (
+        f"cannot connect to 127.0.0.1:{port}: Connection refused"
+    )
+    assert problem(url="http://no-such-host.invalid/").startswith(
+        "no-such-host.invalid cannot be resolved: "
+    )
+
+
+def test_a_certificate_that_is_not_trusted() -> None:
+    """A hook would fail on it too."""
+    with Receiver() as receiver:  # speaks no TLS at all
+        assert "cannot connect to" in problem(url=f"https://127.0.0.1:{receiver.port}/")
+
+
+def test_a_login_in_a_url_is_not_shown() -> None:
+    """The rest of the URL is."""
+    url = "http://user:secret@host/a"
+    (hook,) = parse(f'[[hook]]\nname = "h"\nphase = "over"\nurl = "{url}"\n').hooks
+    assert check.describe_hook(hook) == "h: when over, for any event: http://host/a"
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        ("os.path:join", ""),
+        ("no_such_module:run", "cannot be imported: ModuleNotFoundError: No module named"),
+        ("os.path:no_such", "cannot be imported: AttributeError:"),
+        ("os:sep", "is not a function"),
+        ("asyncio:sleep", "is an async function"),
+    ],
+)
+def test_a_python_function(call: str, error: str) -> None:
+    """It must be importable and synchronous."""
+    found = problem(call=call)
+    assert found.startswith(error)
+    assert bool(found) == bool(error)
+
+
+def test_a_module_that_exits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not end the check."""
+    (tmp_path / "exits.py").write_text("raise SystemExit(0)", "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert problem(call="exits:run") == "cannot be imported: SystemExit: 0"
+
+
+# --- The rest of the configuration ----------------------------------------------------------------
+
+
+def test_notifications(tmp_path: Path) -> None:
+    """They must connect; only the address of a URL is shown."""
+    with Double() as azure, Receiver() as receiver, Mailer() as mailer:
+        secret = f"http://127.0.0.1:{receiver.port}/T0/secret"
+        team = NotifySettings("team", NotifyKind.SLACK, url=secret)
+        mail = NotifySettings("mail", NotifyKind.EMAIL, smtp=f"127.0.0.1:{mailer.port}")
+        lost = NotifySettings("lost", NotifyKind.TEAMS, url_file=str(tmp_path / "no"))
+        config = AgentConfig(
+            endpoint=azure.url, state=tmp_path / "state", notify=(team, mail, lost)
+        )
+        shown = results(config, "notify")
+    assert [result.ok for result in shown] == [True, True, False]
+    assert shown[0].detail == f"team: slack, 127.0.0.1:{receiver.port}"
+    assert "No such file" in shown[2].detail
+    assert receiver.requests == []
+    assert mailer.messages == []
+
+
+def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """The next step names the user and the folder."""
+    (tmp_path / "file").touch()
+    with Double() as azure:
+        config = AgentConfig(endpoint=azure.url, state=tmp_path / "file" / "state")
+        (result,) = results(config, "state")
+    assert not result.ok
+    assert "cannot be written" in result.detail
+    assert "run this as the agent's user" in result.next_step
+
+
+def test_the_state_folder_is_left_as_it_was(tmp_path: Path) -> None:
+    """Created folders are removed; existing ones keep their files only."""
+    existing = tmp_path / "state"
+    existing.mkdir()
+    (existing / "journal").touch()
+    with Double() as azure:
+        for state in (existing, tmp_path / "new" / "state"):
+            (result,) = results(AgentConfig(endpoint=azure.url, state=state), "state")
+            assert result.ok
+    assert [path.name for path in existing.iterdir()] == ["journal"]
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_a_port_that_another_program_uses(tmp_path: Path) -> None:
+    """An agent that is already running is no failure."""
+    from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (only used here)
+
+    with Double() as azure, socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(0)
+        used = f"127.0.0.1:{other.getsockname()[1]}"
+        (result,) = results(AgentConfig(endpoint=azure.url, state=tmp_path, listen=used), "listen")
+        assert not result.ok
+        health = HealthServer("127.0.0.1:0", lambda: True, str, lambda _: False)
+        try:
+            config = AgentConfig(
+                endpoint=azure.url, state=tmp_path, listen=f"127.0.0.1:{health.port}"
+            )
+            (result,) = results(config, "listen")
+            assert result.ok
+            assert result.detail.endswith("an agent is listening")
+        finally:
+            health.close()
+
+
+def test_a_group(tmp_path: Path) -> None:
+    """A shared folder must be writable, and the other machines' agents must be reachable."""
+    peers = {"vm-1": "http://127.0.0.1:1", "vm-2": f"http://127.0.0.1:{free_port()}"}
+    with Double() as azure:
+        folder = AgentConfig(
+            endpoint=azure.url, state=tmp_path, group=GroupSettings(folder=str(tmp_path / "shared"))
+        )
+        assert [result.ok for result in results(folder, "group")] == [True]
+        config = AgentConfig(
+            endpoint=azure.url, name="VM-1", state=tmp_path, group=GroupSettings(peers=peers)
+        )
+        shown = results(config, "peer")
+    assert [(result.ok, result.detail.split()[0]) for result in shown] == [(False, "vm-2")]
+
+
+def test_rights_on_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each right is a line; asked for only if the configuration uses Kubernetes."""
+    rights = [("patch nodes", True, ""), ("create pods/eviction", False, "no RBAC rule")]
+    monkeypatch.setattr(
+        "fairwarning.guest.agent.kubernetes.permissions", lambda _: rights, raising=False
+    )
+    group = GroupSettings(kubernetes=True)
+    with Double() as azure:
+        config = AgentConfig(endpoint=azure.url, state=tmp_path, group=group)
+        allowed, denied = results(config, "kubernetes")
+        assert results(AgentConfig(endpoint=azure.url, state=tmp_path), "kubernetes") == []
+    assert (allowed.ok, allowed.detail) == (True, "patch nodes")
+    assert (denied.ok, denied.detail) == (False, "create pods/eviction: no RBAC rule")
+    assert denied.next_step == "grant it in the agent's ClusterRole"
+
+
+# --- The command ----------------------------------------------------------------------------------
+
+
+def test_the_exit_code_says_whether_anything_failed(tmp_path: Path) -> None:
+    """Every check is made, and the failed ones show the next step."""
+    with one_machine(tmp_path) as (_, home):
+        home.hook("good", "scheduled")
+        done = run_agent_command("agent", "check", "--config", str(home.config()))
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert all(line.startswith("ok ") for line in done.stdout.splitlines())
+        home.hooks.append('[[hook]]\nname = "bad"\nphase = "over"\ncommand = ["/no/such"]\n')
+        home.hook("last", "over")
+        done = run_agent_command("agent", "check", "--config", str(home.config()))
+    assert done.returncode == 1
+    failed = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
+    assert failed == [
+        "FAILED  hook       bad: when over, for any event: /no/such: /no/such does not exist",
+        "        next step: install it, or correct the path",
+    ]
+    assert "hook       last:" in done.stdout
+
+
+def test_json(tmp_path: Path) -> None:
+    """One object, with every check and what would happen for an event."""
+    with one_machine(tmp_path) as (_, home):
+        home.hook("drain", "scheduled")
+        words = ("--json", "--event", "Reboot", "--config", str(home.config()))
+        done = run_agent_command("agent", "check", *words)
+    body = json.loads(done.stdout)
+    assert body["ok"] is True
+    assert {"ok": True, "check": "machine", "detail": "db_0", "next_step": ""} in body["checks"]
+    (hook,) = body["event"].pop("hooks")
+    assert (hook["name"], hook["phase"], hook["required"]) == ("drain", "scheduled", True)
+    assert hook["deadline"] < body["event"]["not_before"]
+    assert "approved" in body["event"]["decision"]

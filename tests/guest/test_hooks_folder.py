@@ -1,0 +1,143 @@
+"""The hooks folder: which files are hooks, and that an agent runs them."""
+
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.errors import Refused
+from fairwarning.guest.agent.config import HookKind, HookSettings, parse
+from fairwarning.guest.watch import Phase
+from tests.guest.agents import AgentProcess, one_machine
+
+
+def write_hook(folder: Path, name: str, script: str = "true", mode: int = 0o755) -> Path:
+    """Write a file such as `scheduled/10-drain` below the folder."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    path.chmod(mode)
+    return path
+
+
+def hooks_of(folder: Path, more: str = "") -> tuple[HookSettings, ...]:
+    """Return the hooks of a configuration with this hooks folder."""
+    return parse(f"hooks_folder = '{folder}'\n{more}").hooks
+
+
+def names(folder: Path, more: str = "") -> list[str]:
+    """Return the names of these hooks."""
+    return [hook.name for hook in hooks_of(folder, more)]
+
+
+@pytest.mark.spec("G10")
+def test_a_file_is_a_required_hook_for_every_event(tmp_path: Path) -> None:
+    """It is named after its phase and its file, and runs without arguments."""
+    path = write_hook(tmp_path, "scheduled/10-drain")
+    assert hooks_of(tmp_path) == (
+        HookSettings(
+            name="scheduled/10-drain",
+            phase=Phase.SCHEDULED,
+            kind=HookKind.COMMAND,
+            command=(str(path),),
+            types=frozenset(),
+            source="",
+            required=True,
+            anyone=False,
+            timeout=timedelta(minutes=5),
+        ),
+    )
+
+
+def test_hooks_come_in_the_order_of_phases_and_names(tmp_path: Path) -> None:
+    """After those of the file itself."""
+    for name in ("over/10-back", "started/10-flush", "scheduled/20-save", "scheduled/10-drain"):
+        write_hook(tmp_path, name)
+    first = '[[hook]]\nname = "first"\nphase = "over"\ncommand = ["true"]\n'
+    assert names(tmp_path, first) == [
+        *("first", "scheduled/10-drain", "scheduled/20-save"),
+        *("started/10-flush", "over/10-back"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".hidden", "drain~", "drain.bak", "drain.dpkg-old", "drain.dpkg-dist", "drain.dpkg-new"],
+)
+def test_hidden_files_and_backups_are_no_hooks(tmp_path: Path, name: str) -> None:
+    """Even if they may be run."""
+    write_hook(tmp_path, f"scheduled/{name}")
+    write_hook(tmp_path, "scheduled/drain")
+    assert names(tmp_path) == ["scheduled/drain"]
+
+
+def test_a_file_that_is_not_executable_is_skipped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names it, as it may have been meant as a hook."""
+    write_hook(tmp_path, "scheduled/10-drain", mode=0o644)
+    with caplog.at_level(logging.WARNING):
+        assert names(tmp_path) == []
+    (line,) = caplog.messages
+    assert "scheduled/10-drain: not executable" in line
+
+
+def test_only_files_of_the_three_phases_count(tmp_path: Path) -> None:
+    """Other folders and files beside them, folders inside and broken links are no hooks."""
+    write_hook(tmp_path, "README")
+    write_hook(tmp_path, "disabled/10-drain")
+    write_hook(tmp_path, "scheduled/inner/10-drain")
+    (tmp_path / "scheduled" / "broken").symlink_to("gone")
+    assert names(tmp_path) == []
+
+
+def test_a_link_to_a_program_is_a_hook(tmp_path: Path) -> None:
+    """It is named after the link."""
+    program = write_hook(tmp_path, "programs/drain")
+    (tmp_path / "scheduled").mkdir()
+    (tmp_path / "scheduled" / "10-drain").symlink_to(program)
+    assert names(tmp_path) == ["scheduled/10-drain"]
+
+
+def test_a_missing_folder_is_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The log says so, in case the path is wrong."""
+    assert names(tmp_path / "gone") == []
+    assert "gone does not exist" in caplog.text
+
+
+def test_errors_name_the_key(tmp_path: Path) -> None:
+    """A folder that cannot be read, and a name that occurs twice."""
+    (tmp_path / "scheduled").touch()
+    with pytest.raises(Refused, match="hooks_folder: cannot read the folder"):
+        hooks_of(tmp_path)
+    with pytest.raises(Refused, match="hooks_folder: must be a non-empty string"):
+        parse("hooks_folder = 1")
+    (tmp_path / "scheduled").unlink()
+    write_hook(tmp_path, "scheduled/a")
+    again = '[[hook]]\nname = "scheduled/a"\nphase = "over"\ncommand = ["true"]\n'
+    with pytest.raises(Refused, match="two hooks have this name"):
+        hooks_of(tmp_path, again)
+
+
+@pytest.mark.spec("G4", "G10")
+def test_an_agent_runs_them_and_approves(tmp_path: Path) -> None:
+    """Each in its phase, with the variables of a hook; the approval waits for the first."""
+    script = 'echo "- $(basename $0) $FAIRWARNING_PHASE $FAIRWARNING_EVENT_ID"'
+    with one_machine(tmp_path) as (endpoint, home):
+        folder = tmp_path / "hooks.d"
+        for name in ("scheduled/drain", "started/flush", "over/back"):
+            write_hook(folder, name, f"{script} >> {home.folder / 'log'}")
+        home.lines.append(f"hooks_folder = '{folder}'")
+        endpoint.observe = home.ran
+        with AgentProcess(home) as agent:
+            event = endpoint.restart("db_0")
+            agent.wait_until(lambda: "flush" in home.ran())
+            endpoint.finish("db")
+            agent.wait_until(lambda: "back" in home.ran())
+        assert endpoint.observed == [["drain"]]
+        assert home.log() == [
+            f"- drain scheduled {event.id}",
+            f"- flush started {event.id}",
+            f"- back over {event.id}",
+        ]

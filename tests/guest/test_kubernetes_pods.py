@@ -1,0 +1,200 @@
+"""Which pods a drain evicts, how often and how fast; against a double."""
+
+import itertools
+import logging
+import threading
+
+import pytest
+
+from fairwarning.guest.agent import figures
+from fairwarning.guest.agent.kubernetes.nodes import TAINT
+from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.guest.kubernetes_double import Answer, Double, Raw, blocked
+from tests.guest.node_hooks import DRAINED, drain, state
+
+
+@pytest.fixture(autouse=True)
+def _info(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "fairwarning")
+
+
+def lines(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
+    """Return the lines of the log that contain a text."""
+    return [line for line in caplog.messages if text in line]
+
+
+@pytest.mark.spec("G9")
+@pytest.mark.parametrize("copies", [1, 3])
+def test_pods_that_come_back_are_evicted_once(
+    cluster: Double, caplog: pytest.LogCaptureFixture, copies: int
+) -> None:
+    """Their owner ignores the cordon, as a DaemonSet's does; the drain ends, and says so once."""
+    numbers = iter(range(100))
+
+    def bring_back(_: Raw) -> None:
+        cluster.pod(f"web-{next(numbers)}", owner="ReplicaSet", app="web", grace=1)
+
+    for _ in range(copies):
+        bring_back({})
+    cluster.pod("other", grace=1)
+    cluster.controller = lambda pod: bring_back(pod) if "web" in pod["metadata"]["name"] else None
+    drain(cluster)
+    evicted = [name for name, _ in cluster.evicted]
+    assert len([name for name in evicted if name.startswith("web")]) == 2 * copies
+    assert len(set(evicted)) == len(evicted)
+    assert len(cluster.pods) == copies
+    assert len(lines(caplog, "default/ReplicaSet it stay")) == 1
+    assert state(cluster) == DRAINED
+
+
+@pytest.mark.spec("G9")
+def test_a_pod_without_an_owner_that_comes_back(cluster: Double) -> None:
+    """It is known by its name."""
+    uids = iter(range(100))
+
+    def bring_back(_: Raw) -> None:
+        cluster.pod("solo", grace=1)["metadata"]["uid"] = f"uid-{next(uids)}"
+
+    bring_back({})
+    cluster.controller = bring_back
+    drain(cluster)
+    assert cluster.evicted == [("solo", None)] * 2
+
+
+TOLERATIONS = {
+    "the taint": {"key": TAINT, "operator": "Exists"},
+    "the taint and effect": {"key": TAINT, "operator": "Exists", "effect": "NoSchedule"},
+    "the type": {"key": TAINT, "value": "Reboot"},
+    "everything": {"operator": "Exists"},
+}
+
+
+@pytest.mark.spec("G9")
+@pytest.mark.parametrize("toleration", TOLERATIONS.values(), ids=TOLERATIONS)
+def test_pods_that_tolerate_the_taint_stay(
+    cluster: Double, caplog: pytest.LogCaptureFixture, toleration: dict[str, str]
+) -> None:
+    """They say that they want to be on such a node; each is listed once."""
+    cluster.pod("guard", owner="ReplicaSet", tolerations=(toleration,))
+    cluster.pod("web", grace=8)
+    drain(cluster)
+    assert [name for name, _ in cluster.evicted] == ["web"]
+    assert list(cluster.pods) == ["default/guard"]
+    assert lines(caplog, "stays") == [f"pod default/guard stays: it tolerates the taint {TAINT}"]
+
+
+@pytest.mark.spec("G9")
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"key": TAINT, "value": "Freeze"},
+        {"operator": "Exists", "effect": "NoExecute"},
+        {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"},
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
+    ],
+)
+def test_other_tolerations_do_not_keep_a_pod(cluster: Double, toleration: dict[str, str]) -> None:
+    """Every pod has some of these."""
+    cluster.pod("web", tolerations=(toleration,))
+    drain(cluster)
+    assert not cluster.pods
+
+
+@pytest.mark.spec("G9")
+@pytest.mark.parametrize("where", ["labels", "annotations"])
+def test_pods_may_opt_out(cluster: Double, caplog: pytest.LogCaptureFixture, where: str) -> None:
+    """By a label or an annotation."""
+    cluster.pod("guard")["metadata"][where]["fairwarning.dev/drain"] = "skip"
+    cluster.pod("web")["metadata"][where]["fairwarning.dev/drain"] = "please"
+    drain(cluster)
+    assert list(cluster.pods) == ["default/guard"]
+    assert lines(caplog, "stays") == ["pod default/guard stays: it has fairwarning.dev/drain: skip"]
+
+
+@pytest.mark.spec("G9")
+def test_pods_may_be_named_in_the_environment(
+    cluster: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By namespace and the beginning of their names."""
+    monkeypatch.setenv("FAIRWARNING_KEEP_PODS", "default/db-, default/cache")
+    for name in ("db-0", "db-1", "cache", "web-db-0"):
+        cluster.pod(name)
+    drain(cluster)
+    assert [name for name, _ in cluster.evicted] == ["web-db-0"]
+
+
+@pytest.mark.spec("G9")
+def test_a_blocking_budget_is_named_once(cluster: Double, caplog: pytest.LogCaptureFixture) -> None:
+    """Not each second, and not for each of its pods."""
+    for number in range(5):
+        cluster.pod(f"web-{number}", app="web", grace=1)
+    cluster.budgets["web"] = 0
+    shown: set[tuple[float, float]] = set()
+
+    def allow(now: float) -> None:
+        shown.add((figures.PODS_LEFT.value(), figures.PODS_BLOCKED.value()))
+        cluster.budgets["web"] = 5 if now > 60 else 0
+
+    cluster.clock.each.append(allow)
+    drain(cluster)
+    assert len(lines(caplog, "disruption budget default/web blocks")) == 1
+    assert len(cluster.evicted) == 5
+    assert (5, 5) in shown
+    assert (figures.PODS_LEFT.value(), figures.PODS_BLOCKED.value()) == (0, 0)
+
+
+@pytest.mark.spec("G9")
+def test_a_budget_that_answers_403_is_no_missing_right(
+    cluster: Double, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The API server does so while the budget's status is out of order."""
+    cluster.pod("web", grace=1)
+
+    def refuse(call: str) -> None:
+        refused = "eviction" in call and cluster.clock.monotonic() < 60
+        cluster.failing = [blocked("web", 403)] if refused else []
+
+    cluster.before = refuse
+    drain(cluster)
+    assert len(lines(caplog, "disruption budget default/web blocks")) == 1
+    assert lines(caplog, "lacks the right") == []
+
+
+@pytest.mark.spec("G9")
+def test_a_hundred_pods_are_evicted_within_three_seconds(
+    cluster: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixteen evictions are under way at once, and pauses between them take less than 3 s."""
+    for number in range(100):
+        cluster.pod(f"web-{number}", grace=1)
+    together = threading.Barrier(16)
+    evictions = itertools.count(1)
+    respond = cluster.respond
+
+    def wait_for_others(method: str, url: str, body: Raw) -> Answer | None:
+        if "eviction" in url and next(evictions) <= together.parties:
+            together.wait(LIMIT_SECONDS)
+        return respond(method, url, body)
+
+    monkeypatch.setattr(cluster, "respond", wait_for_others)
+    drain(cluster)
+    assert len(cluster.evicted) == 100
+    assert cluster.clock.monotonic() < 3
+
+
+@pytest.mark.spec("G9")
+def test_evictions_do_not_all_wait_for_a_silent_server(cluster: Double) -> None:
+    """A server that hangs costs one timeout a round, or a hundred pods would miss the deadline."""
+    for number in range(100):
+        cluster.pod(f"web-{number}", grace=1)
+    attempts: list[float] = []
+
+    def fail(call: str) -> None:
+        cluster.away = "eviction" in call and cluster.clock.monotonic() < 1
+        if cluster.away:
+            attempts.append(cluster.clock.monotonic())
+
+    cluster.before = fail
+    drain(cluster)
+    assert 1 <= len(attempts) <= 2 * 16
+    assert len(cluster.evicted) == 100

@@ -1,0 +1,53 @@
+"""Several threads of an agent that use the Kubernetes API for the first time at once."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.programs import run_python
+
+THREADS = """
+import sys
+import threading
+from fairwarning.guest.agent.kubernetes.api import connect
+from lightkube.core.decoders import decode_list, decode_object
+from lightkube.resources.coordination_v1 import Lease
+from lightkube.resources.core_v1 import Event, Node, Pod
+
+sys.setswitchinterval(1e-6)
+connect(1)
+barrier = threading.Barrier(8)
+
+def decode():
+    barrier.wait()
+    for kind in (Node, Lease, Pod):
+        decode_object(b'{"metadata": {"name": "a"}}', kind)
+    for kind in (Node, Pod):
+        decode_list(b'{"items": [{"metadata": {"name": "a"}}]}', kind)
+
+threads = [threading.Thread(target=decode) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.spec("G9")
+def test_threads_that_decode_for_the_first_time_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They do not crash the interpreter, as they would with msgspec alone."""
+    cluster = {"name": "test", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "test", "context": {"cluster": "test", "user": "test"}}
+    config = {
+        "current-context": "test",
+        "clusters": [cluster],
+        "contexts": [context],
+        "users": [{"name": "test", "user": {}}],
+    }
+    (tmp_path / "config").write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    result = run_python(THREADS)
+    assert result.returncode == 0, result.stderr

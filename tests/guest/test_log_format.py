@@ -1,0 +1,118 @@
+"""The agent's log: plain lines, or one JSON object per line."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairwarning.guest.agent.log_format import FIELDS, AgentJsonFormatter, event_fields
+from tests.fixtures.programs import ROOT
+from tests.guest.agents import AgentProcess, environment, one_machine, run_agent_command
+from tests.guest.notices import ME, event
+
+pytestmark = pytest.mark.spec("G8")
+
+UNCAUGHT = """
+import logging, threading, warnings
+from fairwarning.guest.agent.log_format import LogFormat, configure_logging
+configure_logging(LogFormat.JSON)
+def fail():
+    raise ValueError("one\\ntwo")
+thread = threading.Thread(target=fail, name="reader")
+thread.start()
+thread.join()
+warnings.warn("three\\nfour")
+try:
+    fail()
+except ValueError:
+    logging.exception("caught")
+fail()
+"""
+
+
+def formatted(**extra: object) -> dict[str, object]:
+    """Return a record as JSON."""
+    record = logging.makeLogRecord({"msg": "a\nb", "levelname": "INFO", "name": "x", **extra})
+    line = AgentJsonFormatter().format(record)
+    assert "\n" not in line
+    return dict(json.loads(line))
+
+
+def test_fields() -> None:
+    """The names of the service's log, and the fields of an event."""
+    shown = formatted(**event_fields(event(), ME, hook="drain", seconds=1.5, other="x"))
+    assert (shown.pop("level"), shown.pop("logger"), shown.pop("message")) == ("info", "x", "a\nb")
+    assert str(shown.pop("time")).endswith("Z")
+    assert shown == {
+        "event_id": "A",
+        "event_type": "Reboot",
+        "machine": ME,
+        "not_before": "2030-01-02T03:15:00Z",
+        "hook": "drain",
+        "seconds": 1.5,
+    }
+    assert set(shown) < set(FIELDS)
+
+
+def test_errors_that_nobody_catches_are_lines_too() -> None:
+    """Of the main thread, of other threads, and Python's warnings."""
+    done = subprocess.run(
+        [sys.executable, "-c", UNCAUGHT],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line["level"] for line in lines] == ["critical", "warning", "error", "critical"]
+    assert "thread reader" in lines[0]["message"]
+    assert all("ValueError: one\ntwo" in lines[n]["traceback"] for n in (0, 2, 3))
+
+
+def test_the_log_of_an_agent(tmp_path: Path) -> None:
+    """Every line is an object; hooks and decisions have their fields."""
+    with one_machine(tmp_path) as (endpoint, home):
+        home.hook("save", "scheduled", "echo saved; exit 3")
+        words = ("run", "--log-format", "json", "--config", str(home.config()))
+        with AgentProcess(home, *words) as agent:
+            mine = endpoint.restart("db_0")
+            agent.wait_until(lambda: "not approved because hook save failed" in agent.output())
+            agent.stop()
+            lines = [json.loads(line) for line in agent.output().splitlines()]
+    hooks = [line for line in lines if line.get("hook") == "save"]
+    assert [line["result"] for line in hooks] == ["started", "failed"]
+    assert hooks[1]["seconds"] >= 0
+    decisions = [line for line in lines if "decision" in line]
+    assert [line["decision"] for line in decisions] == [
+        "waiting for hook save",
+        "not approved because hook save failed",
+    ]
+    for line in (*hooks, *decisions):
+        assert (line["event_id"], line["event_type"], line["machine"]) == (
+            mine.id,
+            "Reboot",
+            "db_0",
+        )
+        assert line["not_before"].endswith("Z")
+
+
+def test_an_error_at_the_start_is_a_line_too(tmp_path: Path) -> None:
+    """Also one of the configuration."""
+    path = tmp_path / "no-such-file"
+    words = ("agent", "run", "--log-format", "json", "--config", str(path))
+    done = run_agent_command(*words)
+    assert done.returncode == 1
+    (line,) = [json.loads(line) for line in done.stderr.splitlines()]
+    assert line["level"] == "error"
+    assert str(path) in line["message"]
+
+
+def test_another_format_is_refused() -> None:
+    """The help lists the formats."""
+    done = run_agent_command("agent", "run", "--log-format", "xml")
+    assert done.returncode == 2
+    assert "text" in done.stderr

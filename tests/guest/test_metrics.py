@@ -1,0 +1,216 @@
+"""The registry of metrics, and the metrics of a running agent."""
+
+import math
+import re
+import threading
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fairwarning.guest.agent import figures, metrics
+from fairwarning.guest.agent.agent import Agent
+from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.metrics import (
+    CounterFamily,
+    GaugeFamily,
+    HistogramFamily,
+    MetricFamily,
+    MetricRegistry,
+)
+from tests.fixtures.http import fetch, free_port, local_url
+from tests.guest.agents import AgentProcess, one_machine
+from tests.guest.notices import NOTICE, NOW, event
+
+pytestmark = pytest.mark.spec("G8")
+
+SERIES = re.compile(r'([a-z_]+)(\{([a-z_]+="[^"\n]*",?)+\})? (\S+)')
+
+
+def lines(family: MetricFamily) -> list[str]:
+    """Return the lines of a metric, without the prefix."""
+    return [line.removeprefix(metrics.PREFIX) for line in family.samples()]
+
+
+def test_each_metric_has_its_help_and_type() -> None:
+    """In Prometheus's text format, ending with a newline."""
+    registry = MetricRegistry()
+    registry.register(CounterFamily("a_total", "Counted\nthings \\ others.")).add()
+    registry.register(GaugeFamily("b", "B.")).set(0.25)
+    assert registry.render() == (
+        "# HELP fairwarning_agent_a_total Counted\\nthings \\\\ others.\n"
+        "# TYPE fairwarning_agent_a_total counter\n"
+        "fairwarning_agent_a_total 1\n"
+        "# HELP fairwarning_agent_b B.\n"
+        "# TYPE fairwarning_agent_b gauge\n"
+        "fairwarning_agent_b 0.25\n"
+    )
+
+
+def test_a_series_exists_before_it_is_used() -> None:
+    """Without labels at once, with labels as soon as their values are named."""
+    plain, labelled = CounterFamily("a_total", "A."), CounterFamily("b_total", "B.", ["result"])
+    labelled.create("ok")
+    assert (lines(plain), lines(labelled)) == (["a_total 0"], ['b_total{result="ok"} 0'])
+
+
+def test_label_values_are_escaped() -> None:
+    """A hook's name may contain any characters."""
+    family = GaugeFamily("a", "A.", ["hook"])
+    family.set(1, 'say "hi"\\\n\ud800')
+    assert lines(family) == ['a{hook="say \\"hi\\"\\\\\\n?"} 1']
+
+
+def test_a_histogram_counts_in_buckets() -> None:
+    """Buckets are cumulative; the sum and the count belong to it."""
+    family = HistogramFamily("a_seconds", "A.", ["hook"], (1, 10))
+    for seconds in (0.5, 1, 2.5, 60):
+        family.observe(seconds, "drain")
+    assert lines(family) == [
+        'a_seconds_bucket{hook="drain",le="1"} 2',
+        'a_seconds_bucket{hook="drain",le="10"} 3',
+        'a_seconds_bucket{hook="drain",le="+Inf"} 4',
+        'a_seconds_sum{hook="drain"} 64',
+        'a_seconds_count{hook="drain"} 4',
+    ]
+
+
+@pytest.mark.parametrize("amount", [12_345_678.0, 1.5e9 + 0.25, math.inf, -math.inf])
+def test_numbers_keep_their_digits(amount: float) -> None:
+    """An increment of a large number must be visible."""
+    assert float(metrics.number(amount)) == amount
+    assert metrics.number(math.nan) == "NaN"
+
+
+def test_two_metrics_of_one_name_are_refused() -> None:
+    """Also if they are of different types."""
+    registry = MetricRegistry()
+    registry.register(GaugeFamily("a", "A."))
+    with pytest.raises(ValueError, match="two metrics have this name"):
+        registry.register(HistogramFamily("a", "A.", [], (1,)))
+
+
+@pytest.mark.parametrize("family", [CounterFamily("a", "A."), GaugeFamily("a_total", "A.")])
+def test_only_counters_end_in_total(family: MetricFamily) -> None:
+    """As promtool demands."""
+    with pytest.raises(ValueError, match="_total"):
+        MetricRegistry().register(family)
+
+
+def test_a_missing_label_value_is_refused() -> None:
+    """Such a series would have another set of labels."""
+    with pytest.raises(ValueError, match="give a value for each of"):
+        CounterFamily("a_total", "A.", ["hook"]).add()
+
+
+def test_threads_lose_no_count() -> None:
+    """Every increment counts."""
+    family = CounterFamily("a_total", "A.", ["hook"])
+
+    def count() -> None:
+        for _ in range(1000):
+            family.add("drain")
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert family.value("drain") == 8000
+
+
+def test_the_time_to_the_next_event() -> None:
+    """The earliest NotBefore of those that have not started; NaN without one."""
+    later = event("B", notice=NOTICE + timedelta(minutes=1))
+    assert figures.seconds_to_next([later, event("A")], NOW) == NOTICE.total_seconds()
+    assert math.isnan(figures.seconds_to_next([event("A", started=True)], NOW))
+
+
+def test_an_unknown_type_is_no_label_value() -> None:
+    """A document could contain any number of them."""
+    unknown = event("A", type="Meteor")  # type: ignore[arg-type]
+    assert figures.type_label(unknown) == "other"
+    assert figures.type_label(event("A")) == "Reboot"
+
+
+def test_the_metrics_follow_the_conventions() -> None:
+    """Names, types and units as promtool checks them; no label for an event."""
+    families = metrics.REGISTRY.families()
+    assert families
+    for family in families:
+        assert re.fullmatch(r"fairwarning_agent_[a-z]+(_[a-z]+)*", family.name)
+        assert family.meaning.endswith(".")
+        assert not {"event", "event_id", "machine"} & set(family.labels)
+        assert not re.search(r"_(minutes|hours|ms|count|sum|bucket)$", family.name)
+
+
+def test_the_text_is_what_prometheus_reads() -> None:
+    """Read with the parser of Prometheus's own client; every series has a type and a help."""
+    registry = MetricRegistry()
+    registry.register(CounterFamily("a_total", "A.", ["hook"])).add('x"\\\n')
+    registry.register(GaugeFamily("b_seconds", "B.")).set(math.nan)
+    registry.register(HistogramFamily("c_seconds", "C.", ["hook"], (1, 10))).observe(2.5, "x")
+    read = list(text_string_to_metric_families(registry.render()))
+    assert [(family.type, family.documentation) for family in read] == [
+        ("counter", "A."),
+        ("gauge", "B."),
+        ("histogram", "C."),
+    ]
+    assert read[0].samples[0].labels == {"hook": 'x"\\\n'}
+    assert [sample.value for sample in read[2].samples] == [0, 1, 1, 2.5, 1]
+
+
+def test_a_failing_journal_is_shown() -> None:
+    """As long as it fails."""
+    agent = Agent(AgentConfig())
+    for failing in (True, False):
+        agent._journal = SimpleNamespace(failing=failing)  # type: ignore[assignment]
+        assert f"\nfairwarning_agent_journal_failing {failing:d}\n" in agent._metrics()
+
+
+def test_the_metrics_of_an_agent(tmp_path: Path) -> None:
+    """All series exist from the start, and an event is counted in each of its phases."""
+    port = free_port()
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks(home.wait_script())
+        home.hook("broken", "scheduled", "exit 3", "required = false")
+        home.lines = [f'listen = "127.0.0.1:{port}"']
+
+        def shown() -> dict[str, float]:
+            text = fetch(local_url(port, "/metrics")).text
+            series = [line for line in text.splitlines() if not line.startswith("#")]
+            matches = [SERIES.fullmatch(line) for line in series]
+            assert all(matches), series
+            names = [line.rpartition(" ")[0] for line in series]
+            assert len(set(names)) == len(names)
+            return {
+                line.rpartition(" ")[0].removeprefix("fairwarning_agent_"): float(line.split()[-1])
+                for line in series
+            }
+
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: "watching for" in agent.output())
+            before = shown()
+            assert before['hooks_total{hook="broken",phase="scheduled",result="failed"}'] == 0
+            assert before['events_total{type="Freeze",phase="over"}'] == 0
+            assert before['approvals_total{result="refused"}'] == 0
+            assert math.isnan(before["next_event_seconds"])
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: shown()["next_event_seconds"] > 0)
+            home.release_hooks()
+            over = 'hooks_total{hook="back",phase="over",result="ok"}'
+            agent.wait_until(lambda: "flush" in home.ran())
+            endpoint.finish("db")
+            agent.wait_until(lambda: shown()[over] == 1)
+            after = shown()
+    assert set(before) == set(after)
+    for phase in ("scheduled", "started", "over"):
+        assert after[f'events_total{{type="Reboot",phase="{phase}"}}'] == 1
+    assert after['hooks_total{hook="broken",phase="scheduled",result="failed"}'] == 1
+    assert after['hook_duration_seconds_count{hook="drain",phase="scheduled"}'] == 1
+    assert after['approvals_total{result="accepted"}'] == 1
+    assert after['readings_total{result="ok"}'] >= 1
+    assert after["last_reading_timestamp_seconds"] > 1_600_000_000
+    assert math.isnan(after["next_event_seconds"])

@@ -1,0 +1,311 @@
+"""Notifications over real HTTP and SMTP."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email import message_from_bytes
+from email.policy import default as email_policy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairwarning.guest.agent import figures, notify
+from fairwarning.guest.agent.notices import (
+    EventNotice,
+    NoticePhase,
+    NotifyKind,
+    NotifySettings,
+    render_text,
+)
+from fairwarning.guest.agent.notify import Notifier
+from tests.fixtures.http import free_port
+from tests.fixtures.receiver import Receiver, ReceiverResponse, in_turn
+from tests.fixtures.waiting import wait_until
+from tests.guest.agents import AgentProcess, one_machine
+from tests.guest.mailer import Mailer
+from tests.guest.notices import ME, event
+
+pytestmark = pytest.mark.spec("G8")
+
+SECRET = "T0/B0/the-secret-part"
+NOTICE = EventNotice(NoticePhase.SCHEDULED, event("A"), ME)
+TEXT = "Reboot of vm-1: scheduled, not before 2030-01-02T03:15:00Z"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notify, "FIRST_PAUSE_SECONDS", 0.01)
+
+
+def webhook(url: str, name: str = "team", **more: Any) -> NotifySettings:  # noqa: ANN401
+    """Return a notification to this URL."""
+    return NotifySettings(**{"name": name, "kind": NotifyKind.WEBHOOK, "url": url, **more})
+
+
+def mail(port: int) -> NotifySettings:
+    """Return a notification by e-mail."""
+    return NotifySettings(
+        "mail",
+        NotifyKind.EMAIL,
+        smtp=f"127.0.0.1:{port}",
+        sender="agent@example.org",
+        recipients=("a@example.org", "b@example.org"),
+    )
+
+
+def count(result: str, name: str = "team") -> float:
+    """Return how many notifications ended like this."""
+    return figures.NOTIFICATIONS.value(name, result)
+
+
+@contextmanager
+def counted(result: str, name: str = "team", times: int = 1) -> Iterator[None]:
+    """Wait at the end until so many more notifications ended like this."""
+    before = count(result, name)
+    yield
+    wait_until(lambda: count(result, name) == before + times, result)
+
+
+def sent(settings: NotifySettings, notice: EventNotice = NOTICE) -> None:
+    """Send a notice and wait until it is sent."""
+    with counted(figures.SENT, settings.name):
+        Notifier([settings]).send(notice)
+
+
+# --- What is sent ---------------------------------------------------------------------------------
+
+
+def test_slack() -> None:
+    """A text; a template may mention people, and a field may not."""
+    failed = EventNotice(NoticePhase.FAILED, event("A"), ME, "<!channel> & others")
+    with Receiver() as receiver:
+        sent(webhook(receiver.url, kind=NotifyKind.SLACK, text="<!here> {type}: {reason}"), failed)
+    assert receiver.posts[0].json == {"text": "<!here> Reboot: &lt;!channel&gt; &amp; others"}
+    assert receiver.posts[0].headers["content-type"] == "application/json"
+    assert receiver.posts[0].path == "/hook?from=test"
+
+
+def test_teams() -> None:
+    """A message with one Adaptive Card, as the webhooks of Workflows expect it."""
+    with Receiver() as receiver:
+        sent(webhook(receiver.url, kind=NotifyKind.TEAMS))
+    message = receiver.posts[0].json
+    (attachment,) = message["attachments"]
+    assert message["type"] == "message"
+    assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
+    text, facts = attachment["content"]["body"]
+    assert (attachment["content"]["type"], text["text"]) == ("AdaptiveCard", TEXT)
+    assert {"title": "machine", "value": "vm-1"} in facts["facts"]
+
+
+def test_webhook() -> None:
+    """The event with the endpoint's names, its phase, and the text."""
+    failed = EventNotice(NoticePhase.FAILED, event("A"), ME, "hook save failed: exit code 1")
+    with Receiver() as receiver:
+        sent(webhook(receiver.url), failed)
+    body = receiver.posts[0].json
+    assert (body["EventId"], body["EventType"], body["Resources"]) == ("A", "Reboot", ["vm-1"])
+    assert (body["Phase"], body["Machine"], body["Drill"]) == ("failed", "vm-1", False)
+    assert body["Text"] == "Reboot of vm-1: failed (hook save failed: exit code 1)"
+
+
+def test_email() -> None:
+    """To all recipients, with the text as the subject."""
+    with Mailer() as mailer:
+        sent(mail(mailer.port))
+    message = message_from_bytes(mailer.messages[0], policy=email_policy)
+    assert message["Subject"] == TEXT
+    assert message["To"] == "a@example.org, b@example.org"
+    assert message["From"] == "agent@example.org"
+    assert TEXT in message.get_content()
+
+
+def test_a_drill_says_so_in_every_kind() -> None:
+    """Nobody must take it for an event."""
+    drill = EventNotice(NoticePhase.STARTED, event("A"), ME, drill=True)
+    for kind in NotifyKind:
+        assert render_text(NotifySettings("a", kind, text="{type}"), drill) == "[drill] Reboot"
+    with Receiver() as receiver:
+        sent(webhook(receiver.url), drill)
+        assert receiver.posts[0].json["Drill"] is True
+
+
+def test_only_chosen_phases_and_types_are_sent() -> None:
+    """All by default."""
+    chosen = webhook("http://a", phases=frozenset({"failed"}), types=frozenset({"Reboot"}))
+    assert not chosen.wants(NOTICE)
+    assert chosen.wants(EventNotice(NoticePhase.FAILED, event("A"), ME))
+    assert webhook("http://a").wants(NOTICE)
+
+
+def test_a_login_in_the_url() -> None:
+    """Sent as a header."""
+    with Receiver() as receiver:
+        sent(webhook(f"http://us%20er:pass@127.0.0.1:{receiver.port}/"))
+    assert receiver.posts[0].headers["authorization"] == "Basic dXMgZXI6cGFzcw=="
+
+
+# --- Failures -------------------------------------------------------------------------------------
+
+
+def test_transient_failures_are_retried() -> None:
+    """A status of 429 or 5xx is not final."""
+    with Receiver(in_turn(*map(ReceiverResponse, (503, 429, 200)))) as receiver:
+        sent(webhook(receiver.url))
+        assert len(receiver.posts) == 3
+
+
+def test_attempts_are_bounded_and_the_failure_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither the log nor an error shows the URL."""
+    with Receiver(in_turn(ReceiverResponse(500))) as receiver, counted(figures.FAILED):
+        url = f"http://127.0.0.1:{receiver.port}/{SECRET}"
+        Notifier([webhook(url)]).send(NOTICE)
+    assert len(receiver.posts) == notify.ATTEMPTS
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "notification team (event A, scheduled) was not sent: "
+        "the response was 500 Internal Server Error"
+    )
+
+
+def test_other_statuses_are_final() -> None:
+    """A wrong URL does not become right by repetition."""
+    with Receiver(in_turn(ReceiverResponse(404))) as receiver, counted(figures.FAILED):
+        Notifier([webhook(receiver.url)]).send(NOTICE)
+    assert len(receiver.posts) == 1
+
+
+@pytest.mark.parametrize(("answer", "messages"), [("450 later", 1), ("550 no such user", 0)])
+def test_a_mailer_that_refuses(answer: str, messages: int) -> None:
+    """Codes of 4xx are tried again, those of 5xx are final."""
+    result = figures.SENT if messages else figures.FAILED
+    answers = (answer, answer, "250 ok") if messages else (answer,)
+    with Mailer(answers) as mailer, counted(result, "mail"):
+        Notifier([mail(mailer.port)]).send(NOTICE)
+    assert len(mailer.messages) == messages
+
+
+def test_no_mailer(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says what is missing."""
+    with counted(figures.FAILED, "mail"):
+        Notifier([mail(free_port())]).send(NOTICE)
+    assert "there was no mailer: Connection refused" in caplog.text
+
+
+def test_a_target_that_hangs_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each notification has its own thread; an attempt ends in time, however it hangs."""
+    monkeypatch.setattr(notify, "ATTEMPT_SECONDS", 0.2)
+    monkeypatch.setattr(notify, "ATTEMPTS", 1)
+    with Receiver() as hanging, Receiver() as working, counted(figures.FAILED, "hanging"):
+        hanging.answer = lambda _: ReceiverResponse(raw=hanging.hang)
+        notifier = Notifier([webhook(hanging.url, "hanging"), webhook(working.url, "working")])
+        notifier.send(NOTICE)
+        wait_until(lambda: working.posts)
+
+
+def test_a_full_queue_drops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent never waits, and its memory stays bounded."""
+    monkeypatch.setattr(notify, "QUEUE_LENGTH", 2)
+    with Receiver() as receiver:
+        receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
+        notifier = Notifier([webhook(receiver.url, "full")])
+        notifier.send(NOTICE)
+        wait_until(lambda: receiver.posts)
+        with counted(figures.DROPPED, "full", 3):
+            for _ in range(5):
+                notifier.send(NOTICE)
+        assert notifier.close(0.0) == 3
+
+
+def test_close_waits_for_what_is_queued() -> None:
+    """A machine may be about to reboot."""
+    with Receiver() as receiver:
+        notifier = Notifier([webhook(receiver.url)])
+        notifier.send(NOTICE)
+        assert notifier.close(60.0) == 0
+        assert len(receiver.posts) == 1
+
+
+# --- Secrets --------------------------------------------------------------------------------------
+
+
+def test_a_url_from_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read for each notification, so that a secret can be replaced while the agent runs."""
+    path = tmp_path / "url"
+    with Receiver() as receiver:
+        monkeypatch.setenv("TEAM_URL", receiver.url)
+        sent(webhook("", url_env="TEAM_URL"))
+        path.write_text(f"{receiver.url}\n", "utf-8")
+        sent(webhook("", url_file=str(path)))
+        assert len(receiver.posts) == 2
+
+
+@pytest.mark.parametrize(
+    "content", ["", f"https://a b/{SECRET}", f"https://a:x/{SECRET}", f"htps://{SECRET}", SECRET]
+)
+def test_a_wrong_secret_is_not_shown(content: str, tmp_path: Path) -> None:
+    """The error names the file only."""
+    path = tmp_path / "url"
+    path.write_text(content, "utf-8")
+    with pytest.raises(ValueError, match=str(path)) as refused:
+        webhook("", url_file=str(path)).read_url()
+    assert SECRET not in str(refused.value)
+
+
+def test_settings_do_not_show_the_url() -> None:
+    """They may end up in a traceback."""
+    assert "secret" not in repr(webhook(f"https://a/{SECRET}"))
+
+
+# --- A running agent ------------------------------------------------------------------------------
+
+
+def test_an_agent_tells_each_step_once(tmp_path: Path) -> None:
+    """Scheduled, failed, approved, started and over; a restart does not repeat them."""
+    with one_machine(tmp_path) as (endpoint, home), Receiver() as receiver:
+        home.usual_hooks(home.wait_script())
+        home.hook("broken", "scheduled", "exit 3", "required = false")
+        url = json.dumps(receiver.url)
+        home.hooks.append(f'[[notify]]\nname = "team"\nkind = "webhook"\nurl = {url}\n')
+
+        def phases() -> list[str]:
+            return [post.json["Phase"] for post in receiver.posts]
+
+        with AgentProcess(home) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: sorted(phases()) == ["failed", "scheduled"])
+            agent.stop()
+        with AgentProcess(home) as agent:
+            home.release_hooks()
+            agent.wait_until(lambda: "started" in phases())
+            endpoint.finish("db")
+            agent.wait_until(lambda: "over" in phases())
+            assert receiver.url not in agent.output()
+    told = [phase for phase in phases() if phase != "failed"]
+    assert told == ["scheduled", "approved", "started", "over"]
+
+
+def test_a_hanging_target_does_not_delay_the_approval(tmp_path: Path) -> None:
+    """Nor the end of the agent, for longer than a moment."""
+    with one_machine(tmp_path) as (endpoint, home), Receiver() as receiver:
+        receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
+        url = json.dumps(receiver.url)
+        home.hooks.append(f'[[notify]]\nname = "team"\nkind = "slack"\nurl = {url}\n')
+        with AgentProcess(home) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: endpoint.approvals and receiver.posts)
+            assert agent.stop() < 30
+            assert agent.process.returncode == 0
+
+
+def test_failures_are_fields_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """For a log collector."""
+    with caplog.at_level(logging.WARNING), counted(figures.FAILED):
+        Notifier([webhook("", url_env="NO_SUCH_VARIABLE")]).send(NOTICE)
+    (record,) = caplog.records
+    assert record.__dict__["event_id"] == "A"
+    assert "the variable NO_SUCH_VARIABLE is empty" in record.getMessage()

@@ -1,0 +1,171 @@
+"""The agent's decisions about events that name several machines, in virtual time."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from fairwarning.guest.agent.actions import (
+    AgentJournalEntry,
+    GroupMembers,
+    SignalFailed,
+    SignalReady,
+)
+from fairwarning.guest.agent.config import ApprovalPolicy
+from fairwarning.guest.agent.event_state import NO_TIME_LEFT
+from fairwarning.guest.watch import Phase
+from tests.guest.notices import (
+    BEGUN,
+    DRAIN,
+    FOLDER,
+    MARGIN,
+    ME,
+    NOTE,
+    NOTE_DONE,
+    NOTED,
+    NOTICE,
+    NOW,
+    THREE,
+    document,
+    event,
+    hook,
+    members,
+    plan,
+    restored,
+    sends,
+)
+
+
+@pytest.mark.spec("G5")
+def test_the_leader_approves_once_all_are_ready() -> None:
+    """The first of Resources approves when all living members are ready."""
+    agent_plan = plan(DRAIN, group=FOLDER)
+    agent_plan.read(document(event("A", *THREE)), NOW)
+    assert agent_plan.shared() == [event("A", *THREE)]
+    all_ready = {"A": members(*THREE, ready=THREE)}
+    assert agent_plan.tick(all_ready, NOW) == []  # but this machine is not
+    done = agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    assert done[1:] == [SignalReady(event("A", *THREE))]
+    assert agent_plan.tick({"A": members(*THREE, ready=THREE[:2])}, NOW) == []
+    assert sends(agent_plan.tick(all_ready, NOW)) == ["A"]
+    assert agent_plan.tick(all_ready, NOW) == []
+    assert agent_plan.shared() == []
+
+
+@pytest.mark.spec("G5")
+def test_dead_members_are_ignored() -> None:
+    """Nor do they lead."""
+    shared = event("A", "vm-0", ME, "vm-2")
+    agent_plan = plan(DRAIN, group=FOLDER)
+    agent_plan.read(document(shared), NOW)
+    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    ready = (ME, "vm-0")
+    assert agent_plan.tick({"A": members("vm-0", ME, ready=ready)}, NOW) == []
+    assert sends(agent_plan.tick({"A": members(ME, ready=ready)}, NOW)) == ["A"]
+
+
+@pytest.mark.spec("G5")
+def test_the_leader_approves_shortly_before_not_before() -> None:
+    """It still waits for its own required hooks (IG1)."""
+    nearly = NOW + NOTICE - MARGIN
+    early = nearly - timedelta(seconds=1)
+    others = {"A": members(*THREE)}
+    agent_plan = plan(DRAIN, group=FOLDER)
+    agent_plan.read(document(event("A", *THREE)), NOW)
+    assert agent_plan.tick(others, nearly) == []
+    agent_plan.done("A", Phase.SCHEDULED, "drain", "", early)
+    assert agent_plan.tick(others, early) == []
+    assert sends(agent_plan.tick(others, nearly)) == ["A"]
+
+
+@pytest.mark.spec("G5")
+@pytest.mark.parametrize("alive", [THREE, THREE[:2]])
+def test_a_member_that_failed_blocks_the_approval(alive: tuple[str, ...]) -> None:
+    """Silence does not, and failures do not either if the configuration says so."""
+    early, nearly = NOW, NOW + NOTICE - MARGIN
+    failed = {"A": GroupMembers(frozenset(alive), frozenset(THREE[:2]), frozenset(["vm-3"]))}
+    for group, approved in ((FOLDER, []), (replace(FOLDER, approve_over_failures=True), ["A"])):
+        agent_plan = plan(DRAIN, group=group)
+        agent_plan.read(document(event("A", *THREE)), NOW)
+        agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
+        if alive == THREE:
+            assert agent_plan.tick(failed, early) == []
+        assert sends(agent_plan.tick(failed, nearly)) == approved
+
+
+@pytest.mark.spec("G5")
+def test_a_member_that_failed_blocks_the_approval_while_it_is_silent() -> None:
+    """It may not be reachable just then; only its readiness revokes the failure."""
+    nearly = NOW + NOTICE - MARGIN
+    agent_plan = plan(DRAIN, group=FOLDER)
+    agent_plan.read(document(event("A", *THREE)), NOW)
+    failed = GroupMembers(frozenset(THREE), frozenset(), frozenset(["vm-2"]))
+    assert agent_plan.tick({"A": failed}, NOW) == []  # this machine is not ready yet
+    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    assert agent_plan.tick({"A": members(ME, "vm-3")}, nearly) == []
+    assert sends(agent_plan.tick({"A": members(*THREE, ready=("vm-2",))}, nearly)) == ["A"]
+
+
+@pytest.mark.spec("G5")
+@pytest.mark.parametrize("failure", ["exit code 1", NO_TIME_LEFT])
+def test_a_machine_tells_its_group_that_a_required_hook_failed(failure: str) -> None:
+    """Once, and again after a restart; an optional hook does not matter."""
+    shared = event("A", *THREE)
+    agent_plan = plan(DRAIN, NOTE, group=FOLDER)
+    agent_plan.read(document(shared), NOW)
+    assert len(agent_plan.done("A", Phase.SCHEDULED, "note", "exit code 1", NOW)) == 1
+    failed = agent_plan.done("A", Phase.SCHEDULED, "drain", failure, NOW)
+    assert failed[1:] == [SignalFailed(shared)]
+    soon = event("A", *THREE, notice=timedelta(seconds=9))
+    assert SignalFailed not in map(type, agent_plan.read(document(soon), NOW))
+    lines = [AgentJournalEntry("seen", "A", seen=shared), BEGUN, NOTED, NOTE_DONE]
+    lines.append(AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "exit code 1"))
+    assert restored(*lines, group=FOLDER).resume(document(shared), NOW) == [SignalFailed(shared)]
+
+
+@pytest.mark.spec("G5")
+def test_a_machine_that_failed_may_become_ready() -> None:
+    """Its hook had not begun, and NotBefore moved."""
+    agent_plan = plan(DRAIN, group=FOLDER)
+    agent_plan.read(document(event("A", *THREE, notice=timedelta(seconds=1))), NOW)
+    agent_plan.done("A", Phase.SCHEDULED, "drain", NO_TIME_LEFT, NOW)
+    agent_plan.read(document(event("A", *THREE)), NOW)
+    done = agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    assert done[1:] == [SignalReady(event("A", *THREE))]
+
+
+@pytest.mark.spec("G5")
+def test_a_machine_that_approves_at_once_does_not_fail() -> None:
+    """Its hooks do not matter for the approval."""
+    agent_plan = plan(DRAIN, approve=ApprovalPolicy.AT_ONCE, group=FOLDER)
+    first = agent_plan.read(document(event("A", *THREE)), NOW)
+    assert first[-1] == SignalReady(event("A", *THREE))
+    assert len(agent_plan.done("A", Phase.SCHEDULED, "drain", "exit code 1", NOW)) == 1
+
+
+@pytest.mark.spec("G5")
+@pytest.mark.parametrize("rule", [ApprovalPolicy.NEVER, ApprovalPolicy.USER_ONLY])
+def test_a_leader_with_policy_never_does_not_approve(rule: ApprovalPolicy) -> None:
+    """The state of the other members does not matter."""
+    agent_plan = plan(DRAIN, approve=rule, group=FOLDER)
+    agent_plan.read(document(event("A", *THREE)), NOW)
+    assert SignalReady not in map(type, agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW))
+    assert agent_plan.tick({"A": members(*THREE, ready=THREE)}, NOW + NOTICE) == []
+
+
+@pytest.mark.spec("G5")
+def test_an_event_of_a_single_machine_needs_no_group() -> None:
+    """It is approved without the state of the group."""
+    agent_plan = plan(DRAIN, group=FOLDER)
+    agent_plan.read(document(event()), NOW)
+    assert agent_plan.shared() == []
+    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+
+
+@pytest.mark.spec("G5")
+def test_a_started_event_needs_no_leader() -> None:
+    """Nor does an event of other machines, known only by a hook with `anyone`."""
+    agent_plan = plan(DRAIN, hook("watch", anyone=True, required=False), group=FOLDER)
+    agent_plan.read(document(event("A", *THREE, started=True), event("B", "vm-2", "vm-3")), NOW)
+    everybody = members(*THREE, ready=THREE)
+    assert agent_plan.tick({"A": everybody, "B": members(ME, ready=(ME,))}, NOW + NOTICE) == []

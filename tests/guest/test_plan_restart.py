@@ -1,0 +1,155 @@
+"""The agent's decisions after a restart of the agent or the machine (G6)."""
+
+import pytest
+
+from fairwarning.guest.agent.actions import AgentJournalEntry, RunHook, SignalReady, StopHook
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
+from fairwarning.guest.agent.plan import AgentPlan
+from fairwarning.guest.watch import Phase
+from tests.guest.notices import (
+    ALL,
+    APPROVED,
+    APPROVING,
+    BEGUN,
+    DONE,
+    FOLDER,
+    ME,
+    NOTE_DONE,
+    NOTED,
+    NOW,
+    OVER,
+    RECOVERED,
+    RECOVERING,
+    SEEN,
+    THREE,
+    document,
+    entries,
+    event,
+    restored,
+    runs,
+    sends,
+)
+
+
+@pytest.mark.spec("G6")
+@pytest.mark.parametrize(
+    ("lines", "expected", "approved"),
+    [
+        ([SEEN], ["drain", "note"], False),
+        ([SEEN, BEGUN], ["drain", "note"], False),
+        ([SEEN, BEGUN, NOTED], ["drain", "note"], False),
+        ([SEEN, BEGUN, NOTED, NOTE_DONE], ["drain"], False),
+        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE], [], True),
+        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING], [], True),
+        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING, APPROVED], [], False),
+    ],
+)
+def test_a_restart_during_preparation(
+    lines: list[AgentJournalEntry], expected: list[str], approved: bool
+) -> None:
+    """Interrupted hooks run again, finished ones do not, and the approval is sent."""
+    after = restored(*lines).resume(document(event()), NOW)
+    assert runs(after) == expected
+    assert set(sends(after)) == ({"A"} if approved else set())
+
+
+@pytest.mark.spec("G6")
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([SEEN, BEGUN], ["back"]),
+        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING, APPROVED], ["back"]),
+        ([SEEN, BEGUN, DONE, OVER], ["back"]),
+        ([SEEN, BEGUN, OVER], ["back"]),
+        ([SEEN, OVER, RECOVERING], ["back"]),
+        ([SEEN, OVER, RECOVERING, RECOVERED], []),
+    ],
+)
+def test_a_restart_after_the_event(lines: list[AgentJournalEntry], expected: list[str]) -> None:
+    """The reboot may have been the event: no preparation, and recovery runs once."""
+    agent_plan = restored(*lines)
+    after = agent_plan.resume(document(), NOW)
+    assert runs(after) == expected
+    assert all(action.event.id == "A" for action in after if isinstance(action, RunHook))
+    agent_plan.done("A", Phase.OVER, "back", "", NOW)
+    assert agent_plan.known == {}
+
+
+@pytest.mark.spec("G6")
+def test_a_restart_after_the_event_started() -> None:
+    """It is too late to prepare: the interrupted hook has failed."""
+    after = restored(SEEN, BEGUN).resume(document(event(started=True)), NOW)
+    assert runs(after) == ["flush"]
+    assert AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "was interrupted") in entries(
+        after
+    )
+    assert sends(after) == []
+
+
+@pytest.mark.spec("G6")
+def test_a_started_hook_does_not_rerun_after_the_end() -> None:
+    """A running one would be stopped, too; recovery does not wait for it."""
+    started = AgentJournalEntry("seen", "A", seen=event(started=True))
+    flushing = AgentJournalEntry("begun", "A", Phase.STARTED, "flush")
+    for lines in ((started, flushing), (started, flushing, AgentJournalEntry("over", "A"))):
+        agent_plan = restored(*lines)
+        after = agent_plan.resume(document(), NOW)
+        stops = [action.hook for action in after if isinstance(action, StopHook)]
+        assert runs(after) == ["back"] or stops == ["flush"], lines
+
+
+@pytest.mark.spec("G6")
+def test_a_hook_removed_from_the_configuration() -> None:
+    """It has failed, and nothing waits for it."""
+    agent_plan = AgentPlan(AgentConfig(), ME)
+    agent_plan.restore([SEEN, BEGUN])
+    after = agent_plan.resume(document(event()), NOW)
+    assert runs(after) == []
+    assert AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "was interrupted") in entries(
+        after
+    )
+
+
+@pytest.mark.spec("G6")
+def test_a_restart_signals_readiness_again() -> None:
+    """Peers that query the restarted agent must see it."""
+    shared = event("A", *THREE)
+    lines = [AgentJournalEntry("seen", "A", seen=shared), BEGUN, NOTED, NOTE_DONE, DONE]
+    after = restored(*lines, group=FOLDER).resume(document(shared), NOW)
+    assert after == [SignalReady(shared)]
+
+
+@pytest.mark.spec("G5", "G6")
+@pytest.mark.parametrize("resources", [("vm-2",), (ME, "vm-2")])
+def test_no_approval_after_a_restart_for_other_machines(resources: tuple[str, ...]) -> None:
+    """IG3: the resources of the event changed while the agent was down."""
+    agent_plan = restored(SEEN, BEGUN, DONE, APPROVING)
+    assert sends(agent_plan.resume(document(event("A", *resources)), NOW)) == []
+
+
+@pytest.mark.spec("G5", "G6")
+def test_no_approval_after_a_restart_against_the_policy() -> None:
+    """The configuration changed while the agent was down."""
+    agent_plan = AgentPlan(AgentConfig(hooks=ALL, approve={"": ApprovalPolicy.NEVER}), ME)
+    agent_plan.restore([SEEN, BEGUN, DONE, APPROVING])
+    assert sends(agent_plan.resume(document(event()), NOW)) == []
+
+
+def test_entries_without_a_seen_event_are_ignored() -> None:
+    """Their first line was corrupt; the document lists them again."""
+    agent_plan = restored(BEGUN, DONE, AgentJournalEntry("what?", "A"))
+    assert agent_plan.known == {}
+    assert runs(agent_plan.resume(document(event()), NOW)) == ["drain", "note"]
+
+
+def test_a_forgotten_event_stays_forgotten() -> None:
+    """Its entries may remain until compaction."""
+    agent_plan = restored(SEEN, OVER, AgentJournalEntry("forgotten", "A"))
+    assert agent_plan.known == {}
+    assert agent_plan.resume(document(), NOW) == []
+
+
+def test_resume_with_an_empty_journal() -> None:
+    """It acts like `read`, and nothing is approved twice."""
+    after = AgentPlan(AgentConfig(), ME).resume(document(event()), NOW)
+    assert sends(after) == ["A"]

@@ -1,0 +1,100 @@
+"""URLs of hooks and peers: made ASCII, or refused with what is allowed."""
+
+import pytest
+
+from fairwarning.core.errors import Refused
+from fairwarning.guest.agent.config import parse
+from fairwarning.guest.agent.urls import parse_url
+
+pytestmark = pytest.mark.spec("G4")
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("http://a", "http://a"),
+        ("HTTPS://A.Example.:8443/X?y=1&z=%20", "https://a.example.:8443/X?y=1&z=%20"),
+        ("http://under_score-1/", "http://under_score-1/"),
+        ("http://10.0.0.1:80/", "http://10.0.0.1:80/"),
+        ("http://[::1]:8172/x", "http://[::1]:8172/x"),
+        ("http://b\u00fccher.example/", "http://xn--bcher-kva.example/"),
+        ("http://a/b c/\u00fc?d e=\u20ac", "http://a/b%20c/%C3%BC?d%20e=%E2%82%AC"),
+        ("http://a/100%/%zz/%41", "http://a/100%25/%25zz/%41"),
+        ('http://a/"<>\\^`{|}', "http://a/%22%3C%3E%5C%5E%60%7B%7C%7D"),
+        ("http://a?b/c?d", "http://a?b/c?d"),
+        ("http://a//b/;c=1,2:@!$'()*", "http://a//b/;c=1,2:@!$'()*"),
+    ],
+)
+def test_a_url_becomes_ascii(text: str, url: str) -> None:
+    """What is encoded stays so; reading the result again changes nothing."""
+    assert parse_url(text) == (url, "")
+    assert parse_url(url) == (url, "")
+    assert url.isascii()
+
+
+@pytest.mark.parametrize(
+    ("user_info", "authorization"),
+    [
+        ("me:secret", "bWU6c2VjcmV0"),
+        ("me", "bWU6"),
+        ("me:a:b", "bWU6YTpi"),
+        ("me%40home:%2F%3A", "bWVAaG9tZTovOg=="),
+        ("me:p@ss", "bWU6cEBzcw=="),
+        ("m\u00fc:\u20ac", "bcO8OuKCrA=="),
+    ],
+)
+def test_credentials_become_a_header(user_info: str, authorization: str) -> None:
+    """Percent-encoded or not, as UTF-8."""
+    assert parse_url(f"https://{user_info}@a/x") == ("https://a/x", f"Basic {authorization}")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a/b", "begin with http"),
+        ("file:///etc/passwd", "begin with http"),
+        ("http:///x", "no host"),
+        ("http://user:word@/x", "no host"),
+        ("http://a b/", "the host may have only"),
+        ("http://a\\b/", "the host may have only"),
+        ("http://a..b/", "the host may have only"),
+        ("http://-a/", "the host may have only"),
+        ("http://%61/", "the host may have only"),
+        (f"http://{'a.' * 200}b/", "the host may have only"),
+        ("http://" + "\u00fc" * 70, "international"),
+        ("http://\u00fc..a/", "international"),
+        ("http://[::1/", "valid name or address"),
+        ("http://[localhost]/", "valid name or address"),
+        ("http://a:0/", "from 1 to 65535"),
+        ("http://a:99999/", "from 1 to 65535"),
+        ("http://a:x/", "from 1 to 65535"),
+        ("http://a:/", "the port is missing"),
+        ("http://a/b\nc", "control character"),
+        ("http://a/b\tc", "control character"),
+        ("http://a/#b", "%23"),
+        ("http://:word@a/", "USER:PASSWORD"),
+        ("http://@a/", "USER:PASSWORD"),
+        ("http://a%3Ab:word@a/", "USER:PASSWORD"),
+        ("http://me:wo%0Ard@a/", "USER:PASSWORD"),
+    ],
+)
+def test_other_urls_are_refused(text: str, reason: str) -> None:
+    """The message says what is allowed, and contains no credentials."""
+    with pytest.raises(ValueError, match=reason) as refused:
+        parse_url(text)
+    assert "word" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[[hook]]\nname = "a"\nphase = "over"\nurl = "http://me:secret@a b/"',
+        'group.peers.vm-2 = "http://me:secret@a b/"',
+        'group.peers.vm-2 = "http://me:secret@a/?x"',
+    ],
+)
+def test_a_configuration_with_such_a_url_is_refused(text: str) -> None:
+    """Before any hook runs."""
+    with pytest.raises(Refused, match=r"must be a URL .*such as http://HOST") as refused:
+        parse(text)
+    assert "secret" not in refused.value.message

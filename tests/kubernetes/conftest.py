@@ -1,0 +1,39 @@
+"""A cluster for each story: the double, and a real API server if there is one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes.clusters import StoryCluster, double_cluster
+from tests.kubernetes.control_plane import MISSING, stop_control_plane
+from tests.kubernetes.real_cluster import RealCluster, real_cluster
+
+
+@pytest.fixture(params=["double", "real"])
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoryCluster]:
+    """A cluster without nodes."""
+    if request.param == "double":
+        with double_cluster(tmp_path) as double:
+            yield double
+        return
+    if MISSING:
+        pytest.skip(MISSING)
+    with real_cluster() as real_one:
+        yield real_one
+
+
+@pytest.fixture
+def real() -> Iterator[RealCluster]:
+    """A cluster without nodes, on a real API server."""
+    if MISSING:
+        pytest.skip(MISSING)
+    with real_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _control_plane() -> Iterator[None]:
+    """One API server for all tests of a process, started by the first that needs it."""
+    yield
+    stop_control_plane()
