@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from socket import create_connection, socket
 
+from fairwarning.core import limits
 from fairwarning.metadata.callers import loopback_address
 from tests.bench.clients import DROPPED, poll, size_of
 from tests.bench.context import BenchmarkContext
@@ -28,7 +29,7 @@ SCALE_SET = 100  # machines of a scale set in the served fleets
 _START_SECONDS = 60.0
 _PORTS = range(10_000, 30_000)  # below Linux's ephemeral ports
 _ENOUGH = 20_000  # connections
-_OTHER_DESCRIPTORS = 1000
+_OTHER_DESCRIPTORS = 1000 + 2 * limits.PORT_CONNECTIONS  # the console and ARM ports have their own
 _PEERS = Path(__file__).parent / "peers"
 _CONFIGURATION = """\
 daemon off; worker_processes {workers};

@@ -9,7 +9,7 @@ from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Entity, Ref, Scope
 from fairwarning.server.database import store_at
 from fairwarning.server.variables import is_database
-from fairwarning.service.batch import CommandBatch
+from fairwarning.service.batch import CommandBatch, size_of
 from fairwarning.service.config.settings import ClusterSettings
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
@@ -30,7 +30,8 @@ async def generate(
         for part in _parts(machines, of_scope):
             now, work = time.time(), CommandBatch()
             for command in part:
-                work.add(cascade.run(command, now, nothing.get))
+                outcome = cascade.run(command, now, nothing.get)
+                work.add(outcome, size_of(outcome))
             await store.commit(work.batch(now, {}))
             report(sum(len(command.machines) for command in part))
     finally:

@@ -15,7 +15,7 @@ from fairwarning.core.commands import (
     Restart,
 )
 from fairwarning.core.model import Entity, Operation, Ref, Scope, ScopeKind
-from fairwarning.service.batch import CommandBatch
+from fairwarning.service.batch import CommandBatch, size_of
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 
@@ -123,7 +123,7 @@ class Author:
     def _do(self, command: Command) -> cascade.Outcome:
         outcome = cascade.run(command, self._now(), self._world.get)
         self._world.update({ref: after for ref, (_, after) in outcome.changes.items()})
-        self._work.add(outcome)
+        self._work.add(outcome, size_of(outcome))
         self._written += len(outcome.lines)
         return outcome
 

@@ -70,7 +70,10 @@ def _batch(at: float, process: str, document: dict[str, Any]) -> CommittedBatch:
     return CommittedBatch(
         at=at,
         process=process,
-        entities=[_entity_write(row) for row in document["entities"]],
+        entities=[
+            _entity_write(row, key["was"])
+            for row, key in zip(document["entities"], document["keys"], strict=True)
+        ],
         read=[((KINDS[row["kind"]], row["id"]), row["was"]) for row in document["read"]],
         removed=[(row["scope"], row["name"]) for row in machines["removed"]],
         machines=[
@@ -83,12 +86,10 @@ def _batch(at: float, process: str, document: dict[str, Any]) -> CommittedBatch:
     )
 
 
-def _entity_write(row: dict[str, Any]) -> EntityWrite:
+def _entity_write(row: dict[str, Any], was: int) -> EntityWrite:
     body = row["body"]
     ref = KINDS[row["kind"]], row["id"]
-    return EntityWrite(
-        ref, row["was"], None if body is None else codec.decode_entity(row["kind"], body)
-    )
+    return EntityWrite(ref, was, None if body is None else codec.decode_entity(row["kind"], body))
 
 
 def _line(one: dict[str, Any]) -> JournalLine:

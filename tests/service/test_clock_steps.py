@@ -40,6 +40,10 @@ def service(tmp_path: Path, host: HostOfService) -> Iterator[ServiceProcess]:
 
 def _restart(service: ServiceProcess, host: HostOfService) -> None:
     service.stop()
+    _start(service, host)
+
+
+def _start(service: ServiceProcess, host: HostOfService) -> None:
     service.env = host.env
     service.start()
 
@@ -102,9 +106,10 @@ def test_a_stopped_process_does_what_is_due(service: ServiceProcess, host: HostO
 
 def test_a_reboot_with_a_wrong_clock(service: ServiceProcess, host: HostOfService) -> None:
     """Time does not run backwards; what is due is done once the clock is set right."""
+    service.stop()
     host.reboot()
     host.step_wall(-24 * HOUR)
-    _restart(service, host)
+    _start(service, host)
     assert NOTICE_SECONDS - 120 < _seconds_left(service) <= NOTICE_SECONDS + 1
     host.step_wall(24 * HOUR + NOTICE_SECONDS)
     _wait_until_started(service)

@@ -153,6 +153,21 @@ def test_a_host_that_boots_with_an_early_clock() -> None:
     assert restarted.now() == clocks.wall()
 
 
+def test_an_early_clock_after_a_small_difference() -> None:
+    """A difference within the tolerance is no step: it does not hold fleet time back."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(0.1)
+    host_time.follow_wall()
+    clocks.reboot(down_seconds=300)
+    clocks.step_wall(-10 * HOUR)
+    restarted = _restarted(host_time, clocks, last=NOON + 5)
+    clocks.step_wall(10 * HOUR)
+    _follow(restarted, clocks, 1)
+    assert restarted.now() == clocks.wall()
+
+
 def test_a_known_step_does_not_count_as_time_that_the_host_was_down() -> None:
     """A step that was seen before the reboot is still not followed after it."""
     clocks = SteppedClocks()

@@ -28,6 +28,7 @@ ACTIVE = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = 'fairwarning' AND state = 'active'
 """
+OTHERS = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 WAITING = f"{ACTIVE} AND wait_event_type = 'Lock'"
 
 Scenario = Callable[[PostgresStore, str], Awaitable[None]]
@@ -206,6 +207,33 @@ def test_records_of_batches_do_not_accumulate() -> None:
             assert observer.execute(count).fetchone() == (1,)
             await store.open()
             assert observer.execute(count).fetchone() == (0,)
+
+    run_on_store(scenario)
+
+
+@pytest.mark.spec("X3")
+def test_an_idle_connection_that_the_server_closed_is_not_used() -> None:
+    """A request after a restart of the database, or a cut by a proxy, does not fail by it."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        assert await commit(store, "before") == "done"
+        with psycopg.connect(url, autocommit=True) as observer:
+            observer.execute(f"SELECT pg_terminate_backend(pid) FROM {OTHERS}".encode())
+            await wait_for(observer, f"SELECT count(*) FROM {OTHERS}", 0)
+        assert await committed(store, url, "before")
+
+    run_on_store(scenario)
+
+
+@pytest.mark.spec("X3")
+def test_a_request_during_the_first_heartbeat_goes_on() -> None:
+    """The listener finds the server that the request already uses."""
+
+    async def scenario(store: PostgresStore, _: str) -> None:
+        async with store._connections.acquire() as connection:
+            async for _heartbeat in store.heartbeats():
+                break
+            await connection.execute("SELECT 1")
 
     run_on_store(scenario)
 

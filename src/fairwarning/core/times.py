@@ -1,7 +1,8 @@
 """Dates and durations as the document spells them. The guest side uses this module too."""
 
 import re
-from datetime import UTC, datetime
+import sys
+from datetime import datetime, timezone
 from functools import lru_cache
 from time import gmtime
 
@@ -48,12 +49,12 @@ def parse_date(text: str) -> int:
             day, month, year, hour, minute, second = match.groups()
             when = datetime(
                 int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second),
-                tzinfo=UTC,
+                tzinfo=timezone.utc,
             )  # fmt: skip
         else:
-            when = datetime.fromisoformat(text)
+            when = datetime.fromisoformat(_to_iso(text))
             if when.tzinfo is None:
-                when = when.replace(tzinfo=UTC)
+                when = when.replace(tzinfo=timezone.utc)
     except ValueError:
         raise Refused(
             "BadDate",
@@ -61,6 +62,18 @@ def parse_date(text: str) -> int:
             "or 'Mon, 19 Sep 2016 18:29:47 GMT'",
         ) from None
     return int(when.timestamp())
+
+
+if sys.version_info >= (3, 11):
+
+    def _to_iso(text: str) -> str:
+        return text
+
+else:  # `fromisoformat` knows neither `Z` nor other fractions than of 3 or 6 digits
+
+    def _to_iso(text: str) -> str:
+        text = re.sub(r"[.,]([0-9]{1,6})[0-9]*", lambda match: f".{match[1]:0<6}", text)
+        return re.sub(r"[Zz]$", "+00:00", text)
 
 
 def parse_duration(text: str) -> int:

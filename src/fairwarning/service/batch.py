@@ -52,13 +52,13 @@ class CommandBatch:
         self.impacts: list[Impact] = []
         self.settled: list[str] = []
 
-    def add(self, outcome: Outcome) -> None:
-        """Merge the outcome of the next command."""
+    def add(self, outcome: Outcome, size: int) -> None:
+        """Merge the outcome of the next command; see `size_of`."""
         for ref, (before, after) in outcome.changes.items():
             earlier = self.changes.get(ref)
             self.changes[ref] = (earlier[0] if earlier else before, after)
         self.lines += outcome.lines
-        self.size += size_of(outcome)
+        self.size += size
         self.impacts += outcome.impacts
         self.settled += outcome.settled
         if outcome.settled:  # what began and ended in one batch is not handed over

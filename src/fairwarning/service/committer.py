@@ -137,13 +137,14 @@ class Committer:
                 pending.error = error
                 broken = error if isinstance(error, InvariantViolated) else broken
             else:
-                if work.size and work.size + size_of(outcome) > self._rows:
+                size = size_of(outcome)
+                if work.size and work.size + size > self._rows:
                     work.left = len(waiting) - number  # this one is decided again
                     return
-                work.add(outcome)
+                work.add(outcome, size)
                 pending.operation = outcome.operation
                 self._promise(outcome)
-                if size_of(outcome) > _FEW_ROWS:
+                if size > _FEW_ROWS:
                     await asyncio.sleep(0)  # it took long: let polls be answered
 
     def _promise(self, outcome: Outcome) -> None:

@@ -118,7 +118,8 @@ class HostTime:
         expected = wall_offset - stored.behind
         is_early = expected < least_offset  # the wall clock is wrong, and will be set right
         line.promised_until = stored.promised_until
-        line.binding_until = 0.0 if is_early and stored.behind <= 0 else stored.promised_until
+        knows_step = stored.behind > TOLERANCE_SECONDS
+        line.binding_until = 0.0 if is_early and not knows_step else stored.promised_until
         line.offset = max(expected, least_offset)
         line.behind = wall_offset - line.offset if not is_early else max(0.0, stored.behind)
 

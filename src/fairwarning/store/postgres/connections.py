@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -105,9 +106,14 @@ class ConnectionPool:
             shut_down(connection)
 
     async def mark_reachable(self, listener: Connection) -> None:
-        """Resume with new connections: the database is back, possibly on another server."""
+        """Resume with new connections: the database is back, possibly on another server.
+
+        Whoever uses a connection to the same server goes on: `mark_unreachable` has failed all
+        that were in use when the database went away.
+        """
         for connection in self._used:
-            shut_down(connection)
+            if connection.server != listener.server:
+                shut_down(connection)
         self._listener, self._server = listener, listener.server
         await self._close_idle()
         self._unreachable = False
@@ -142,7 +148,7 @@ class ConnectionPool:
         async with self._slots:
             if self._unreachable:
                 raise Unavailable("StoreAway", "the database is unreachable; try again")
-            connection = self._idle.pop() if self._idle else await self._connect_to_server()
+            connection = await self._take_idle() or await self._connect_to_server()
             self._used.add(connection)
             try:
                 with time_limit(connection, seconds + 1):
@@ -164,6 +170,15 @@ class ConnectionPool:
             finally:
                 self._used.discard(connection)
 
+    async def _take_idle(self) -> Connection | None:
+        """Take an idle connection that the server has not closed meanwhile."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not _has_input(connection):
+                return connection
+            await connection.close()
+        return None
+
     async def _connect_to_server(self) -> Connection:
         """Open a connection, to the server that the listener is connected to."""
         connection = await self.connect()
@@ -184,6 +199,13 @@ class ConnectionPool:
             await connection.close()
         else:
             self._idle.append(connection)
+
+
+def _has_input(connection: Connection) -> bool:
+    """Whether there is something to read: of an idle connection, that it was closed."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def server_changed() -> Unavailable:

@@ -24,6 +24,7 @@ class PostgresRows:
     def __init__(self, batch: Batch) -> None:
         self.written: list[tuple[Ref, Entity | None]] = []  # in order of position
         self.diffs: list[Differences] = []
+        self._keys: list[dict[str, object]] = []  # apart from the long bodies
         self._entities: list[dict[str, object]] = []
         for ref, (before, after) in batch.changes.items():
             if before is not after:
@@ -35,9 +36,11 @@ class PostgresRows:
         diff = differences(ref, before, after) if ref[0] is Scope else None
         if diff:
             self.diffs.append(diff)
+        self._keys.append(_version(ref, before))
         self._entities.append(
             {
-                **_version(ref, before),
+                "kind": ref[0].__name__,
+                "id": ref[1],
                 "version": NO_VERSION if after is None else after.version,
                 "due": None if after is None else cascade.due(after),
                 "moves": diff is not None,
@@ -54,6 +57,7 @@ class PostgresRows:
         document = {
             "batch": name,
             "finished": finished,
+            "keys": self._keys,
             "entities": self._entities,
             "read": [_version(ref, entity) for ref, entity in batch.read.items()],
             "machines": _machines(self.diffs),
