@@ -3,6 +3,7 @@
 Fixtures do not live here: a test builds what it needs in its body.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Generator
@@ -24,6 +25,8 @@ settings.register_profile("fixed", _ALWAYS, derandomize=True, max_examples=100)
 settings.register_profile("explore", _ALWAYS, derandomize=False, max_examples=2_000)
 settings.load_profile("short")
 
+gc.disable()  # until all tests are collected: nothing of that is garbage
+
 # A background job starts with SIGINT ignored, and `nohup` ignores SIGHUP. The programs that tests
 # start and signal would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -41,6 +44,13 @@ def pytest_report_header(config: pytest.Config) -> str:
     name = config.getoption("--hypothesis-profile", default=None) or "short"
     used = settings.get_profile(name)
     return f"examples: profile {name}, derandomize={used.derandomize}, {used.max_examples} a test"
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what collecting has created from garbage collection: it lives until the end."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

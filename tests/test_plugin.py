@@ -170,6 +170,23 @@ def test_a_bare_install_says_what_to_install(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["httptools is not installed; *pip install 'fairwarning?server?'*"])
 
 
+@pytest.mark.spec("G10")
+def test_an_older_python_says_what_it_needs(pytester: pytest.Pytester) -> None:
+    """A suite runs on a Python that is too old for the service, but for tests with a cloud."""
+    pytester.makepyfile("""
+        import sys
+
+        def test_own(): ...
+
+        def test_cloud(request, monkeypatch):
+            monkeypatch.setattr(sys, "version_info", (3, 9, 16))
+            request.getfixturevalue("fairwarning")
+    """)
+    result = pytester.runpytest(*ARGS)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*the fixture `fairwarning` needs Python 3.11 or newer"])
+
+
 @pytest.mark.spec("O9")
 def test_its_types_can_be_imported(pytester: pytest.Pytester) -> None:
     """The plugin exports the types for annotations, and nothing else."""

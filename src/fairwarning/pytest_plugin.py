@@ -1,9 +1,13 @@
 """The pytest plugin (O9): the fixture `fairwarning`, a cloud per test with a virtual clock.
 
-pytest imports this module wherever Fairwarning is installed. So it imports the service only when a
-test requests a cloud.
+pytest imports this module wherever Fairwarning is installed, also on a Python that is too old for
+the service. So it imports the service only when a test requests a cloud, and uses only what older
+versions of pytest have as well.
 """
 
+from __future__ import annotations
+
+import sys
 from collections.abc import Callable, Generator, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleSetHandle"]
 
-_CLOUDS = pytest.StashKey[list["Cloud"]]()
+_clouds_of: dict[str, list[Cloud]] = {}  # by id of the running test
 _INI = "fairwarning_fleet"
 _LAST_LINES = 200  # of the journal, shown with a failure
 _MARK = (
@@ -40,11 +44,11 @@ def __getattr__(name: str) -> object:
 
 
 @pytest.fixture(name="fairwarning_clouds")
-def _clouds(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Cloud]]":
+def _clouds(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cloud]]:
     """A factory for tests that need several clouds: `fairwarning_clouds(fleet, start=...)`."""
-    clouds: list[Cloud] = request.node.stash.setdefault(_CLOUDS, [])
+    clouds = _clouds_of.setdefault(request.node.nodeid, [])
 
-    def make(fleet: str = "", **settings: Any) -> "Cloud":  # noqa: ANN401  (arguments of Cloud)
+    def make(fleet: str = "", **settings: Any) -> Cloud:  # noqa: ANN401  (arguments of Cloud)
         cloud = _cloud()(_text(fleet, request), **settings)
         clouds.append(cloud)
         return cloud
@@ -52,21 +56,22 @@ def _clouds(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Cloud]]":
     try:
         yield make
     finally:
+        del _clouds_of[request.node.nodeid]
         for cloud in clouds:
             cloud.close()
 
 
 @pytest.fixture(name="fairwarning")
-def _fairwarning(
-    request: pytest.FixtureRequest, fairwarning_clouds: "Callable[..., Cloud]"
-) -> "Cloud":
+def _fairwarning(request: pytest.FixtureRequest, fairwarning_clouds: Callable[..., Cloud]) -> Cloud:
     """A cloud for this test, with a virtual clock; empty, or with the fleet of the mark."""
     mark = request.node.get_closest_marker("fairwarning") or pytest.mark.fairwarning().mark
     fleet = mark.args or (mark.kwargs.get("fleet", request.config.getini(_INI)),)
     return fairwarning_clouds(*fleet, **{k: v for k, v in mark.kwargs.items() if k != "fleet"})
 
 
-def _cloud() -> "type[Cloud]":
+def _cloud() -> type[Cloud]:
+    if sys.version_info < (3, 11):
+        pytest.fail("the fixture `fairwarning` needs Python 3.11 or newer", pytrace=False)
     try:
         from fairwarning.testing.cloud import Cloud  # noqa: PLC0415  (only when a test needs it)
     except ModuleNotFoundError as error:
@@ -99,21 +104,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARK)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     """Add the journals of the test's clouds to the report of a failure."""
-    report = yield
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()
     if report.failed:
-        clouds = [cloud for cloud in item.stash.get(_CLOUDS, []) if cloud.is_open]
+        clouds = [cloud for cloud in _clouds_of.get(item.nodeid, []) if cloud.is_open]
         for number, cloud in enumerate(clouds, 1):
             which = f" of cloud {number}" if len(clouds) > 1 else ""
             report.sections.append((f"fairwarning journal{which}", _journal(cloud)))
-    return report
 
 
-def _journal(cloud: "Cloud") -> str:
+def _journal(cloud: Cloud) -> str:
     try:
         lines = cloud.journal().splitlines()
     except Exception as error:  # noqa: BLE001  (the report of a failure must not fail)

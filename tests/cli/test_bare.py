@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fairwarning
+from fairwarning.cli import main
 
 # -S hides what is installed; the package and its metadata are added again.
 PROGRAM = """
@@ -82,3 +83,35 @@ def test_an_unknown_command(metadata: Path) -> None:
         2,
         "Error: No such command 'upp'. Try 'fairwarning --help'.\n",
     )
+
+
+@pytest.fixture(name="older_python")
+def _older_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the program believe that Python is older; what is installed stays."""
+    monkeypatch.setattr(sys, "version_info", (3, 9, 16))
+
+
+@pytest.mark.spec("G10")
+@pytest.mark.usefixtures("older_python")
+@pytest.mark.parametrize("words", [["up"], ["machine", "list"], ["exec", "--help"]])
+def test_an_older_python(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command of the server names the version that it needs, not a package to install."""
+    monkeypatch.setattr(sys, "argv", ["fairwarning", *words])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    needs = "needs Python 3.11 or newer; this is Python 3.9.16"
+    assert ended.value.code == f"`fairwarning {words[0]}` {needs}"
+
+
+@pytest.mark.spec("G10")
+@pytest.mark.usefixtures("older_python")
+def test_the_help_on_an_older_python(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It lists the agent, and says what the other commands need."""
+    monkeypatch.setattr(sys, "argv", ["fairwarning", "--help"])
+    main.main()
+    text = capsys.readouterr().out
+    assert "agent  Run hooks inside a machine" in text
+    assert "The other commands need Python 3.11 or newer; this is Python 3.9.16\n" in text
+    assert "pip install" not in text

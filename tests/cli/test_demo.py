@@ -50,7 +50,7 @@ def test_something_happens_at_once(tmp_path: Path) -> None:
         assert events(service)["mail"] == "Scheduled"
         wait_until_started(service, "api_0")
         assert events(service) == {"mail": "Scheduled", "api_0": "Started"}
-        (rollout,) = service.json("rollout", "status")
+        (rollout,) = service.json("rollout", "list")
         assert (rollout["status"], rollout["machines"]) == ("Running", 3)
 
 
@@ -100,7 +100,7 @@ def test_a_second_start_continues(tmp_path: Path) -> None:
     for _ in range(2):
         with ServiceProcess(tmp_path / "data", "--demo", "--clock", "virtual") as service:
             ids = [event["id"] for event in service.json("event", "list")]
-            rollouts = [rollout["id"] for rollout in service.json("rollout", "status")]
+            rollouts = [rollout["id"] for rollout in service.json("rollout", "list")]
             seen.append((ids, rollouts))
             assert service.stop() == (0, "")
     assert len(seen[0][0]) == 2
@@ -111,13 +111,13 @@ def test_a_second_start_continues(tmp_path: Path) -> None:
 def test_a_start_after_the_rollout(tmp_path: Path) -> None:
     """The rollout is not repeated; a small event takes its place."""
     with ServiceProcess(tmp_path / "data", "--demo", "--clock", "virtual") as service:
-        (rollout,) = service.json("rollout", "status")
-        service.json("rollout", "abort", rollout["id"])
+        (rollout,) = service.json("rollout", "list")
+        service.json("rollout", "abort", rollout["id"], "--yes")
         assert list(events(service)) == ["mail"]
         assert service.stop() == (0, "")
     with ServiceProcess(tmp_path / "data", "--demo", "--clock", "virtual") as service:
         assert events(service) == {"mail": "Scheduled", "api_0": "Scheduled"}
-        (rollout,) = service.json("rollout", "status")
+        (rollout,) = service.json("rollout", "list")
         assert rollout["status"] == "Aborted"
 
 

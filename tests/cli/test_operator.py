@@ -25,7 +25,7 @@ def test_actions_schedule_events_for_machines_that_poll(tmp_path: Path) -> None:
         assert done.stdout.startswith("web_0: accepted, operation ")
         assert service.run("machine", "freeze", "web_1", "--seconds", "7").returncode == 0
         assert service.run("machine", "evict", "batch_0").returncode == 0
-        assert service.run("machine", "delete", "web_2").returncode == 0
+        assert service.run("machine", "delete", "web_2", "--yes").returncode == 0
         events = event_types(service)
         assert events["web_0"] == ["Reboot"]
         assert events["web_1"] == ["Freeze"]

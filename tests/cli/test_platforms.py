@@ -121,7 +121,7 @@ def test_a_handler_without_uvloop_and_without_namespaces(tmp_path: Path) -> None
                 assert program.stdout.readline() == "200\n"
                 assert program.stdout.readline() == "got SIGTERM\n"
                 wait_until(lambda: not service.poll("db_1")["Events"], "the machine has booted")
-                assert service.run("machine", "delete", "db_0").returncode == 0
+                assert service.run("machine", "delete", "db_0", "--yes").returncode == 0
                 # A request of the deleted machine is refused, which may end the program first.
                 assert program.wait(LIMIT_SECONDS) in {0, 1}
             finally:

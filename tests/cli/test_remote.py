@@ -41,9 +41,10 @@ SUCCEED = {
     "set update": ("web", "--size", "Standard_B2s"),
     "set upgrade": ("web",),
     "set scale": ("web", "1"),
-    "set delete": ("other",),
+    "set delete": ("other", "--yes"),
     "rollout start": ("web/0",),
-    "rollout status": (),
+    "rollout list": (),
+    "operation list": (),
     "clock show": (),
     "clock advance": ("1s",),
     "clock run": ("1",),
@@ -61,12 +62,15 @@ UNKNOWN = "00000000-0000-0000-0000-000000000000"
 REFUSED = {
     **dict.fromkeys(
         (
-            "event watch", "event cancel", "rollout abort", "rollout pause", "rollout resume",
+            "event watch", "event cancel", "rollout status", "rollout pause", "rollout resume",
             "webhook remove", "webhook test", "token revoke",
         ),
         (UNKNOWN,),
     ),
-    "set delete-instances": (UNKNOWN, "0"),
+    "rollout abort": (UNKNOWN, "--yes"),
+    "set delete-instances": (UNKNOWN, "0", "--yes"),
+    "machine delete": (UNKNOWN, "--yes"),
+    "machine fail": (UNKNOWN, "--yes"),
     "webhook create": ("pager", "https://receiver.example/in"),
 }  # fmt: skip
 """Commands that the service refuses; those that act on machines get an unknown machine."""

@@ -59,16 +59,50 @@ def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
         ):
             text_output.read_until("Running: 0 of 2 done")
             lines.read_until("Running")
-            assert service.json("rollout", "abort", "autumn")["status"] == "Aborted"
+            assert service.json("rollout", "abort", "autumn", "-y")["status"] == "Aborted"
             code, output, _ = text_output.wait()
             assert (code, "Aborted" in output) == (0, True)
             last = json.loads(lines.read_until("Aborted")[-1])
             assert last["id"] == "autumn"
         assert service.json("event", "list") == []
-        assert [r["status"] for r in service.json("rollout", "status")] == ["Aborted"]
-        assert "Aborted" in service.run("rollout", "status").stdout
+        assert [r["status"] for r in service.json("rollout", "list")] == ["Aborted"]
+        assert "Aborted" in service.run("rollout", "list").stdout
         shown = service.run("rollout", "status", "autumn").stdout
         assert "when more than 0% of machines have failed" in shown
+
+
+@pytest.mark.spec("O14", "E7")
+def test_the_status_says_what_the_rollout_waits_for(tmp_path: Path) -> None:
+    """Under the progress bar, and in JSON; a paused rollout says who paused it."""
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
+        service.poll("db_0")
+        service.json("rollout", "start", "db", "--kind", "reboot", "--id", "r")
+        (sentence,) = service.json("rollout", "status", "r")["waits_for"]
+        assert sentence.startswith("Reboot of db_0 in scope db, until ")
+        *_, bar, last = service.run("rollout", "status", "r").stdout.splitlines()
+        assert "Running: 0 of 2 done" in bar
+        assert last == f"waits for {sentence}"
+        service.run("rollout", "pause", "r")
+        shown = service.run("rollout", "status", "r").stdout
+        assert "waits for the rollout to be resumed: it was paused by operator" in shown
+        pass_notice(service)
+        service.run("rollout", "resume", "r")
+        pass_notice(service)
+        done = service.json("rollout", "status", "r")
+        assert (done["status"], done["waits_for"]) == ("Done", [])
+        assert "waits for" not in service.run("rollout", "status", "r").stdout
+
+
+@pytest.mark.spec("O14", "E7")
+def test_a_watch_says_what_is_in_the_way(tmp_path: Path) -> None:
+    """A rollout without events of its own still says what it waits for."""
+    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
+        service.poll("db_0")
+        service.json("machine", "restart", "db_0")
+        service.json("rollout", "start", "db", "--id", "r")
+        with service.start_command("rollout", "status", "r", "--watch") as watching:
+            line = watching.read_until("which is in the way; tried again at ")[-1]
+            assert line.strip().startswith("waits for Reboot of db_0 in scope db, until ")
 
 
 def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
@@ -87,7 +121,7 @@ def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
         service.poll("web_0")
         with service.start_command("rollout", "start", "web/0", "--id", "q", "--wait") as waiting:
             waiting.read_until("of 3 done")
-            service.run("rollout", "abort", "q")
+            service.run("rollout", "abort", "q", "--yes")
             code, _, errors = waiting.wait()
             assert (code, errors) == (1, "Error: rollout q was aborted\n")
 
@@ -97,9 +131,13 @@ def test_the_targets_of_a_rollout(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path / "data", *VIRTUAL, fleet=HOSTS) as service:
         service.json("set", "create", "api", "--capacity", "2")
         assert service.json("rollout", "start", "--set", "api", "--id", "a")["machines"] == 2
-        by_host = service.json("rollout", "start", "left", "right", "--by-host", "--host", "rack2")
+        by_host = service.json(
+            "rollout", "start", "left", "right", "--by-host", "--host", "rack2", "-y"
+        )
         assert by_host["machines"] == 1
-        every = service.json("rollout", "start", "--batch", "1", "--seconds", "30s", "--id", "all")
+        every = service.json(
+            "rollout", "start", "--batch", "1", "--seconds", "30s", "--id", "all", "-y"
+        )
         assert (every["machines"], every["batch"]) == (4, 1)
 
 

@@ -53,7 +53,9 @@ def test_deleted_instances_get_notice(tmp_path: Path) -> None:
             assert waiting.wait()[0] == 0
         left = names(service, "web")
         assert len(left) == 2
-        answer = service.json("set", "delete-instances", "web", left[0], left[1].rpartition("_")[2])
+        answer = service.json(
+            "set", "delete-instances", "web", left[0], left[1].rpartition("_")[2], "--yes"
+        )
         deleted = [name for event in answer["events"] for name in event["resources"]]
         assert sorted(deleted) == left
         types = [event["type"] for event in service.json("event", "list")]
@@ -63,7 +65,7 @@ def test_deleted_instances_get_notice(tmp_path: Path) -> None:
         assert (
             service.json("set", "scale", "web", "1", "--wait")["operation"]["status"] == "Succeeded"
         )
-        with service.start_command("set", "delete", "web", "--wait") as waiting:
+        with service.start_command("set", "delete", "web", "--wait", "--yes") as waiting:
             waiting.read_until("accepted")
             service.run("clock", "advance", "6m")
             assert waiting.wait()[0] == 0
@@ -109,7 +111,7 @@ WRONG = [
     (("set", "update", "web", "--terminate-notice", "16m"), 4, "PT15M"),
     (("set", "delete-instances", "web", "db_0"), 2, "write a number such as 3, or web_3"),
     (("set", "delete-instances", "web"), 2, "Missing argument"),
-    (("set", "delete-instances", "web", "77"), 3, "77"),
+    (("set", "delete-instances", "web", "77", "--yes"), 3, "77"),
     (("set", "upgrade", "web", "77"), 3, "77"),
 ]
 

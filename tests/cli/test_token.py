@@ -176,7 +176,7 @@ def test_an_unknown_id(tmp_path: Path) -> None:
         token = create(service)
         for unknown in ("0" * 16, "nonsense", "../x"):
             service.assert_refused(
-                ("token", "revoke", token["id"], unknown), 3, "run `fairwarning token list`"
+                ("token", "revoke", token["id"], unknown), 3, "run `fairwarning token list"
             )
         assert api_status(service, token["text"]) == 200
         assert service.api("GET", f"/api/tokens/{token['id']}").json["revoked_at"] is None

@@ -39,7 +39,7 @@ def test_the_json_line_has_the_address_of_every_machine(tmp_path: Path) -> None:
 @pytest.mark.spec("O2")
 def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C stops it with exit code 0 and no output; with `--memory` its folder is removed."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory", fork=False) as service:
         service.poll("db_0")
         fetch(f"{service.ready['console']}/healthz")
         assert service.stop() == (0, "")

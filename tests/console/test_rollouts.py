@@ -20,7 +20,11 @@ def test_a_rollout_from_start_to_end() -> None:
             "id": "r", "kind": "reboot", "actor": "operator", "status": "Running", "why": "",
             "started_at": "2026-01-09T12:00:00Z", "ended_at": None, "machines": 4, "done": 0,
             "failed": 0, "skipped": 0, "progress": 0.0, "batch": 2, "lanes": 4, "running": 2,
-            "halt_percent": None,
+            "halt_percent": None, "machines_per_hour": None, "estimated_end": None, "failures": [],
+            "waits_for": [
+                "the impact on vm0 in scope vm0, until 13:00:00Z at the latest",
+                "the impact on vm1 in scope vm1, until 13:00:00Z at the latest",
+            ],
         }  # fmt: skip
         console.advance(60)
         assert console.ok("GET", "/api/rollouts/r")["progress"] == 0.5
@@ -52,7 +56,8 @@ def test_a_rollout_pauses_at_its_failure_threshold() -> None:
         assert (paused["status"], paused["failed"]) == ("Paused", 2)
         assert paused["why"] == "2 of 4 machines failed, more than 25 %"
         console.advance(3600)
-        assert console.ok("GET", "/api/rollouts/r") == paused
+        later = console.ok("GET", "/api/rollouts/r")
+        assert later == paused | {"machines_per_hour": later["machines_per_hour"]}
         resumed = console.ok("POST", "/api/rollouts/r/resume")
         assert (resumed["status"], resumed["why"]) == ("Running", "")
         console.advance(120)

@@ -7,12 +7,15 @@ from pathlib import Path
 import click
 import pytest
 
+from fairwarning.guest.agent import config as agent_config
 from fairwarning.service.config import fleet_file
 from tests.deploy.files import DEPLOY, UNIT, Command, command_lines, lint, settings
 from tests.docs.chapters import cli
 from tests.fixtures.programs import ROOT
 
-FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
+FILES = sorted(
+    path for path in DEPLOY.rglob("*") if path.is_file() and path.parent.name != "__pycache__"
+)
 LINES = list(command_lines())
 COMMANDS = cli.tree()
 # The default of `yamllint`, with our line length, and comments as Python's formatter has them.
@@ -43,10 +46,17 @@ def test_an_invalid_command_is_found() -> None:
         test_the_command_is_valid(Command("here", ("up", "--console", "8170")))
 
 
-@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.toml")), ids=name)
+@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("fleet.toml")), ids=name)
 def test_the_fleet_file_is_valid(path: Path) -> None:
     """The service can read it."""
     assert fleet_file.read(path.read_text(), path.name).commands
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.rglob("agent.toml")), ids=name)
+def test_the_configuration_of_the_agent_is_valid(path: Path) -> None:
+    """The agent can read it, and every .toml file is one of the two kinds."""
+    assert agent_config.read(path).approve
+    assert {path.name for path in DEPLOY.rglob("*.toml")} == {"agent.toml", "fleet.toml"}
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.yaml")), ids=name)

@@ -39,7 +39,7 @@ _PATTERNS = {
     "short": r"([0-9A-F]{8})",
     "day": r"([A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)",
     "date": r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\+00:00)?)",
-    "time": r"(\d\d:\d\d:\d\dZ)",
+    "time": r"((?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\dZ)",  # the date too, across midnight
     "took": r"(\d+\.\d+ ?s)",
     "any": "(.*)",
 }

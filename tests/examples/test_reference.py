@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.guest.agent import config, work
+from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.config import ApprovalPolicy, HookKind, HookSettings
-from fairwarning.guest.agent.plan import RunHook
 from fairwarning.guest.events import Event
 from fairwarning.guest.watch import Phase
 
@@ -24,9 +24,10 @@ def first_column(heading: str) -> set[str]:
 
 
 def test_every_key_is_listed() -> None:
-    """The page lists the keys of the file and of a hook, and the approval policies."""
+    """The page lists the keys of the file, of hooks and of notifications, and the policies."""
     assert first_column("## Configuration") == set(config._CONFIG)
     assert first_column("### Hooks") == set(config._HOOK)
+    assert first_column("## Notifications") == set(config._NOTIFY)
     assert first_column("## When it approves") == set(ApprovalPolicy)
 
 

@@ -1,7 +1,6 @@
 """Ports that pass between a machine's network and the host's: `--forward` and `--publish`."""
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.http import free_port
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_mounts, needs_namespaces
 from tests.fixtures.waiting import run_async, wait_until_async
@@ -64,12 +64,6 @@ async def read_from(port: str) -> bytes:
     return await reader.read()
 
 
-def free_port() -> str:
-    """Return a port that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return str(server.getsockname()[1])
-
-
 @pytest.mark.spec("O3")
 @needs_namespaces
 @pytest.mark.parametrize("host", ["", "127.0.0.1:", "localhost:"])
@@ -90,7 +84,7 @@ async def test_a_program_reaches_no_other_port(tmp_path: Path) -> None:
     """Only what was forwarded."""
     async with process_harness(tmp_path) as harness, echo_server() as port:
         client = (sys.executable, "-c", ECHO_CLIENT, "127.0.0.1", port)
-        program = harness.start(*client, options=("--forward", free_port()))
+        program = harness.start(*client, options=("--forward", str(free_port())))
         assert await harness.exit_code(program) == 1
         assert "ConnectionRefusedError" in harness.err()
 
@@ -100,7 +94,7 @@ async def test_a_program_reaches_no_other_port(tmp_path: Path) -> None:
 @run_async
 async def test_a_forwarded_port_that_does_not_answer(tmp_path: Path) -> None:
     """The program gets an error, not an empty answer."""
-    port = free_port()
+    port = str(free_port())
     script = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv(1)"
     async with process_harness(tmp_path) as harness:
         program = harness.start(sys.executable, "-c", script, options=("--forward", port))
@@ -147,7 +141,7 @@ async def test_the_name_of_a_forwarded_host_resolves_inside(tmp_path: Path) -> N
 @run_async
 async def test_the_host_reaches_a_published_port(tmp_path: Path) -> None:
     """Also after a reboot of the machine."""
-    port = free_port()
+    port = str(free_port())
     async with process_harness(tmp_path) as harness:
         server = (sys.executable, "-c", ECHO_SERVER, port)
         harness.start(*server, options=("--publish", port))
@@ -166,7 +160,7 @@ async def test_the_host_reaches_a_published_port(tmp_path: Path) -> None:
 @run_async
 async def test_a_published_port_that_the_program_does_not_serve(tmp_path: Path) -> None:
     """The client gets an error."""
-    port = free_port()
+    port = str(free_port())
     async with process_harness(tmp_path) as harness:
         await harness.start_counter(options=("--publish", port))
         with pytest.raises(ConnectionResetError):

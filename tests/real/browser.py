@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
@@ -225,29 +224,3 @@ def advance(page: Page, minutes: str) -> None:
     page.get_by_label("Minutes to advance").fill(minutes)
     page.get_by_role("button", name="Advance", exact=True).click()
     expect(page.locator("#notice")).to_contain_text("Advanced")
-
-
-def main() -> None:
-    """Take the screenshots of the documentation: `python -m tests.real.browser`."""
-    folder = Path("docs/images")
-    with (
-        TemporaryDirectory() as name,
-        browser_harness(Path(name) / "data", SCREENSHOT_FLEET) as harness,
-    ):
-        page = fill_timeline(harness)
-        event = event_of(page, "web_2")
-        screenshots: tuple[tuple[str, str, tuple[int, int], Scheme], ...] = (
-            ("page-light", "/", WIDE, "light"),
-            ("page-dark", "/", WIDE, "dark"),
-            ("page-phone", "/", PHONE, "light"),
-            ("page-event", event, WIDE, "light"),
-            ("page-rollout", "/rollouts/patches", WIDE, "dark"),
-        )
-        for screenshot, path, size, scheme in screenshots:
-            tab = harness.open(harness.context(size, scheme), path)
-            tab.screenshot(path=folder / f"{screenshot}.png")
-            tab.context.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -12,6 +12,12 @@ pytestmark = needs_chromium
 
 PATHS = (
     "/",
+    "/machines",
+    "/machines?not_polled=true",
+    "/events",
+    "/events?group=type",
+    "/events?status=Over",
+    "/events/confirm?action=cancel",
     "/machines/web_1",
     "/machines/new",
     "/sets/web",
@@ -19,8 +25,11 @@ PATHS = (
     "/rollouts",
     "/rollouts/new",
     "/rollouts/patches",
+    "/confirm/rollouts/patches/abort",
     "/scenarios",
     "/journal",
+    "/operations",
+    "/webhooks",
     "/faults",
     "/login",
     "/machines/nobody",
@@ -33,7 +42,7 @@ def test_a_scale_in_with_notice(tmp_path: Path) -> None:
     with browser_harness(tmp_path / "data") as harness:
         page = harness.tab("/sets/new")
         page.get_by_label("Name").fill("shop")
-        page.get_by_label("Instances").fill("2")
+        page.get_by_label("Instances", exact=True).fill("2")
         page.get_by_role("tab", name="Management").click()
         page.get_by_label("On: instances").check()
         page.get_by_label("Termination delay").fill("7")
@@ -75,15 +84,40 @@ def test_a_restart_shows_its_effect_first(tmp_path: Path) -> None:
         )  # by itself: the page follows
         press(page, "Restart")
         expect(page.locator("#state")).to_contain_text("Reboot in 15:00")
-        expect(action).to_contain_text("Unavailable:")
-        expect(page.get_by_role("button", name="Restart")).to_be_disabled()
+        expect(action).to_have_count(0)
+        page.locator("#actions summary").click()
+        expect(page.locator("#actions details")).to_contain_text("Restart")
         page.get_by_role("button", name="+5 min").click()
         expect(page.locator("#state")).to_contain_text("Reboot in 10:00")
         page.get_by_label("Minutes to advance").fill("11.5")
         page.get_by_role("button", name="Advance", exact=True).click()
         expect(page.locator("#state")).not_to_contain_text("Reboot")
-        expect(page.locator("#activity")).to_contain_text("because NotBefore was reached")
+        expect(page.locator("#activity")).to_contain_text("because NotBefore passed")
         assert harness.poll("web_0") == []
+
+
+@pytest.mark.spec("O14")
+def test_what_is_large_or_final_is_asked_about(tmp_path: Path) -> None:
+    """The plan follows the fleet; Back changes nothing and keeps what was entered."""
+    with browser_harness(tmp_path / "data") as harness:
+        page = harness.tab("/rollouts/new")
+        page.get_by_label("Name").fill("everything")
+        page.get_by_role("button", name="Start", exact=True).click()
+        expect(page.locator("h1")).to_contain_text("Start the rollout over")
+        expect(page.locator("#plan")).to_contain_text("web/0")
+        harness.poll("web_0")
+        expect(page.locator("#plan")).not_to_contain_text("web/0")  # it gets notice now
+        page.get_by_role("link", name="Back", exact=True).click()
+        expect(page.get_by_label("Name")).to_have_value("everything")
+        page.get_by_role("button", name="Start", exact=True).click()
+        page.wait_for_url("**/confirm/**")
+        press(page, "Start")
+        expect(page.get_by_role("heading", name="everything")).to_be_visible()
+        expect(page.locator("#waiting")).to_contain_text("in scope web/0, until")
+        page.get_by_role("button", name="Abort", exact=True).click()
+        page.wait_for_url("**/confirm/**")
+        press(page, "Abort")
+        expect(page.locator("#state")).to_contain_text("Aborted")
 
 
 @pytest.mark.spec("O5")
@@ -163,7 +197,7 @@ def test_a_set_is_created_by_keyboard(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O8")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.campaign)])
 def test_accessibility_and_narrow_screens(tmp_path: Path, scheme: Scheme) -> None:
     """No page has serious axe violations, and none scrolls sideways on a phone."""
     with browser_harness(tmp_path / "data") as harness:
@@ -223,7 +257,7 @@ def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
         for path in ("/", "/machines/web_2", "/sets/web", "/rollouts/patches", "/faults", event):
             page.goto(path)
             labels = page.get_by_role("button").all_inner_texts()
-            assert set(labels) <= {"Filter", "Log out"}, path
+            assert set(labels) <= {"Filter", "Show", "Log out"}, path
         page.get_by_role("button", name="Log out").click()
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 

@@ -94,12 +94,20 @@ def quoted(name: str) -> str:
     return quote(name, safe="")
 
 
-def list_all(
+class ListRead(NamedTuple):
+    """Items of a list, and how many there are in all, if the service counts them."""
+
+    items: list[Any]
+    total: int | None
+
+
+def read_list(
     service: ServiceTarget, collection: str, most: int | None = None, **query: str | None
-) -> list[Any]:
-    """Read machines, sets, events or rollouts page by page: all of them, or the first `most`."""
+) -> ListRead:
+    """Read a collection page by page: all of it, or the first `most` items."""
     filters = {name: value for name, value in query.items() if value}
     items: list[Any] = []
+    total: int | None = None
     after: object = None
     while most is None or len(items) < most:
         limit = _PAGE if most is None else min(_PAGE, most - len(items))
@@ -107,10 +115,15 @@ def list_all(
         parameters = filters | {"limit": str(limit)} | cursor
         page = ask(service, "GET", f"/api/{collection}?{urlencode(parameters)}")
         items += page[collection]
-        after = page["next"]
+        total, after = page.get("total"), page["next"]
         if after is None:
             break
-    return items
+    return ListRead(items, total)
+
+
+def list_all(service: ServiceTarget, collection: str, **query: str | None) -> list[Any]:
+    """Read a whole collection."""
+    return read_list(service, collection, None, **query).items
 
 
 # --- The stream ----------------------------------------------------------------------------------

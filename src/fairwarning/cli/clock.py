@@ -6,6 +6,7 @@ import click
 
 from fairwarning.cli import client, options, show
 from fairwarning.cli.durations import Duration
+from fairwarning.cli.groups import SuggestingGroup
 from fairwarning.cli.show import Json
 from fairwarning.cli.target import ServiceTarget
 
@@ -17,7 +18,7 @@ Examples, for a service started with `fairwarning up --demo --clock virtual`:
 """
 
 
-@click.group("clock", epilog=_EPILOG)
+@click.group("clock", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Show the service's clock, and control a virtual clock."""
 

@@ -6,10 +6,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from fairwarning.cli.command_list import COMMANDS, SUMMARIES
+from fairwarning.cli.groups import SuggestingGroup
 from fairwarning.cli.redaction import without_secrets
 
 
-class LazyCommands(click.Group):
+class LazyCommands(SuggestingGroup):
     """Imports a command's module when it runs, never for --help or shell completion."""
 
     def list_commands(self, _: click.Context) -> list[str]:

@@ -9,6 +9,7 @@ import click
 
 from fairwarning.cli import client, options, show
 from fairwarning.cli.blocks import OutputTable
+from fairwarning.cli.groups import SuggestingGroup
 from fairwarning.cli.show import Json
 from fairwarning.cli.target import (
     RemoteService,
@@ -55,6 +56,7 @@ class ContextName(click.ParamType[str]):
 
 @click.group(
     "context",
+    cls=SuggestingGroup,
     epilog=_EPILOG,
     help=f"Give names to services on any host, and choose the one to use.\n\n{_PRECEDENCE}",
 )
@@ -168,7 +170,7 @@ def list_(*, as_json: bool) -> None:
         for value in values
     ]
     table = OutputTable(("current", "name", "server"), rows, whole="server")
-    show.print_result(values, *show.first_rows(table, "contexts"), as_json=as_json)
+    show.print_result(values, *show.rows_or_none(table, "contexts"), as_json=as_json)
     _report_override()
 
 

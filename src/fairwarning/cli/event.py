@@ -2,17 +2,28 @@
 
 import json
 from collections.abc import Iterator
+from operator import itemgetter
 
 import click
 
-from fairwarning.cli import client, completion, explanation, follow, journal, options, show
-from fairwarning.cli.blocks import Block, FieldList
+from fairwarning.cli import (
+    client,
+    completion,
+    explanation,
+    filters,
+    follow,
+    journal,
+    listing,
+    options,
+    several,
+    show,
+)
+from fairwarning.cli.blocks import FieldList
+from fairwarning.cli.groups import SuggestingGroup
+from fairwarning.cli.ids import full_id
+from fairwarning.cli.listing import Column, Listing, ListOptions
 from fairwarning.cli.show import Json, moment
 from fairwarning.cli.target import ServiceTarget
-from fairwarning.core.errors import NotFound
-
-_PREFIX_MIN = 4  # characters of an abbreviated id
-_ID_LENGTH = 36
 
 _EPILOG = show.examples(
     "event list", "event approve 3F2A", "event explain 3F2A", "event watch --machine web_0"
@@ -29,7 +40,7 @@ _SCOPE = click.option(
 )
 
 
-@click.group("event", epilog=_EPILOG)
+@click.group("event", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """List, approve, cancel, explain and watch events.
 
@@ -37,29 +48,57 @@ def command() -> None:
     """
 
 
+_EVENTS = Listing(
+    "events",
+    "events",
+    (
+        Column("event", itemgetter("id")),
+        Column("schedule", show.summary),
+        Column("machines", lambda event: ", ".join(event["resources"])),
+        Column("type", itemgetter("type"), wide=True),
+        Column("status", itemgetter("status"), wide=True),
+        Column("scope", itemgetter("scope"), wide=True),
+        Column("source", itemgetter("source"), wide=True),
+        Column("created", lambda event: moment(event["created_at"]), wide=True),
+        Column("start", lambda event: moment(event["not_before"]), wide=True),
+        Column("approved", itemgetter("approved_by"), wide=True),
+        Column("operation", itemgetter("operation"), wide=True),
+    ),
+    key="id",
+    whole="event",
+)
+
+
 @command.command(
     "list",
     epilog=show.examples(
-        "event list", "event list --machine web_0", "event list --scope web/0 --watch"
+        "event list",
+        "event list --machine web_0",
+        "event list --scope web/0 --watch",
+        "event list --unapproved -o name",
+        "event list --over --limit 20",
+        "event list --type Reboot --sort -start -o csv",
     ),
 )
 @_MACHINE
-@_SCOPE
-@show.as_json
-@show.watched
+@filters.SCOPE
+@filters.SET
+@filters.TYPE
+@filters.STATUS
+@filters.SOURCE
+@click.option("--rollout", help="Only of this rollout.", shell_complete=completion.rollouts)
+@filters.NOT_POLLED
+@filters.flag("--unapproved", "Only scheduled ones that nobody has approved.")
+@filters.TEXT
+@click.option("--over", is_flag=True, help="List events that are over, newest first.")
+@listing.options(_EVENTS)
 @options.service
-def list_(
-    service: ServiceTarget, machine: str | None, scope: str | None, *, as_json: bool, watch: bool
-) -> None:
-    """List active events."""
+def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: str | None) -> None:
+    """List active events, those that start first before others."""
+    if over and query["status"]:
+        raise click.UsageError("--over and --status exclude each other")
     with options.errors_reported():
-        follow.listing(
-            service, "events", _table, as_json=as_json, watch_=watch, machine=machine, scope=scope
-        )
-
-
-def _table(events: list[Json]) -> list[Block]:
-    return show.first_rows(show.events(events), "events")
+        listing.show_list(service, _EVENTS, wanted, **query | ({"status": "Over"} if over else {}))
 
 
 @command.command("show", epilog=show.examples("event show 3F2A", "event show 3F2A --json"))
@@ -99,28 +138,7 @@ def _fields(event: Json, now: follow.ServiceTime) -> FieldList:
 
 def _path(service: ServiceTarget, prefix: str) -> str:
     """Return the API path of an event, given its id or a prefix of it."""
-    return f"/api/events/{client.quoted(_full_id(service, prefix))}"
-
-
-def _full_id(service: ServiceTarget, prefix: str) -> str:
-    """Return the id of the active event that starts with `prefix`. A full id is not looked up."""
-    if len(prefix) >= _ID_LENGTH:
-        return prefix.upper()
-    if len(prefix) < _PREFIX_MIN:
-        raise click.UsageError(
-            f"event id {prefix!r} is too short; give at least {_PREFIX_MIN} characters"
-        )
-    active: list[str] = [event["id"] for event in client.list_all(service, "events")]
-    matches = [id_ for id_ in active if id_.startswith(prefix.upper())]
-    if not matches:
-        hint = service.command_line("event list")
-        text = f"no active event has an id starting with {prefix!r}; run `{hint}`"
-        raise NotFound("UnknownEvent", text)
-    if len(matches) > 1:
-        raise click.UsageError(
-            f"event id {prefix!r} is ambiguous; it matches {', '.join(matches[:5])}"
-        )
-    return matches[0]
+    return f"/api/events/{client.quoted(full_id(service, 'event', prefix))}"
 
 
 # --- Approve and cancel --------------------------------------------------------------------------
@@ -149,17 +167,17 @@ def cancel(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> No
 
 
 def _decide(service: ServiceTarget, ids: tuple[str, ...], verb: str, *, as_json: bool) -> None:
-    events = []
     with options.errors_reported():
-        for path in [
-            _path(service, id_) for id_ in ids
-        ]:  # resolve every id before the first request
-            event = client.ask(service, "POST", f"{path}/{verb}", {})
-            events.append(event)
-            if not as_json:
-                click.echo(_outcome(event, verb))
+        full_ids = [full_id(service, "event", id_) for id_ in ids]  # all, before the first request
+        tried = several.ask_each(
+            full_ids,
+            lambda id_: client.ask(service, "POST", f"/api/events/{id_}/{verb}", {}),
+            lambda _, event: _outcome(event, verb),
+            silent=as_json,
+        )
     if as_json:
-        click.echo(json.dumps(events))
+        click.echo(json.dumps(tried.answers))
+    tried.exit_if_failed()
 
 
 def _outcome(event: Json, verb: str) -> str:
@@ -202,7 +220,7 @@ def watch(
     """Watch changes as they happen. Stops on Ctrl-C, or when all the given events are over."""
     with options.errors_reported():
         stream = follow.EventStream(service)
-        active = {_full_id(service, id_) for id_ in ids}
+        active = {full_id(service, "event", id_) for id_ in ids}
         line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
         active -= {id_ for id_ in active if _is_over(service, id_)}
         click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)

@@ -5,6 +5,7 @@ import click
 from fairwarning.cli import client, completion, options, show
 from fairwarning.cli.blocks import Block, OutputTable
 from fairwarning.cli.durations import Duration
+from fairwarning.cli.groups import SuggestingGroup
 from fairwarning.cli.show import Json
 from fairwarning.cli.target import ServiceTarget
 from fairwarning.core.times import spoken
@@ -18,7 +19,7 @@ _EPILOG = show.examples(
 )
 
 
-@click.group("fault", epilog=_EPILOG)
+@click.group("fault", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Inject faults into the metadata endpoint, to test a handler."""
 
@@ -75,7 +76,9 @@ def _table(faults: list[Json]) -> list[Block]:
         )
         for fault in faults
     ]
-    return show.first_rows(OutputTable(("fault", "target", "requests", "duration"), rows), "faults")
+    return show.rows_or_none(
+        OutputTable(("fault", "target", "requests", "duration"), rows), "faults"
+    )
 
 
 @command.command(epilog=show.examples("fault clear"))

@@ -67,7 +67,16 @@ class EventStream:
             self._queue.put(error)
 
     def take(self, seconds: float | None) -> list[StreamMessage]:
-        """Wait for messages and return them; return an empty list after `seconds`."""
+        """Wait for messages and return them; return an empty list after `seconds`.
+
+        An endless wait is cut into short ones: a signal that arrives right before a wait does not
+        end it, and Ctrl-C would have no effect.
+        """
+        while not (messages := self._gather(seconds or _TICK_SECONDS)) and seconds is None:
+            pass
+        return messages
+
+    def _gather(self, seconds: float) -> list[StreamMessage]:
         messages: list[StreamMessage] = []
         try:
             self._add(messages, self._queue.get(timeout=seconds))
@@ -156,28 +165,6 @@ def watch(
         follow(service, read, lines if as_json else blocks, over=over, silent=as_json)
     except KeyboardInterrupt:
         return
-
-
-def listing(
-    service: ServiceTarget,
-    collection: str,
-    table: Callable[[list[Json]], Sequence[Block]],
-    *,
-    as_json: bool,
-    watch_: bool,
-    **query: str | None,
-) -> None:
-    """Print a collection of the service, once or at each change."""
-    most = None if as_json else show.READ_ROWS
-
-    def read() -> list[Json]:
-        return client.list_all(service, collection, most, **query)
-
-    if watch_:
-        watch(service, read, lambda items, _: table(items), as_json=as_json)
-    else:
-        items = read()
-        show.print_result(items, *([] if as_json else table(items)), as_json=as_json)
 
 
 # --- Operations ----------------------------------------------------------------------------------

@@ -1,16 +1,27 @@
 """`fairwarning machine ...`: manage machines, and trigger events on them."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from operator import itemgetter
 
 import click
 
-from fairwarning.cli import client, completion, explanation, follow, options, show
-from fairwarning.cli.blocks import Block, FieldList, OutputTable, StyledText
-from fairwarning.cli.durations import WholeSeconds
+from fairwarning.cli import (
+    client,
+    completion,
+    explanation,
+    filters,
+    listing,
+    options,
+    show,
+)
+from fairwarning.cli.blocks import Block, FieldList, StyledText
+from fairwarning.cli.groups import SuggestingGroup
+from fairwarning.cli.listing import Column, Listing, ListOptions
+from fairwarning.cli.machine_actions import add_actions
 from fairwarning.cli.show import Json
 from fairwarning.cli.target import ServiceTarget
-from fairwarning.core.errors import FairwarningError, Unavailable
+from fairwarning.core.errors import Unavailable
+from fairwarning.core.model import Power
 
 _NO_URL = (
     "A machine without a URL is reached from its own address, by `fairwarning exec`, or after `up`"
@@ -25,72 +36,7 @@ _EPILOG = show.examples(
 )
 
 
-class _Action(NamedTuple):
-    """An action on machines: its help text, its own option and an example of that option."""
-
-    help: str
-    option: Callable[[Any], Any] | None = None
-    example: str = ""
-
-
-_SECONDS = click.option(
-    "--seconds",
-    "duration_seconds",
-    type=WholeSeconds(),
-    help="Length of the pause: 5, 90s, 2m.",
-)
-_DAYS = click.option(
-    "--days",
-    type=click.FloatRange(0, min_open=True),
-    help="Days of notice.",
-)
-_KIND = click.option(
-    "--kind",
-    type=click.Choice(["freeze", "reboot", "redeploy"]),
-    help="Impact on the machines.  [default: freeze]",
-)
-
-_ACTIONS = {
-    "restart": _Action("Restart machines. Event: Reboot, 15 minutes' notice."),
-    "redeploy": _Action("Move machines to other hosts. Event: Redeploy, 10 minutes' notice."),
-    "freeze": _Action(
-        "Pause machines. Event: Freeze, 15 minutes' notice.", _SECONDS, " --seconds 5"
-    ),
-    "migrate": _Action(
-        "Live-migrate machines to other hosts. Event: Freeze, 15 minutes' notice.",
-        _SECONDS,
-        " --seconds 5",
-    ),
-    "maintain": _Action(
-        "Perform maintenance on the hosts of machines. Event: Freeze, Reboot or Redeploy, 10 or 15"
-        " minutes' notice.",
-        _KIND,
-        " --kind reboot",
-    ),
-    "degrade": _Action(
-        "Report degraded hardware that will fail. Event: Redeploy, days of notice.",
-        _DAYS,
-        " --days 3",
-    ),
-    "fail": _Action("Fail the hardware of machines. Event: Redeploy, no notice."),
-    "evict": _Action("Evict Spot machines. Event: Preempt, 30 seconds' notice."),
-    "recommend": _Action(
-        "Recommend that Spot machines be replaced. Event: SpotRebalanceRecommendation; the machines"
-        " keep running."
-    ),
-    "delete": _Action(
-        "Delete machines. Event: Terminate, if their scale set has a termination notice."
-    ),
-    "reimage": _Action("Reimage machines. Takes effect immediately, without notice."),
-    "stop": _Action("Stop machines. Takes effect immediately; the machines stay on their hosts."),
-    "deallocate": _Action(
-        "Stop machines and release their hosts. Takes effect immediately, without notice."
-    ),
-    "start": _Action("Start machines. Takes effect immediately."),
-}
-
-
-@click.group("machine", epilog=_EPILOG)
+@click.group("machine", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Manage machines and trigger events on them.
 
@@ -157,57 +103,65 @@ def create(*, service: ServiceTarget, as_json: bool, **settings: object) -> None
     show.print_result(machines, *lines, as_json=as_json)
 
 
-@command.command(
-    "list",
-    epilog=show.examples(
-        "machine list", "machine list --set web --watch", "machine list --json | jq -r '.[].name'"
-    ),
-)
-@click.option(
-    "--set", "set_", help="Only machines of this scale set.", shell_complete=completion.sets
-)
-@click.option("--scope", help="Only machines of this scope.", shell_complete=completion.scopes)
-@show.as_json
-@show.watched
-@options.service
-def list_(
-    service: ServiceTarget, set_: str | None, scope: str | None, *, as_json: bool, watch: bool
-) -> None:
-    """List machines with their scheduled events."""
-    with options.errors_reported():
-        follow.listing(
-            service, "machines", _table, as_json=as_json, watch_=watch, set=set_, scope=scope
-        )
-
-
-def _table(machines: list[Json]) -> list[Block]:
-    rows = [
-        (
-            machine["name"],
-            machine["scope"],
-            _state(machine),
-            machine["url"] or "",
-            _schedule(machine),
-        )
-        for machine in machines
-    ]
-    headings = ("machine", "scope", "power", "url", "schedule")
-    blocks = show.first_rows(OutputTable(headings, rows, whole="url"), "machines")
-    return blocks if all(machine["url"] for machine in machines) else [*blocks, _NO_URL]
-
-
-def _state(machine: Json) -> StyledText:
-    power, doing = machine["power"], machine["doing"]
-    if doing:
-        return StyledText(f"{power}, {doing} in progress", "bold")
-    return StyledText(power, "green" if power == "running" else "dim")
-
-
 def _schedule(machine: Json) -> StyledText | str:
     summaries = [show.summary(event) for event in machine["events"]]
     if not summaries:
         return ""
     return StyledText("\n".join(summary.text for summary in summaries), summaries[0].style)
+
+
+def _notes(machines: Sequence[Json]) -> list[Block]:
+    return [] if all(machine["url"] for machine in machines) else [_NO_URL]
+
+
+_MACHINES = Listing(
+    "machines",
+    "machines",
+    (
+        Column("machine", itemgetter("name")),
+        Column("scope", itemgetter("scope")),
+        Column("power", show.power),
+        Column("url", lambda machine: machine["url"] or ""),
+        Column("schedule", _schedule),
+        Column("polled", lambda machine: "yes" if machine["polled"] else "no", wide=True),
+        Column("set", itemgetter("set"), wide=True),
+        Column("domain", lambda machine: str(machine["update_domain"]), wide=True),
+        Column("address", itemgetter("address"), wide=True),
+        Column("host", itemgetter("host"), wide=True),
+        Column("priority", itemgetter("priority"), wide=True),
+        Column("size", itemgetter("size"), wide=True),
+        Column("zone", itemgetter("zone"), wide=True),
+        Column("group", itemgetter("group"), wide=True),
+        Column("number", lambda machine: str(machine["number"]), wide=True),
+    ),
+    whole="url",
+    notes=_notes,
+)
+
+
+@command.command(
+    "list",
+    epilog=show.examples(
+        "machine list",
+        "machine list --set web --watch",
+        "machine list --not-polled -o name",
+        "machine list --type Reboot --sort schedule",
+        "machine list --columns machine,power -o csv",
+    ),
+)
+@filters.SCOPE
+@filters.SET
+@filters.TYPE
+@filters.STATUS
+@filters.NOT_POLLED
+@filters.TEXT
+@filters.one_of("--power", Power, "Only with this power state.")
+@listing.options(_MACHINES)
+@options.service
+def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
+    """List machines with their scheduled events."""
+    with options.errors_reported():
+        listing.show_list(service, _MACHINES, wanted, **query)
 
 
 @command.command(
@@ -264,7 +218,7 @@ def _fields(machine: Json) -> FieldList:
             "machine": machine["name"],
             "scope": f"{machine['scope']} ({machine['kind']})",
             "scale set": machine["set"] and f"{machine['set']}, instance {machine['instance']}",
-            "power": _state(machine),
+            "power": show.power(machine),
             "polled": "yes" if machine["polled"] else "no (events give no notice)",
             "priority": machine["priority"],
             "eviction": machine["eviction"] if machine["priority"] == "Spot" else "",
@@ -297,52 +251,4 @@ def explain(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
 
 
-# --- Actions -------------------------------------------------------------------------------------
-
-
-def _add(name: str, action: _Action) -> None:
-    examples = show.examples(
-        f"machine {name} web_0{action.example}", f"machine {name} web_0 web_1 --wait"
-    )
-
-    @command.command(name, help=action.help, epilog=examples)
-    @click.argument("machines", nargs=-1, required=True, shell_complete=completion.machines)
-    @show.waits
-    @show.as_json
-    @options.service
-    def act(
-        *,
-        service: ServiceTarget,
-        machines: tuple[str, ...],
-        wait: bool,
-        as_json: bool,
-        **settings: object,
-    ) -> None:
-        body = {key: value for key, value in settings.items() if value is not None}
-        answers: list[Json] = []
-        with options.errors_reported():
-            try:
-                for machine in machines:
-                    path = f"/api/machines/{client.quoted(machine)}/{name}"
-                    answers.append(client.ask(service, "POST", path, body))
-                    if not as_json:
-                        click.echo(f"{machine}: {_accepted(answers[-1])}")
-            except FairwarningError:
-                if answers:  # report the operations accepted before the error
-                    follow.accepted(service, answers, as_json=as_json, wait=False)
-                raise
-            follow.accepted(service, answers, as_json=as_json, wait=wait)
-
-    if action.option is not None:
-        action.option(act)
-
-
-def _accepted(answer: Json) -> str:
-    operation = answer["operation"]["id"]
-    if answer["polled"]:
-        return f"accepted, operation {operation}"
-    return f"accepted, operation {operation}; no notice, because no machine of the scope polls"
-
-
-for _name, _action in _ACTIONS.items():
-    _add(_name, _action)
+add_actions(command)

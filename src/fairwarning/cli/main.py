@@ -11,6 +11,9 @@ def main() -> None:
     if words[:1] == ["agent"]:  # part of a bare install, which has no click
         import_module("fairwarning.cli.agent").main(words[1:])
         return
+    if sys.version_info < (3, 11):  # too old for everything else
+        import_module("fairwarning.cli.bare").main(words)
+        return
     if words[:1] == ["up"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # end without a traceback, as by SIGTERM
     try:

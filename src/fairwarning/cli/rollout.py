@@ -1,26 +1,36 @@
 """`fairwarning rollout ...`: host updates, one update domain or host at a time (E7)."""
 
 from collections.abc import Callable
+from operator import itemgetter
 
 import click
 
-from fairwarning.cli import client, completion, follow, options, show
-from fairwarning.cli.blocks import Block, FieldList, OutputTable, ProgressBar, StyledText
+from fairwarning.cli import client, completion, confirm, filters, follow, listing, options, show
+from fairwarning.cli.blocks import Block, FieldList, ProgressBar, StyledText
+from fairwarning.cli.confirm import Confirmation, Plan
 from fairwarning.cli.durations import WholeSeconds
 from fairwarning.cli.follow import ServiceTime
+from fairwarning.cli.groups import SuggestingGroup
+from fairwarning.cli.ids import full_id
+from fairwarning.cli.listing import Column, Listing, ListOptions
 from fairwarning.cli.show import Json, moment
 from fairwarning.cli.target import ServiceTarget
+from fairwarning.core.model import RolloutStatus
 
-_EVENTS_READ = 1000  # searched for the events of a rollout
+_SENTENCES = 5  # shown while waiting
+_MOST_FAILURES = 10  # that the service names
 _STYLES = {"Running": "cyan", "Paused": "yellow", "Aborted": "red", "Done": "green"}
 
 _EPILOG = show.examples(
-    "rollout start --kind reboot --wait", "rollout status", "rollout pause ID", "rollout resume ID"
+    "rollout start --set web --kind reboot --wait",
+    "rollout list",
+    "rollout pause ID",
+    "rollout resume ID",
 )
 _ID = click.argument("id_", metavar="ID", shell_complete=completion.rollouts)
 
 
-@click.group("rollout", epilog=_EPILOG)
+@click.group("rollout", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Roll out host updates, one update domain at a time, with notice."""
 
@@ -63,11 +73,22 @@ def command() -> None:
     help="Pause when more than this percentage of machines have failed.",
 )
 @click.option("--id", help="Id of the rollout.  [default: generated]")
+@confirm.options
 @show.waits
 @show.as_json
 @options.service
-def start(*, service: ServiceTarget, wait: bool, as_json: bool, **settings: object) -> None:
-    """Start a rollout over the given scopes, or over all scopes."""
+def start(
+    *,
+    service: ServiceTarget,
+    confirmation: Confirmation,
+    wait: bool,
+    as_json: bool,
+    **settings: object,
+) -> None:
+    """Start a rollout over the given scopes, or over all scopes.
+
+    Over more than one scope it shows its plan and asks first.
+    """
     unset = (None, False, ())
     body = {
         key: value
@@ -75,6 +96,7 @@ def start(*, service: ServiceTarget, wait: bool, as_json: bool, **settings: obje
         if not any(value is default for default in unset)
     }
     with options.errors_reported():
+        _confirm_start(service, confirmation, body, as_json=as_json)
         rollout = client.ask(service, "POST", "/api/rollouts", body)
         if not as_json:
             click.echo(f"{rollout['id']}: started, {rollout['kind']} of {_count(rollout)}")
@@ -86,20 +108,89 @@ def start(*, service: ServiceTarget, wait: bool, as_json: bool, **settings: obje
         _exit_if_failed(service, rollout, silent=as_json)
 
 
-@command.command(
-    "status",
-    epilog=show.examples("rollout status", "rollout status ID --watch", "rollout status --json"),
+def _confirm_start(
+    service: ServiceTarget, confirmation: Confirmation, body: Json, *, as_json: bool
+) -> None:
+    if confirmation.yes and not confirmation.dry_run:
+        return
+    plan = client.ask(service, "POST", "/api/rollouts/plan", body)
+    if plan["scopes"] > 1 or confirmation.dry_run:
+        question = f"Start the rollout over {plan['scopes']} scopes?"
+        blocks = _plan(plan)
+        confirm.ask(confirmation, question, lambda: Plan(blocks, plan), as_json=as_json)
+
+
+def _plan(plan: Json) -> list[Block]:
+    more = plan["scopes_not_polled"] - len(plan["not_polled"])
+    named = ", ".join(plan["not_polled"]) + (f" and {more} more" if more else "")
+    unpolled = f"{plan['scopes_not_polled']} scopes: {named}" if named else "none"
+    return [
+        FieldList(
+            {
+                "impact": plan["kind"],
+                "machines": str(plan["machines"]),
+                "scopes": f"{plan['scopes']}, {plan['batch']} at a time",
+                "steps": str(plan["steps"]),
+                "ends": f"{moment(plan['earliest_end'])} if all approve at once,"
+                f" {moment(plan['latest_end'], plan['earliest_end'])} if none does",
+                "no notice": unpolled,
+            }
+        )
+    ]
+
+
+def _status(rollout: Json) -> StyledText:
+    return StyledText(rollout["status"], _STYLES.get(rollout["status"], ""))
+
+
+def _counts(rollout: Json) -> str:
+    more = "".join(
+        f", {rollout[state]} {state}" for state in ("failed", "skipped") if rollout[state]
+    )
+    return f"{rollout['done']} of {rollout['machines']} done{more}"
+
+
+_ROLLOUTS = Listing(
+    "rollouts",
+    "rollouts",
+    (
+        Column("rollout", itemgetter("id")),
+        Column("kind", itemgetter("kind")),
+        Column("status", _status),
+        Column("machines", _counts),
+        Column("started", lambda rollout: moment(rollout["started_at"]), wide=True),
+        Column("ended", lambda rollout: moment(rollout["ended_at"]), wide=True),
+        Column("actor", itemgetter("actor"), wide=True),
+        Column("reason", itemgetter("why"), wide=True),
+    ),
+    key="id",
+    whole="rollout",
 )
-@click.argument("id_", metavar="[ID]", required=False, shell_complete=completion.rollouts)
+
+
+@command.command(
+    "list",
+    epilog=show.examples("rollout list", "rollout list --sort -started", "rollout list -o json"),
+)
+@filters.one_of("--status", RolloutStatus, "Only with this status.")
+@listing.options(_ROLLOUTS)
+@options.service
+def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
+    """List rollouts."""
+    with options.errors_reported():
+        listing.show_list(service, _ROLLOUTS, wanted, **query)
+
+
+@command.command("status", epilog=show.examples("rollout status ID", "rollout status ID --watch"))
+@_ID
 @show.as_json
 @show.watched
 @options.service
-def status(service: ServiceTarget, id_: str | None, *, as_json: bool, watch: bool) -> None:
-    """Show the progress of a rollout, or list all rollouts."""
+def status(service: ServiceTarget, id_: str, *, as_json: bool, watch: bool) -> None:
+    """Show the progress of a rollout, and what it waits for."""
     with options.errors_reported():
-        if id_ is None:
-            follow.listing(service, "rollouts", _table, as_json=as_json, watch_=watch)
-        elif watch and as_json:
+        id_ = full_id(service, "rollout", id_)
+        if watch and as_json:
             follow.watch(
                 service, _reader(service, id_), lambda *_: (), as_json=True, over=_has_stopped
             )
@@ -107,21 +198,8 @@ def status(service: ServiceTarget, id_: str | None, *, as_json: bool, watch: boo
             _wait_for_end(service, id_, silent=False, wait=False)
         else:
             rollout = _reader(service, id_)()
-            show.print_result(rollout, _fields(rollout), _bar(rollout), as_json=as_json)
-
-
-def _table(rollouts: list[Json]) -> list[Block]:
-    rows = [
-        (
-            rollout["id"],
-            rollout["kind"],
-            StyledText(rollout["status"], _STYLES.get(rollout["status"], "")),
-            _counts(rollout),
-        )
-        for rollout in rollouts
-    ]
-    table = OutputTable(("rollout", "kind", "status", "machines"), rows, whole="rollout")
-    return show.first_rows(table, "rollouts")
+            blocks = (_fields(rollout), _bar(rollout), *_outlook(rollout))
+            show.print_result(rollout, *blocks, as_json=as_json)
 
 
 def _fields(rollout: Json) -> FieldList:
@@ -131,14 +209,34 @@ def _fields(rollout: Json) -> FieldList:
             "rollout": rollout["id"],
             "kind": rollout["kind"],
             "actor": rollout["actor"],
-            "status": StyledText(rollout["status"], _STYLES.get(rollout["status"], "")),
+            "status": _status(rollout),
             "reason": rollout["why"],
             "started": moment(rollout["started_at"]),
             "ended": moment(rollout["ended_at"]),
+            "estimate": _estimate(rollout),
             "lanes": f"{rollout['lanes']}, {rollout['batch']} in parallel",
             "pauses": "" if halt is None else f"when more than {halt}% of machines have failed",
         }
     )
+
+
+def _estimate(rollout: Json) -> str:
+    if not rollout["estimated_end"]:
+        return ""
+    end = moment(rollout["estimated_end"])
+    return f"ends {end} at {rollout['machines_per_hour']:.3g} machines an hour"
+
+
+def _outlook(rollout: Json) -> list[Block]:
+    """Return what failed, then what the rollout waits for."""
+    lines: list[Block] = [
+        StyledText(f"failed: {failure['machine']} in {failure['scope']}: {failure['error']}", "red")
+        for failure in rollout["failures"]
+    ]
+    more = rollout["failed"] - len(rollout["failures"])
+    if more > 0 and len(lines) >= _MOST_FAILURES:  # fewer: late reports took the others back
+        lines.append(StyledText(f"failed: {more} more", "red"))
+    return [*lines, *(f"waits for {sentence}" for sentence in rollout["waits_for"])]
 
 
 # --- Pause, resume and abort ---------------------------------------------------------------------
@@ -152,15 +250,42 @@ def _add(verb: str, about: str) -> None:
     @show.as_json
     @options.service
     def decide(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
-        with options.errors_reported():
-            rollout = client.ask(service, "POST", f"/api/rollouts/{client.quoted(id_)}/{verb}", {})
-        text = f"{rollout['id']}: {rollout['status'].lower()}, {_counts(rollout)}"
-        show.print_result(rollout, text, as_json=as_json)
+        _control(service, id_, verb, as_json=as_json)
+
+
+def _control(
+    service: ServiceTarget,
+    id_: str,
+    verb: str,
+    *,
+    as_json: bool,
+    confirmation: Confirmation | None = None,
+) -> None:
+    with options.errors_reported():
+        path = f"/api/rollouts/{client.quoted(full_id(service, 'rollout', id_))}"
+        if confirmation:
+            rollout = client.ask(service, "GET", path)
+            text = f"{rollout['id']}: {_counts(rollout)}; scheduled events would be cancelled"
+            plan = Plan([text], rollout)
+            question = f"Abort the {rollout['kind']} of {_count(rollout)}?"
+            confirm.ask(confirmation, question, lambda: plan, as_json=as_json)
+        rollout = client.ask(service, "POST", f"{path}/{verb}", {})
+    text = f"{rollout['id']}: {rollout['status'].lower()}, {_counts(rollout)}"
+    show.print_result(rollout, text, as_json=as_json)
 
 
 _add("pause", "Pause a rollout. Events that are already scheduled still happen.")
 _add("resume", "Resume a paused rollout.")
-_add("abort", "Abort a rollout. Cancels its scheduled events.")
+
+
+@command.command("abort", epilog=show.examples("rollout abort ID", "rollout abort ID --yes --json"))
+@_ID
+@confirm.options
+@show.as_json
+@options.service
+def abort(service: ServiceTarget, id_: str, confirmation: Confirmation, *, as_json: bool) -> None:
+    """Abort a rollout. Cancels its scheduled events; asks first."""
+    _control(service, id_, "abort", as_json=as_json, confirmation=confirmation)
 
 
 # --- Progress ------------------------------------------------------------------------------------
@@ -176,8 +301,7 @@ def _wait_for_end(service: ServiceTarget, id_: str, *, silent: bool, wait: bool 
 
     def read() -> tuple[Json, list[Json]]:
         rollout = read_rollout()
-        events = [] if silent else client.list_all(service, "events", _EVENTS_READ)
-        return rollout, [event for event in events if event["operation"].startswith(f"{id_}/")]
+        return rollout, [] if silent else client.list_all(service, "events", rollout=id_)
 
     try:
         rollout, _ = follow.follow(
@@ -209,7 +333,10 @@ def _progress(
     if rollout["why"]:
         blocks.append(StyledText(f"  {rollout['why']}", "yellow"))
     hint = follow.stopped_clock_hint(service, now, waiting=not _has_stopped(rollout))
-    return blocks + show.pending(events, now.at) + hint
+    waiting = show.pending(events, now.at)
+    if not waiting:
+        waiting = [f"  waits for {sentence}" for sentence in rollout["waits_for"][:_SENTENCES]]
+    return blocks + waiting + hint
 
 
 def _bar(rollout: Json) -> Block:
@@ -220,13 +347,6 @@ def _bar(rollout: Json) -> Block:
 def _count(rollout: Json) -> str:
     count = rollout["machines"]
     return "1 machine" if count == 1 else f"{count} machines"
-
-
-def _counts(rollout: Json) -> str:
-    more = "".join(
-        f", {rollout[state]} {state}" for state in ("failed", "skipped") if rollout[state]
-    )
-    return f"{rollout['done']} of {rollout['machines']} done{more}"
 
 
 def _exit_if_failed(service: ServiceTarget, rollout: Json, *, silent: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairwarning.cli import options
+from fairwarning.cli.groups import SuggestingGroup
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.server import hints
 
@@ -35,7 +36,7 @@ Exit codes of run: 0 all passed, 1 one failed, 2 wrong usage or invalid file, 3 
 """
 
 
-@click.group("scenario", epilog=_EPILOG)
+@click.group("scenario", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Run scripted event scenarios and check the outcome.
 

@@ -1,10 +1,15 @@
 """`fairwarning set ...`: manage scale sets and their termination notice (T1 to T8)."""
 
+from operator import itemgetter
+
 import click
 
-from fairwarning.cli import client, completion, follow, machine, options, show
-from fairwarning.cli.blocks import Block, FieldList, OutputTable
+from fairwarning.cli import client, completion, confirm, follow, listing, machine, options, show
+from fairwarning.cli.blocks import Block, FieldList
+from fairwarning.cli.confirm import Confirmation, Plan
 from fairwarning.cli.durations import Notice
+from fairwarning.cli.groups import SuggestingGroup
+from fairwarning.cli.listing import Column, Listing, ListOptions
 from fairwarning.cli.show import Json
 from fairwarning.cli.target import ServiceTarget
 
@@ -32,7 +37,7 @@ _SCALE_IN = click.option(
 )
 
 
-@click.group("set", epilog=_EPILOG)
+@click.group("set", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Manage scale sets and their termination notice."""
 
@@ -69,30 +74,43 @@ def create(*, service: ServiceTarget, as_json: bool, **settings: object) -> None
     show.print_result(scale_set, text, as_json=as_json)
 
 
-@command.command("list", epilog=show.examples("set list", "set list --json", "set list --watch"))
-@show.as_json
-@show.watched
+def _name(scale_set: Json) -> str:
+    name: str = scale_set["name"]
+    return f"{name} (deleting)" if scale_set["deleting"] else name
+
+
+_SETS = Listing(
+    "sets",
+    "scale sets",
+    (
+        Column("set", _name),
+        Column("capacity", lambda scale_set: str(scale_set["capacity"])),
+        Column("notice", lambda scale_set: scale_set["terminate_notice"] or "none"),
+        Column("upgrade", itemgetter("upgrade")),
+        Column("model", lambda scale_set: str(scale_set["model"])),
+        Column("outdated", lambda scale_set: str(len(scale_set["outdated"]) or "")),
+        Column("leaving", lambda scale_set: str(scale_set["leaving"] or ""), wide=True),
+        Column("priority", itemgetter("priority"), wide=True),
+        Column("size", itemgetter("size"), wide=True),
+        Column("zone", itemgetter("zone"), wide=True),
+        Column("subnet", itemgetter("subnet"), wide=True),
+        Column("group", itemgetter("group"), wide=True),
+    ),
+)
+
+
+@command.command(
+    "list",
+    epilog=show.examples(
+        "set list", "set list --sort -capacity", "set list -o name", "set list --watch"
+    ),
+)
+@listing.options(_SETS)
 @options.service
-def list_(service: ServiceTarget, *, as_json: bool, watch: bool) -> None:
+def list_(service: ServiceTarget, wanted: ListOptions) -> None:
     """List scale sets."""
     with options.errors_reported():
-        follow.listing(service, "sets", _table, as_json=as_json, watch_=watch)
-
-
-def _table(sets: list[Json]) -> list[Block]:
-    headings = ("set", "capacity", "notice", "upgrade", "model", "outdated")
-    rows = [
-        (
-            f"{scale_set['name']} (deleting)" if scale_set["deleting"] else scale_set["name"],
-            str(scale_set["capacity"]),
-            scale_set["terminate_notice"] or "none",
-            scale_set["upgrade"],
-            str(scale_set["model"]),
-            str(len(scale_set["outdated"]) or ""),
-        )
-        for scale_set in sets
-    ]
-    return show.first_rows(OutputTable(headings, rows), "scale sets")
+        listing.show_list(service, _SETS, wanted)
 
 
 @command.command("show", epilog=show.examples("set show web", "set show web --json"))
@@ -238,25 +256,49 @@ def scale(service: ServiceTarget, name: str, capacity: int, *, wait: bool, as_js
 )
 @_NAME
 @click.argument("instances", nargs=-1, required=True, shell_complete=completion.machines)
+@confirm.options
 @show.waits
 @show.as_json
 @options.service
 def delete_instances(
-    service: ServiceTarget, name: str, instances: tuple[str, ...], *, wait: bool, as_json: bool
+    service: ServiceTarget,
+    name: str,
+    instances: tuple[str, ...],
+    confirmation: Confirmation,
+    *,
+    wait: bool,
+    as_json: bool,
 ) -> None:
-    """Delete instances after their notice. Give them by number or by name."""
+    """Delete instances after their notice; asks first. Give them by number or by name."""
     body = {"instances": _numbers(name, instances)}
+    count = "1 instance" if len(instances) == 1 else f"{len(instances)} instances"
+    _confirm(service, confirmation, name, f"Delete {count} of {name}?", as_json=as_json)
     _act(service, "POST", f"{client.quoted(name)}/delete", body, wait=wait, as_json=as_json)
 
 
 @command.command("delete", epilog=show.examples("set delete web", "set delete web --wait"))
 @_NAME
+@confirm.options
 @show.waits
 @show.as_json
 @options.service
-def delete(service: ServiceTarget, name: str, *, wait: bool, as_json: bool) -> None:
-    """Delete a scale set. Its instances get their notice first."""
+def delete(
+    service: ServiceTarget, name: str, confirmation: Confirmation, *, wait: bool, as_json: bool
+) -> None:
+    """Delete a scale set; asks first. Its instances get their notice first."""
+    _confirm(service, confirmation, name, f"Delete {name} and its instances?", as_json=as_json)
     _act(service, "DELETE", client.quoted(name), None, wait=wait, as_json=as_json)
+
+
+def _confirm(
+    service: ServiceTarget, confirmation: Confirmation, name: str, question: str, *, as_json: bool
+) -> None:
+    def plan() -> Plan:
+        scale_set = client.ask(service, "GET", f"/api/sets/{client.quoted(name)}")
+        return Plan([_fields(scale_set)], scale_set)
+
+    with options.errors_reported():
+        confirm.ask(confirmation, question, plan, as_json=as_json)
 
 
 def _act(
@@ -273,5 +315,5 @@ def _print_accepted(answer: Json) -> None:
     events = answer["events"]
     blocks: list[Block] = [f"accepted, operation {answer['operation']['id']}"]
     if events:
-        blocks.append(show.events(events[: show.SHOWN_ROWS]))
+        blocks.append(show.events(events[: listing.ROWS]))
     show.print_blocks(*blocks)

@@ -1,19 +1,19 @@
 """Shared output: printing blocks or JSON, and formatting times and events."""
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
+from fairwarning.cli import plain
 from fairwarning.cli.blocks import Block, OutputTable, StyledText
 from fairwarning.core.times import parse_date, spoken
 
 Json = dict[str, Any]
 """A JSON object from the console API."""
 
-SHOWN_ROWS = 200  # of a table; a fleet may have a million machines
-READ_ROWS = SHOWN_ROWS + 1  # one more shows that the list goes on
 _TYPES = {"Preempt": "magenta", "Terminate": "red", "Redeploy": "yellow", "Reboot": "yellow"}
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -26,7 +26,10 @@ waits = click.option(
 
 
 def print_blocks(*blocks: Block) -> None:
-    """Print blocks as text."""
+    """Print blocks: with colour on a terminal, as plain text elsewhere."""
+    if not sys.stdout.isatty():
+        click.echo("".join(f"{line}\n" for line in plain.lines(blocks)), nl=False)
+        return
     from fairwarning.cli import drawing  # noqa: PLC0415  (rich is slow to import)
 
     drawing.put(drawing.console(), blocks)
@@ -40,14 +43,9 @@ def print_result(value: object, *blocks: Block, as_json: bool) -> None:
         print_blocks(*blocks)
 
 
-def first_rows(table: OutputTable, plural: str) -> list[Block]:
-    """Limit a table to its first rows, with a hint when it has more."""
-    if not table.rows:
-        return [f"No {plural} found."]
-    if len(table.rows) <= SHOWN_ROWS:
-        return [table]
-    hint = f"Showing the first {SHOWN_ROWS} {plural}; use --json to list all."
-    return [table._replace(rows=table.rows[:SHOWN_ROWS]), hint]
+def rows_or_none(table: OutputTable, plural: str) -> list[Block]:
+    """Return a table, or a sentence if it has no rows."""
+    return [table] if table.rows else [f"No {plural} found."]
 
 
 def examples(*lines: str) -> str:
@@ -114,3 +112,11 @@ def pending(items: Sequence[Json], now: float, most: int = 5) -> list[Block]:
     if items[most:]:
         lines.append(f"  and {len(items) - most} more events")
     return lines
+
+
+def power(machine: Json) -> StyledText:
+    """Return the power state of a machine, and what is being done to it."""
+    state, doing = machine["power"], machine["doing"]
+    if doing:
+        return StyledText(f"{state}, {doing} in progress", "bold")
+    return StyledText(state, "green" if state == "running" else "dim")

@@ -2,14 +2,17 @@
 
 import json
 import shlex
+from operator import itemgetter
 from typing import Any
 
 import click
 
-from fairwarning.cli import client, options, show
+from fairwarning.cli import client, listing, options, show
 from fairwarning.cli.arm_address import ArmAddress, arm_address
 from fairwarning.cli.az import CLOUD
-from fairwarning.cli.blocks import Block, OutputTable, StyledText
+from fairwarning.cli.blocks import StyledText
+from fairwarning.cli.ids import full_id
+from fairwarning.cli.listing import Column, Listing, ListOptions
 from fairwarning.cli.show import Json
 from fairwarning.cli.target import ServiceTarget
 from fairwarning.service.config.settings import TENANT
@@ -105,36 +108,34 @@ To log in with the Azure CLI in this shell (it asks for the secret):
     az login --service-principal {principal}"""
 
 
-@command.command("list", epilog=show.examples("token list", "token list --json"))
-@show.as_json
-@options.service
-def list_(service: ServiceTarget, *, as_json: bool) -> None:
-    """List tokens that have not expired, with browser sessions and logins."""
-    with options.errors_reported():
-        tokens = client.list_all(service, "tokens")
-    tokens.sort(key=lambda token: (token["created_at"], token["id"]))
-    show.print_result(tokens, *([] if as_json else _table(tokens)), as_json=as_json)
-
-
-def _table(tokens: list[Json]) -> list[Block]:
-    rows = [
-        (
-            token["id"],
-            token["use"],
-            _holder(token),
-            show.moment(token["created_at"]),
-            show.moment(token["expires_at"]),
-            StyledText(show.moment(token["revoked_at"]), "red"),
-        )
-        for token in tokens
-    ]
-    columns = ("token", "use", "holder", "created", "expires", "revoked")
-    return show.first_rows(OutputTable(columns, rows, whole="token"), "tokens")
-
-
 def _holder(token: Json) -> str:
     group = f" in {token['group']}" if token["group"] else ""
     return f"{token['name']} ({token['role']}{group})"
+
+
+_TOKENS = Listing(
+    "tokens",
+    "tokens",
+    (
+        Column("token", itemgetter("id")),
+        Column("use", itemgetter("use")),
+        Column("holder", _holder),
+        Column("created", lambda token: show.moment(token["created_at"])),
+        Column("expires", lambda token: show.moment(token["expires_at"])),
+        Column("revoked", lambda token: StyledText(show.moment(token["revoked_at"]), "red")),
+    ),
+    key="id",
+    whole="token",
+)
+
+
+@command.command("list", epilog=show.examples("token list", "token list --sort expires --json"))
+@listing.options(_TOKENS)
+@options.service
+def list_(service: ServiceTarget, wanted: ListOptions) -> None:
+    """List tokens that have not expired, with browser sessions and logins."""
+    with options.errors_reported():
+        listing.show_list(service, _TOKENS, wanted._replace(sort=wanted.sort or "created"))
 
 
 @command.command(
@@ -150,6 +151,7 @@ def revoke(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> No
     Browser sessions and logins that were got with them end too.
     """
     with options.errors_reported():
-        revoked = client.ask(service, "POST", "/api/tokens/revoke", {"ids": ids})["tokens"]
+        full = [full_id(service, "token", id_) for id_ in ids]
+        revoked = client.ask(service, "POST", "/api/tokens/revoke", {"ids": full})["tokens"]
     lines = [f"{token['id']}: revoked ({token['use']}, {_holder(token)})" for token in revoked]
     show.print_result(revoked, *lines, as_json=as_json)

@@ -2,36 +2,31 @@
 
 import asyncio
 import gc
-import json
 import logging
-import shlex
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from fairwarning.cli import logs, options
+from fairwarning.cli import logs, options, up_text
 from fairwarning.cli.redaction import has_password, is_connection_string
-from fairwarning.core import limits
-from fairwarning.core.commands import CreateSet
+from fairwarning.cli.up_ports import options_named, with_base
 from fairwarning.core.errors import Refused
 from fairwarning.core.record import changed
-from fairwarning.metadata.listeners import PortRange, loopback_host
+from fairwarning.metadata.listeners import LAST_PORT, PortRange, loopback_host
 from fairwarning.server import hints
 from fairwarning.server.descriptors import raise_file_limit
 from fairwarning.server.output import Output
-from fairwarning.server.ready import ReadyLine
 from fairwarning.server.stopping import StopSignal
 from fairwarning.server.variables import DATA, is_database
 from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.server.workers import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
 from fairwarning.service.config import fleet_file
-from fairwarning.service.config.fleet_file import ApplyResult, FleetFile
+from fairwarning.service.config.fleet_file import FleetFile
 
 if TYPE_CHECKING:
     from fairwarning.console.api.integrations import ScenarioRunner
@@ -39,17 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _OTHER_FILES = 256
-_PIPE_CHARACTERS = 32 * 1024  # that fit into an unread pipe
-_SHOWN = 12  # machines listed in the text output
 _GC_THRESHOLDS = 50_000, 20, 100  # the default thresholds cost a sixteenth of all CPU
-_AZ = "vm", "list", "--output", "table"
-_QUERY = "metadata/scheduledevents?api-version=2020-07-01"
-_NO_URL = (
-    "  A machine without a URL is reached from its own address, by `fairwarning exec`, or after\n"
-    "  `up` with --machine-ports, --default-machine or --sockets."
-)
-_EMPTY = "  No machines yet; give a fleet file, or start with --demo."
-_OWN_DATA = "my-fleet"  # a data folder that the demo has not used
 
 _EPILOG = """\b
 Examples:
@@ -141,6 +126,11 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     help="Address of the Azure Resource Manager API (TLS).",
 )
 @click.option(
+    "--port-base",
+    type=click.IntRange(1, LAST_PORT),
+    help="Use this port and the next two for --metadata, --console and --arm.",
+)
+@click.option(
     "--sockets",
     metavar="PATH",
     type=click.Path(path_type=Path, file_okay=False),
@@ -171,6 +161,7 @@ def command(
     console: tuple[str, int],
     tls: bool,
     arm: tuple[str, int],
+    port_base: int | None,
     sockets: Path | None,
     clock: str,
     as_json: bool,
@@ -180,7 +171,8 @@ def command(
     database = data if is_database(data) else ""
     _check_location(data, fleet)
     _check(database, workers, memory=memory, virtual=clock == "virtual")
-    with options.errors_reported(service=False):
+    addresses = with_base(port_base, {"metadata": metadata, "console": console, "arm": arm})
+    with options.errors_reported(service=False), options_named(addresses):
         file = _fleet(fleet, demo=demo, sample=sample)
         server_options = ServerOptions(
             data=run if database else Path(data),
@@ -188,11 +180,11 @@ def command(
             database=database,
             memory=memory,
             network_folder=network_folder,
-            metadata=metadata,
+            metadata=addresses["metadata"],
             machine_ports=machine_ports,
             default_machine=default_machine,
-            console=console,
-            arm=arm,
+            console=addresses["console"],
+            arm=addresses["arm"],
             virtual=clock == "virtual",
             sockets=sockets,
             load_scenarios=_bundled_scenarios,
@@ -298,9 +290,9 @@ async def _serve(
                     await stack.enter_async_context(_demo(server))
                 ready = await server.announce()
                 if as_json and (worker is None or worker.prints):
-                    await _print_json(server, ready, output)
+                    await up_text.print_json(server, ready, output)
                 elif worker is None or worker.prints:
-                    await _print_text(server, ready, output, demo=demo)
+                    await up_text.print_text(server, ready, output, demo=demo)
             _tune_garbage_collection()
             await stop.wait()
     except asyncio.CancelledError:
@@ -335,113 +327,3 @@ def _raise_file_limit(connections: int) -> None:
             "open file limit is %d, but %d connections need %d; raise the hard limit",
             allowed, connections, needed,
         )  # fmt: skip
-
-
-async def _print_json(server: ServerProcess, ready: ReadyLine, output: Output) -> None:
-    """Print one line, in parts, because there may be a million machines."""
-    text = json.dumps(ready).removesuffix("}") + ', "machines": {'
-    separator = ""
-    async for name, url in server.machines():
-        text += f"{separator}{json.dumps(name)}: {json.dumps(url)}"
-        separator = ", "
-        if len(text) > _PIPE_CHARACTERS:
-            await output.write(text)
-            text = ""
-    await output.write(text + "}}\n")
-
-
-async def _print_text(
-    server: ServerProcess, ready: ReadyLine, output: Output, *, demo: bool
-) -> None:
-    """Print the machines, and commands to try."""
-    lines = [_summary(server.applied, server.options.fleet), ""]
-    shown: list[tuple[str, str | None]] = []
-    async for machine in server.machines():
-        if len(shown) == _SHOWN:
-            break
-        shown.append(machine)
-    width = max((len(name) for name, _ in shown), default=0)
-    lines += [f"  {name:<{width}}  {url or ''}".rstrip() for name, url in shown]
-    if len(shown) == _SHOWN:
-        machines = hints.command_line(server.options.data, "machine list")
-        lines.append(f"  To list all machines, run `{machines}`.")
-    lines += [_NO_URL] if not all(url for _, url in shown) else []
-    lines += _demo_lines() if demo else []
-    lines += _hints(server, *_first(shown)) if shown else [_EMPTY]
-    lines += [
-        "",
-        f"Manage the fleet with the Azure CLI ({ready['arm']}):",
-        f"  {hints.command_line(server.options.data, 'az', *_AZ)}",
-        "Open the console in a browser:",
-        f"  {ready['page']}",
-        f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics",
-        "Ctrl-C stops it.",  # scripts wait for this line
-    ]
-    await output.write("\n".join([*lines, ""]))
-
-
-def _summary(applied: ApplyResult, fleet: FleetFile) -> str:
-    if not fleet.commands:
-        return "Fairwarning is up."
-    if applied.kept:
-        count = len(fleet.commands)
-        return (
-            f"Fairwarning is up. Created {applied.created} of the {count} scopes and scale sets in"
-            f" the fleet file; {applied.kept} already existed."
-        )
-    machines = scopes = 0
-    for command in fleet.commands:
-        if isinstance(command, CreateSet):
-            machines += command.capacity
-            scopes += ceil(command.capacity / limits.PLACEMENT_GROUP_MACHINES)
-        else:
-            machines += len(command.machines)
-            scopes += 1
-    return (
-        f"Fairwarning is up. Created {_plural(machines, 'machine')} in {_plural(scopes, 'scope')}."
-    )
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _demo_lines() -> list[str]:
-    return [
-        "",
-        "This is a demo: simulated handlers poll on every machine but FrontEnd_IN_0. Those of api",
-        "and batch_0 approve after 5 seconds. Every few minutes api gets an event. For an empty",
-        "fleet without simulated handlers, stop the demo and run:",
-        f"  {hints.command_line(Path(_OWN_DATA), 'up')}",
-    ]
-
-
-def _first(machines: list[tuple[str, str | None]]) -> tuple[str, str | None]:
-    """Return the first machine that has a URL, else the first."""
-    return next((machine for machine in machines if machine[1]), machines[0])
-
-
-def _hints(server: ServerProcess, name: str, url: str | None) -> list[str]:
-    data = server.options.data
-    curl = ["curl", "-H", "Metadata:true"]
-    inside = [
-        f"Run a program inside {name}, with the endpoint at Azure's address:",
-        f"  {hints.command_line(data, 'exec', name, '--', *curl)} \\",
-        f'    "http://169.254.169.254/{_QUERY}"',
-    ]
-    sockets = server.options.sockets
-    if sockets and (path := sockets / f"{name}.sock").is_socket():
-        curl += ["--unix-socket", str(path)]
-        url = "http://localhost"
-    poll = [
-        f"Poll for events as {name}:",
-        f"  {shlex.join(curl)} \\",
-        f'    "{url}/{_QUERY}"',
-    ]
-    return [
-        "",
-        *(poll if url else ()),
-        *(inside if server.programs else ()),
-        "After the first poll, schedule an event:",
-        f"  {hints.command_line(data, 'machine restart', name)}",
-    ]

@@ -6,6 +6,7 @@ import click
 
 from fairwarning.cli import client, completion, options, show
 from fairwarning.cli.blocks import Block, OutputTable, StyledText
+from fairwarning.cli.groups import SuggestingGroup
 from fairwarning.cli.show import Json
 from fairwarning.cli.target import ServiceTarget
 
@@ -18,7 +19,7 @@ _NAME = click.argument("name", shell_complete=completion.webhooks)
 _SUCCESS = range(200, 300)  # HTTP statuses
 
 
-@click.group("webhook", epilog=_EPILOG)
+@click.group("webhook", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Manage webhooks. A webhook receives every change to an event.
 
@@ -96,7 +97,7 @@ def _table(webhooks: list[Json]) -> list[Block]:
         )
         for webhook in webhooks
     ]
-    return show.first_rows(
+    return show.rows_or_none(
         OutputTable(("webhook", "target", "state", "delivered", "last error"), rows), "webhooks"
     )
 

@@ -17,6 +17,7 @@ from fairwarning.console.api import Api
 from fairwarning.console.api.about import ControlPlane
 from fairwarning.console.api.integrations import LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.routes import Routes
+from fairwarning.console.health import find_problem
 from fairwarning.console.login import Login
 from fairwarning.console.metrics import CONTENT_TYPE, MetricSource, exposition
 from fairwarning.console.origin_check import OriginCheck
@@ -94,16 +95,8 @@ def _health_routes(parts: ConsoleParts) -> list[Route]:
 
     async def readyz(_: Request) -> Response:
         """Report whether the service accepts commands; it answers polls in any case (IS4)."""
-        if parts.fleet.broken:
-            error = "writes have stopped and reads continue; see the log for the cause"
-            return JSONResponse({"status": "stopped", "error": error}, 503)
-        if parts.fleet.documents.is_stale():
-            error = "the database has been unreachable for too long; polls fail until it is back"
-            return JSONResponse({"status": "stale", "error": error}, 503)
-        # The heartbeat writes to a shared store and reports its failure as stale.
-        if not parts.fleet.following and (failed := await parts.fleet.store_check.error()):
-            error = f"the store cannot be written ({failed.code}) and reads continue; see the log"
-            return JSONResponse({"status": "unwritable", "error": error}, 503)
+        if problem := await find_problem(parts.fleet):
+            return JSONResponse({"status": problem.status, "error": problem.text}, 503)
         return JSONResponse({"status": "ok"})
 
     async def metrics(_: Request) -> Response:

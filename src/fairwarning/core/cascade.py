@@ -68,6 +68,7 @@ _MESSAGES_AT_MOST = 100_000  # more is an endless loop, and a bug
 
 # Messages that create their target, or fail without it.
 _CREATES_OR_FAILS = (AddInstances, ClaimAddress, LinkMachine, LinkSet)
+_ADDS_MACHINES = (CreateScope, AddInstances, AddMachines)
 
 
 class EntityNotLoaded(Exception):
@@ -248,7 +249,7 @@ class _UnitOfWork:
             self._apply_decision(kind, name, self._decide_other(command, current))
 
     def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
-        if isinstance(command, CreateScope | AddInstances | AddMachines):
+        if isinstance(command, _ADDS_MACHINES):
             command = changed(command, machines=self._with_addresses(command.machines))
         decision: Decision = engine.decide(scope, command, self.now, self.secret)
         self.note(Scope, command.scope, decision.facts)

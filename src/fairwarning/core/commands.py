@@ -508,8 +508,7 @@ def validate(command: object) -> None:
         raise Refused("BadCommand", f"{type(command).__name__} is not a command; see core/commands")
     for name, check in _checks(type(command)):
         if allowed := check(getattr(command, name)):
-            kind = type(command).__name__
-            raise Refused("BadCommand", f"{kind}.{name} must be {allowed}")
+            raise Refused("BadCommand", f"{name} must be {allowed}")
     if isinstance(command, ResourceCommand):
         _check_following(command)
 
@@ -519,9 +518,12 @@ def target_of(command: Command) -> str:
     return str(getattr(command, command.target))
 
 
+_STARTS_OPERATION = (Operate, SetOperation, ResourceCommand)
+
+
 def operation_of(command: Command) -> str:
     """The id of the operation that a command starts; empty if none."""
-    if isinstance(command, Operate | SetOperation | ResourceCommand):
+    if isinstance(command, _STARTS_OPERATION):
         return command.operation
     return ""
 

@@ -48,7 +48,7 @@ Step = Mapping[str, tuple[str, ...]]
 def plan(
     scopes: Iterable[Scope], *, by_host: bool, hosts: tuple[str, ...] | None
 ) -> list[list[Step]]:
-    """Plan the lanes, each a list of steps: by update domain, or by host."""
+    """Plan the lanes, each a list of steps: by update domain, or by host. There is at least one."""
     groups: dict[tuple[str, ...], dict[str, list[Machine]]] = {}
     for scope in scopes:
         for machine in scope.machines.values():
@@ -60,6 +60,8 @@ def plan(
             if not all(key):
                 raise Refused("NoHost", f"{machine.name!r} has no host; roll out by domain instead")
             groups.setdefault(key, {}).setdefault(scope.id, []).append(machine)
+    if not groups:
+        raise Refused("NothingToDo", "none of these scopes has a machine on a host to work on")
     for key, members in groups.items():
         _check_one_domain(key[0], members)
     return _lanes([groups[key] for key in sorted(groups)])
@@ -110,8 +112,6 @@ def _start(
         by_host=command.by_host,
         hosts=command.hosts,
     )
-    if not lanes:
-        raise Refused("NothingToDo", "none of these scopes has a machine on a host to work on")
     planned = Rollout(
         id=command.rollout,
         kind=command.kind,
@@ -125,7 +125,7 @@ def _start(
         request=command.request,
     )
     entities = tuple(
-        Lane(id=_lane_id(planned.id, n), rollout=planned.id, number=n, steps=tuple(steps))
+        Lane(id=lane_id(planned.id, n), rollout=planned.id, number=n, steps=tuple(steps))
         for n, steps in zip(count(), lanes, strict=False)
     )
     going, sends = _start_lanes(planned)
@@ -164,14 +164,14 @@ def _resume(rollout: Rollout) -> EntityDecision:
     _check_status(rollout, RolloutStatus.PAUSED, "resumed")
     waiting = rollout.waiting
     going, sends = _start_lanes(changed(rollout, status=RolloutStatus.RUNNING, why="", waiting=()))
-    woken = tuple(AdvanceLane(lane=_lane_id(rollout.id, n)) for n in waiting)
+    woken = tuple(AdvanceLane(lane=lane_id(rollout.id, n)) for n in waiting)
     return EntityDecision(going, (Fact(FactType.ROLLOUT_RESUMED),), woken + sends)
 
 
 def _abort(rollout: Rollout, now: float) -> EntityDecision:
     if rollout.status not in {RolloutStatus.RUNNING, RolloutStatus.PAUSED}:
         _check_status(rollout, RolloutStatus.RUNNING, "aborted")
-    sends = tuple(AbortLane(lane=_lane_id(rollout.id, n)) for n in rollout.running)
+    sends = tuple(AbortLane(lane=lane_id(rollout.id, n)) for n in rollout.running)
     aborted = changed(rollout, status=RolloutStatus.ABORTED, waiting=())
     fact = Fact(FactType.ROLLOUT_ABORTED)
     if sends:
@@ -232,10 +232,18 @@ def _start_lanes(rollout: Rollout) -> tuple[Rollout, tuple[Command, ...]]:
     last = min(rollout.next_lane + room, rollout.lanes)
     fresh = tuple(range(rollout.next_lane, last))
     going = changed(rollout, running=rollout.running + fresh, next_lane=last)
-    return going, tuple(AdvanceLane(lane=_lane_id(rollout.id, n)) for n in fresh)
+    return going, tuple(AdvanceLane(lane=lane_id(rollout.id, n)) for n in fresh)
 
 
-def _lane_id(rollout: str, number: int) -> str:
+def rollout_of_step(operation: str) -> str:
+    """The rollout whose step has this operation; empty if the id is not that of a step."""
+    rollout, _, step = operation.partition("/")
+    lane, _, position = step.partition("/")
+    return rollout if lane.isdigit() and position.isdigit() else ""
+
+
+def lane_id(rollout: str, number: int) -> str:
+    """The id of a lane."""
     return f"{rollout}/{number}"
 
 
@@ -301,7 +309,7 @@ def _begin_step(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float
     busy = [name for scope, names in step.items() for name in _busy(_known(read, scope), names)]
     if busy:
         return _defer(lane, busy, now)
-    fact = Fact(FactType.STEP_BEGUN, operation=_step_id(lane))
+    fact = Fact(FactType.STEP_BEGUN, operation=step_id(lane))
     return EntityDecision(
         changed(lane, in_progress=True, deferred=0),
         (fact,),
@@ -338,7 +346,7 @@ def _maintenance(
         yield MaintainForRollout(
             scope=scope.id,
             machines=step[scope.id],
-            operation=_step_id(lane),
+            operation=step_id(lane),
             lane=lane.id,
             kind=rollout.kind,
             duration_seconds=rollout.duration_seconds,
@@ -373,7 +381,7 @@ def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> EntityDecis
         skipped=command.cancelled,
     )
     after = changed(lane, position=lane.position + 1, in_progress=False)
-    fact = Fact(FactType.STEP_ENDED, operation=_step_id(lane))
+    fact = Fact(FactType.STEP_ENDED, operation=step_id(lane))
     return EntityDecision(after, (fact,), (counted, AdvanceLane(lane=lane.id)))
 
 
@@ -381,7 +389,7 @@ def _abort_lane(lane: Lane, rollout: Rollout) -> EntityDecision:
     if not lane.in_progress:
         return _end_lane(lane, rollout, skipped=0)
     sends = tuple(
-        CancelOperation(scope=scope, operation=_step_id(lane), reason="the rollout was aborted")
+        CancelOperation(scope=scope, operation=step_id(lane), reason="the rollout was aborted")
         for scope in lane.steps[lane.position]
     )
     return EntityDecision(lane, (), sends)
@@ -392,7 +400,8 @@ def _end_lane(lane: Lane, rollout: Rollout, skipped: int) -> EntityDecision:
     return EntityDecision(None, (), (counted,))
 
 
-def _step_id(lane: Lane) -> str:
+def step_id(lane: Lane) -> str:
+    """The id of the operation that the present step of a lane is."""
     return f"{lane.id}/{lane.position}"
 
 

@@ -19,12 +19,13 @@ def lock(folder: Path, *, memory: bool) -> Iterator[Callable[[], None]]:
 
     The context calls it at the end. An in-memory service that created the folder removes it too.
     """
+    check_access(folder)
     created = not folder.exists()
     try:
         folder.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Refused("CannotUseFolder", f"cannot use data folder {folder}: {error}") from error
+        raise _cannot_use(folder, error) from error
     held = False
 
     def remove_files() -> None:
@@ -43,6 +44,21 @@ def lock(folder: Path, *, memory: bool) -> Iterator[Callable[[], None]]:
             held = False
     finally:
         os.close(descriptor)
+
+
+def check_access(folder: Path) -> None:
+    """Raise `Refused` if this user may not look into the folder."""
+    try:
+        if folder.exists():
+            os.scandir(folder).close()
+    except OSError as error:
+        raise _cannot_use(folder, error) from error
+
+
+def _cannot_use(folder: Path, error: OSError) -> Refused:
+    text = f"cannot use data folder {folder}: {error.strerror}"
+    hint = "; use another with --data, or run as the user that owns it"
+    return Refused("CannotUseFolder", text + (hint if isinstance(error, PermissionError) else ""))
 
 
 def _clear(folder: Path) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from fairwarning.core.errors import Unavailable
+from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.service.tokens import Principal, Role
 
 OPERATOR = Principal(name="operator", role=Role.OPERATOR)
@@ -48,6 +48,10 @@ def read_ready(folder: Path) -> ReadyLine:
     """Read the addresses of the service that runs in this folder."""
     try:
         ready: ReadyLine = json.loads((folder / READY).read_text("utf-8"))
+    except PermissionError as error:
+        hint = "run this as the user of the service, or name it by --server"
+        text = f"you may not read {folder}; {hint}"
+        raise Refused("CannotUseFolder", text) from error
     except (OSError, ValueError) as error:
         raise Unavailable("NotUp", f"no service is running in {folder}") from error
     return ready

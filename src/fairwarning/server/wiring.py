@@ -101,6 +101,7 @@ class ServerProcess:
         self.options = options
         if not (options.memory or options.database or options.network_folder):
             file_systems.refuse_network(options.data)
+        data_folder.check_access(options.data)
         now = float(int(RealClock().now()))  # whole seconds, like NotBefore
         self.clock: Clock = VirtualClock(now) if options.virtual else RealClock()
         self.driver = driver_for(options.fleet.driver, self.clock, options.data)

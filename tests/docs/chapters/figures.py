@@ -5,7 +5,8 @@ import tempfile
 from pathlib import Path
 
 from fairwarning.cli import options
-from fairwarning.guest.agent import agent
+from fairwarning.guest.agent import figures as agent_figures
+from fairwarning.guest.agent.metrics import REGISTRY
 from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.service.config.fleet_file import FleetFile
 from fairwarning.service.metrics import Metric
@@ -60,8 +61,8 @@ def metrics() -> str:
         "The standard process metrics are included too: `process_cpu_seconds_total`, "
         "`process_resident_memory_bytes`, `process_open_fds` and so on.",
         "## Metrics of the agent",
-        "With `listen` in [its configuration](../agent.md#health-and-metrics), at `/metrics`:",
-        table(["metric"], [[f"`fairwarning_agent_{name}`"] for name in _agent()]),
+        "With `listen` in [its configuration](../agent.md#metrics), at `/metrics`:",
+        table(["metric", "type", "labels", "meaning"], _agent()),
     )
 
 
@@ -71,6 +72,14 @@ def _row(metric: Metric) -> list[str]:
     return [f"`{name}`", kind, f"`{metric.label}`" if metric.label else "", metric.help]
 
 
-def _agent() -> list[str]:
-    """Return the names of the agent's counters and gauges."""
-    return sorted({*agent.METRICS, "seconds_since_reading"})
+def _agent() -> list[list[str]]:
+    """Return the agent's metrics."""
+    assert agent_figures.READINGS in REGISTRY.families()
+    return [
+        [f"`{family.name}`", family.kind, _names(family.labels), family.meaning]
+        for family in REGISTRY.families()
+    ]
+
+
+def _names(labels: tuple[str, ...]) -> str:
+    return ", ".join(f"`{label}`" for label in labels)

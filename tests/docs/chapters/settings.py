@@ -12,6 +12,7 @@ from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Machine, Rules
 from fairwarning.guest.agent import config
+from fairwarning.guest.agent.notices import DEFAULT_SMTP, TEMPLATE_FIELDS, NotifySettings
 from fairwarning.service.config import values
 from fairwarning.service.config.settings import (
     ArmSettings,
@@ -36,10 +37,18 @@ _OTHER = {  # where a parser accepts more than its error lists
     "event, and `default`",
     "[group]": "a table with one key of [`[group]`](#group)",
     "[[hook]]": "tables, each with the keys of [`[[hook]]`](#hook)",
+    "[[notify]]": "tables, each with the keys of [`[[notify]]`](#notify)",
     "on": "an array of event types",
+    "phases": "an array of scheduled, approved, started, over, failed",
+    "text": "a template with the fields " + ", ".join(f"`{{{name}}}`" for name in TEMPLATE_FIELDS),
+    "url_file": "the path of a file that holds the URL",
+    "url_env": "the name of an environment variable that holds the URL",
+    "smtp": "HOST:PORT of a mailer",
+    "to": "an array of e-mail addresses",
     "command": "an array: a program and its arguments",
     "state": "the path of a directory",
     "folder": "the path of a directory",
+    "hooks_folder": "the path of a directory",
 }
 _LEFT_OUT = {  # where the default is not a constant
     "requests_per_second": "0 in a local run, 5 in a host run",
@@ -62,6 +71,9 @@ _OF_AGENT = {
     "approve": "`when done`",
     "listen": "no listener",
     "on": "all",
+    "phases": "all",
+    "text": "a short sentence",
+    "smtp": f"`{DEFAULT_SMTP}`",
     "source": "both",
 }
 _NEEDED = {"capacity", "machines", "roles"}
@@ -129,11 +141,12 @@ def _agent() -> Iterator[str]:
         ("The file", config._CONFIG, config.AgentConfig, set()),
         ("`[[hook]]`", config._HOOK, config.HookSettings, {"name", "phase"}),
         ("`[group]`", config._GROUP, config.GroupSettings, set()),
+        ("`[[notify]]`", config._NOTIFY, NotifySettings, {"name", "kind"}),
     ]
     for heading, keys, kind, needed in parts:
         rows = []
         for key, (name, read) in keys.items():
-            shown = {"hook": "[[hook]]", "group": "[group]"}.get(key, key)
+            shown = {"hook": "[[hook]]", "group": "[group]", "notify": "[[notify]]"}.get(key, key)
             default = {key: _defaults(kind).get(name)}
             rows.append(
                 [

@@ -28,6 +28,7 @@ _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}$)(\*\.)?{_LABEL}(\.{_LABEL})*")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 _WORLD_READABLE = 0o644
+_SIGNING = "fairwarning.arm.identity.signing"
 _CREATE_SCRIPT = """
 import sys
 from datetime import datetime
@@ -71,7 +72,11 @@ class Authority:
             keyfiles.write(self.ca, certificate.group(), _WORLD_READABLE)
 
     def _create(self) -> None:
-        """Create the authority in a child process: `cryptography` would stay in memory here."""
+        """Create the authority, in a child process if `cryptography` is not yet in memory here."""
+        if _SIGNING in sys.modules:
+            authority = sys.modules[_SIGNING].new_authority(self._now())
+            keyfiles.write_first(self._key, authority.to_pem())
+            return
         done = subprocess.run(  # noqa: S603  (our own interpreter and script)
             [sys.executable, "-c", _CREATE_SCRIPT, self._now().isoformat()],
             capture_output=True,

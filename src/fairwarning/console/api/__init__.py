@@ -7,6 +7,7 @@ from fairwarning.console.api.history import JournalApi
 from fairwarning.console.api.integrations import IntegrationsApi, LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.rollouts import RolloutsApi
 from fairwarning.console.api.sets import ScaleSetsApi
+from fairwarning.console.api.summary import SummaryApi
 from fairwarning.console.api.tokens import TokensApi
 from fairwarning.console.readers import FindUrls, no_urls
 from fairwarning.service.config.settings import CloudSettings
@@ -24,6 +25,7 @@ class Api(
     JournalApi,
     IntegrationsApi,
     TokensApi,
+    SummaryApi,
     AboutApi,
 ):
     """The whole operator API of one fleet."""

@@ -8,6 +8,18 @@ from typing import Any
 from starlette.requests import Request
 
 from fairwarning.console.api import Api, bodies, responses
+from fairwarning.console.api.filters import (
+    EVENT_FILTERS,
+    JOURNAL_FILTERS,
+    MACHINE_FILTERS,
+    OPERATION_FILTERS,
+    ROLLOUT_FILTERS,
+    event_filter,
+    journal_filter,
+    machine_filter,
+    operation_status,
+    rollout_status,
+)
 from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS
 from fairwarning.console.api.part import MAX_PAGE_SIZE, PAGE_SIZE
 from fairwarning.console.api.rollouts import ROLLOUT_ACTIONS
@@ -92,10 +104,14 @@ async def _faults(api: Api, _: ApiRequest) -> responses.FaultList:
 async def _journal(api: Api, request: ApiRequest) -> responses.JournalPage:
     if request.query("newest") == "true":
         return await api.newest_lines(
-            request.query_number("before") or None, request.limit, request.query("scope")
+            request.query_number("before") or None,
+            request.limit,
+            request.query("scope"),
+            journal_filter(request.query),
         )
-    if request.query("scope"):
-        raise Refused("BadQuery", "the scope filter needs newest=true")
+    for name in ("scope", *JOURNAL_FILTERS):
+        if request.query(name):
+            raise Refused("BadQuery", f"the {name} filter needs newest=true")
     return await api.journal(request.query_number("after"), request.limit, request.query("event"))
 
 
@@ -104,14 +120,18 @@ _NEXT = {"after": "`next` of the previous page.", **_LIMIT}
 _ACTION = {"action": tuple(ACTIONS)}
 
 ENDPOINTS = (
+    # --- The whole fleet ---
+    ApiEndpoint(
+        "GET", "/api/summary", "Count machines, scopes, events and rollouts by their states.",
+        lambda api, _: api.summary(), responses.SummaryInfo,
+    ),
     # --- Machines and scopes ---
     ApiEndpoint(
         "GET", "/api/machines", "List machines by number.",
         lambda api, req: api.machines(
-            req.query_number("after"), req.limit, req.query("scope"), req.query("set")
+            req.query_number("after"), req.limit, machine_filter(req.query)
         ),
-        responses.MachineList,
-        query={**_NEXT, "scope": "Only of this scope.", "set": "Only of this scale set."},
+        responses.MachineList, query={**_NEXT, **MACHINE_FILTERS},
     ),
     ApiEndpoint(
         "POST", "/api/machines", "Create one or more standalone machines.",
@@ -191,12 +211,11 @@ ENDPOINTS = (
     ),
     # --- Events and operations ---
     ApiEndpoint(
-        "GET", "/api/events", "List live events by scope.",
+        "GET", "/api/events", "List live events by their start, or events that are over.",
         lambda api, req: api.events(
-            req.query("after"), req.limit, req.query("scope"), req.query("machine")
+            req.query("after"), req.limit, event_filter(req.query, api.fleet.clock.now())
         ),
-        responses.EventList,
-        query={**_NEXT, "scope": "Only of this scope.", "machine": "Only of this machine."},
+        responses.EventList, query={**_NEXT, **EVENT_FILTERS},
     ),
     ApiEndpoint(
         "GET", "/api/events/{id}", "Get an event, live or over.",
@@ -218,6 +237,13 @@ ENDPOINTS = (
         bodies.NoSettings,
     ),
     ApiEndpoint(
+        "GET", "/api/operations", "List operations, the newest first.",
+        lambda api, req: api.operations(
+            req.query("after"), req.limit, operation_status(req.query), req.query("prefix")
+        ),
+        responses.OperationList, query={**_NEXT, **OPERATION_FILTERS},
+    ),
+    ApiEndpoint(
         "GET", "/api/operations/{id:path}/explain", "Explain an operation.",
         lambda api, req: api.explain_operation(req.path_param("id")), responses.ExplanationInfo,
     ),
@@ -233,24 +259,36 @@ ENDPOINTS = (
     # --- Rollouts ---
     ApiEndpoint(
         "GET", "/api/rollouts", "List rollouts by id.",
-        lambda api, req: api.rollouts(req.query("after"), req.limit),
-        responses.RolloutList, query=_NEXT,
+        lambda api, req: api.rollouts(
+            req.query("after"), req.limit, rollout_status(req.query), req.query("prefix")
+        ),
+        responses.RolloutList, query={**_NEXT, **ROLLOUT_FILTERS},
     ),
     ApiEndpoint(
         "POST", "/api/rollouts", "Start a rollout, one update domain or one host at a time.",
         lambda api, req: api.start_rollout(req.settings, req.key, req.actor),
-        responses.RolloutInfo, bodies.NewRollout, 201,
+        responses.RolloutDetails, bodies.NewRollout, 201,
     ),
     ApiEndpoint(
-        "GET", "/api/rollouts/{id}", "Get a rollout with its progress.",
-        lambda api, req: api.rollout(req.path_param("id")), responses.RolloutInfo,
+        "POST", "/api/rollouts/plan", "Plan a rollout without starting it.",
+        lambda api, req: api.plan_rollout(req.settings),
+        responses.RolloutPlan, bodies.NewRollout,
+    ),
+    ApiEndpoint(
+        "GET", "/api/rollouts/{id}", "Get a rollout with its progress and what it waits for.",
+        lambda api, req: api.rollout(req.path_param("id")), responses.RolloutDetails,
+    ),
+    ApiEndpoint(
+        "GET", "/api/rollouts/{id}/lanes", "List the lanes of a rollout by number.",
+        lambda api, req: api.lanes(req.path_param("id"), req.query_number("after"), req.limit),
+        responses.LaneList, query=_NEXT,
     ),
     ApiEndpoint(
         "POST", "/api/rollouts/{id}/{action}", "Pause, resume or abort a rollout.",
         lambda api, req: api.control_rollout(
             req.path_param("id"), req.path_param("action"), req.actor
         ),
-        responses.RolloutInfo, bodies.NoSettings, choices={"action": tuple(ROLLOUT_ACTIONS)},
+        responses.RolloutDetails, bodies.NoSettings, choices={"action": tuple(ROLLOUT_ACTIONS)},
     ),
     # --- Time and faults ---
     ApiEndpoint("GET", "/api/clock", "Get the fleet's time.", _clock, responses.ClockInfo),
@@ -277,6 +315,8 @@ ENDPOINTS = (
             "newest": "`true`: newest first.",
             "before": "With `newest`: `next` of the previous page.",
             "scope": "With `newest`: only of this scope.",
+            **{name: f"With `newest`: {text[0].lower()}{text[1:]}"
+               for name, text in JOURNAL_FILTERS.items()},
         },
     ),
     # --- Scenarios and webhooks ---

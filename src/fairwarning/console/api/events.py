@@ -1,35 +1,72 @@
 """Events, operations and their explanations."""
 
+from collections.abc import Sequence
+from operator import itemgetter
+
 from fairwarning.console.api import responses, views
+from fairwarning.console.api.filters import OVER
 from fairwarning.console.api.part import OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core import commands
 from fairwarning.core.decision import FactType
-from fairwarning.core.errors import Conflict
+from fairwarning.core.errors import Conflict, Refused
+from fairwarning.core.model import Event
+from fairwarning.core.record import changed
 from fairwarning.service.history import queries
-from fairwarning.service.history.timeline import live_events, timeline
-from fairwarning.service.lookup import find_machine
+from fairwarning.service.history.events import EventHistory
+from fairwarning.service.history.timeline import timeline
+from fairwarning.service.listing.ended import allows, ended_events
+from fairwarning.service.listing.filters import EVERY_EVENT, EventFilter
+from fairwarning.service.listing.operations import newest_operations, operations_by_prefix
+
+_MAX_DIGITS = 18
 
 
 class EventsApi(ApiSection):
     """Scheduled events, and the operations that cause them."""
 
     async def events(
-        self, after: str = "", limit: int = PAGE_SIZE, scope: str = "", machine: str = ""
+        self, after: str = "", limit: int = PAGE_SIZE, wanted: EventFilter = EVERY_EVENT
     ) -> responses.EventList:
-        """List live events by scope; scopes are not split, so a page may exceed the limit."""
-        name = scope
-        if machine:
-            location = await find_machine(self.fleet, machine)
-            name, machine = location.scope, location.machine.name
-        if name:
-            events = (await self._scope(name)).events.values()
-            infos = [views.event_info(event, name) for event in events]
-            matching = [info for info in infos if not machine or machine in info.resources]
-            return responses.EventList(events=matching, next=None)
-        live = await live_events(self.fleet, after, limit)
-        last = live[-1][0] if len(live) >= limit else None
+        """List live events, those that start first before others; or ended ones, newest first."""
+        if wanted.status == OVER:
+            return await self._ended(after, limit, wanted)
+        if wanted.machine:
+            location = await self._find_machine(wanted.machine)
+            wanted = changed(wanted, scope=location.scope, machine=location.machine.name)
+        await self._check_names(wanted.scope, wanted.set)
+        await self.index.refresh()
+        matching = [
+            (f"{event.not_before:012d}:{event.id}", event, scope.id)
+            for scope, event in self.index.events()
+            if wanted.allows(scope, event)
+        ]
+        later = sorted((each for each in matching if each[0] > after), key=itemgetter(0))
         return responses.EventList(
-            events=[views.event_info(event, scope_id) for scope_id, event in live], next=last
+            events=[views.event_info(event, scope) for _, event, scope in later[:limit]],
+            next=later[limit - 1][0] if len(later) > limit else None,
+            total=len(matching),
+        )
+
+    async def _matching(
+        self, events: Sequence[tuple[EventHistory, Event | None]], wanted: EventFilter
+    ) -> tuple[tuple[EventHistory, Event | None], ...]:
+        """Return the events of a timeline that a filter allows."""
+        await self.index.refresh()
+
+        def is_wanted(history: EventHistory, live: Event | None) -> bool:
+            if live is None:
+                return wanted.status in {"", OVER} and allows(wanted, history)
+            scope = self.index.scopes.get(history.scope)
+            return scope is not None and wanted.allows(scope, live)
+
+        return tuple(pair for pair in events if is_wanted(*pair))
+
+    async def _ended(self, after: str, limit: int, wanted: EventFilter) -> responses.EventList:
+        histories, following = await ended_events(self.fleet, wanted, _line_number(after), limit)
+        return responses.EventList(
+            events=[views.past_event_info(history) for history in histories],
+            next=None if following is None else str(following),
+            total=None,
         )
 
     async def event(self, name: str) -> responses.EventInfo:
@@ -67,13 +104,32 @@ class EventsApi(ApiSection):
         """Return an operation."""
         return views.operation_info(await queries.read_operation(self.fleet, name))
 
+    async def operations(
+        self, after: str = "", limit: int = PAGE_SIZE, status: str = "", prefix: str = ""
+    ) -> responses.OperationList:
+        """List operations, the newest first; or those whose ids begin with a prefix."""
+        following: int | None = None
+        if prefix:
+            operations = await operations_by_prefix(self.fleet, prefix, limit)
+        else:
+            before = _line_number(after)
+            operations, following = await newest_operations(self.fleet, status, before, limit)
+        return responses.OperationList(
+            operations=[views.operation_info(operation) for operation in operations],
+            next=None if following is None else str(following),
+        )
+
     async def explain_operation(self, name: str) -> responses.ExplanationInfo:
         """Explain an operation."""
         return views.explanation_info(await queries.explain_operation(self.fleet, name))
 
-    async def timeline(self, seconds: float) -> responses.TimelineInfo:
+    async def timeline(
+        self, seconds: float, wanted: EventFilter = EVERY_EVENT
+    ) -> responses.TimelineInfo:
         """Return the events of the last `seconds`, and all live events."""
         recent = await timeline(self.fleet, seconds)
+        if wanted != EVERY_EVENT:
+            recent = changed(recent, events=await self._matching(recent.events, wanted))
         ends = max((history.not_before or 0 for history, live in recent.events if live), default=0)
         return responses.TimelineInfo(
             begins=views.time(recent.begins),
@@ -82,3 +138,10 @@ class EventsApi(ApiSection):
             cut=recent.cut,
             events=[views.event_history_info(history, live) for history, live in recent.events],
         )
+
+
+def _line_number(after: str) -> int | None:
+    """Return the line before which a page begins."""
+    if after and not (after.isascii() and after.isdigit() and len(after) <= _MAX_DIGITS):
+        raise Refused("BadQuery", "after must be `next` of the previous page")
+    return int(after) if after else None

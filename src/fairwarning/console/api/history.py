@@ -3,6 +3,7 @@
 from fairwarning.console.api import responses, views
 from fairwarning.console.api.part import PAGE_SIZE, ApiSection
 from fairwarning.core.model import Ref, Scope
+from fairwarning.service.listing.journal import EVERY_LINE, JournalFilter, newest_lines
 
 
 class JournalApi(ApiSection):
@@ -17,10 +18,16 @@ class JournalApi(ApiSection):
         return responses.JournalPage(lines=[views.line_info(entry) for entry in entries], next=last)
 
     async def newest_lines(
-        self, before: int | None = None, limit: int = PAGE_SIZE, scope: str = ""
+        self,
+        before: int | None = None,
+        limit: int = PAGE_SIZE,
+        scope: str = "",
+        wanted: JournalFilter = EVERY_LINE,
     ) -> responses.JournalPage:
-        """List journal lines, newest first, optionally of one scope."""
+        """List journal lines, newest first, of one scope or those that a filter allows.
+
+        A page may be short: a search reads a limited number of lines, and `next` continues it.
+        """
         entity: Ref | None = (Scope, scope) if scope else None
-        entries = await self.fleet.reader.latest_lines(limit, before=before, entity=entity)
-        last = entries[-1].number if len(entries) == limit else None
+        entries, last = await newest_lines(self.fleet, wanted, before, limit, entity)
         return responses.JournalPage(lines=[views.line_info(entry) for entry in entries], next=last)

@@ -18,13 +18,13 @@ from fairwarning.console.api.part import (
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import Command, Operate
 from fairwarning.core.errors import Conflict, NotFound, Refused
-from fairwarning.core.model import ScaleSet, Scope
+from fairwarning.core.model import Scope
 from fairwarning.core.record import changed
 from fairwarning.service import resources
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.values import MACHINE, FleetFileError, table
 from fairwarning.service.history import queries
-from fairwarning.service.lookup import find_machine
+from fairwarning.service.listing.filters import EVERY_MACHINE, MachineFilter
 
 _DAY_SECONDS = 24 * 3600
 _ATTEMPTS = 5  # another request may create or remove the resource group at the same time
@@ -62,36 +62,22 @@ class MachinesApi(ApiSection):
     """Machines and scopes."""
 
     async def machines(
-        self, after: int = 0, limit: int = PAGE_SIZE, scope: str = "", set_: str = ""
+        self, after: int = 0, limit: int = PAGE_SIZE, wanted: MachineFilter = EVERY_MACHINE
     ) -> responses.MachineList:
-        """List machines by number, optionally of one scope or set."""
-        if scope and set_:
-            raise Refused("BadQuery", "give either scope or set")
-        if scope or set_:
-            return responses.MachineList(machines=await self._members(scope, set_), next=None)
-        locations = await self.fleet.reader.list_machines(after, limit)
-        machines = await self._machine_infos(locations)
-        last = locations[-1].number if len(locations) == limit else None
-        return responses.MachineList(machines=machines, next=last)
-
-    async def _members(self, scope: str, set_: str) -> list[responses.MachineInfo]:
-        """List all machines of a scope or a set, in one page: both are bounded."""
-        if set_:
-            scale_set = await self.fleet.reader.read(ScaleSet, set_)
-            if scale_set is None:
-                raise NotFound("UnknownSet", f"there is no scale set {set_[:60]!r}")
-            scopes = scale_set.groups
-        else:
-            scopes = ((await self._scope(scope)).id,)
-        reader = self.fleet.reader
-        locations = [
-            location for name in scopes for location in await reader.find_machines(scope=name)
-        ]
-        return await self._machine_infos(locations)
+        """List machines by number, of the whole fleet or those that a filter allows."""
+        await self._check_names(wanted.scope, wanted.set)
+        await self.index.refresh()
+        found = self.index.find_machines(wanted)
+        later = [location for location in found if location.number > after]
+        return responses.MachineList(
+            machines=await self.describe_machines(later[:limit]),
+            next=later[limit - 1].number if len(later) > limit else None,
+            total=len(found),
+        )
 
     async def machine(self, name: str) -> responses.MachineInfo:
         """Return a machine."""
-        location = await find_machine(self.fleet, name)
+        location = await self._find_machine(name)
         (url,) = await self._urls([location])
         return views.machine_info(location, await self._scope(location.scope), url)
 
@@ -115,13 +101,14 @@ class MachinesApi(ApiSection):
         locations = [
             location for scope in scopes for location in await reader.find_machines(scope=scope)
         ]
-        return responses.MachineList(machines=await self._machine_infos(locations), next=None)
+        machines = await self.describe_machines(locations)
+        return responses.MachineList(machines=machines, next=None, total=len(machines))
 
     async def update_machine(
         self, name: str, settings: Settings, actor: str = OPERATOR
     ) -> responses.MachineInfo:
         """Give a machine another address; it identifies the machine in a host run (M22)."""
-        location = await find_machine(self.fleet, name)
+        location = await self._find_machine(name)
         changes = bodies.set_fields(parse(bodies.MachineChanges, settings))
         try:
             values = table({key: value for key, value in changes.items() if value}, MACHINE)
@@ -172,14 +159,14 @@ class MachinesApi(ApiSection):
         if repeated := await self._repeated(key, request):
             return repeated
         command = await self.machine_command(name, action, operation_id(key), settings, actor)
-        location = await find_machine(self.fleet, name)
+        location = await self._find_machine(name)
         return await self._submit(changed(command, request=request), (location.scope,))
 
     async def machine_command(
         self, name: str, action: str, operation: str, settings: Settings, actor: str = OPERATOR
     ) -> Command:
         """Return the command that `act` submits."""
-        location = await find_machine(self.fleet, name)
+        location = await self._find_machine(name)
         kind = choose(action, ACTIONS, "action")
         arguments = await self._arguments(location.scope, action, settings)
         scope = await self._scope(location.scope)

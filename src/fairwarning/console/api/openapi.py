@@ -151,14 +151,22 @@ _STREAM = {
     "summary": "Stream new journal lines and changes of the clock.",
     "operationId": "get_stream",
     "description": "Server-sent events. `line`: a journal line as JSON, its number as id. "
-    "`clock`: the fleet's time, after an operator changed it.",
+    "`clock`: the fleet's time, after an operator changed it. `changed`: there are new lines, in a "
+    "brief stream.",
     "parameters": [
         {
             "name": "after",
             "in": "query",
             "description": "Start after this line; by default, with the next new line.",
             "schema": {"type": "string"},
-        }
+        },
+        {
+            "name": "brief",
+            "in": "query",
+            "description": "`true`: instead of lines, say at most once a second that there are new "
+            "ones.",
+            "schema": {"type": "string"},
+        },
     ],
     "responses": {
         "200": {

@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -12,11 +13,12 @@ from fairwarning.console.api import bodies, responses, views
 from fairwarning.console.readers import READER, FindUrls, Reader, no_urls
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import NotFound, Refused, key_reused
-from fairwarning.core.model import ImpactKind, Operation, Rollout, Scope
+from fairwarning.core.model import ImpactKind, Operation, Ref, Rollout, ScaleSet, Scope
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.history import queries
-from fairwarning.service.lookup import MachineLocation
+from fairwarning.service.listing.index import FleetIndex
+from fairwarning.service.lookup import MachineLocation, find_machine
 
 Settings = Mapping[str, Any]
 """The members of a JSON body, or the fields of a form."""
@@ -25,6 +27,7 @@ OPERATOR = "operator"
 PAGE_SIZE = 100  # entries in a page of a list, by default
 MAX_PAGE_SIZE = 1000
 _REQUEST_CHARACTERS = 300
+_NAME_CHARACTERS = 60  # compared with names, for a suggestion
 
 B = TypeVar("B", bound=bodies.Body)
 K = TypeVar("K", Operation, Rollout)
@@ -37,6 +40,7 @@ class ApiSection:
         self.fleet = fleet
         self.cloud = cloud
         self.machine_urls: FindUrls = no_urls
+        self.index = FleetIndex(fleet)
 
     async def _scope(self, name: str) -> Scope:
         scope = await self.fleet.reader.read(Scope, name)
@@ -44,16 +48,42 @@ class ApiSection:
             raise NotFound("UnknownScope", f"there is no scope {name[:60]!r}")
         return scope
 
-    async def _machine_infos(
+    async def _find_machine(self, name: str) -> MachineLocation:
+        """Return a machine; the error for an unknown name suggests the most similar one."""
+        try:
+            return await find_machine(self.fleet, name)
+        except NotFound as error:
+            await self.index.refresh()
+            names = [machine for scope in self.index.scopes.values() for machine in scope.machines]
+            raise with_suggestion(error, name, names) from None
+
+    async def _check_names(self, scope: str, set_: str) -> None:
+        """Raise `NotFound` if a filter names a scope or a set that does not exist."""
+        if scope:
+            await self._scope(scope)
+        if set_:
+            await self._scale_set(set_)
+
+    async def _scale_set(self, name: str) -> ScaleSet:
+        """Return a scale set; the error for an unknown name suggests the most similar one."""
+        scale_set = await self.fleet.reader.read(ScaleSet, name)
+        if scale_set is None:
+            error = NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
+            names = await self.fleet.reader.list_ids(ScaleSet, "", MAX_PAGE_SIZE)
+            raise with_suggestion(error, name, names)
+        return scale_set
+
+    async def describe_machines(
         self, locations: Sequence[MachineLocation]
     ) -> list[responses.MachineInfo]:
         """Describe machines, leaving out those whose scope was deleted in the meantime."""
-        scopes = [await self.fleet.reader.read(Scope, location.scope) for location in locations]
+        refs: list[Ref] = [(Scope, name) for name in {location.scope for location in locations}]
+        scopes = await self.fleet.reader.read_all(refs)
         urls = await self._urls(locations)
         return [
             views.machine_info(location, scope, url)
-            for location, scope, url in zip(locations, scopes, urls, strict=True)
-            if scope
+            for location, url in zip(locations, urls, strict=True)
+            if isinstance(scope := scopes[Scope, location.scope], Scope)
         ]
 
     async def _urls(self, locations: Sequence[MachineLocation]) -> list[str | None]:
@@ -94,6 +124,13 @@ class ApiSection:
         changed = [await self.fleet.reader.read(Scope, name) for name in scopes]
         newest = await self.fleet.reader.read(Operation, operation.id)
         return _accepted(newest or operation, [scope for scope in changed if scope])
+
+
+def with_suggestion(error: NotFound, name: str, names: Iterable[str]) -> NotFound:
+    """Return the error with the name that is most similar to the unknown one, if any is."""
+    nearest = get_close_matches(name[:_NAME_CHARACTERS], names, 1)
+    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
+    return NotFound(error.code, f"{error.message}{hint}")
 
 
 def _accepted(operation: Operation, scopes: Iterable[Scope]) -> responses.AcceptedOperation:

@@ -116,6 +116,35 @@ class ScaleSetInfo(Struct):
     outdated: list[str]
 
 
+class EventCount(Struct):
+    """How many live events have this type and this status."""
+
+    type: str
+    status: str
+    count: int
+
+
+class SummaryInfo(Struct):
+    """The fleet in numbers.
+
+    `not_polled`: scopes of which no machine polls, so that their machines get no notice.
+    `unapproved`: scheduled events that nobody has approved. `soon`: scheduled events that start
+    within an hour at the latest. `problem`: why the service does not accept commands now.
+    """
+
+    now: Time
+    machines: int
+    power: dict[str, int]
+    scopes: int
+    scopes_not_polled: int
+    machines_not_polled: int
+    events: list[EventCount]
+    unapproved: int
+    soon: int
+    rollouts: dict[str, int]
+    problem: str
+
+
 class RolloutInfo(Struct):
     """A host rollout and its progress."""
 
@@ -135,6 +164,69 @@ class RolloutInfo(Struct):
     lanes: int
     running: int
     halt_percent: int | None
+
+
+class FailedMachineInfo(Struct):
+    """A machine on which the impact of a rollout failed, and why."""
+
+    machine: str
+    scope: str
+    error: str
+    at: Time
+
+
+class RolloutDetails(RolloutInfo):
+    """A rollout, how fast it is, what failed and what it waits for.
+
+    `machines_per_hour`: since the start, by fleet time; null before the first machine is done.
+    `estimated_end`: at that rate; null also while the rollout does not run. `failures`: the newest
+    ten. `waits_for`: at most ten sentences.
+    """
+
+    machines_per_hour: float | None
+    estimated_end: Time | None
+    failures: list[FailedMachineInfo]
+    waits_for: list[str]
+
+
+class LaneStepInfo(Struct):
+    """A step of a lane: its machines by scope. `state` is Done, Current or ToCome."""
+
+    state: str
+    machines: dict[str, list[str]]
+
+
+class LaneInfo(Struct):
+    """Steps of a rollout that follow one another, because they share scopes.
+
+    `state` is Done, InProgress, Deferred, Paused or NotStarted. The scopes and steps of a lane that
+    is done are no longer known.
+    """
+
+    number: int
+    state: str
+    scopes: list[str]
+    steps: list[LaneStepInfo]
+    waits_for: list[str]
+
+
+class RolloutPlan(Struct):
+    """What a rollout would do. `not_polled`: scopes whose machines get no notice; the first ten.
+
+    `earliest_end`: if every machine approves at once. `latest_end`: if none does. Failures and
+    impacts of unknown duration come on top.
+    """
+
+    kind: str
+    machines: int
+    scopes: int
+    steps: int
+    lanes: int
+    batch: int
+    scopes_not_polled: int
+    not_polled: list[str]
+    earliest_end: Time
+    latest_end: Time
 
 
 class ClockInfo(Struct):
@@ -324,10 +416,11 @@ class RevokedTokens(Struct):
 
 
 class MachineList(Struct):
-    """A page of machines, by number."""
+    """A page of machines, by number; `total`: on all pages."""
 
     machines: list[MachineInfo]
     next: int | None
+    total: int
 
 
 class ScopeList(Struct):
@@ -345,9 +438,17 @@ class ScaleSetList(Struct):
 
 
 class EventList(Struct):
-    """A page of live events, by scope."""
+    """A page of events; `total`: on all pages, or null if they are from the journal."""
 
     events: list[EventInfo]
+    next: str | None
+    total: int | None
+
+
+class OperationList(Struct):
+    """A page of operations, the newest first."""
+
+    operations: list[OperationInfo]
     next: str | None
 
 
@@ -356,6 +457,13 @@ class RolloutList(Struct):
 
     rollouts: list[RolloutInfo]
     next: str | None
+
+
+class LaneList(Struct):
+    """A page of a rollout's lanes, by number."""
+
+    lanes: list[LaneInfo]
+    next: int | None
 
 
 class JournalPage(Struct):

@@ -1,6 +1,9 @@
 """Host rollouts (E7)."""
 
 from collections.abc import Mapping
+from typing import Any
+
+from msgspec import structs
 
 from fairwarning.console.api import bodies, responses, views
 from fairwarning.console.api.part import (
@@ -16,8 +19,14 @@ from fairwarning.console.api.part import (
 )
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import RolloutCommand
-from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import Operation, Rollout, ScaleSet, Scope
+from fairwarning.core.errors import Conflict, NotFound, Refused
+from fairwarning.core.forecast import forecast
+from fairwarning.core.model import Operation, Ref, Rollout, Scope
+from fairwarning.service.listing import progress
+from fairwarning.service.listing.lanes import read_lanes, waits_for
+
+_NAMED_SCOPES = 10  # of those that nobody polls, in a plan
+_NAMED_FAILURES = 10  # machines on which a rollout failed
 
 ROLLOUT_ACTIONS: Mapping[str, type[RolloutCommand]] = {
     "pause": commands.PauseRollout,
@@ -29,28 +38,53 @@ ROLLOUT_ACTIONS: Mapping[str, type[RolloutCommand]] = {
 class RolloutsApi(ApiSection):
     """Start, follow and control host rollouts."""
 
-    async def rollouts(self, after: str = "", limit: int = PAGE_SIZE) -> responses.RolloutList:
-        """List rollouts by id."""
-        names = await self.fleet.reader.list_ids(Rollout, after, limit)
-        rollouts = [
-            views.rollout_info(rollout)
-            for name in names
-            if (rollout := await self.fleet.reader.read(Rollout, name))
-        ]
-        return responses.RolloutList(
-            rollouts=rollouts, next=names[-1] if len(names) == limit else None
+    async def rollouts(
+        self, after: str = "", limit: int = PAGE_SIZE, status: str = "", prefix: str = ""
+    ) -> responses.RolloutList:
+        """List rollouts by id; optionally with a status or a prefix of their id."""
+        found: list[Rollout] = []
+        while True:
+            names = await self.fleet.reader.list_ids(Rollout, after, limit)
+            refs: list[Ref] = [(Rollout, name) for name in names if name.startswith(prefix)]
+            for rollout in (await self.fleet.reader.read_all(refs)).values():
+                if isinstance(rollout, Rollout) and status in {"", rollout.status}:
+                    found.append(rollout)
+                    if len(found) == limit:
+                        return _page(found, rollout.id)
+            if len(names) < limit:
+                return _page(found, None)
+            after = names[-1]
+
+    async def rollout(self, name: str) -> responses.RolloutDetails:
+        """Return a rollout with its progress, its failures, and what it waits for."""
+        rollout = await self._rollout(name)
+        now = self.fleet.clock.now()
+        failures = await progress.failed_machines(self.fleet, rollout, _NAMED_FAILURES)
+        return responses.RolloutDetails(
+            **structs.asdict(views.rollout_info(rollout)),
+            machines_per_hour=progress.machines_per_hour(rollout, now),
+            estimated_end=views.time_or_none(progress.estimated_end(rollout, now)),
+            failures=[views.failed_machine_info(failure) for failure in failures],
+            waits_for=await waits_for(self.fleet, rollout),
         )
 
-    async def rollout(self, name: str) -> responses.RolloutInfo:
-        """Return a rollout with its progress."""
+    async def lanes(self, name: str, first: int = 0, limit: int = PAGE_SIZE) -> responses.LaneList:
+        """List the lanes of a rollout by number, from the first one."""
+        rollout = await self._rollout(name)
+        end = min(first + limit, rollout.lanes)
+        lanes = await read_lanes(self.fleet, rollout, range(first, end))
+        infos = [views.lane_info(lane) for lane in lanes]
+        return responses.LaneList(lanes=infos, next=end if end < rollout.lanes else None)
+
+    async def _rollout(self, name: str) -> Rollout:
         rollout = await self.fleet.reader.read(Rollout, name)
         if rollout is None:
             raise NotFound("UnknownRollout", f"there is no rollout {name[:60]!r}")
-        return views.rollout_info(rollout)
+        return rollout
 
     async def start_rollout(
         self, settings: Settings, key: str = "", actor: str = OPERATOR
-    ) -> responses.RolloutInfo:
+    ) -> responses.RolloutDetails:
         """Start a rollout, which handles one update domain or one host at a time."""
         fields = bodies.set_fields(parse(bodies.NewRollout, settings))
         name = fields.pop("id", "") or operation_id(key)
@@ -58,24 +92,54 @@ class RolloutsApi(ApiSection):
         await self._known(Operation, key, request)  # raises: it is no operation's request
         if key and await self._known(Rollout, name, request):  # a repeat (IC2)
             return await self.rollout(name)
+        command = await self._command(name, fields, actor, request)
+        await self.fleet.submit(command)
+        return await self.rollout(name)
+
+    async def plan_rollout(self, settings: Settings) -> responses.RolloutPlan:
+        """Say what a rollout would do and when it would end, and change nothing."""
+        fields = bodies.set_fields(parse(bodies.NewRollout, settings))
+        name = fields.pop("id", "") or operation_id("")
+        command = await self._command(name, fields, OPERATOR, "")
+        commands.validate(command)
+        if await self.fleet.reader.read(Rollout, name):
+            raise Conflict("RolloutExists", f"a rollout {name!r} exists already")
+        refs: list[Ref] = [(Scope, scope) for scope in command.scopes]
+        found = (await self.fleet.reader.read_all(refs)).values()
+        scopes = {scope.id: scope for scope in found if isinstance(scope, Scope)}
+        for missing in set(command.scopes) - scopes.keys():
+            await self._scope(missing)  # raises
+        planned = forecast(scopes, command)
+        now = self.fleet.clock.now()
+        return responses.RolloutPlan(
+            kind=command.kind.value,
+            machines=planned.machines,
+            scopes=planned.scopes,
+            steps=planned.steps,
+            lanes=planned.lanes,
+            batch=command.batch,
+            scopes_not_polled=len(planned.unpolled),
+            not_polled=list(planned.unpolled[:_NAMED_SCOPES]),
+            earliest_end=views.time(now + planned.earliest_seconds),
+            latest_end=views.time(now + planned.latest_seconds),
+        )
+
+    async def _command(
+        self, name: str, fields: dict[str, Any], actor: str, request: str
+    ) -> commands.StartRollout:
+        """Return the command that starts the rollout; the body's fields say how."""
         fields["scopes"] = await self._scopes(fields.pop("scopes", []), fields.pop("sets", []))
         if "kind" in fields:
             fields["kind"] = maintenance_kind(fields["kind"])
         if hosts := fields.pop("hosts", []):
             fields["hosts"] = tuple(hosts)
-        await self.fleet.submit(
-            commands.StartRollout(rollout=name, actor=actor, request=request, **fields)
-        )
-        return await self.rollout(name)
+        return commands.StartRollout(rollout=name, actor=actor, request=request, **fields)
 
     async def _scopes(self, scopes: list[str], sets: list[str]) -> tuple[str, ...]:
         """Return the named scopes and those of the named sets; without either, all scopes."""
         chosen = dict.fromkeys(scopes)
         for name in sets:
-            scale_set = await self.fleet.reader.read(ScaleSet, name)
-            if scale_set is None:
-                raise NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
-            chosen |= dict.fromkeys(scale_set.groups)
+            chosen |= dict.fromkeys((await self._scale_set(name)).groups)
         if not scopes and not sets:
             all_scopes = await self.fleet.reader.list_ids(Scope, "", limits.ROLLOUT_SCOPES + 1)
             chosen = dict.fromkeys(all_scopes)
@@ -88,8 +152,14 @@ class RolloutsApi(ApiSection):
 
     async def control_rollout(
         self, name: str, action: str, actor: str = OPERATOR
-    ) -> responses.RolloutInfo:
+    ) -> responses.RolloutDetails:
         """Pause, resume or abort a rollout."""
         kind = choose(action, ROLLOUT_ACTIONS, "action")
         await self.fleet.submit(kind(rollout=name, actor=actor))
         return await self.rollout(name)
+
+
+def _page(found: list[Rollout], following: str | None) -> responses.RolloutList:
+    return responses.RolloutList(
+        rollouts=[views.rollout_info(rollout) for rollout in found], next=following
+    )

@@ -76,7 +76,8 @@ class Routes:
             after: int | None = int(last)
         else:
             after = api_request.query_number("after") if api_request.query("after") else None
-        lines = stream(self._api, after, token, self._closing)
+        brief = api_request.query("brief") == "true"
+        lines = stream(self._api, after, token, self._closing, brief=brief)
         return StreamingResponse(lines, media_type="text/event-stream", headers=NO_STORE)
 
 

@@ -12,7 +12,7 @@ from fairwarning.console.api.part import (
     request_text,
 )
 from fairwarning.core import commands
-from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.errors import Refused
 from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.core.record import changed
 from fairwarning.service.config import fleet_file
@@ -34,13 +34,7 @@ class ScaleSetsApi(MachinesApi):
 
     async def set(self, name: str) -> responses.ScaleSetInfo:
         """Return a scale set."""
-        return await self._set_info(await self._read_set(name))
-
-    async def _read_set(self, name: str) -> ScaleSet:
-        scale_set = await self.fleet.reader.read(ScaleSet, name)
-        if scale_set is None:
-            raise NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
-        return scale_set
+        return await self._set_info(await self._scale_set(name))
 
     async def _repeated_on_set(
         self, name: str, key: str, request: str
@@ -67,7 +61,7 @@ class ScaleSetsApi(MachinesApi):
         self, name: str, settings: Settings, actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:
         """Change a scale set's model; existing events stay as they are (T3)."""
-        await self._read_set(name)
+        await self._scale_set(name)
         changes = bodies.set_fields(parse(bodies.SetChanges, settings))
         notice_off = changes.get("terminate_notice", "") is None
         try:
@@ -88,7 +82,7 @@ class ScaleSetsApi(MachinesApi):
         request = request_text(f"scale set {name}", settings)
         if repeated := await self._repeated_on_set(name, key, request):
             return repeated
-        groups = (await self._read_set(name)).groups
+        groups = (await self._scale_set(name)).groups
         capacity = parse(bodies.Capacity, settings).capacity
         command = commands.Scale(
             set=name, operation=operation_id(key), capacity=capacity, actor=actor
@@ -99,7 +93,7 @@ class ScaleSetsApi(MachinesApi):
         self, name: str, settings: Settings, actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:
         """Upgrade instances to the latest model (T3)."""
-        await self._read_set(name)
+        await self._scale_set(name)
         instances = _instances(settings)
         await self.fleet.submit(
             commands.UpgradeInstances(set=name, instances=instances, actor=actor)
@@ -113,7 +107,7 @@ class ScaleSetsApi(MachinesApi):
         request = request_text(f"{action} instances of set {name}", settings)
         if repeated := await self._repeated_on_set(name, key, request):
             return repeated
-        groups = (await self._read_set(name)).groups
+        groups = (await self._scale_set(name)).groups
         kind = choose(action, {name: ACTIONS[name] for name in SET_ACTIONS}, "action")
         instances = _instances(settings)
         if action == "delete" and instances is None:
@@ -130,7 +124,7 @@ class ScaleSetsApi(MachinesApi):
         request = f"delete set {name}"
         if repeated := await self._repeated_on_set(name, key, request):
             return repeated
-        groups = (await self._read_set(name)).groups
+        groups = (await self._scale_set(name)).groups
         command = commands.DeleteSet(set=name, operation=operation_id(key), actor=actor)
         return await self._submit(changed(command, request=request), groups)
 

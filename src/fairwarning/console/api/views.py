@@ -8,6 +8,8 @@ from fairwarning.core.model import Event, ImpactKind, Machine, Operation, Rollou
 from fairwarning.core.times import format_duration, iso
 from fairwarning.service.history.events import EventHistory, JournalEntry
 from fairwarning.service.history.explanations import Explanation, detail_text
+from fairwarning.service.listing.lanes import LaneState, LaneSummary
+from fairwarning.service.listing.progress import FailedMachine
 from fairwarning.service.lookup import MachineLocation
 
 
@@ -196,6 +198,31 @@ def rollout_info(rollout: Rollout) -> responses.RolloutInfo:
         lanes=rollout.lanes,
         running=len(rollout.running),
         halt_percent=rollout.halt_percent,
+    )
+
+
+def failed_machine_info(failure: FailedMachine) -> responses.FailedMachineInfo:
+    """Describe a machine on which a rollout failed."""
+    return responses.FailedMachineInfo(
+        machine=failure.machine, scope=failure.scope, error=failure.error, at=time(failure.at)
+    )
+
+
+def lane_info(lane: LaneSummary) -> responses.LaneInfo:
+    """Describe a lane of a rollout."""
+    steps = []
+    for position, step in enumerate(lane.steps):
+        state = "Done" if position < lane.position else "ToCome"
+        if position == lane.position and lane.state is not LaneState.NOT_STARTED:
+            state = "Current"
+        machines = {scope: list(names) for scope, names in step.items()}
+        steps.append(responses.LaneStepInfo(state=state, machines=machines))
+    return responses.LaneInfo(
+        number=lane.number,
+        state=lane.state.value,
+        scopes=lane.scopes,
+        steps=steps,
+        waits_for=list(lane.waits_for),
     )
 
 

@@ -1,18 +1,22 @@
-"""The start page: the timeline and the machines of the fleet."""
+"""The start page: the fleet in numbers, the timeline, and the first machines (O8, O14)."""
 
 from dataclasses import dataclass
 from itertools import groupby
+from urllib.parse import urlencode
 
-from fairwarning.console.api.responses import MachineInfo, ScopeInfo
-from fairwarning.console.page import timeline, words
+from fairwarning.console.api.responses import MachineInfo
+from fairwarning.console.page import words
+from fairwarning.console.page.event_list import timeline_data
 from fairwarning.console.page.render import KINDS
 from fairwarning.console.page.request import PageContent, PageRequest, View
+from fairwarning.console.page.summary import figure_groups
+from fairwarning.core.model import Scope, ScopeKind
+from fairwarning.service.listing.filters import EVERY_EVENT, MachineFilter
 
-SCOPES = 20  # on a page, so that it stays small however large the fleet is
-_MAX_SEARCHED = 1000  # scopes that a filter searches
-_BATCH = 100  # scopes that a search reads at a time
-_WINDOW_SECONDS = 3600
-_STANDALONE = "Standalone"
+CELLS = 15  # machines on the page, so that it stays small however large the fleet is
+_ROWS = 7  # of the timeline
+
+Members = tuple[Scope, list[MachineInfo]]
 
 
 @dataclass(frozen=True)
@@ -36,74 +40,46 @@ class ScopeBlock:
 
 
 async def show(request: PageRequest) -> PageContent:
-    """Show the timeline and a page of scopes, filtered by name if a filter is set."""
-    seconds = request.query_integer("window")
-    if seconds not in timeline.WINDOWS:
-        seconds = _WINDOW_SECONDS
-    recent = await request.api.timeline(seconds)
+    """Show the counts, the timeline, and the first machines whose names contain the filter."""
+    summary = await request.api.summary()
     pattern = request.query("q")
-    scopes, following = await _scopes(request, pattern.lower())
+    index = request.api.index
+    found = index.find_machines(MachineFilter(text=pattern))
+    members: dict[str, list[MachineInfo]] = {}
+    for machine in await request.api.describe_machines(found[:CELLS]):
+        members.setdefault(machine.scope, []).append(machine)
+    shown = [(index.scopes[name], machines) for name, machines in members.items()]
     data = {
-        "chart": timeline.chart(recent.events, recent.now, seconds),
-        "windows": timeline.WINDOWS,
+        "summary": summary,
+        "figures": figure_groups(summary),
         "q": pattern,
-        "blocks": _blocks(scopes, pattern.lower()),
-        "next": following,
-        "searched": f" among the first {_MAX_SEARCHED} scopes" if following else "",
+        "blocks": _blocks(shown),
+        "more": max(len(found) - CELLS, 0),
+        "timeline_path": f"/?{urlencode({'q': pattern})}" if pattern else "/",
     }
-    return PageContent("fleet.html", data)
+    return PageContent("fleet.html", data | await timeline_data(request, EVERY_EVENT, _ROWS))
 
 
-async def _scopes(request: PageRequest, pattern: str) -> tuple[list[ScopeInfo], str | None]:
-    """Return the scopes to show, and the id after which the next page starts."""
-    after = request.query("after")
-    if not pattern:
-        page = await request.api.scopes(after, SCOPES)
-        return page.scopes, page.next
-    matches: list[ScopeInfo] = []
-    following: str | None = after
-    for _ in range(_MAX_SEARCHED // _BATCH):
-        page = await request.api.scopes(following or "", _BATCH)
-        for scope in page.scopes:
-            if _matches(scope, pattern):
-                matches.append(scope)
-            if len(matches) == SCOPES:
-                return matches, scope.id
-        following = page.next
-        if following is None:
-            break
-    return matches, following
-
-
-def _matches(scope: ScopeInfo, pattern: str) -> bool:
-    return pattern in scope.id.lower() or any(
-        pattern in machine.name.lower() for machine in scope.machines
-    )
-
-
-def _blocks(scopes: list[ScopeInfo], pattern: str) -> list[ScopeBlock]:
+def _blocks(shown: list[Members]) -> list[ScopeBlock]:
     """Return a block for each scope, and one for each run of standalone machines."""
     blocks: list[ScopeBlock] = []
-    for standalone, group in groupby(scopes, key=lambda scope: scope.kind == _STANDALONE):
+    for standalone, group in groupby(shown, key=lambda each: each[0].kind is ScopeKind.STANDALONE):
         if standalone:
             blocks.append(_standalone_block(list(group)))
         else:
-            blocks += [_block(scope, pattern) for scope in group]
+            blocks += [_block(scope, machines) for scope, machines in group]
     return blocks
 
 
-def _standalone_block(scopes: list[ScopeInfo]) -> ScopeBlock:
-    machines = [machine for scope in scopes for machine in scope.machines]
-    polled = sum(scope.enabled for scope in scopes)
+def _standalone_block(shown: list[Members]) -> ScopeBlock:
+    machines = [machine for _, machines in shown for machine in machines]
+    polled = sum(scope.enabled for scope, _ in shown)
     about = f"{words.count(len(machines), 'machine')}, {polled} polling; each is its own scope"
     domains = [UpdateDomain(0, label=False, machines=machines)]
-    return ScopeBlock(f"alone-{scopes[0].id}", "Standalone machines", about, "", domains)
+    return ScopeBlock(f"alone-{shown[0][0].id}", "Standalone machines", about, "", domains)
 
 
-def _block(scope: ScopeInfo, pattern: str) -> ScopeBlock:
-    machines = scope.machines
-    if pattern and pattern not in scope.id.lower():
-        machines = [machine for machine in machines if pattern in machine.name.lower()]
+def _block(scope: Scope, machines: list[MachineInfo]) -> ScopeBlock:
     # The sort is stable: within a domain, machines keep the order of their creation.
     ordered = sorted(machines, key=lambda machine: machine.update_domain)
     domains = [
@@ -112,8 +88,8 @@ def _block(scope: ScopeInfo, pattern: str) -> ScopeBlock:
     ]
     polling = "polling" if scope.enabled else "not polling: machines get no notice"
     count = words.count(len(scope.machines), "machine")
-    about = f"{KINDS.get(scope.kind, scope.kind)}, {count}, {polling}"
-    return ScopeBlock(scope.id, scope.id, about, scope.set, domains)
+    about = f"{KINDS.get(scope.kind.value, scope.kind.value)}, {count}, {polling}"
+    return ScopeBlock(scope.id, scope.id, about, scope.owner, domains)
 
 
 VIEWS: list[tuple[str, View]] = [("/", show)]

@@ -15,15 +15,15 @@ class FormFields:
     """The fields of a submitted form. An empty field counts as missing."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        self._pairs = pairs
+        self.pairs = pairs
 
     def text(self, name: str, default: str = "") -> str:
         """Return the field's text without surrounding whitespace."""
-        return next((value.strip() for key, value in self._pairs if key == name), "") or default
+        return next((value.strip() for key, value in self.pairs if key == name), "") or default
 
     def all(self, name: str) -> list[str]:
         """Return the values of all fields of this name, such as selected checkboxes."""
-        return [value.strip() for key, value in self._pairs if key == name and value.strip()]
+        return [value.strip() for key, value in self.pairs if key == name and value.strip()]
 
     def number(self, name: str, what: str) -> float | None:
         """Return a number, or None if the field is empty."""
@@ -52,7 +52,7 @@ class FormFields:
 
     def as_dict(self) -> dict[str, str]:
         """Return all fields, to fill the form again."""
-        return dict(self._pairs)
+        return dict(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,19 @@ async def read(request: Request) -> FormFields:
     except ClientDisconnect:
         raise Refused("BadForm", "the client disconnected before the form was complete") from None
     try:
-        pairs = parse_qsl(
-            raw.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict"
-        )
+        text = raw.decode("utf-8")
     except ValueError as error:
-        text = f"the form is malformed; send at most {_MAX_FIELDS} fields, in UTF-8"
-        raise Refused("BadForm", text) from error
+        raise Refused("BadForm", "the form is malformed; send it in UTF-8") from error
+    return parse(text)
+
+
+def parse(text: str) -> FormFields:
+    """Read URL-encoded fields, from a form or the query of a URL."""
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="strict")
+    except ValueError as error:
+        message = f"the form is malformed; send at most {_MAX_FIELDS} fields, in UTF-8"
+        raise Refused("BadForm", message) from error
     return FormFields(pairs)
 
 

@@ -1,75 +1,71 @@
-"""The page of a machine: its properties, its activity and its actions."""
+"""The page of a machine: its endpoint, its document, its activity and its actions."""
+
+import json
+from shlex import quote
 
 from fairwarning.console.api.responses import MachineInfo
 from fairwarning.console.page import words
 from fairwarning.console.page.forms import FormDone
-from fairwarning.console.page.preview import (
-    OperationPreview,
-    PreviewInput,
-    PreviewText,
-    new_key,
-    preview,
-)
+from fairwarning.console.page.machine_actions import LABELS, preview_actions
 from fairwarning.console.page.render import link
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
+from fairwarning.core.document import VERSIONS
 from fairwarning.core.errors import NotFound
+from fairwarning.core.model import Scope
+from fairwarning.core.times import iso
+from fairwarning.service.fleet import Fleet
 
-_DURATION = PreviewInput("duration_seconds", "seconds", "9")
-_KIND = PreviewInput(
-    "kind",
-    "impact",
-    "freeze",
-    (("freeze", "Freeze"), ("reboot", "Reboot"), ("redeploy", "Redeploy")),
-)
-_USER = "User operations"
-_PLATFORM = "Platform events"
-_ACTIONS: tuple[tuple[str, str, str, tuple[PreviewInput, ...]], ...] = (
-    (_USER, "restart", "Restart", ()),
-    (_USER, "redeploy", "Redeploy", ()),
-    (_USER, "reimage", "Reimage", ()),
-    (_USER, "stop", "Stop", ()),
-    (_USER, "deallocate", "Deallocate", ()),
-    (_USER, "start", "Start", ()),
-    (_USER, "delete", "Delete", ()),
-    (_PLATFORM, "freeze", "Freeze", (_DURATION,)),
-    (_PLATFORM, "migrate", "Live migrate", ()),
-    (_PLATFORM, "maintain", "Maintain", (_KIND,)),
-    (_PLATFORM, "degrade", "Degrade", (PreviewInput("days", "days ahead"),)),
-    (_PLATFORM, "evict", "Evict", ()),
-    (_PLATFORM, "recommend", "Recommend rebalance", ()),
-    (_PLATFORM, "fail", "Fail now", ()),
-)
-_DANGEROUS = frozenset({"delete", "evict", "fail"})
-_LABELS = {action: label for _, action, label, _ in _ACTIONS}
+PREVIEW = "2024-07-09"
+"""The api-version that the endpoint serves only if the fleet file turns it on (M2)."""
+_VERSIONS = sorted(VERSIONS.keys() - {PREVIEW}, reverse=True)
 
 
 async def show(request: PageRequest) -> PageContent:
-    """Show the machine with its events, its activity, and a preview of each action."""
-    name = request.path_param("name")
-    machine = await request.api.machine(name)
+    """Show the machine with its document, its events, its activity and its actions."""
+    machine = await request.api.machine(request.path_param("name"))
+    name = f"{machine.scope}/{machine.name}"
+    version = request.query("api-version") or _VERSIONS[0]
+    published = await request.fleet.documents.fetch(machine.scope)
+    text = published.body(version)  # as the endpoint reads it, without counting as a poll
+    scope = published.scope
+    assert scope is not None  # `body` refuses otherwise
     data = {
         "machine": machine,
         "at": link(machine),
         "explanation": await request.api.explain_machine(name),
-        "actions": await _actions(request, machine) if request.can_edit else [],
+        "actions": await preview_actions(request, machine, scope) if request.can_edit else None,
+        "document": json.dumps(json.loads(text), indent=2),
+        "version": version,
+        "versions": [*_VERSIONS, PREVIEW],
+        "is_preview": version == PREVIEW,
+        "curl": _curl(machine, _VERSIONS[0] if version == PREVIEW else version),
+        "exec": await _exec(request, machine),
+        "polled_at": _polled_at(request.fleet, scope),
+        "about": "about " if request.fleet.store.shared else "",
     }
     return PageContent("machine.html", data)
 
 
-async def _actions(
-    request: PageRequest, machine: MachineInfo
-) -> list[tuple[str, list[OperationPreview]]]:
-    name = f"{machine.scope}/{machine.name}"
-    no_effect = "No effect." if machine.polled else "No effect: no machine in its scope polls."
-    groups: dict[str, list[OperationPreview]] = {_USER: [], _PLATFORM: []}
-    for heading, action, label, inputs in _ACTIONS:
-        command = await request.api.machine_command(name, action, new_key(), {})
-        text = await preview(request.fleet, command)
-        if not text.text:  # a recommendation, but no machine polls for it
-            text = PreviewText(no_effect)
-        kind = "danger" if action in _DANGEROUS else ""
-        groups[heading].append(OperationPreview(action, label, text, kind, inputs))
-    return list(groups.items())
+def _curl(machine: MachineInfo, version: str) -> str:
+    """Return a command that reads the document; empty if no URL answers."""
+    if not machine.url:
+        return ""
+    target = f"{machine.url}/metadata/scheduledevents?api-version={version}"
+    return f'curl -H Metadata:true "{target}"'
+
+
+async def _exec(request: PageRequest, machine: MachineInfo) -> str:
+    """Return a command that runs a program inside the machine."""
+    same_name = await request.fleet.reader.find_machines(name=machine.name)
+    name = machine.name if len(same_name) == 1 else f"{machine.scope}/{machine.name}"
+    arguments = f"-- {quote(name)} COMMAND" if name.startswith("-") else f"{quote(name)} -- COMMAND"
+    return f"fairwarning exec {arguments}"
+
+
+def _polled_at(fleet: Fleet, scope: Scope) -> str | None:
+    """Return the last poll of the scope; another process writes its polls every few minutes."""
+    polled_at = max(scope.polled_at, fleet.polls.last(scope.id))
+    return iso(int(polled_at)) if polled_at else None
 
 
 async def act(request: PageRequest) -> FormDone:
@@ -87,7 +83,7 @@ async def act(request: PageRequest) -> FormDone:
         to = link(await request.api.machine(name))
     except NotFound:  # deleted without notice
         to = "/"
-    return FormDone(f"{_LABELS.get(action, action)}: {words.describe_accepted(accepted)}", to)
+    return FormDone(f"{LABELS.get(action, action)}: {words.describe_accepted(accepted)}", to)
 
 
 async def new(_: PageRequest) -> PageContent:

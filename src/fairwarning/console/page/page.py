@@ -1,5 +1,6 @@
 """The routes of the page: rendering of views, and handling of forms."""
 
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
@@ -12,15 +13,20 @@ from starlette.routing import Route
 from fairwarning.console.api import Api
 from fairwarning.console.page import (
     clock,
+    confirm,
+    event_list,
     events,
     faults,
     fleet,
     forms,
     journal,
+    machine_list,
     machines,
+    operations,
     rollouts,
     scenarios,
     sets,
+    webhooks,
 )
 from fairwarning.console.page.forms import FormDone, FormRefused
 from fairwarning.console.page.preview import new_key
@@ -39,25 +45,34 @@ from fairwarning.service.tokens import Role, TokenClaims, Unauthorized
 
 _VIEWS: Views = [
     *fleet.VIEWS,
+    *machine_list.VIEWS,
     *machines.VIEWS,
     *sets.VIEWS,
+    *event_list.VIEWS,
     *events.VIEWS,
     *rollouts.VIEWS,
     *scenarios.VIEWS,
     *journal.VIEWS,
+    *operations.VIEWS,
     *faults.VIEWS,
+    *confirm.VIEWS,
+    *webhooks.VIEWS,
 ]
 _FORMS: FormRoutes = [
     *clock.FORMS,
     *machines.FORMS,
     *sets.FORMS,
+    *event_list.FORMS,
     *events.FORMS,
     *rollouts.FORMS,
     *scenarios.FORMS,
     *faults.FORMS,
+    *webhooks.FORMS,
 ]
 _FILES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _SEE_OTHER = 303
+_COMPRESSION = 4  # level
+_GZIP = 31  # zlib's window size, with a gzip header
 _NOTICE = "fairwarning_notice"  # a cookie with a notice that the next page shows once
 _NOTICE_SECONDS = 30
 _NOTICE_CHARACTERS = 1000
@@ -132,7 +147,8 @@ class Page:
             "notice": "",
         }
         html = self._env.get_template(content.template).render(data | dict(content.data))
-        return HTMLResponse(html, failed.status if failed else status, HEADERS)
+        body, headers = _compressed(html.encode(), page_request.request)
+        return HTMLResponse(body, failed.status if failed else status, HEADERS | headers)
 
     # --- Forms ---
 
@@ -144,7 +160,8 @@ class Page:
             except FairwarningError as error:
                 return await self._error(request, error)
             try:
-                return _done(request, await form_handler(page_request))
+                asked = await confirm.confirmation_needed(page_request, path)
+                return _done(request, asked or await form_handler(page_request))
             except FairwarningError as error:
                 return await self._refused(page_request, view, error)
 
@@ -183,6 +200,14 @@ class Page:
         return Response(content, media_type=_FILES[name], headers=headers)
 
 
+def _compressed(body: bytes, request: Request) -> tuple[bytes, dict[str, str]]:
+    """Compress a body if the client accepts it: a page is fetched again at each change."""
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return body, {}
+    packed = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
+    return packed.compress(body) + packed.flush(), {"Content-Encoding": "gzip"}
+
+
 def _path(request: Request) -> str:
     """Return the path, quoted as in links and forms: names may contain any printable character."""
     return quote(request.scope["path"])
@@ -202,6 +227,15 @@ def _done(request: Request, done: FormDone) -> Response:
         response = JSONResponse(result, headers=HEADERS)
         if unquote(request.headers["x-page"]) == unquote(done.to):
             return response
+    if not done.notice:
+        return response
     notice = quote(done.notice[:_NOTICE_CHARACTERS])
-    response.set_cookie(_NOTICE, notice, _NOTICE_SECONDS, httponly=True, samesite="strict")
+    response.set_cookie(
+        _NOTICE,
+        notice,
+        _NOTICE_SECONDS,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
     return response

@@ -48,6 +48,7 @@ class PreviewText:
 
     text: str
     refused: bool = False
+    code: str = ""  # of the refusal
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ async def preview(fleet: Fleet, command: Command) -> PreviewText:
             except EntityNotLoaded as missing:
                 loaded |= await fleet.reader.read_all([missing.ref])
     except Refused as refused:
-        return PreviewText(refused.message, refused=True)
+        return PreviewText(refused.message, refused=True, code=refused.code)
 
 
 def _describe(outcome: Outcome, now: float) -> str:

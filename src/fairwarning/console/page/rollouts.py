@@ -3,15 +3,17 @@
 from typing import Any
 from urllib.parse import quote
 
+from fairwarning.console.api.filters import rollout_status
 from fairwarning.console.api.responses import EventInfo, RolloutInfo
 from fairwarning.console.page import words
-from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.forms import FormDone, FormFields
+from fairwarning.console.page.lanes import lane_grid
 from fairwarning.console.page.preview import OperationPreview, PreviewText
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
+from fairwarning.service.listing.filters import EventFilter
 
 _ROLLOUTS = 50  # on a page
 _EVENTS = 20  # shown for a rollout
-_MAX_SEARCHED = 1000  # live events searched for those of a rollout
 _ACTIONS = {
     "Running": ("pause", "abort"),
     "Paused": ("resume", "abort"),
@@ -25,28 +27,33 @@ _NOTICES = {"pause": "Rollout paused.", "resume": "Rollout resumed.", "abort": "
 
 
 async def index(request: PageRequest) -> PageContent:
-    """Show a page of rollouts."""
-    page = await request.api.rollouts(request.query("after"), _ROLLOUTS)
-    return PageContent("rollouts.html", {"rollouts": page.rollouts, "next": page.next})
+    """Show a page of rollouts, optionally of those with one status."""
+    status = rollout_status(request.query)
+    page = await request.api.rollouts(request.query("after"), _ROLLOUTS, status)
+    data = {"rollouts": page.rollouts, "next": page.next, "status": status}
+    return PageContent("rollouts.html", data)
 
 
 async def show(request: PageRequest) -> PageContent:
-    """Show the progress of a rollout and its live events."""
+    """Show the progress of a rollout, its failures, what it waits for, its lanes and events."""
     rollout = await request.api.rollout(request.path_param("id"))
     actions = [
         OperationPreview(action, label, PreviewText(about), kind)
         for action in _ACTIONS.get(rollout.status, ())
         for label, about, kind in (_BUTTONS[action],)
     ]
-    data = {"rollout": rollout, "actions": actions, "events": await _events(request, rollout)}
+    data = {
+        "rollout": rollout,
+        "actions": actions,
+        "grid": await lane_grid(request, rollout.id),
+        "events": await _events(request, rollout),
+    }
     return PageContent("rollout.html", data)
 
 
 async def _events(request: PageRequest, rollout: RolloutInfo) -> list[EventInfo]:
     """Return the rollout's events that are scheduled or in progress."""
-    page = await request.api.events(limit=_MAX_SEARCHED)
-    own = [event for event in page.events if event.operation.startswith(f"{rollout.id}/")]
-    return own[:_EVENTS]
+    return (await request.api.events(limit=_EVENTS, wanted=EventFilter(rollout=rollout.id))).events
 
 
 async def control(request: PageRequest) -> FormDone:
@@ -56,14 +63,23 @@ async def control(request: PageRequest) -> FormDone:
     return FormDone(_NOTICES.get(action, action), f"/rollouts/{quote(name)}")
 
 
-async def new(_: PageRequest) -> PageContent:
-    """Show the form for a new rollout."""
-    return PageContent("rollout_new.html", {})
+async def new(request: PageRequest) -> PageContent:
+    """Show the form for a new rollout; the query has the values of one that was not confirmed."""
+    return PageContent("rollout_new.html", {"given": dict(request.request.query_params)})
 
 
 async def start(request: PageRequest) -> FormDone:
     """Start a rollout over the named scopes and sets, or over the whole fleet."""
-    form = request.form
+    key = request.form.text("key")
+    started = await request.api.start_rollout(settings(request.form), key, request.actor)
+    return FormDone(
+        f"Rollout started: {words.count(started.machines, 'machine')}.",
+        f"/rollouts/{quote(started.id)}",
+    )
+
+
+def settings(form: FormFields) -> dict[str, Any]:
+    """Return the settings of a new rollout, as the API takes them."""
     fields: dict[str, Any] = {
         "id": form.text("id") or None,
         "kind": form.text("kind") or None,
@@ -73,12 +89,7 @@ async def start(request: PageRequest) -> FormDone:
         "duration_seconds": form.integer("duration_seconds", "the impact duration"),
         "halt_percent": form.integer("halt_percent", "the failure threshold"),
     }
-    settings = {name: value for name, value in fields.items() if value is not None}
-    started = await request.api.start_rollout(settings, form.text("key"), request.actor)
-    return FormDone(
-        f"Rollout started: {words.count(started.machines, 'machine')}.",
-        f"/rollouts/{quote(started.id)}",
-    )
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 VIEWS: Views = [("/rollouts", index), ("/rollouts/new", new), ("/rollouts/{id}", show)]

@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
+from fairwarning.console.api.part import MAX_PAGE_SIZE
 from fairwarning.console.api.responses import MachineInfo, ScaleSetInfo
 from fairwarning.console.page import words
 from fairwarning.console.page.forms import FormDone, FormFields
@@ -10,6 +11,7 @@ from fairwarning.console.page.preview import PreviewText, new_key, preview
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.commands import DeleteSet, Scale
 from fairwarning.core.errors import Refused
+from fairwarning.service.listing.filters import MachineFilter
 
 _INSTANCES = 100  # on a page
 
@@ -18,7 +20,8 @@ async def show(request: PageRequest) -> PageContent:
     """Show the set's model and instances, and a preview of each change."""
     name = request.path_param("name")
     scale_set = await request.api.set(name)
-    instances = (await request.api.machines(set_=name)).machines
+    wanted = MachineFilter(set=name)
+    instances = (await request.api.machines(limit=MAX_PAGE_SIZE, wanted=wanted)).machines
     machines, following = _page(instances, request.query_integer("after"))
     data: dict[str, Any] = {"set": scale_set, "machines": machines, "next": following}
     data |= await _previews(request, scale_set) if request.can_edit else {}

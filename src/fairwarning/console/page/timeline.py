@@ -4,16 +4,20 @@ The template draws a row as an SVG without a viewBox, with positions in percent 
 that it fits any screen and text keeps its size.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from fairwarning.console.api.responses import EventHistoryInfo
 from fairwarning.console.page import words
+from fairwarning.core.rollout import rollout_of_step
 
 WINDOWS = {900: "15 min", 3600: "1 h", 21600: "6 h", 86400: "24 h"}
 """The lengths of the window in seconds, with their labels."""
 
-ROWS = 40  # at most
+DEFAULT_WINDOW = 3600
+
+_GROUP_ROWS = 20  # shown of a rollout
 _TICK_SECONDS = {900: 180, 3600: 600, 21600: 3600, 86400: 14400}  # by length of the window
 _FUTURE_SHARE = 0.5  # of the window
 _MIN_WIDTH_PERCENT = 0.4  # of a bar
@@ -42,6 +46,16 @@ class TimelineRow:
 
 
 @dataclass(frozen=True)
+class TimelineGroup:
+    """The rows of a rollout, which open together; or the row of one event."""
+
+    rollout: str  # empty: of one event
+    rows: list[TimelineRow]
+    count: int  # also of rows that are not shown
+    text: str
+
+
+@dataclass(frozen=True)
 class TimelineTick:
     """A tick of the time axis."""
 
@@ -57,8 +71,9 @@ class TimelineChart:
     now: str
     now_x: str
     ticks: list[TimelineTick]
-    rows: list[TimelineRow]
-    more: int  # events beyond the last row
+    rows: list[TimelineRow]  # all that are shown, also those in groups
+    groups: list["TimelineGroup"]
+    more: int  # events beyond the last group
 
 
 class _Scale:
@@ -86,18 +101,52 @@ class _Scale:
         return TimelineBar(_percent(left), _percent(max(right - left, _MIN_WIDTH_PERCENT)))
 
 
-def chart(events: Iterable[EventHistoryInfo], now: str, seconds: int) -> TimelineChart:
-    """Build the chart of the window around `now`; live events come first."""
+def chart(
+    events: Iterable[EventHistoryInfo],
+    now: str,
+    seconds: int,
+    *,
+    rollouts: Collection[str] = (),
+    rows: int,
+) -> TimelineChart:
+    """Build the chart of the window around `now`; live events come first.
+
+    The events of these rollouts are grouped. A group counts as one row.
+    """
     scale = _Scale(now, seconds)
-    rows = [row for event in sorted(events, key=_sort_key) if (row := _row(event, scale, now))]
+    found = [row for event in sorted(events, key=_sort_key) if (row := _row(event, scale, now))]
+    groups = _groups(found, rollouts)
     return TimelineChart(
         seconds=seconds,
         now=now,
         now_x=_percent(scale.at(scale.now)),
         ticks=_ticks(scale, seconds),
-        rows=rows[:ROWS],
-        more=max(len(rows) - ROWS, 0),
+        rows=[row for group in groups[:rows] for row in group.rows],
+        groups=groups[:rows],
+        more=sum(group.count for group in groups[rows:]),
     )
+
+
+def _groups(rows: list[TimelineRow], rollouts: Collection[str]) -> list[TimelineGroup]:
+    members: dict[str, list[TimelineRow]] = {}
+    for row in rows:
+        rollout = rollout_of_step(row.event.operation)
+        members.setdefault(rollout if rollout in rollouts else f"/{row.event.id}", []).append(row)
+    return [
+        TimelineGroup(
+            rollout="" if key.startswith("/") else key,
+            rows=group[:_GROUP_ROWS],
+            count=len(group),
+            text=_states(group),
+        )
+        for key, group in members.items()
+    ]
+
+
+def _states(rows: list[TimelineRow]) -> str:
+    """Count the rows by state: `2 in progress, 5 scheduled`."""
+    counts = Counter(row.state for row in rows)
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def _sort_key(event: EventHistoryInfo) -> tuple[int, int, str]:

@@ -71,7 +71,12 @@ def join_names(names: list[str] | tuple[str, ...], most: int = 3) -> str:
 
 def count(number: int, singular: str, plural: str = "") -> str:
     """Format a number with its noun: `1 machine`, `3 machines`."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+    return f"{number:,} {noun(number, singular, plural)}"
+
+
+def noun(number: int, singular: str, plural: str = "") -> str:
+    """Return the noun for a number of things, without the number."""
+    return singular if number == 1 else plural or f"{singular}s"
 
 
 def describe_accepted(accepted: AcceptedOperation) -> str:

@@ -52,7 +52,7 @@ def explain_event(
     return Explanation(
         kind="event",
         id=history.id,
-        title=f"{kind} of {_join_names(history.resources)} in {history.scope}{origin}",
+        title=f"{kind} of {join_names(history.resources)} in {history.scope}{origin}",
         summary=_summary(history, event),
         awaits=awaited(event, now) if event else "",
         steps=_steps(entries),
@@ -106,15 +106,15 @@ def explain_machine(
 def awaited(event: Event, now: float) -> str:
     """What an event in the document is waiting for."""
     if event.status is EventStatus.STARTED:
-        return f"the {event.impact} of {_join_names(event.resources)} to finish"
+        return f"the {event.impact} of {join_names(event.resources)} to finish"
     left = f"NotBefore, {iso(event.not_before)[11:19]}, in {spoken(event.not_before - now)}"
     if event.impact is None:
         return f"{left}; it is advice, and no impact follows"
     if not event.approved_by:
-        peers = f" and of {_join_names(event.awaits)}" if event.awaits else ""
+        peers = f" and of {join_names(event.awaits)}" if event.awaits else ""
         return f"approval by a machine of its scope{peers}, or {left}"
     if event.awaits:
-        return f"approval in {_join_names(event.awaits)}, which belong to the same wave, or {left}"
+        return f"approval in {join_names(event.awaits)}, which belong to the same wave, or {left}"
     return f"earlier deletes of the set to be approved or to time out, or {left}"
 
 
@@ -194,7 +194,7 @@ _START_CAUSES = {"approved": "because it was approved", "NotBefore": "because No
 
 def _sentence(entry: JournalEntry, took: float) -> str:
     fact, actor = entry.line.fact, entry.line.actor
-    machines, detail = _join_names(fact.machines), detail_text(fact)
+    machines, detail = join_names(fact.machines), detail_text(fact)
     sentence = _SENTENCES.get(fact.type)
     if sentence:
         detail = _START_CAUSES.get(detail, detail)
@@ -208,7 +208,8 @@ def _words(kind: FactType) -> str:
     return "".join(f" {c.lower()}" if c.isupper() else c for c in kind.value).strip()
 
 
-def _join_names(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
     more = len(names) - _NAMES_SHOWN
     return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 

@@ -1,6 +1,6 @@
 """Reads the journal lines that explanations need. Every read is bounded (`docs/benchmarks`)."""
 
-from fairwarning.core.decision import FactType
+from fairwarning.core.decision import CARRIED_OUT, FactType
 from fairwarning.core.errors import NotFound
 from fairwarning.core.model import Event, Operation, Ref, Scope
 from fairwarning.service.fleet import Fleet
@@ -85,6 +85,19 @@ async def explain_operation(fleet: Fleet, name: str) -> Explanation:
 async def operation_scopes(fleet: Fleet, name: str) -> list[Scope]:
     """The scopes that an operation concerns, without those that were removed."""
     return await _scopes(fleet, await _lines_of_operation(fleet, name))
+
+
+async def failed_impacts(fleet: Fleet, operation: str) -> list[JournalEntry]:
+    """The journal lines of an operation's failures, without those that a late report took back."""
+    failed: dict[tuple[Ref, tuple[str, ...]], JournalEntry] = {}
+    for entry in await _lines_of_operation(fleet, operation):
+        fact = entry.line.fact
+        impact = (entry.line.entity, fact.machines)
+        if fact.type is FactType.IMPACT_FAILED and fact.operation == operation:
+            failed[impact] = entry
+        elif fact.type is FactType.REPORTED_LATE and fact.detail == CARRIED_OUT:
+            failed.pop(impact, None)
+    return list(failed.values())
 
 
 async def _scopes(fleet: Fleet, entries: list[JournalEntry]) -> list[Scope]:

@@ -112,8 +112,8 @@ let stream;
 function openStream() {
   stream?.close();
   if (document.hidden) return;
-  stream = new EventSource("/api/stream");
-  for (const kind of ["open", "line", "clock"]) stream.addEventListener(kind, refresh);
+  stream = new EventSource("/api/stream?brief=true");
+  for (const kind of ["open", "changed", "clock"]) stream.addEventListener(kind, refresh);
 }
 
 function startLiveUpdates() {

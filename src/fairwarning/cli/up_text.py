@@ -1,0 +1,135 @@
+"""What `fairwarning up` prints when it is ready: the machines, and commands to try."""
+
+import json
+import shlex
+from math import ceil
+from pathlib import Path
+
+from fairwarning.core import limits
+from fairwarning.core.commands import CreateSet
+from fairwarning.server import hints
+from fairwarning.server.output import Output
+from fairwarning.server.ready import ReadyLine
+from fairwarning.server.wiring import ServerProcess
+from fairwarning.service.config.fleet_file import ApplyResult, FleetFile
+
+_PIPE_CHARACTERS = 32 * 1024  # that fit into an unread pipe
+_SHOWN = 12  # machines listed in the text output
+_AZ = "vm", "list", "--output", "table"
+_QUERY = "metadata/scheduledevents?api-version=2020-07-01"
+_NO_URL = (
+    "  A machine without a URL is reached from its own address, by `fairwarning exec`, or after\n"
+    "  `up` with --machine-ports, --default-machine or --sockets."
+)
+_EMPTY = "  No machines yet; give a fleet file, or start with --demo."
+_OWN_DATA = "my-fleet"  # a data folder that the demo has not used
+
+
+async def print_json(server: ServerProcess, ready: ReadyLine, output: Output) -> None:
+    """Print one line, in parts, because there may be a million machines."""
+    text = json.dumps(ready).removesuffix("}") + ', "machines": {'
+    separator = ""
+    async for name, url in server.machines():
+        text += f"{separator}{json.dumps(name)}: {json.dumps(url)}"
+        separator = ", "
+        if len(text) > _PIPE_CHARACTERS:
+            await output.write(text)
+            text = ""
+    await output.write(text + "}}\n")
+
+
+async def print_text(
+    server: ServerProcess, ready: ReadyLine, output: Output, *, demo: bool
+) -> None:
+    """Print the machines, and commands to try."""
+    lines = [_summary(server.applied, server.options.fleet), ""]
+    shown: list[tuple[str, str | None]] = []
+    async for machine in server.machines():
+        if len(shown) == _SHOWN:
+            break
+        shown.append(machine)
+    width = max((len(name) for name, _ in shown), default=0)
+    lines += [f"  {name:<{width}}  {url or ''}".rstrip() for name, url in shown]
+    if len(shown) == _SHOWN:
+        machines = hints.command_line(server.options.data, "machine list")
+        lines.append(f"  To list all machines, run `{machines}`.")
+    lines += [_NO_URL] if not all(url for _, url in shown) else []
+    lines += _demo_lines() if demo else []
+    lines += _hints(server, *_first(shown)) if shown else [_EMPTY]
+    lines += [
+        "",
+        f"Manage the fleet with the Azure CLI ({ready['arm']}):",
+        f"  {hints.command_line(server.options.data, 'az', *_AZ)}",
+        "Open the console in a browser:",
+        f"  {ready['page']}",
+        f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics",
+        "Ctrl-C stops it.",  # scripts wait for this line
+    ]
+    await output.write("\n".join([*lines, ""]))
+
+
+def _summary(applied: ApplyResult, fleet: FleetFile) -> str:
+    if not fleet.commands:
+        return "Fairwarning is up."
+    if applied.kept:
+        count = len(fleet.commands)
+        return (
+            f"Fairwarning is up. Created {applied.created} of the {count} scopes and scale sets in"
+            f" the fleet file; {applied.kept} already existed."
+        )
+    machines = scopes = 0
+    for command in fleet.commands:
+        if isinstance(command, CreateSet):
+            machines += command.capacity
+            scopes += ceil(command.capacity / limits.PLACEMENT_GROUP_MACHINES)
+        else:
+            machines += len(command.machines)
+            scopes += 1
+    return (
+        f"Fairwarning is up. Created {_plural(machines, 'machine')} in {_plural(scopes, 'scope')}."
+    )
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _demo_lines() -> list[str]:
+    return [
+        "",
+        "This is a demo: simulated handlers poll on every machine but FrontEnd_IN_0. Those of api",
+        "and batch_0 approve after 5 seconds. Every few minutes api gets an event. For an empty",
+        "fleet without simulated handlers, stop the demo and run:",
+        f"  {hints.command_line(Path(_OWN_DATA), 'up')}",
+    ]
+
+
+def _first(machines: list[tuple[str, str | None]]) -> tuple[str, str | None]:
+    """Return the first machine that has a URL, else the first."""
+    return next((machine for machine in machines if machine[1]), machines[0])
+
+
+def _hints(server: ServerProcess, name: str, url: str | None) -> list[str]:
+    data = server.options.data
+    curl = ["curl", "-H", "Metadata:true"]
+    inside = [
+        f"Run a program inside {name}, with the endpoint at Azure's address:",
+        f"  {hints.command_line(data, 'exec', name, '--', *curl)} \\",
+        f'    "http://169.254.169.254/{_QUERY}"',
+    ]
+    sockets = server.options.sockets
+    if sockets and (path := sockets / f"{name}.sock").is_socket():
+        curl += ["--unix-socket", str(path)]
+        url = "http://localhost"
+    poll = [
+        f"Poll for events as {name}:",
+        f"  {shlex.join(curl)} \\",
+        f'    "{url}/{_QUERY}"',
+    ]
+    return [
+        "",
+        *(poll if url else ()),
+        *(inside if server.programs else ()),
+        "After the first poll, schedule an event:",
+        f"  {hints.command_line(data, 'machine restart', name)}",
+    ]

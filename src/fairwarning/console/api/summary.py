@@ -1,0 +1,40 @@
+"""The fleet in numbers (O14)."""
+
+from fairwarning.console.api import responses, views
+from fairwarning.console.api.part import MAX_PAGE_SIZE, ApiSection
+from fairwarning.console.health import find_problem
+from fairwarning.core.model import Ref, Rollout
+from fairwarning.service.listing.summary import summarize
+
+
+class SummaryApi(ApiSection):
+    """Counts over the whole fleet."""
+
+    async def summary(self) -> responses.SummaryInfo:
+        """Count machines, scopes, events and rollouts by their states."""
+        await self.index.refresh()
+        now = self.fleet.clock.now()
+        problem = await find_problem(self.fleet)
+        counts = summarize(self.index, await self._rollouts(), now)
+        return responses.SummaryInfo(
+            now=views.time(now),
+            machines=sum(counts.power.values()),
+            power={power.value: count for power, count in counts.power.items()},
+            scopes=counts.scopes,
+            scopes_not_polled=counts.unpolled_scopes,
+            machines_not_polled=counts.unpolled_machines,
+            events=[
+                responses.EventCount(type=type_.value, status=status.value, count=count)
+                for (type_, status), count in sorted(counts.events.items())
+            ],
+            unapproved=counts.unapproved,
+            soon=counts.soon,
+            rollouts={status.value: count for status, count in counts.rollouts.items()},
+            problem=problem.text if problem else "",
+        )
+
+    async def _rollouts(self) -> list[Rollout]:
+        names = await self.fleet.reader.list_ids(Rollout, "", MAX_PAGE_SIZE)
+        refs: list[Ref] = [(Rollout, name) for name in names]
+        found = (await self.fleet.reader.read_all(refs)).values()
+        return [rollout for rollout in found if isinstance(rollout, Rollout)]

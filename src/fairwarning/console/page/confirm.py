@@ -1,0 +1,187 @@
+"""Questions before what is large or final: a page with the plan, then the form again (O14).
+
+A form that needs a confirmation leads to `/confirm/...` with its fields in the query. The form of
+that page has the same fields and `confirmed=yes`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from fairwarning.console.api.machines import ACTIONS
+from fairwarning.console.page import forms, rollouts, words
+from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.preview import new_key, preview
+from fairwarning.console.page.render import link
+from fairwarning.console.page.request import PageContent, PageRequest, View, Views
+from fairwarning.core.commands import Command, DeleteSet, OperateInstances
+from fairwarning.core.errors import Refused
+
+_PREFIX = "/confirm"
+_QUERY_BYTES = 32 * 1024  # the port allows 64 KiB for all headers
+_NOT_REPEATED = frozenset({"key", "confirmed"})
+_FINAL = {"delete": "Delete", "fail": "Fail"}  # actions on a machine
+
+
+@dataclass(frozen=True)
+class FormConfirmation:
+    """A question, the plan as named values, and the button that goes ahead."""
+
+    question: str
+    plan: list[tuple[str, str]]
+    button: str
+    back: str  # the page that the user came from
+    kind: str = "danger"  # CSS class of the button
+
+
+Question = Callable[[PageRequest], Awaitable[FormConfirmation | None]]
+"""Returns None if the form may go ahead; raises the error of a form that is refused anyway."""
+
+
+async def confirmation_needed(request: PageRequest, path: str) -> FormDone | None:
+    """Return the page to confirm a form on; None if the form may go ahead."""
+    question = _QUESTIONS.get(path)
+    if question is None or request.form.text("confirmed") == "yes":
+        return None
+    if await question(request) is None:
+        return None
+    query = urlencode(_repeated(request))
+    if len(query) > _QUERY_BYTES:
+        message = "this names too much to be confirmed on a page; name scale sets or fewer scopes"
+        raise Refused("BadForm", message)
+    return FormDone("", f"{_PREFIX}{quote(request.request.scope['path'])}?{query}")
+
+
+def _repeated(request: PageRequest) -> list[tuple[str, str]]:
+    """The fields of the form that the confirmation sends again; it has a key of its own."""
+    return [(name, value) for name, value in request.form.pairs if name not in _NOT_REPEATED]
+
+
+def _view(question: Question) -> View:
+    async def show(request: PageRequest) -> PageContent:
+        request = replace(request, form=_fields_of_query(request.request))
+        confirmation = await question(request)
+        if confirmation is None:
+            raise Refused("NothingToConfirm", "this needs no confirmation; go back and repeat it")
+        path, fields = request.request.scope["path"], _repeated(request)
+        data = {
+            "confirmation": confirmation,
+            "action": quote(path.removeprefix(_PREFIX)),
+            "fields": fields,
+            "back": f"{quote(path)}?{urlencode(fields)}",  # where the forms of the clock lead
+        }
+        return PageContent("confirm.html", data)
+
+    return show
+
+
+def _fields_of_query(request: Request) -> forms.FormFields:
+    return forms.parse(request.url.query)
+
+
+# --- Questions ---
+
+
+async def _start_rollout(request: PageRequest) -> FormConfirmation | None:
+    plan = await request.api.plan_rollout(rollouts.settings(request.form))
+    if plan.scopes <= 1:
+        return None
+    now = request.api.clock().now
+    earliest, latest = (
+        words.time_of_day(time, now) for time in (plan.earliest_end, plan.latest_end)
+    )
+    more = plan.scopes_not_polled - len(plan.not_polled)
+    named = ", ".join(plan.not_polled) + (f" and {more} more" if more else "")
+    unpolled = f"{words.count(plan.scopes_not_polled, 'scope')}: {named}" if named else "none"
+    return FormConfirmation(
+        f"Start the rollout over {plan.scopes} scopes?",
+        [
+            ("Impact", plan.kind),
+            ("Machines", str(plan.machines)),
+            ("Scopes", f"{plan.scopes}, {plan.batch} at a time"),
+            ("Steps", str(plan.steps)),
+            ("Ends", f"{earliest} if all approve at once, {latest} if none does"),
+            ("No notice", unpolled),
+        ],
+        "Start",
+        f"/rollouts/new?{urlencode(_repeated(request))}",
+        "primary",
+    )
+
+
+async def _control_rollout(request: PageRequest) -> FormConfirmation | None:
+    if request.path_param("action") != "abort":
+        return None
+    rollout = await request.api.rollout(request.path_param("id"))
+    if rollout.ended_at:
+        return None  # refused without a question
+    machines = words.count(rollout.machines, "machine")
+    plan = [
+        ("Progress", f"{rollout.done} of {machines} done"),
+        ("Effect", "Cancels scheduled events. Events in progress finish."),
+    ]
+    back = f"/rollouts/{quote(rollout.id)}"
+    return FormConfirmation(f"Abort the {rollout.kind} of {machines}?", plan, "Abort", back)
+
+
+async def _act_on_machine(request: PageRequest) -> FormConfirmation | None:
+    name, action = request.path_param("name"), request.path_param("action")
+    if action not in _FINAL:
+        return None
+    machine = await request.api.machine(name)
+    plan = [
+        ("Scope", machine.scope),
+        ("Power", machine.power),
+        ("Effect", await _effect(request, await _command(request, name, action))),
+    ]
+    label = _FINAL[action]
+    return FormConfirmation(f"{label} {machine.name}?", plan, label, link(machine))
+
+
+async def _command(request: PageRequest, name: str, action: str) -> Command:
+    return await request.api.machine_command(name, action, new_key(), {})
+
+
+async def _delete_set(request: PageRequest) -> FormConfirmation:
+    scale_set = await request.api.set(request.path_param("name"))
+    plan = [
+        ("Instances", str(scale_set.capacity + scale_set.leaving)),
+        ("Effect", await _effect(request, DeleteSet(set=scale_set.name, operation=new_key()))),
+    ]
+    question = f"Delete {scale_set.name} and its instances?"
+    return FormConfirmation(question, plan, "Delete", f"/sets/{quote(scale_set.name)}")
+
+
+async def _act_on_instances(request: PageRequest) -> FormConfirmation | None:
+    name, instances = request.path_param("name"), request.form.instances()
+    if request.form.text("action") != "delete" or not instances:
+        return None
+    command = OperateInstances(
+        set=name, operation=new_key(), action=ACTIONS["delete"], instances=tuple(instances)
+    )
+    scale_set = await request.api.set(name)
+    plan = [
+        ("Scale set", f"{name}, {words.count(scale_set.capacity, 'instance')}"),
+        ("Effect", await _effect(request, command)),
+    ]
+    question = f"Delete {words.count(len(set(instances)), 'instance')} of {name}?"
+    return FormConfirmation(question, plan, "Delete", f"/sets/{quote(name)}")
+
+
+async def _effect(request: PageRequest, command: Command) -> str:
+    text = await preview(request.fleet, command)
+    if text.refused:
+        raise Refused("Unavailable", text.text)
+    return text.text
+
+
+_QUESTIONS: Mapping[str, Question] = {
+    "/rollouts/new": _start_rollout,
+    "/rollouts/{id}/{action}": _control_rollout,
+    "/machines/{name:path}/{action}": _act_on_machine,
+    "/sets/{name:path}/delete": _delete_set,
+    "/sets/{name:path}/instances": _act_on_instances,
+}
+VIEWS: Views = [(f"{_PREFIX}{path}", _view(question)) for path, question in _QUESTIONS.items()]

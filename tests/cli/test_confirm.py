@@ -1,0 +1,111 @@
+"""Commands that are large or final show a plan and ask before they change anything."""
+
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.times import parse_date
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.terminal import run_on_terminal
+
+pytestmark = pytest.mark.spec("O14")
+
+ASKING = [
+    ("rollout", "start"),
+    ("rollout", "start", "web/0", "db"),
+    ("rollout", "abort", "running"),
+    ("machine", "delete", "batch_0"),
+    ("machine", "fail", "web_0", "web_1"),
+    ("set", "delete", "web"),
+    ("set", "delete-instances", "web", "0"),
+]
+
+
+def state(service: ServiceProcess) -> object:
+    """Whatever these commands could change."""
+    return [service.json(noun, "list") for noun in ("machine", "event", "set", "rollout")]
+
+
+def answer(service: ServiceProcess, text: str, *words: str) -> tuple[int, str]:
+    """Run a command on a terminal and type an answer; return its exit code and output."""
+    return run_on_terminal(service.command(*words), f"{text}\n")
+
+
+def test_a_script_must_say_yes(tmp_path: Path) -> None:
+    """Without a terminal and without --yes nothing changes; --dry-run only prints the plan."""
+    with ServiceProcess(tmp_path / "data", "--sample", "--clock", "virtual") as service:
+        service.poll("web_0")
+        service.json("rollout", "start", "web/0", "--id", "running")
+        before = state(service)
+        for words in ASKING:
+            refused = service.run(*words)
+            assert refused.returncode == 2, words
+            assert "Nothing was changed" in refused.stderr
+            assert "Add --yes to go ahead" in refused.stderr
+            assert service.run(*words, "--dry-run").returncode == 0
+            assert service.json(*words, "--dry-run")
+        assert state(service) == before
+
+
+def test_the_plan_of_a_rollout(tmp_path: Path) -> None:
+    """It counts machines and scopes, says when it ends, and which scopes get no notice."""
+    with ServiceProcess(tmp_path / "data", "--sample", "--clock", "virtual") as service:
+        service.poll("web_0")
+        service.poll("db_0")
+        now = service.ok("GET", "/api/clock")["now"]
+        plan = service.json("rollout", "start", "--kind", "reboot", "--seconds", "60", "--dry-run")
+        assert (plan["machines"], plan["scopes"], plan["batch"]) == (7, 4, 10)
+        assert plan["not_polled"] == ["batch_0", "legacy"]
+        # Three update domains of one machine each, one after the other.
+        assert seconds(now, plan["earliest_end"]) == 3 * 60
+        assert seconds(now, plan["latest_end"]) == 3 * (15 * 60 + 60)
+        one_lane = service.json("rollout", "start", "--batch", "1", "--seconds", "5", "--dry-run")
+        assert seconds(now, one_lane["earliest_end"]) == 7 * 5
+        printed = service.run("rollout", "start").stderr
+        assert "no notice  2 scopes: batch_0, legacy" in printed
+        assert "Start the rollout over 4 scopes?" in printed
+
+
+def seconds(begin: str, end: str) -> float:
+    """The time between two times of the service."""
+    return parse_date(end) - parse_date(begin)
+
+
+def test_one_scope_is_not_asked_about(tmp_path: Path) -> None:
+    """The question is for what is large."""
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
+        assert service.json("rollout", "start", "web/0")["machines"] == 3
+        assert service.json("rollout", "start", "db", "batch_0", "--yes")["machines"] == 3
+
+
+def test_an_answer_on_a_terminal(tmp_path: Path) -> None:
+    """No is the default, and changes nothing; yes goes ahead."""
+    with ServiceProcess(tmp_path / "data", "--sample", "--clock", "virtual") as service:
+        for text in ("n", ""):
+            code, output = answer(service, text, "set", "delete", "web")
+            assert code == 1
+            assert "Delete web and its instances? [y/N]" in output
+            assert "Nothing was changed." in output
+        assert service.json("set", "show", "web")["deleting"] is False
+        code, output = answer(service, "y", "set", "delete", "web")
+        assert code == 0, output
+        assert "accepted" in output
+
+
+WRONG = [
+    (("rollout", "start", "db", "nowhere"), 3, "there is no scope 'nowhere'"),
+    (("rollout", "start", "web/0", "db", "--by-host"), 4, "has no host"),
+    (("rollout", "start", "--host", "rack1"), 4, "none of these scopes has a machine"),
+    (("machine", "delete", "nobody"), 3, "there is no machine 'nobody'"),
+    (("set", "delete", "nothing"), 3, "there is no scale set 'nothing'"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "message"), WRONG)
+def test_what_cannot_be_done_is_refused_before_the_question(
+    tmp_path: Path, words: tuple[str, ...], code: int, message: str
+) -> None:
+    """The error is that of the command itself."""
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
+        service.assert_refused(words, code, message)
+        service.assert_refused((*words, "--yes"), code, message)

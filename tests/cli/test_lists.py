@@ -1,0 +1,195 @@
+"""What all `list` commands share: filters, order, columns, output forms, every row in a pipe."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.terminal import run_on_terminal
+
+pytestmark = pytest.mark.spec("O14")
+
+FLEET = """
+[[scale_set]]
+name = "web"
+capacity = 12
+terminate_notice = "PT5M"
+
+[[machine]]
+name = "a"
+count = 1000
+
+[[machine]]
+name = "b"
+count = 201
+"""
+MACHINES = 1213
+LIST_COMMANDS = "machine", "event", "set", "rollout", "operation", "token"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """A service with many machines; `web_3` has been restarted, with notice."""
+    data = tmp_path_factory.mktemp("lists") / "data"
+    with ServiceProcess(data, "--clock", "virtual", fleet=FLEET) as started:
+        started.poll("web_0")
+        started.json("machine", "restart", "web_3", "web_11")
+        started.json("machine", "stop", "a_7")
+        started.advance(60)
+        yield started
+
+
+def on_terminal(service: ServiceProcess, *words: str) -> str:
+    """The output of a command on a terminal."""
+    code, output = run_on_terminal(service.command(*words))
+    assert code == 0, output
+    return output
+
+
+def names(service: ServiceProcess, *words: str) -> list[str]:
+    """The first column of a list."""
+    done = service.run(*words, "-o", "name")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_pipe_gets_every_row(service: ServiceProcess) -> None:
+    """Each on a line of its own, under a line with headings."""
+    lines = service.run("machine", "list").stdout.splitlines()
+    assert lines[0].split() == ["machine", "scope", "power", "url", "schedule"]
+    assert len(lines) == 1 + MACHINES
+    assert len(set(names(service, "machine", "list"))) == MACHINES
+
+
+def test_a_terminal_gets_the_first_rows_and_the_number_of_all(service: ServiceProcess) -> None:
+    """`--all` shows every row, `--limit` as many as asked for."""
+    shown = on_terminal(service, "machine", "list").splitlines()
+    assert "200 of 1,213 machines; --all shows every one." in shown[-1]
+    assert len(on_terminal(service, "machine", "list", "--all").splitlines()) > MACHINES
+    assert "2 of 1,213 machines." in on_terminal(service, "machine", "list", "--limit", "2")
+
+
+FILTERS = [
+    (("--set", "web"), 12),
+    (("--scope", "a_1"), 1),
+    (("--power", "stopped"), 1),
+    (("--power", "running", "--text", "A_7"), 110),
+    (("--not-polled",), MACHINES - 12),
+    (("--type", "reboot"), 2),
+    (("--type", "Reboot", "--status", "Started"), 0),
+    (("--set", "web", "--not-polled"), 0),
+]
+
+
+@pytest.mark.parametrize(("options", "count"), FILTERS)
+def test_filters_of_machines(service: ServiceProcess, options: tuple[str, ...], count: int) -> None:
+    """The service applies them; all must hold."""
+    assert len(names(service, "machine", "list", *options)) == count
+
+
+def test_filters_of_events(service: ServiceProcess) -> None:
+    """By machine, set, type, source, approval and text."""
+    both = names(service, "event", "list")
+    assert len(both) == 2
+    one = names(service, "event", "list", "--machine", "web_3")
+    assert len(one) == 1
+    for options in (("--set", "web"), ("--unapproved",), ("--source", "user"), ("--text", "WEB_")):
+        assert sorted(names(service, "event", "list", *options)) == sorted(both)
+    for options in (("--not-polled",), ("--type", "Freeze"), ("--over",), ("--rollout", "none")):
+        assert names(service, "event", "list", *options) == []
+
+
+def test_events_that_are_over(tmp_path: Path) -> None:
+    """`--over` lists them from the journal, newest first."""
+    with ServiceProcess(tmp_path / "data", "--sample", "--clock", "virtual") as service:
+        service.poll("db_0")
+        for machine in ("db_0", "db_1"):
+            service.json("machine", "restart", machine)
+            service.advance(3600)
+        over = service.json("event", "list", "--over")
+        assert [event["resources"] for event in over] == [["db_1"], ["db_0"]]
+        assert {event["status"] for event in over} == {"Over"}
+        assert service.json("event", "list", "--over", "--machine", "db_0") == over[1:]
+        assert service.json("event", "list", "--over", "--limit", "1") == over[:1]
+        kinds = [operation["kind"] for operation in service.json("operation", "list")]
+        assert kinds == ["Restart", "Restart"]
+        assert service.json("operation", "list", "--status", "inprogress") == []
+
+
+def test_output_forms(service: ServiceProcess) -> None:
+    """JSON, JSON lines, CSV and names have the same machines; columns can be chosen."""
+    listed = service.json("machine", "list", "--set", "web")
+    lines = service.run("machine", "list", "--set", "web", "-o", "jsonl").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == listed
+    table = service.run("machine", "list", "--set", "web", "-o", "csv").stdout
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert [row["machine"] for row in rows] == [machine["name"] for machine in listed]
+    assert {row["set"] for row in rows} == {"web"}
+    two = service.run(
+        "machine", "list", "--scope", "a_7", "--columns", "power,machine", "-o", "csv"
+    )
+    assert two.stdout == "power,machine\nstopped,a_7\n"
+    wide = service.run("machine", "list", "--scope", "a_7", "-o", "wide").stdout
+    assert wide.splitlines()[0].split()[5:] == [
+        *("polled", "set", "domain", "address", "host"),
+        *("priority", "size", "zone", "group", "number"),
+    ]
+
+
+def test_order(service: ServiceProcess) -> None:
+    """Numbers in names count as numbers; a minus reverses."""
+    web = [f"web_{number}" for number in range(12)]
+    assert names(service, "machine", "list", "--set", "web", "--sort", "machine") == web
+    options = ("--set", "web", "--sort", "-machine", "--limit", "3")
+    assert names(service, "machine", "list", *options) == web[:-4:-1]
+
+
+@pytest.mark.parametrize("noun", LIST_COMMANDS)
+def test_every_list_has_the_same_options(service: ServiceProcess, noun: str) -> None:
+    """Also those of a few rows."""
+    for options in (("-o", "csv"), ("-o", "wide", "--limit", "1"), ("-o", "jsonl"), ("--all",)):
+        done = service.run(noun, "list", *options)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+WRONG = [
+    (("machine", "list", "--sort", "colour"), 2, "there is no column 'colour'; use machine, scope"),
+    (("machine", "list", "--columns", "name"), 2, "there is no column 'name'"),
+    (("machine", "list", "-o", "yaml"), 2, "'jsonl'"),
+    (("machine", "list", "--json", "-o", "csv"), 2, "exclude each other"),
+    (("machine", "list", "--set", "wbe"), 3, "there is no scale set 'wbe'; did you mean 'web'?"),
+    (("machine", "list", "--limit", "0"), 2, "x>=1"),
+    (("machine", "list", "--watch", "-o", "csv"), 2, "--watch cannot be used"),
+    (("event", "list", "--over", "--status", "Started"), 2, "exclude each other"),
+    (("machine", "show", "wbe_3"), 3, "there is no machine 'wbe_3'; did you mean 'web_3'?"),
+    (("set", "show", "weeb"), 3, "did you mean 'web'?"),
+    (("machin", "list"), 2, "Did you mean 'machine'?"),
+    (("machine", "restrt", "web_0"), 2, "Did you mean 'restart'"),
+    (("operation", "show", "zzzz"), 3, "no operation has an id starting with 'zzzz'"),
+    (("operation", "show", "z"), 2, "at least 4 characters"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "message"), WRONG)
+def test_wrong_usage(
+    service: ServiceProcess, words: tuple[str, ...], code: int, message: str
+) -> None:
+    """The error says what is allowed, or what was probably meant."""
+    service.assert_refused(words, code, message)
+
+
+def test_abbreviated_ids(tmp_path: Path) -> None:
+    """Of operations, rollouts and tokens as well as of events."""
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
+        operation = service.json("machine", "stop", "db_0")[0]["operation"]["id"]
+        assert service.json("operation", "show", operation[:6])["id"] == operation
+        assert service.json("operation", "explain", operation[:6])["id"] == operation
+        service.json("rollout", "start", "web/0", "--id", "autumn-update")
+        assert service.json("rollout", "status", "autumn")["id"] == "autumn-update"
+        assert service.json("rollout", "pause", "autumn")["status"] == "Paused"
+        token = service.json("token", "create", "ci", "--role", "reader")["id"]
+        assert service.json("token", "revoke", token[:8])[0]["id"] == token

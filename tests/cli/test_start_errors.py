@@ -1,0 +1,66 @@
+"""Errors when a service starts or is looked for: what to do next, and never a traceback."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.loopback import free_range
+from tests.fixtures.requirements import needs_ordinary_user
+from tests.fixtures.service import FREE, FREE_PORTS, BackgroundCommand, ServiceProcess, run_command
+
+pytestmark = pytest.mark.spec("O10", "O14")
+
+
+@pytest.mark.parametrize("option", ["--metadata", "--console", "--arm"])
+def test_a_port_in_use(tmp_path: Path, option: str) -> None:
+    """The error names the option of that port, and the one that moves all ports."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        ports = [*FREE_PORTS]
+        ports[ports.index(option) + 1] = address
+        done = run_command("up", "--memory", "--data", str(tmp_path / "data"), *ports)
+    assert done.returncode == 1
+    assert f"cannot listen on {address}: Address already in use" in done.stderr
+    assert f"choose another address with {option}, or three other ports with --port-base" in (
+        done.stderr
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_three_ports_in_a_row(tmp_path: Path) -> None:
+    """`--port-base` moves every port that is not given by itself."""
+    base = free_range(3).first
+    words = ("--memory", "--port-base", str(base))
+    with ServiceProcess(tmp_path / "data", *words, metadata="", console="", arm=FREE) as service:
+        assert service.ready["metadata"] == f"http://127.0.0.1:{base}"
+        assert service.ready["console"] == f"http://127.0.0.1:{base + 1}"
+        assert service.ready["arm"] != f"https://127.0.0.1:{base + 2}"
+    refused = run_command("up", "--port-base", "65534", "--data", str(tmp_path / "data"))
+    assert refused.returncode == 2
+    assert "--port-base must be at most 65533" in refused.stderr
+
+
+def test_waiting_for_a_service(tmp_path: Path) -> None:
+    """`healthcheck --wait` ends well once the service is ready, and fails after its time."""
+    data = tmp_path / "data"
+    late = run_command("healthcheck", "--data", str(data), "--wait", "0.3")
+    assert late.returncode == 1
+    assert "no service is running" in late.stderr
+    with BackgroundCommand("healthcheck", "--data", str(data), "--wait", "2m") as waiting:
+        assert waiting.is_running()
+        with ServiceProcess(data, "--memory"):
+            assert waiting.wait()[:2] == (0, "The service is ready.\n")
+
+
+@needs_ordinary_user
+def test_a_folder_of_another_user(tmp_path: Path) -> None:
+    """Every command says that it may not use the folder."""
+    folder = tmp_path / "theirs"
+    folder.mkdir(0)
+    for words in (("up", *FREE_PORTS), ("machine", "list"), ("healthcheck",)):
+        done = run_command(*words, "--data", str(folder))
+        assert done.returncode != 0
+        assert str(folder) in done.stderr
+        assert "Traceback" not in done.stderr
+    folder.chmod(0o700)

@@ -1,0 +1,212 @@
+"""The page shows a plan and asks before what is large or final, as the commands do."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from urllib.parse import urlencode
+
+import pytest
+
+from fairwarning.service.tokens import Role
+from tests.console.test_page import EVIL, Browser
+from tests.fixtures.console import ConsoleHarness
+
+pytestmark = pytest.mark.spec("O14")
+
+Fields = list[tuple[str, str]]
+
+ASKING: list[tuple[str, Fields, str, str]] = [
+    ("/rollouts/new", [("kind", "reboot")], "Start the rollout over 3 scopes?", "Start"),
+    (
+        "/rollouts/new",
+        [("scopes", "vm web/0"), ("batch", "1")],
+        "Start the rollout over 2 scopes?",
+        "Start",
+    ),
+    ("/rollouts/running/abort", [], "Abort the freeze of 1 machine?", "Abort"),
+    ("/machines/vm/delete", [], "Delete vm?", "Delete"),
+    ("/machines/web/0/web_1/fail", [], "Fail web_1?", "Fail"),
+    ("/sets/web/delete", [], "Delete web and its instances?", "Delete"),
+    (
+        "/sets/web/instances",
+        [("action", "delete"), ("instance", "0"), ("instance", "2")],
+        "Delete 2 instances of web?",
+        "Delete",
+    ),
+]
+
+
+@pytest.fixture
+def console() -> Iterator[ConsoleHarness]:
+    """A scale set that polls, two machines, and a rollout that runs."""
+    with ConsoleHarness() as harness:
+        harness.created("sets", name="web", capacity=3, terminate_notice="PT5M")
+        harness.created("machines", name="vm")
+        harness.created("machines", name="other")
+        harness.poll("web_0", "other")
+        harness.ok("POST", "/api/rollouts", {"id": "running", "scopes": ["other"]})
+        yield harness
+
+
+def hidden(text: str) -> Fields:
+    """The hidden fields of the form on a confirmation page."""
+    form = re.search(
+        r"<form method=\"post\" action=\"[^\"]*\" data-form>.*?</form>", text, re.DOTALL
+    )
+    assert form is not None
+    found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form[0])
+    return [(name, unescape(value)) for name, value in found]
+
+
+def submit(browser: Browser, path: str, fields: Fields, *headers: tuple[str, str]) -> str:
+    """Submit a form that asks, and return the path of the confirmation page."""
+    reply = browser.post_raw(path, urlencode(fields).encode(), *headers)
+    if headers:
+        assert reply.status == 200, reply.body
+        return str(reply.json["to"])
+    assert reply.status == 303, reply.body
+    return reply.headers["location"]
+
+
+@pytest.mark.parametrize(("path", "fields", "question", "button"), ASKING)
+def test_nothing_changes_until_it_is_confirmed(
+    console: ConsoleHarness, path: str, fields: Fields, question: str, button: str
+) -> None:
+    """A form leads to a page with the plan; the form there has the same fields, and goes ahead."""
+    before = console.state()
+    browser = Browser(console)
+    confirm = submit(browser, path, fields)
+    assert submit(browser, path, fields, ("X-Page", "/")) == confirm
+    text = browser.text(confirm)
+    assert f"<h1>{question}</h1>" in unescape(text)
+    assert f">{button}</button>" in text
+    assert console.state() == before
+    kept = hidden(text)
+    assert [field for field in kept if field[0] != "key"] == [*fields, ("confirmed", "yes")]
+    assert f'action="{path}"' in text
+    done = browser.post_raw(path, urlencode(kept).encode(), ("X-Page", confirm))
+    assert done.status == 200, done.body
+    assert done.json["notice"]
+    changed = console.state()
+    assert changed != before
+    browser.post_raw(path, urlencode(kept).encode())  # a second click
+    assert console.state() == changed
+
+
+def test_the_plan_of_a_rollout_is_that_of_the_command(console: ConsoleHarness) -> None:
+    """It counts, says when the rollout ends, and which scopes get no notice."""
+    browser = Browser(console)
+    fields = [("scopes", "vm web/0"), ("kind", "reboot"), ("duration_seconds", "60")]
+    text = browser.text(submit(browser, "/rollouts/new", fields))
+    plan = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text))
+    assert plan == {
+        "Impact": "reboot",
+        "Machines": "4",
+        "Scopes": "2, 10 at a time",
+        "Steps": "4",
+        "Ends": "12:03:00 if all approve at once, 12:48:00 if none does",
+        "No notice": "1 scope: vm",
+    }
+
+
+def test_back_keeps_what_was_entered(console: ConsoleHarness) -> None:
+    """The form of a rollout that was not confirmed is filled again; any name is escaped."""
+    browser = Browser(console)
+    fields = [("id", "autumn"), ("scopes", "vm web/0"), ("batch", "3"), ("kind", "redeploy")]
+    confirm = browser.text(submit(browser, "/rollouts/new", fields))
+    back = re.search(r'class="button" href="([^"]*)">Back', confirm)
+    assert back is not None
+    form = browser.text(unescape(back[1]))
+    for _, value in fields[:3]:
+        assert f'value="{value}"' in form
+    assert '<option value="redeploy" selected>' in form
+    assert EVIL in unescape(browser.text(f"/rollouts/new?{urlencode({'id': EVIL})}"))
+
+
+def test_the_clock_can_be_advanced_on_the_confirmation_page(console: ConsoleHarness) -> None:
+    """The user returns to the same question, with the same fields."""
+    browser = Browser(console)
+    confirm = submit(browser, "/rollouts/new", [("scopes", "vm web/0")])
+    back = re.search(r'name="back" value="([^"]*)"', browser.text(confirm))
+    assert back is not None
+    reply = browser.post("/clock", advance="60", back=unescape(back[1]))
+    assert reply.headers["location"] == confirm
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/rollouts/new", [("scopes", "vm")]),
+        ("/rollouts/running/pause", []),
+        ("/machines/vm/restart", []),
+        ("/sets/web/instances", [("action", "restart"), ("instance", "0")]),
+    ],
+)
+def test_what_is_small_is_not_asked_about(
+    console: ConsoleHarness, path: str, fields: Fields
+) -> None:
+    """It happens at once."""
+    before = console.state()
+    reply = Browser(console).post_raw(path, urlencode(fields).encode())
+    assert reply.status == 303
+    assert not reply.headers["location"].startswith("/confirm")
+    assert console.state() != before
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "error"),
+    [
+        ("/rollouts/new", [("id", "running")], "a rollout 'running' exists already"),
+        ("/rollouts/new", [("id", "a/b")], "must be"),
+        ("/rollouts/new", [("scopes", "vm nowhere")], "there is no scope 'nowhere'"),
+        ("/rollouts/new", [("scopes", "vm " * 12_000 + "web/0")], "too much to be confirmed"),
+        ("/rollouts/none/abort", [], "there is no rollout 'none'"),
+        ("/machines/nobody/delete", [], "there is no machine 'nobody'"),
+        ("/sets/nothing/delete", [], "there is no scale set 'nothing'"),
+        ("/sets/web/instances", [("action", "delete"), ("instance", "7")], "7"),
+        ("/sets/web/instances", [("action", "delete")], "select at least one instance"),
+        ("/sets/web/instances", [("action", "delete"), ("instance", "x")], "whole number"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_the_question(
+    console: ConsoleHarness, path: str, fields: Fields, error: str
+) -> None:
+    """The error is shown beside the form, with and without JavaScript."""
+    before = console.state()
+    browser = Browser(console)
+    body = urlencode(fields).encode()
+    plain = browser.post_raw(path, body)
+    assert 400 <= plain.status < 500
+    assert error in unescape(plain.body.decode())
+    assert error in browser.post_raw(path, body, ("X-Page", "/")).json["error"]
+    assert console.state() == before
+
+
+NEW = {
+    "machines": ("name", {}),
+    "sets": ("name", {"capacity": 1}),
+    "rollouts": ("id", {}),
+}
+
+
+@pytest.mark.parametrize("name", ["a/b", "x" * 300, "two\nlines", "nul\0"])
+@pytest.mark.parametrize("kind", NEW)
+def test_names_are_checked_as_in_the_api(console: ConsoleHarness, kind: str, name: str) -> None:
+    """The page shows the error of the API beside the form."""
+    before = console.state()
+    field, more = NEW[kind]
+    refused = console.api("POST", f"/api/{kind}", {field: name, **more})
+    assert refused.status == 400
+    fields = {field: name, **{key: str(value) for key, value in more.items()}}
+    reply = Browser(console).post(f"/{kind}/new", **fields)
+    assert reply.status == 400
+    alerts = re.findall(r'role="alert">(.*?)</span>', unescape(reply.body.decode()), re.DOTALL)
+    assert [alert for alert in alerts if alert] == [refused.json["error"]["message"]]
+    assert console.state() == before
+
+
+def test_a_reader_gets_no_button(console: ConsoleHarness) -> None:
+    """The plan changes nothing, so a reader may see it."""
+    text = Browser(console, Role.READER).text("/confirm/sets/web/delete")
+    assert "Delete web and its instances?" in text
+    assert "<button" not in text[text.index("<main") : text.index("</main")]

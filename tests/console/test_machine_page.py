@@ -1,0 +1,193 @@
+"""The page of a machine, for the author of a handler."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from shlex import quote
+from urllib.parse import quote as url_quote
+
+import pytest
+
+from fairwarning.console.page.machines import PREVIEW
+from fairwarning.core.document import VERSIONS
+from fairwarning.core.model import Scope
+from fairwarning.service.tokens import Role
+from tests.console.test_page import Browser
+from tests.fixtures.console import ConsoleHarness
+from tests.fixtures.credentials import by_cookie, open_session
+from tests.fixtures.fleet import NEWEST
+from tests.fixtures.programs import run_program
+from tests.fixtures.requirements import needs_curl
+from tests.fixtures.service import ServiceProcess
+
+pytestmark = pytest.mark.spec("O8")
+
+
+@pytest.fixture
+def console() -> Iterator[ConsoleHarness]:
+    """A scale set that polls, and a machine that does not."""
+    with ConsoleHarness() as harness:
+        harness.created("sets", name="web", capacity=3, terminate_notice="PT5M")
+        harness.created("machines", name="vm")
+        harness.poll("web_0")
+        yield harness
+
+
+def part(text: str, name: str) -> str:
+    """The element with this id, as text."""
+    match = re.search(rf'<(\w+) id="{name}".*?</\1>', text, re.DOTALL)
+    assert match is not None
+    return unescape(re.sub(r"<[^>]+>", "", match[0]))
+
+
+def shown_document(text: str) -> object:
+    """The document that the page shows."""
+    match = re.search(r"<pre[^>]*>(.*?)</pre>", text, re.DOTALL)
+    assert match is not None
+    return json.loads(unescape(match[1]))
+
+
+def action_labels(text: str) -> set[str]:
+    """The actions that have a button."""
+    forms = re.findall(r'<form method="post" action="/machines/.*?</form>', text, re.DOTALL)
+    return {label for form in forms for label in re.findall(r"<button[^>]*>(.*?)</button>", form)}
+
+
+@pytest.mark.parametrize("version", sorted(VERSIONS.keys() - {PREVIEW}))
+def test_the_document_is_the_one_that_the_endpoint_sends(
+    console: ConsoleHarness, version: str
+) -> None:
+    """At every api-version; the newest is the default."""
+    console.act("web_1", "restart")
+    console.act("web_2", "delete")
+    browser = Browser(console)
+    text = browser.text(f"/machines/web_1?api-version={version}")
+    assert f"<option selected>{version}</option>" in text
+    assert shown_document(text) == console.get("web_1", version).json
+    newest = browser.text("/machines/web_1")
+    assert f"<option selected>{NEWEST}</option>" in newest
+    assert shown_document(newest) == console.get("web_1", NEWEST).json
+
+
+def test_the_preview_version_is_shown_with_what_it_needs(console: ConsoleHarness) -> None:
+    """The endpoint does not serve it by default."""
+    text = Browser(console).text(f"/machines/web_1?api-version={PREVIEW}")
+    assert "preview = true" in part(text, "document")
+    assert console.get("web_1", PREVIEW).status == 404
+
+
+def test_an_unknown_api_version_is_refused_with_those_that_exist(console: ConsoleHarness) -> None:
+    """The error lists them."""
+    reply = Browser(console).get("/machines/web_1?api-version=2018-01-01")
+    assert reply.status == 404
+    assert "2020-07-01, 2024-07-09" in reply.body.decode()
+
+
+def test_reading_the_page_is_no_poll(console: ConsoleHarness) -> None:
+    """It neither turns Scheduled Events on nor counts as the last poll."""
+    before = console.state()
+    browser = Browser(console)
+    text = browser.text("/machines/vm")
+    assert "Last pollnever" in part(text, "endpoint").replace("\n", "")
+    assert "The first poll turns Scheduled Events on" in part(text, "document")
+    polled_at = part(browser.text("/machines/web_1"), "endpoint")
+    console.advance(60)
+    browser.text("/machines/web_1")
+    assert part(browser.text("/machines/web_1"), "endpoint") == polled_at
+    assert [line for line in console.state() if isinstance(line, Scope)] == [
+        line for line in before if isinstance(line, Scope)
+    ]
+    assert not console.ok("GET", "/api/scopes/vm")["enabled"]
+
+
+def test_the_last_poll_is_shown_before_it_is_written(console: ConsoleHarness) -> None:
+    """Polls are written every few minutes; the page knows the last one."""
+    console.advance(60)
+    console.poll("web_2")
+    written = console.ok("GET", "/api/scopes/web/0")["polled_at"]
+    assert written.endswith("12:00:00Z")
+    assert "Last poll12:01:00" in part(Browser(console).text("/machines/web_1"), "endpoint")
+
+
+def test_actions_that_are_not_possible_are_folded_with_one_reason(console: ConsoleHarness) -> None:
+    """The reason links to the event in the way."""
+    browser = Browser(console)
+    event = console.act("web_1", "restart")["events"][0]["id"]
+    text = browser.text("/machines/web_1")
+    actions = unescape(text[text.index('id="actions"') :])
+    refused = re.search(r"<details data-key=\"refused\">.*?</details>", actions, re.DOTALL)
+    assert refused is not None
+    (count,) = re.findall(r"<summary>(\d+) actions are not possible now</summary>", refused[0])
+    line = f'<a href="/events/{event}">Reboot of web_1 is scheduled</a>, so some actions are'
+    assert line in actions
+    assert actions.count("has an unfinished reboot") == 1
+    labels = action_labels(text)
+    assert "Restart" not in labels
+    assert {"Delete", "Fail now"} <= labels
+    assert len(labels) + int(count) == 14
+    console.ok("POST", f"/api/events/{event}/approve")
+    assert "Reboot of web_1 is in progress</a>" in browser.text("/machines/web_1")
+
+
+def test_a_machine_without_an_event_names_what_is_in_the_way(console: ConsoleHarness) -> None:
+    """An impact without notice links to its operation; a deallocated machine must be started."""
+    browser = Browser(console)
+    operation = console.act("vm", "restart")["operation"]["id"]
+    text = browser.text("/machines/vm")
+    assert f'<a href="/operations/{operation}">vm is rebooting</a>, so ' in text
+    console.advance(3600)
+    console.act("vm", "deallocate")
+    console.advance(3600)
+    text = unescape(browser.text("/machines/vm"))
+    assert "'vm' is deallocated; start it first, so " in text
+    assert "answers with 404 while the machine is deallocated" in text
+
+
+def test_an_idle_machine_has_no_reason_above_its_actions(console: ConsoleHarness) -> None:
+    """Actions for Spot machines are folded all the same."""
+    text = Browser(console).text("/machines/vm")
+    assert "2 actions are not possible now</summary>" in text
+    assert 'data-key="obstacle"' not in text
+    assert not {"Evict", "Recommend rebalance"} & action_labels(text)
+
+
+def test_a_reader_sees_the_document_and_no_actions(console: ConsoleHarness) -> None:
+    """The form of the api-version only reads."""
+    text = Browser(console, Role.READER).text("/machines/web_1")
+    assert shown_document(text) == {"DocumentIncarnation": 1, "Events": []}
+    assert 'id="actions"' not in text
+
+
+@pytest.mark.parametrize("name", ["vm", "a b'c", "-x"])
+def test_the_command_to_run_a_program_names_the_machine(console: ConsoleHarness, name: str) -> None:
+    """It is quoted for a shell; without a URL the page says what works."""
+    if name != "vm":
+        console.created("machines", name=name)
+    text = unescape(Browser(console).text(f"/machines/{url_quote(name)}"))
+    quoted = quote(name)
+    words = f"-- {quoted} COMMAND" if name.startswith("-") else f"{quoted} -- COMMAND"
+    assert f'value="fairwarning exec {words}"' in text
+    assert "no URL answers from here" in text
+    assert "curl" not in text
+
+
+def test_machines_of_one_name_are_named_with_their_scope(console: ConsoleHarness) -> None:
+    """Otherwise the command would be refused."""
+    console.created("machines", name="web_0")
+    browser = Browser(console)
+    assert "exec web/0/web_0 -- COMMAND" in browser.text("/machines/web/0/web_0")
+    assert "exec web_0/web_0 -- COMMAND" in browser.text("/machines/web_0/web_0")
+    assert "exec web_1 -- COMMAND" in browser.text("/machines/web_1")
+
+
+@needs_curl
+def test_the_command_that_reads_the_document_works(tmp_path: Path) -> None:
+    """It is pasted into a shell, and prints what the page shows."""
+    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
+        text = by_cookie(service, open_session(service), "/machines/db_0").body.decode()
+        (command,) = re.findall(r'<input id="curl"[^>]* value="([^"]*)"', text)
+        done = run_program("sh", "-c", f"{unescape(command)} --silent")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["Events"] == []
