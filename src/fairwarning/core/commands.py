@@ -276,6 +276,17 @@ class UpdateSet(SetCommand):
 
 
 @record
+class JoinSet(SetCommand):
+    """Add a machine with a name of its own to a Flexible set.
+
+    The machine keeps its size, tags and notice when the set's model changes.
+    """
+
+    machine: Machine = required(checks.machine)
+    scope: str = required(checks.known)  # from `joining.group_with_room`
+
+
+@record
 class UpgradeInstances(SetCommand):
     """Apply the current model to instances (`manualupgrade`); None: to all (T3)."""
 
