@@ -284,6 +284,7 @@ class JoinSet(SetCommand):
 
     machine: Machine = required(checks.machine)
     scope: str = required(checks.known)  # from `joining.group_with_room`
+    resource: str = required(checks.optional_resource, default="")  # that describes the machine
 
 
 @record

@@ -27,7 +27,8 @@ def join(
     scope = group_with_room(scale_set, groups)
     if scope != command.scope:
         raise Conflict("Changed", f"scale set {scale_set.name!r} changed meanwhile; read it again")
-    joined = _place(scale_set, command.machine, groups.get(scope))
+    placed = _place(scale_set, command.machine, groups.get(scope))
+    joined = changed(placed, resource=command.resource)
     names = scale_set.groups if scope in scale_set.groups else (*scale_set.groups, scope)
     grown = changed(scale_set, next_instance=scale_set.next_instance + 1, groups=names)
     add = AddInstances(
