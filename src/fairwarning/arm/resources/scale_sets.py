@@ -239,7 +239,7 @@ async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) ->
     command = OperateInstances(
         set=scale_set.id,
         action=kind,
-        instances=await parse_instance_ids(request, scale_set, required=kind is Delete),
+        instances=await parse_instance_ids(context, request, scale_set, required=kind is Delete),
         operation=new_operation(),
         actor=request.actor,
     )
@@ -249,7 +249,7 @@ async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) ->
 async def _upgrade_instances(context: ArmContext, request: ArmRequest) -> Response:
     """Bring instances to the current model, without an operation (T3)."""
     scale_set = await _scale_set(context, request)
-    instances = await parse_instance_ids(request, scale_set, required=True)
+    instances = await parse_instance_ids(context, request, scale_set, required=True)
     command = UpgradeInstances(set=scale_set.id, instances=instances, actor=request.actor)
     await context.fleet.submit(command)
     return Response(b"", 200)
@@ -257,7 +257,7 @@ async def _upgrade_instances(context: ArmContext, request: ArmRequest) -> Respon
 
 async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
     scale_set = await _scale_set(context, request)
-    instances = await parse_instance_ids(request, scale_set)
+    instances = await parse_instance_ids(context, request, scale_set)
     selected = [
         ActionTarget(scope, machine, scale_set)
         for scope in await targets.placement_groups(context, scale_set)
