@@ -121,7 +121,7 @@ class Machine:
     power: Power = Power.RUNNING
     terminate_seconds: int = 0  # notice of a delete, from its model (T3); 0: none
     instance: int = -1  # id in its scale set; -1: none
-    model: int = 0  # version of the scale set's model that it has
+    model: int = 0  # version of the scale set's model that it has; 0: it has none
     protected: bool = False  # from scale-in
     shielded: bool = False  # from operations on the whole scale set
     resource: str = ""  # id of the ARM resource that describes it
