@@ -65,6 +65,7 @@ def name_of(scope: Scope) -> str:
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create an availability set without machines, or change its policy."""
+    write = writing.normalized(AVAILABILITY_SET, write)
     profile.check_api_version(write.body, write.version, "properties", AVAILABILITY_POLICY_SINCE)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:

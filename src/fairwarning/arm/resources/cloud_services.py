@@ -87,6 +87,7 @@ def _instances(role: str, numbers: range) -> tuple[Machine, ...]:
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a service with its roles, or change the numbers of their instances."""
+    write = writing.normalized(CLOUD_SERVICE, write)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         documents.tags_of(body)

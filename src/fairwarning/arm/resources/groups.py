@@ -8,6 +8,7 @@ from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_respon
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
 from fairwarning.arm.resources import documents, network, targets, writing
+from fairwarning.arm.schema import types
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
 from fairwarning.core.errors import Conflict
 from fairwarning.core.limits import FOLLOWING_COMMANDS
@@ -64,7 +65,8 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     writing.check_name(request.group)
-    body = documents.without_read_only(documents.sanitize(await request.body()))
+    body = types.normalize(GROUP, documents.sanitize(await request.body()))
+    body = documents.without_read_only(body)
     body.pop("properties", None)  # all of them are read-only
     documents.tags_of(body)
     existing = await context.find(GROUP, "", request.group)

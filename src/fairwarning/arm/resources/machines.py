@@ -20,7 +20,7 @@ from fairwarning.arm.resources import (
     views,
     writing,
 )
-from fairwarning.arm.resources.documents import Choices, choice, tags_of, typed_value
+from fairwarning.arm.resources.documents import choice, tags_of, typed_value
 from fairwarning.arm.resources.profile import MACHINE_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import (
@@ -52,7 +52,6 @@ from fairwarning.service.resources import AVAILABILITY_SET, INSTANCE, MACHINE, S
 
 PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
 EVICTIONS = {policy.value: policy for policy in EvictionPolicy}
-_CHOICES: Choices = {"properties.priority": PRIORITIES, "properties.evictionPolicy": EVICTIONS}
 _OWNER = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/(?P<kind>[^/]+/[^/]+)"
     r"/(?P<name>[^/]+)/?",
@@ -68,6 +67,7 @@ _OWNERS = {AVAILABILITY_SET: "availabilitySet", SCALE_SET: "virtualMachineScaleS
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a machine, or change its mutable properties."""
+    write = writing.normalized(MACHINE, write)
     profile.check_api_version(write.body, write.version, MACHINE_PROFILE)
     instance = await targets.find_flexible_instance(context, write.group, write.name)
     if instance:
@@ -105,8 +105,7 @@ async def _put_instance(
 
 
 def _normalize(body: Body) -> Body:
-    stored = profile.normalize(documents.without_read_only(body), MACHINE_PROFILE)
-    return documents.normalize_case(stored, _CHOICES)
+    return profile.normalize(documents.without_read_only(body), MACHINE_PROFILE)
 
 
 async def _create(

@@ -91,6 +91,7 @@ TYPES: tuple[str, ...] = (
 
 async def _put(kind: PlainResourceType, context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Replace a resource; for a PATCH, merge the body into the stored one."""
+    write = writing.normalized(kind.name, write)
 
     async def plan(_existing: Resource | None, merged: Body, group: Resource) -> DesiredResource:
         body = documents.without_read_only(
@@ -109,6 +110,7 @@ async def _put_part(
     kind: PlainResourceType, part: str, context: ArmContext, write: ResourceWrite
 ) -> WriteResult:
     """Replace a nested resource, or add it."""
+    write = writing.normalized(f"{kind.name}/{part}", write)
     parent, _, name = write.name.partition("/")
     created = True
 

@@ -54,12 +54,13 @@ from fairwarning.service.resources import SCALE_SET, Resource
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a scale set, or merge the body into it: `az vmss scale` sends only the capacity."""
+    write = writing.normalized(SCALE_SET, write)
     profile.check_api_version(write.body, write.version, SET_PROFILE)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         # The capacity is not stored: the set has it, and an old value must not be restored.
         stored = documents.without(documents.without_read_only(body), "sku", "capacity")
-        stored = documents.normalize_case(profile.normalize(stored, SET_PROFILE), set_model.CHOICES)
+        stored = profile.normalize(stored, SET_PROFILE)
         if existing is None:
             return await _create(context, write, stored, group)
         return await _change(context, write, existing, stored)
