@@ -223,7 +223,8 @@ async def _change(context: ArmContext, target: ActionTarget, body: Body) -> Desi
         scope=scope.id,
         machine=machine.name,
         terminate_seconds=updated.terminate_seconds,
-        size=updated.size,
+        # Clients send back the size that they read; the default of the cloud stays a default.
+        size=None if updated.size == (machine.size or context.cloud.size) else updated.size,
         tags=updated.tags if "tags" in body else None,
     )
     commands: list[Command] = [update]
