@@ -8,6 +8,8 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response, parse_expand
+from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
@@ -52,6 +54,14 @@ from fairwarning.service.resources import AVAILABILITY_SET, INSTANCE, MACHINE, S
 
 PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
 EVICTIONS = {policy.value: policy for policy in EvictionPolicy}
+_EXPANDED = ("instanceView", "userData", "resiliencyView")  # there is never user data
+_FIELDS = {
+    **RESOURCE_FIELDS,
+    "virtualMachineScaleSet/id": Field(
+        lambda document: [document["properties"].get("virtualMachineScaleSet", {}).get("id", "")]
+    ),
+}
+"""The fields of a `$filter` of machines."""
 _OWNER = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/(?P<kind>[^/]+/[^/]+)"
     r"/(?P<name>[^/]+)/?",
@@ -314,7 +324,7 @@ def _owner_ids(context: ArmContext, target: ActionTarget) -> dict[str, str]:
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_machine(context, request.group, request.name)
-    view = "instanceview" in request.query("$expand").lower()
+    view = "instanceView" in parse_expand(request, _EXPANDED)
     return json_response(document(context, target, view=view))
 
 
@@ -329,11 +339,11 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     group = request.params.get("group", "")
     page, token = await machine_listing.list_machines(context, request, group)
     view = (
-        "instanceview" in request.query("$expand").lower()
+        "instanceView" in parse_expand(request, _EXPANDED)
         or request.query("statusonly").lower() == "true"
     )
     value = [document(context, target, view=view) for target in page]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token, fields=_FIELDS)
 
 
 # --- Actions --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
@@ -184,6 +185,7 @@ async def _document(context: ArmContext, resource: Resource) -> Body:
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    parse_expand(request, ("userData",))  # which is a secret: never stored, so there is none
     return json_response(
         await _document(context, await context.get(SCALE_SET, request.group, request.name))
     )
@@ -196,7 +198,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         if scale_set := await context.fleet.reader.read(ScaleSet, resource.set):
             placement = await targets.placement_groups(context, scale_set)
             value.append(document(context, resource, scale_set, placement))
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _view(context: ArmContext, request: ArmRequest) -> Response:
