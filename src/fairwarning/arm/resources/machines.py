@@ -12,10 +12,10 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
+    attachments,
     availability,
     documents,
     profile,
-    subnets,
     targets,
     views,
     writing,
@@ -69,8 +69,11 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
             profile.normalize(documents.without_read_only(body), MACHINE_PROFILE), _CHOICES
         )
         if existing is None:
-            return await _create(context, write, body, group)
-        return await _change(context, existing, body)
+            desired = await _create(context, write, body, group)
+        else:
+            desired = await _change(context, existing, body)
+        referrer = attachments.referrer_of(context, group, write.name, existing)
+        return await attachments.attach(referrer, group, desired)
 
     resource, created, operation = await writing.write_resource(context, MACHINE, write, plan)
     target = await targets.find_machine(context, write.group, resource.name)
@@ -84,7 +87,8 @@ async def _create(
     if await targets.find_flexible_instance(context, write.group, write.name):
         text = f"'{write.name}' is an instance of a scale set; write it as an instance of that set."
         raise ArmError("Conflict", text, 409)
-    subnet, address = await subnets.of_machine(context, body, group.name)
+    referrer = attachments.referrer_of(context, group, write.name)
+    subnet, address = await attachments.address_of(referrer, body)
     machine = changed(_machine(write.name, body), address=address, subnet=subnet)
     if owner := typed_value(body, "properties.availabilitySet.id", str):
         resource = await _availability_set(context, write, owner)

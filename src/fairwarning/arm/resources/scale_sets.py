@@ -112,7 +112,7 @@ async def _create(
         zones=machines.zones_of(body),
         tags=tags_of(body),
         flexible=_flexible(body),
-        subnet=await subnets.of_set(context, body, group.name),
+        subnet=await subnets.of_set(context, body, group.name, write.name),
     )
     return DesiredResource(body, (create,), set=name)
 
