@@ -135,6 +135,8 @@ _VALID: dict[str, Value] = {
 def _valid(kind: type[Command], field: "Field[Any]") -> Value:
     if field.name == "machines" and kind in {CreateScope, commands.AddMachines}:
         return _MACHINE_TUPLES
+    if field.name == "machine" and kind is commands.JoinSet:
+        return _MACHINES
     if field.name == "kind" and kind is CreateScope:
         return st.sampled_from(ScopeKind)
     if field.name == "at" and kind is commands.Write:

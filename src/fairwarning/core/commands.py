@@ -276,6 +276,18 @@ class UpdateSet(SetCommand):
 
 
 @record
+class JoinSet(SetCommand):
+    """Add a machine with a name of its own to a Flexible set.
+
+    The machine keeps its size, tags and notice when the set's model changes.
+    """
+
+    machine: Machine = required(checks.machine)
+    scope: str = required(checks.known)  # from `joining.group_with_room`
+    resource: str = required(checks.optional_resource, default="")  # that describes the machine
+
+
+@record
 class UpgradeInstances(SetCommand):
     """Apply the current model to instances (`manualupgrade`); None: to all (T3)."""
 

@@ -102,6 +102,7 @@ class Rules:
     impact_limit_seconds: int = limits.IMPACT_LIMIT_SECONDS
     approve_reboot: bool = False  # E8: userInitiatedReboot.automaticallyApprove
     approve_redeploy: bool = False  # E8: userInitiatedRedeploy.automaticallyApprove
+    maintenance_window: str = ""  # when rollouts may maintain it (`core/windows.py`); empty: always
 
 
 @record
@@ -120,7 +121,7 @@ class Machine:
     power: Power = Power.RUNNING
     terminate_seconds: int = 0  # notice of a delete, from its model (T3); 0: none
     instance: int = -1  # id in its scale set; -1: none
-    model: int = 0  # version of the scale set's model that it has
+    model: int = 0  # version of the scale set's model that it has; 0: it has none
     protected: bool = False  # from scale-in
     shielded: bool = False  # from operations on the whole scale set
     resource: str = ""  # id of the ARM resource that describes it
@@ -336,6 +337,7 @@ class Lane:
     in_progress: bool = False  # the step at `position` is in progress
     deferred: int = 0  # how often the machines of that step were busy
     retry_at: float | None = None
+    window_at: float | None = None  # when the window opens that the step waits for; 0: never
     version: int = 0
 
 

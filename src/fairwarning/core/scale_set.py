@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from fairwarning.core import limits
+from fairwarning.core import joining, limits
 from fairwarning.core.commands import (
     Command,
     Configure,
     CreateSet,
     Delete,
     DeleteSet,
+    JoinSet,
     OperateInstances,
     ProtectInstances,
     Scale,
@@ -154,7 +155,7 @@ def _apply_model(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
             size=scale_set.size,
             tags=scale_set.tags,
         )
-        for scope, names in _by_scope(picks).items()
+        for scope, names in _by_scope(pick for pick in picks if pick[1].model).items()
     ]
 
 
@@ -293,6 +294,12 @@ def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tu
         for scope, machines in born.items()
     )
     return grown, sends
+
+
+def _join(scale_set: ScaleSet, command: JoinSet, groups: Groups) -> EntityDecision:
+    _check_not_deleting(scale_set)
+    grown, add = joining.join(scale_set, command, groups)
+    return EntityDecision(grown, (Fact(FactType.SET_CHANGED, detail="1 joined"),), (add,))
 
 
 def _instance(scale_set: ScaleSet, instance: int, domain: int, zone: str) -> Machine:
@@ -438,6 +445,7 @@ def _start_queued(scale_set: ScaleSet, queue: tuple[PendingDelete, ...]) -> Enti
 
 _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     UpdateSet: _update,
+    JoinSet: _join,
     UpgradeInstances: _upgrade,
     ProtectInstances: _protect,
     Scale: _scale,
