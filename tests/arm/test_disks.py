@@ -289,3 +289,6 @@ def test_instances_show_their_disks(mode: str) -> None:
             assert at(disk) == f"{DISKS}/{disk['name']}"
             assert disk["managedDisk"]["storageAccountType"] == "Standard_LRS"
         assert names(arm, DISKS) == []
+        if mode == "Flexible":
+            machine = arm.get(f"{COMPUTE}/virtualMachines/web_0").json["properties"]
+            assert at(machine["storageProfile"]["osDisk"]) == at(disks[0])

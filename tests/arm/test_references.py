@@ -13,6 +13,7 @@ from tests.arm.attached import (
     PIP,
     SUBNET,
     VNET,
+    Json,
     delete,
     link,
     network,
@@ -161,7 +162,7 @@ def test_a_load_balancer_shows_its_users() -> None:
 def test_a_proximity_placement_group_shows_its_members() -> None:
     """Machines, sets and availability sets; it is kept while it has any."""
     path = f"{COMPUTE}/proximityPlacementGroups/near"
-    near = {"proximityPlacementGroup": link(path)}
+    near: Json = {"proximityPlacementGroup": link(path)}
     with ArmHarness() as arm:
         arm.group()
         put(arm, path)

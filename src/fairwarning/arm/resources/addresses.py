@@ -9,14 +9,16 @@ from ipaddress import IPv4Network
 
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
+from fairwarning.arm.resources import documents
 from fairwarning.arm.resources.documents import typed_value
-from fairwarning.arm.resources.references import Links, Referrer
+from fairwarning.arm.resources.references import PUBLIC_ADDRESS, Links, Referrer, read_group
 from fairwarning.arm.resources.writing import location_of
 
 _PUBLIC = tuple(
     IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
 )  # reserved for documentation (RFC 5737)
 _LABEL = re.compile("[a-z][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
+_FQDN = "properties.dnsSettings.fqdn"
 _DOMAIN = "cloudapp.azure.com"
 _INTERNAL_DOMAIN = "internal.cloudapp.net"
 _SUFFIX_CHARACTERS = 26
@@ -40,8 +42,20 @@ async def fill_public(referrer: Referrer, body: Body) -> Links:
             )
             raise ArmError("InvalidDomainNameLabel", text)
         fqdn = f"{label}.{location_of(body)}.{_DOMAIN}"
+        await _check_name(referrer, fqdn)
         properties["dnsSettings"] = {**properties["dnsSettings"], "fqdn": fqdn}
     return Links()
+
+
+async def _check_name(referrer: Referrer, fqdn: str) -> None:
+    """Refuse a name that another public address has, in any group."""
+    stored = documents.stored_body(referrer.existing)
+    if typed_value(stored, _FQDN, str) == fqdn:
+        return
+    for row in await read_group(referrer.context, PUBLIC_ADDRESS, ""):
+        if typed_value(documents.stored_body(row), _FQDN, str) == fqdn:
+            text = f"DNS record {fqdn} is already used by another public IP."
+            raise ArmError("DnsRecordInUse", text)
 
 
 def mac(path: str) -> str:

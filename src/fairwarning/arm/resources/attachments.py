@@ -28,7 +28,6 @@ _STORAGE = "properties.storageProfile"
 _INTERFACES = "properties.networkProfile.networkInterfaces"
 _OPTIONS = {name: name for name in ("FromImage", "Empty", "Attach", "Copy", "Restore")}
 _CACHING = {name: name for name in ("None", "ReadOnly", "ReadWrite")}
-_DEFAULT_SKU = "Premium_LRS"
 _UNITS = 64  # logical units of a machine
 
 
@@ -236,7 +235,7 @@ class _Attachments:
         entry["name"] = name
         managed = entry["managedDisk"]
         managed["storageAccountType"] = typed_value(
-            managed, "storageAccountType", str, _DEFAULT_SKU
+            managed, "storageAccountType", str, disks.DEFAULT_SKU
         )
         managed["id"] = context.arm_id(DISK, group.name, name)
         command = disks.create(context, group, self._machine, name, entry)

@@ -7,8 +7,9 @@ from fairwarning.arm.http.request import Body
 from fairwarning.arm.resources import documents
 from fairwarning.arm.resources.documents import invalid_value, typed_value
 from fairwarning.arm.resources.references import DISK, Links, Referrer
+from fairwarning.arm.resources.targets import ActionTarget
 from fairwarning.core.commands import Write
-from fairwarning.core.model import guid
+from fairwarning.core.model import Machine, guid
 from fairwarning.core.times import iso
 from fairwarning.service import resources
 from fairwarning.service.resources import Resource
@@ -16,7 +17,7 @@ from fairwarning.service.resources import Resource
 _GIGABYTE = 2**30
 _LARGEST = 65_536  # gigabytes
 _COMPUTED = ("diskState", "uniqueId", "diskSizeBytes")
-_DEFAULT_SKU = "Premium_LRS"
+DEFAULT_SKU = "Premium_LRS"
 _IMAGE_SIZES = {"Linux": 30, "Windows": 127}  # gigabytes of a disk that an image gives no size
 
 
@@ -26,7 +27,7 @@ async def fill(referrer: Referrer, body: Body) -> Links:
     for name in _COMPUTED:
         properties.pop(name, None)
     body.pop("managedBy", None)
-    body.setdefault("sku", {"name": _DEFAULT_SKU})
+    body.setdefault("sku", {"name": DEFAULT_SKU})
     size = typed_value(body, "properties.diskSizeGB", int)
     if size is not None:
         check_size(size, "properties.diskSizeGB")
@@ -76,12 +77,36 @@ def default_name(machine: str, lun: int | None) -> str:
     return f"{machine}_{kind}_{uuid.uuid4().hex}"
 
 
-def instance_disk(context: ArmContext, group: str, machine: str, number: str, sku: str) -> Body:
-    """Return the system disk that an instance of a scale set shows; it has no resource."""
-    digits = guid("disk", machine, number).replace("-", "").lower()
-    name = f"{machine}_OsDisk_1_{digits}"
+def instance_storage(
+    context: ArmContext, group: str, scope: str, machine: Machine, model: Body
+) -> Body:
+    """Return the storage profile of a set's instance from the set's; its disks are no resources."""
+    system: Body = typed_value(model, "osDisk", dict, {})
+    data = [
+        _instance_disk(context, group, (scope, machine.name, f"DataDisk_{place}"), entry)
+        for place, entry in enumerate(typed_value(model, "dataDisks", list, []))
+        if isinstance(entry, dict)
+    ]
+    disk = _instance_disk(context, group, (scope, machine.name, "OsDisk_1"), system)
+    return {**model, "osDisk": disk, "dataDisks": data}
+
+
+def of_flexible_instance(context: ArmContext, target: ActionTarget, group: str) -> Body:
+    """Return the storage of a Flexible set's instance as a machine; nothing for another machine."""
+    if not target.scale_set or not target.machine.model:  # a machine may join a set without one
+        return {}
+    storage = instance_storage(context, group, target.scope.id, target.machine, {})
+    return {"storageProfile": storage}
+
+
+def _instance_disk(
+    context: ArmContext, group: str, parts: tuple[str, str, str], entry: Body
+) -> Body:
+    _, machine, use = parts
+    name = f"{machine}_{use}_{guid('disk', *parts).replace('-', '').lower()}"
+    sku = typed_value(entry, "managedDisk.storageAccountType", str, DEFAULT_SKU)
     disk = {"storageAccountType": sku, "id": context.arm_id(DISK, group, name)}
-    return {"name": name, "managedDisk": disk}
+    return {**entry, "name": name, "managedDisk": disk}
 
 
 def image_size(system: str) -> int:

@@ -75,7 +75,6 @@ class _Interface:
         self._uses: list[str] = []
         self._owns: list[str] = []
         self._commands: list[Command] = []
-        self._taken: set[str] = set()
 
     def links(self) -> Links:
         """Return what the configurations use so far."""
@@ -125,10 +124,9 @@ class _Interface:
         if reservation is None:
             user, spread = self._referrer.store_id, self._referrer.attempt > 0
             reservation = await reservations.choose(
-                self._referrer.context, range_, user, self._taken, spread=spread
+                self._referrer.context, range_, user, self._uses, spread=spread
             )
         inner["privateIPAddress"] = reservation.address
-        self._taken.add(reservation.address)
         self._uses.append(reservation.id)
         self._owns.append(reservation.id)
         self._commands += reservation.commands
@@ -140,7 +138,7 @@ class _Interface:
         return str(stored.get("privateIPAddress", "")) if unchanged else ""
 
     async def _reserve(self, range_: AddressRange, address: str) -> Reservation | None:
-        if address in self._taken:
+        if range_.reservation(address) in self._uses:
             return None
         user = self._referrer.store_id
         return await reservations.reserve(self._referrer.context, range_, address, user)

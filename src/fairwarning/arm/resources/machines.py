@@ -13,6 +13,7 @@ from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
     attachments,
     availability,
+    disks,
     documents,
     machine_listing,
     profile,
@@ -297,7 +298,10 @@ def _defaults(context: ArmContext, target: ActionTarget) -> Body:
         **({"tags": dict(machine.tags)} if machine.tags else {}),
         **({"zones": [machine.zone]} if machine.zone else {}),
         **({"etag": writing.etag(resource)} if resource else {}),
-        "properties": views.default_properties(context.cloud, machine),
+        "properties": documents.merge(
+            views.default_properties(context.cloud, machine),
+            disks.of_flexible_instance(context, target, _group(target)),
+        ),
     }
 
 

@@ -152,7 +152,7 @@ async def read_all(context: ArmContext, ids: Iterable[str]) -> dict[str, Resourc
 
 
 async def read_group(context: ArmContext, kind: str, group: str) -> list[Resource]:
-    """Return all resources of a kind in a group."""
+    """Return all resources of a kind in a group; with an empty name, in all groups."""
     prefix = after = resources.id_prefix(kind, group)
     rows: list[Resource] = []
     while page := await context.fleet.reader.resources(prefix, after, PAGE):

@@ -4,6 +4,7 @@ A reservation is a resource of its own, which the interface owns. The store crea
 that concurrent requests do not get the same address.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
@@ -69,11 +70,11 @@ async def reserve(
 
 
 async def choose(
-    context: ArmContext, subnet: AddressRange, user: str, taken: set[str], *, spread: bool
+    context: ArmContext, subnet: AddressRange, user: str, taken: Collection[str], *, spread: bool
 ) -> Reservation:
     """Reserve a free address: one of the first, or with `spread` one anywhere in the subnet.
 
-    `taken` are addresses that this request reserves otherwise.
+    `taken` are reservations of the same request.
     """
     usable = range(_RESERVED, subnet.net.num_addresses - _LAST)
     start = int.from_bytes(sha256(user.encode()).digest()[:8]) % len(usable)
@@ -85,7 +86,7 @@ async def choose(
         for address in addresses:
             id_ = subnet.reservation(address)
             row = rows.get(id_)
-            if address in taken or (row and row.used_by):
+            if id_ in taken or (row and row.used_by):
                 continue
             return Reservation(address, id_, () if row else (subnet.write(address),))
     text = f"Subnet {subnet.name} with address prefix {subnet.net} is full: it has no free address."
