@@ -604,7 +604,10 @@ def test_outputs_that_are_refused(declared: object, message: str) -> None:
         ({"mode": "Incremental", "template": {"functions": [{}]}}, "user functions need a name"),
         ({"mode": "Incremental", "onErrorDeployment": {}}, "onErrorDeployment is not supported"),
         ({"mode": "Incremental", "template": {"variables": []}}, "variables must be object"),
-        ({"mode": "Incremental", "template": {"variables": {"copy": [1]}}}, "copy[0]: a copy needs"),
+        (
+            {"mode": "Incremental", "template": {"variables": {"copy": [1]}}},
+            "copy[0]: a copy needs",
+        ),
         ({"mode": "Incremental", "template": {}, "parameters": []}, "parameters must be object"),
     ],
 )

@@ -29,6 +29,11 @@ Choices = Mapping[str, Mapping[str, Any]]
 _encode = msgspec.json.Encoder().encode
 
 
+def is_secret(name: str) -> bool:
+    """Return whether a member with this name is never stored."""
+    return name.lower() in _SECRETS
+
+
 def stored_body(resource: Resource | None) -> Body:
     """Return the body that clients wrote; an empty one for no resource."""
     return msgspec.json.decode(resource.body, type=dict[str, Any]) if resource else {}

@@ -1,6 +1,7 @@
 """The resource group and the name of a deployment, and the functions that depend on them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import NoReturn
 from uuid import uuid4
@@ -35,6 +36,7 @@ class DeploymentScope:
     tenant: str = ""
     endpoint: str = ""  # the URL of the control plane
     now: float = 0.0
+    tags: Mapping[str, str] = field(default_factory=dict)  # of the group
 
     @property
     def group_id(self) -> str:
@@ -94,7 +96,7 @@ def _group(scope: DeploymentScope) -> Value:
         "name": scope.group,
         "type": "Microsoft.Resources/resourceGroups",
         "location": scope.location,
-        "tags": {},
+        "tags": scope.tags,
         "properties": {"provisioningState": "Succeeded"},
     }
 

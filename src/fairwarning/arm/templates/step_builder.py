@@ -73,8 +73,9 @@ class StepBuilder:
             raise TemplateError(
                 "resources must be array, not object; symbolic names need languageVersion 2.0"
             )
-        kind = dict if isinstance(resources, dict) else list
-        self._add(section(template, "resources", kind), "resources", None, 1)
+        if not isinstance(resources, dict):
+            resources = section(template, "resources", list)
+        self._add(resources, "resources", None, 1)
 
     def _add(
         self,

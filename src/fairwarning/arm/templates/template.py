@@ -4,7 +4,7 @@ This package only evaluates. The caller deploys the resources in order, and read
 resources that expressions refer to.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairwarning.arm.templates.evaluation import Evaluation, Loops, ValueBudget
@@ -15,6 +15,7 @@ from fairwarning.arm.templates.scope import DeploymentScope, Versions
 from fairwarning.arm.templates.step_builder import RESOURCES, StepBuilder
 from fairwarning.arm.templates.steps import StepOrder, TemplateStep
 from fairwarning.arm.templates.template_values import TemplateValues
+from fairwarning.arm.templates.unevaluated import check_functions, literal_types
 from fairwarning.arm.templates.values import TemplateError, at, kind_of, quote
 from fairwarning.core.record import changed, record
 
@@ -96,6 +97,16 @@ class Template:
         except TemplateError as error:
             place = f"{step.place}.properties.template"
             raise TemplateError(error.message, place, complete=True) from None
+
+    def nested_types(self, step: TemplateStep) -> Iterator[str]:
+        """Check the functions of a nested template, and yield the types that it writes out.
+
+        This is for a template whose parameters are known only when other resources are deployed.
+        """
+        template = step.template if isinstance(step.template, dict) else {}
+        with at(f"{step.place}.properties.template", complete=True):
+            check_functions(template, self._functions)
+        yield from literal_types(template.get("resources"))
 
     def outputs(self, known: KnownResources) -> dict[str, Any]:
         """Return the type and value of each output; secure outputs have no value."""
