@@ -22,7 +22,7 @@ from fairwarning.core.record import changed, record
 __all__ = ["RESOURCES", "DeploymentScope", "ReferenceNeeded", "Template"]
 
 NESTING = 5  # levels of nested deployments
-BODY_VALUES = 2_000_000  # values of all resources and outputs together
+BODY_VALUES = 1_000_000  # values of all resources and outputs together
 
 _KEYS = {
     "$schema", "contentVersion", "apiProfile", "languageVersion", "metadata", "definitions",

@@ -61,7 +61,7 @@ def _lambda_variable(evaluation: Evaluation, call: FunctionCall) -> Value:
     evaluation.check(call, [name])
     if name.lower() not in evaluation.lambda_variables:
         raise TemplateError(f"{call} is not a variable of a lambda around it")
-    return evaluation.lambda_variables[name.lower()]
+    return evaluation.copy(evaluation.lambda_variables[name.lower()])  # counts what is read
 
 
 def _copy_index(evaluation: Evaluation, call: FunctionCall) -> int:

@@ -44,12 +44,19 @@ def _check_same(values: tuple[Value, ...]) -> None:
 def _union(*values: Value) -> Value:
     _check_same(values)
     if isinstance(values[0], list):
-        items = {canonical(item): item for value in reversed(values) for item in reversed(value)}
-        return [items[key] for key in reversed(items)]
+        return [*_distinct([item for value in values for item in value]).values()]
     merged: dict[str, Value] = {}
     for value in values:
         merged = _merge(merged, value)
     return merged
+
+
+def _distinct(items: list[Value]) -> dict[str, Value]:
+    """Return the items without repetitions, in the order of their first occurrence."""
+    distinct: dict[str, Value] = {}
+    for item in items:
+        distinct.setdefault(canonical(item), item)
+    return distinct
 
 
 def _merge(base: dict[str, Value], more: dict[str, Value]) -> dict[str, Value]:
@@ -66,8 +73,8 @@ def _intersection(*values: Value) -> Value:
     first, *others = values
     if isinstance(first, list):
         common = [{canonical(item) for item in value} for value in others]
-        unique = {canonical(item): item for item in reversed(first)}
-        return [unique[k] for k in reversed(unique) if all(k in keys for keys in common)]
+        distinct = _distinct(first).items()
+        return [item for key, item in distinct if all(key in keys for keys in common)]
     return {
         key: value
         for key, value in first.items()
