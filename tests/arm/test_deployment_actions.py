@@ -247,7 +247,7 @@ def test_lists_can_be_filtered() -> None:
         assert names(**{"$filter": "provisioningstate eq 'succeeded'"}) == ["main"]
         assert names(**{"$top": "1"}) == ["bad"]
         for query in ({"$filter": "name eq 'x'"}, {"$top": "0"}, {"$top": "x"}):
-            assert arm.get(DEPLOYMENTS, **query).status == 400  # type: ignore[arg-type]
+            assert arm.get(DEPLOYMENTS, **query).status == 400
 
 
 # --- Nested deployments ---------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class WhatIf:
             "apiVersion": step.version,
         }  # fmt: skip
         after = {**documents.sanitize(sent), **identity}
-        self._known[step.key] = documents.merge(before or {}, after)
+        self._known[step.key] = before or after  # an existing one has computed members
         change: Body = {"resourceId": step.id}
         if before is None:
             return {

@@ -5,6 +5,7 @@ import re
 from fairwarning.arm.templates.calls import UNLIMITED, Functions, TemplateFunction
 from fairwarning.arm.templates.values import TemplateError
 
+_PARTS = ("string or int",)  # a name may be a number
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -15,7 +16,7 @@ def group_path(subscription: str, group: str) -> str:
 
 def resource_id(scope: str, kind: str, name: str) -> str:
     """Return an id below a scope, in which the parts of the type and of the name alternate."""
-    namespace, *kinds = kind.split("/")
+    namespace, *kinds = kind.strip("/").split("/")  # Azure accepts a slash at the end
     names = name.split("/")
     if not kinds or len(kinds) != len(names) or not all((namespace, *kinds, *names)):
         raise TemplateError(
@@ -37,7 +38,7 @@ def id_of_end(scope: str, text: str) -> str | None:
 def id_functions(subscription: str, group: str) -> Functions:
     """Return the functions that compose ids, for a deployment to this group."""
 
-    def in_group(*parts: str) -> str:
+    def in_group(*parts: str | int) -> str:
         """Return an id: [subscription,] [group,] type and names are the arguments."""
         prefix, kind, names = _split(parts, 3)
         own, own_group = subscription, group
@@ -47,28 +48,29 @@ def id_functions(subscription: str, group: str) -> Functions:
             own, own_group = (own, *prefix)[-2:]
         return resource_id(group_path(own, own_group), kind, names)
 
-    def in_subscription(*parts: str) -> str:
+    def in_subscription(*parts: str | int) -> str:
         prefix, kind, names = _split(parts, 2)
         return resource_id(f"/subscriptions/{(subscription, *prefix)[-1]}", kind, names)
 
-    def of_extension(scope: str, *parts: str) -> str:
+    def of_extension(scope: str | int, *parts: str | int) -> str:
         _, kind, names = _split(parts, 1)
-        return resource_id(scope.rstrip("/"), kind, names)
+        return resource_id(str(scope).rstrip("/"), kind, names)
 
-    def in_tenant(*parts: str) -> str:
+    def in_tenant(*parts: str | int) -> str:
         _, kind, names = _split(parts, 1)
         return resource_id("", kind, names)
 
     return {
-        "extensionresourceid": TemplateFunction(of_extension, ("string",), 3, UNLIMITED),
-        "resourceid": TemplateFunction(in_group, ("string",), 2, UNLIMITED),
-        "subscriptionresourceid": TemplateFunction(in_subscription, ("string",), 2, UNLIMITED),
-        "tenantresourceid": TemplateFunction(in_tenant, ("string",), 2, UNLIMITED),
+        "extensionresourceid": TemplateFunction(of_extension, _PARTS, 3, UNLIMITED),
+        "resourceid": TemplateFunction(in_group, _PARTS, 2, UNLIMITED),
+        "subscriptionresourceid": TemplateFunction(in_subscription, _PARTS, 2, UNLIMITED),
+        "tenantresourceid": TemplateFunction(in_tenant, _PARTS, 2, UNLIMITED),
     }
 
 
-def _split(parts: tuple[str, ...], most: int) -> tuple[tuple[str, ...], str, str]:
+def _split(arguments: tuple[str | int, ...], most: int) -> tuple[tuple[str, ...], str, str]:
     """Return the arguments before the type, the type, and the names joined by slashes."""
+    parts = tuple(map(str, arguments))
     number = next((n for n, part in enumerate(parts[:most]) if "/" in part), 0)
     names = parts[number + 1 :]
     if any("/" in name for name in names):

@@ -42,6 +42,10 @@ class ResourceNames:
                 self._names[f"{name}[{len(self._loops[name])}]"] = {step.key}
                 self._loops[name].append(step.key)
 
+    def add_alias(self, name: str, step: TemplateStep) -> None:
+        """Add another name of a resource."""
+        self._names.setdefault(name.lower(), set()).add(step.key)
+
     def add_loop(self, *names: str) -> None:
         """Add the names of a loop before its resources; it may have none."""
         for name in names:

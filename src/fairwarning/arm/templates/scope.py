@@ -19,6 +19,7 @@ Versions = Callable[[str, str], Sequence[str]]
 ZONES = ("1", "2", "3")
 _SUFFIXES = {
     "acrLoginServer": ".azurecr.io",
+    "azureFrontDoorEndpointSuffix": "azurefd.net",
     "keyvaultDns": ".vault.azure.net",
     "sqlServerHostname": ".database.windows.net",
     "storage": "core.windows.net",

@@ -163,6 +163,8 @@ class StepBuilder:
     ) -> TemplateStep:
         self.steps.append(step)
         self._names.add(step, declaration.symbol, loop)
+        if declaration.parent:  # a nested resource may be named without its parent
+            self._names.add_alias(step.name.rpartition("/")[2], step)
         return step
 
     # --- Steps
@@ -176,7 +178,8 @@ class StepBuilder:
             raise TemplateError("apiVersion must be a date such as 2024-11-01")
         depends_on = self._dependencies(raw, loops)
         if parent is not None:
-            kind, name = f"{parent.type}/{kind}", f"{parent.name}/{name}"
+            if not _is_full_type(kind):
+                kind, name = f"{parent.type}/{kind}", f"{parent.name}/{name}"
             depends_on.append((parent.label, parent.id))
         condition = self._evaluate(raw, "condition", loops, default=True)
         existing = self._evaluate(raw, "existing", loops, default=False)
@@ -270,6 +273,12 @@ def _entries(
         return
     for number, raw in enumerate(resources):
         yield f"{place}[{number}]", "", raw
+
+
+def _is_full_type(kind: str) -> bool:
+    """Return whether the type of a nested resource has a namespace, so that its name is whole."""
+    namespace, slash, _ = kind.partition("/")
+    return "." in namespace and bool(slash)
 
 
 def _is_deployment(raw: Mapping[str, Any]) -> bool:

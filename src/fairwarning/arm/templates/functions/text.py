@@ -82,8 +82,8 @@ def _join(items: list[Value], delimiter: str) -> str:
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    if not old:
-        raise TemplateError("takes a string that is not empty as its argument 2")
+    if not old:  # Azure's own templates remove an empty token this way
+        return text
     check_length(len(text) + text.count(old) * len(new))
     return text.replace(old, new)
 
