@@ -37,6 +37,14 @@ _SCALE_IN = click.option(
 )
 
 
+_ZONES = click.option(
+    "--zone",
+    "zones",
+    multiple=True,
+    help="Availability zone; repeatable. Instances are spread over the zones.",
+)
+
+
 @click.group("set", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Manage scale sets and their termination notice."""
@@ -49,6 +57,7 @@ def command() -> None:
         "set create batch --capacity 9 --priority Spot --eviction Delete",
         "set create api --capacity 5 --upgrade automatic --tag env=prod",
         "set create db --capacity 3 --subnet 10.0.1.0/24",
+        "set create store --capacity 6 --zone 1 --zone 2 --zone 3",
     ),
 )
 @click.argument("name")
@@ -59,7 +68,7 @@ def command() -> None:
 @machine.PRIORITY
 @machine.EVICTION
 @machine.SIZE
-@machine.ZONE
+@_ZONES
 @machine.SUBNET
 @machine.GROUP
 @machine.TAGS
@@ -92,7 +101,7 @@ _SETS = Listing(
         Column("leaving", lambda scale_set: str(scale_set["leaving"] or ""), wide=True),
         Column("priority", itemgetter("priority"), wide=True),
         Column("size", itemgetter("size"), wide=True),
-        Column("zone", itemgetter("zone"), wide=True),
+        Column("zones", lambda scale_set: ", ".join(scale_set["zones"]), wide=True),
         Column("subnet", itemgetter("subnet"), wide=True),
         Column("group", itemgetter("group"), wide=True),
     ),
@@ -145,7 +154,7 @@ def _fields(scale_set: Json) -> FieldList:
             "scopes": ", ".join(scale_set["scopes"]),
             "group": scale_set["group"],
             "size": scale_set["size"],
-            "zone": scale_set["zone"],
+            "zones": ", ".join(scale_set["zones"]),
             "subnet": scale_set["subnet"],
             "tags": show.tags(scale_set["tags"]),
         }
@@ -185,6 +194,26 @@ def update(
     with options.errors_reported():
         scale_set = client.ask(service, "PATCH", f"/api/sets/{client.quoted(name)}", body)
     _print_model(service, scale_set, as_json=as_json)
+
+
+@command.command("metric", epilog=show.examples("set metric web 'Percentage CPU' 85"))
+@_NAME
+@click.argument("metric")
+@click.argument("value", type=float)
+@show.as_json
+@options.service
+def report_metric(
+    service: ServiceTarget, name: str, metric: str, value: float, *, as_json: bool
+) -> None:
+    """Report the value of a METRIC to a set with autoscale settings.
+
+    Its rules act on the last value, until another one is reported.
+    """
+    with options.errors_reported():
+        path = f"/api/sets/{client.quoted(name)}/metrics"
+        scale_set = client.ask(service, "POST", path, {"metric": metric, "value": value})
+    text = f"{scale_set['name']}: {metric} is {value:g}, capacity {scale_set['capacity']}"
+    show.print_result(scale_set, text, as_json=as_json)
 
 
 @command.command(

@@ -47,6 +47,7 @@ from fairwarning.core.messages import (
     MaintainForRollout,
     ReleaseAddress,
     RemoveEmptyScope,
+    UseResource,
 )
 from fairwarning.core.model import (
     Entity,
@@ -67,7 +68,7 @@ _MESSAGES_AT_MOST = 100_000  # more is an endless loop, and a bug
 
 
 # Messages that create their target, or fail without it.
-_CREATES_OR_FAILS = (AddInstances, ClaimAddress, LinkMachine, LinkSet)
+_CREATES_OR_FAILS = (AddInstances, ClaimAddress, LinkMachine, LinkSet, UseResource)
 _ADDS_MACHINES = (CreateScope, AddInstances, AddMachines)
 
 
@@ -145,6 +146,8 @@ def due(entity: Entity) -> float | None:
         return lifecycle.due(entity)
     if isinstance(entity, Lane):
         return entity.retry_at
+    if isinstance(entity, ScaleSet):
+        return entity.autoscale.due_at if entity.autoscale else None
     return None
 
 
@@ -289,7 +292,7 @@ class _UnitOfWork:
             return resources.decide(current, command, self.now, self)
         if isinstance(command, SetCommand):
             assert current is None or isinstance(current, ScaleSet)
-            return scale_set.decide(current, command, self.read)
+            return scale_set.decide(current, command, self.read, self.now)
         if isinstance(command, RolloutCommand):
             assert current is None or isinstance(current, Rollout)
             return rollout.decide(current, command, self.read, self.now)

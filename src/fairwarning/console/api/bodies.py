@@ -53,7 +53,7 @@ class NewSet(Body):
     priority: str | UnsetType = UNSET
     eviction: str | UnsetType = UNSET
     size: str | UnsetType = UNSET
-    zone: str | UnsetType = UNSET
+    zones: list[str] | UnsetType = UNSET
     tags: dict[str, str] | UnsetType = UNSET
     prefix: str | UnsetType = UNSET
     subnet: str | UnsetType = UNSET
@@ -61,6 +61,13 @@ class NewSet(Body):
     fault_domains: int | UnsetType = UNSET
     group: str | UnsetType = UNSET
     rules: dict[str, Any] | UnsetType = UNSET
+
+
+class Metric(Body):
+    """The present value of a metric, for the rules of a set that scales itself."""
+
+    metric: str
+    value: float
 
 
 class SetChanges(Body):
