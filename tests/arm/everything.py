@@ -183,6 +183,9 @@ class Everything(ArmHarness):
             return self._name(route)
         if name == "event":
             return next(iter(self.scope(f"{OURS}:planned").events))
+        if name == "step":
+            operations = self.get(f"/resourceGroups/{OURS}/{_DEPLOYMENT}/operations").json
+            return str(operations["value"][0]["operationId"])
         deployment = self.get(f"/resourceGroups/{OURS}/{_DEPLOYMENT}").json
         return str(deployment["properties"]["correlationId"])
 
@@ -211,7 +214,7 @@ class Everything(ArmHarness):
             return body_for(route)
         if last == "acknowledge" and "{event}" not in route.path:
             return {"value": [next(iter(self.scope(f"{OURS}:planned").events))]}
-        if last == "validate":
+        if last in {"validate", "whatIf"}:
             return TEMPLATE
         if last in {"delete", "manualupgrade", "performMaintenance"}:
             return ROLES if "cloudServices" in route.path else INSTANCES
