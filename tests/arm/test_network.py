@@ -339,7 +339,6 @@ def test_no_subnet() -> None:
         {"addressPrefix": "fd00::/64"},
         {"addressPrefix": "10.9.0.0/31"},
         {"addressPrefixes": []},
-        {"addressPrefixes": [{}]},
     ],
 )
 def test_an_unusable_subnet(properties: dict[str, Any]) -> None:

@@ -302,8 +302,10 @@ def test_a_machine_with_a_bad_reference(properties: dict[str, Any]) -> None:
         arm.group()
         response = arm.put(VM, {"location": "local", "properties": properties})
         assert refused(response) in {
-            (400, "InvalidResourceReference"), (400, "LinkedInvalidPropertyId"),
-        }  # fmt: skip
+            (400, "InvalidResourceReference"),
+            (400, "LinkedInvalidPropertyId"),
+            (400, "InvalidParameter"),  # not even an object
+        }
         assert arm.get(VM).status == 404
         assert arm.get(f"{COMPUTE}/disks").json == {"value": []}
 

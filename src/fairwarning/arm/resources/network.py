@@ -10,6 +10,7 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, accepted, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.resources import (
@@ -105,7 +106,7 @@ async def _get(kind: PlainResourceType, context: ArmContext, request: ArmRequest
 async def _list(kind: PlainResourceType, context: ArmContext, request: ArmRequest) -> Response:
     page, token = await context.page(request, kind.name, request.params.get("group", ""))
     value = await plain_resources.read_documents(kind, context, page)
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _delete(kind: PlainResourceType, context: ArmContext, request: ArmRequest) -> Response:
@@ -137,7 +138,7 @@ async def _list_parts(
 ) -> Response:
     resource = await context.get(kind.name, request.group, request.params["parent"])
     document = await plain_resources.read_document(kind, context, resource)
-    return json_response({"value": document["properties"][part]})
+    return list_response(context, request, document["properties"][part])
 
 
 async def _delete_part(

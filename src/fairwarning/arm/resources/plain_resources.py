@@ -52,6 +52,7 @@ class PlainResourceType:
 
 async def put(kind: PlainResourceType, context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Replace a resource; for a PATCH, merge the body into the stored one."""
+    write = writing.normalized(kind.name, write)
     attempts = count()
 
     async def plan(existing: Resource | None, merged: Body, group: Resource) -> DesiredResource:
@@ -71,6 +72,7 @@ async def put_part(
     kind: PlainResourceType, part: str, context: ArmContext, write: ResourceWrite
 ) -> WriteResult:
     """Replace a nested resource, or add it."""
+    write = writing.normalized(f"{kind.name}/{part}", write)
     parent, _, name = write.name.partition("/")
     created = True
 
