@@ -118,7 +118,7 @@ def _machine(name: str, body: Body) -> Machine:
         priority=priority,
         eviction=choice(body, "properties.evictionPolicy", EVICTIONS, EvictionPolicy.DEALLOCATE),
         terminate_seconds=profile.terminate_seconds(body, MACHINE_PROFILE),
-        zone=zone_of(body),
+        zone="".join(zones_of(body)[:1]),
         tags=tags_of(body),
     )
 
@@ -130,12 +130,12 @@ def check_eviction(body: Body, at: str, priority: Priority) -> None:
         raise ArmError("EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines", text)
 
 
-def zone_of(body: Body) -> str:
-    """Return the first zone of a body; "" without zones."""
+def zones_of(body: Body) -> tuple[str, ...]:
+    """Return the zones of a body."""
     zones = typed_value(body, "zones", list, [])
     if not all(isinstance(zone, str) for zone in zones):
         raise documents.invalid_value("zones", zones, "a list of strings")
-    return zones[0] if zones else ""
+    return tuple(zones)
 
 
 async def _availability_set(context: ArmContext, write: ResourceWrite, owner: str) -> Resource:

@@ -109,7 +109,7 @@ async def _create(
         fault_domains=_fault_domains(body),
         rules=profile.with_policy(context.settings.rules, body),
         size=typed_value(body, "sku.name", str, ""),
-        zone=machines.zone_of(body),
+        zones=machines.zones_of(body),
         tags=tags_of(body),
         flexible=_flexible(body),
         subnet=await subnets.of_set(context, body, group.name),
@@ -147,7 +147,7 @@ def _check_immutable(before: Body, after: Body) -> None:
     for name, old, new in (
         ("orchestrationMode", _flexible(before), _flexible(after)),
         ("priority", _priority(before), _priority(after)),
-        ("zones", machines.zone_of(before), machines.zone_of(after)),
+        ("zones", machines.zones_of(before), machines.zones_of(after)),
         ("platformFaultDomainCount", _fault_domains(before), _fault_domains(after)),
         ("evictionPolicy", _eviction(before), _eviction(after)),
         ("computerNamePrefix", _prefix(before), _prefix(after)),
@@ -232,7 +232,7 @@ def _defaults(context: ArmContext, scale_set: ScaleSet) -> Body:
         "location": context.cloud.location,
         "sku": {"name": scale_set.size or context.cloud.size, "tier": "Standard"},
         **({"tags": dict(scale_set.tags)} if scale_set.tags else {}),
-        **({"zones": [scale_set.zone]} if scale_set.zone else {}),
+        **({"zones": list(scale_set.zones)} if scale_set.zones else {}),
         "properties": {
             "orchestrationMode": "Flexible" if scale_set.flexible else "Uniform",
             "upgradePolicy": {"mode": scale_set.upgrade.value},
