@@ -27,7 +27,7 @@ help: ## show this list
 
 az: .venv-az/.ready ## set up the Azure CLI in .venv-az, for the tests that use it (700 MB)
 
-tools: .venv-libcloud/.ready .venv-custodian/.ready .venv-ansible/.ready ## set up more of Azure's tools, each in its own .venv-* (2 GB)
+tools: .venv-libcloud/.ready .venv-custodian/.ready .venv-ansible/.ready .cache/javascript/.ready ## set up more of Azure's tools (2 GB; needs Python 3.12 and npm)
 
 run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
@@ -97,20 +97,28 @@ clean: ## remove whatever these commands made
 	@$(py) -m pip --python .venv-az/bin/python install -qq --disable-pip-version-check --group az
 	@touch $@
 
-# Likewise, each in an environment of its own. Ansible's collection names its requirements in a file;
-# one of them cannot be built without a C compiler and is for IoT hubs only.
+# Likewise, each in an environment of its own.
 .venv-libcloud/.ready .venv-custodian/.ready: .venv-%/.ready: .venv/.ready pyproject.toml
 	@echo "Setting up .venv-$*"
 	@$(PYTHON) -m venv --without-pip .venv-$*
 	@$(py) -m pip --python .venv-$*/bin/python install -qq --disable-pip-version-check --group $*
 	@touch $@
 
+# Ansible needs a newer Python than we do. Its collection for Azure names its requirements in a file; the
+# one that we leave out is for IoT hubs and needs a C compiler.
+ANSIBLE_PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && exit; done; echo python3.12)
+
 .venv-ansible/.ready: .venv/.ready pyproject.toml
-	@echo "Setting up .venv-ansible (about five minutes, once)"
-	@$(PYTHON) -m venv --without-pip .venv-ansible
+	@echo "Setting up .venv-ansible (about ten minutes, once)"
+	@$(ANSIBLE_PYTHON) -m venv --clear --without-pip .venv-ansible
 	@$(py) -m pip --python .venv-ansible/bin/python install -qq --disable-pip-version-check --group ansible
-	@grep -v '^azure-iot-hub' .venv-ansible/lib/python*/site-packages/ansible_collections/azure/azcollection/requirements.txt > .venv-ansible/requirements.txt
+	@grep -v '^azure-iot-hub' .venv-ansible/lib/python3.*/site-packages/ansible_collections/azure/azcollection/requirements.txt > .venv-ansible/requirements.txt
 	@$(py) -m pip --python .venv-ansible/bin/python install -qq --disable-pip-version-check --requirement .venv-ansible/requirements.txt
+	@touch $@
+
+.cache/javascript/.ready: Makefile
+	@mkdir -p .cache/javascript
+	@npm install --prefix .cache/javascript --no-audit --no-fund --loglevel=error @azure/identity@4 @azure/arm-compute@25 @azure/arm-resources@7
 	@touch $@
 
 # In an environment of its own, as it is a program that tests start.
