@@ -102,6 +102,7 @@ class Rules:
     impact_limit_seconds: int = limits.IMPACT_LIMIT_SECONDS
     approve_reboot: bool = False  # E8: userInitiatedReboot.automaticallyApprove
     approve_redeploy: bool = False  # E8: userInitiatedRedeploy.automaticallyApprove
+    maintenance_window: str = ""  # when rollouts may maintain it (`core/windows.py`); empty: always
 
 
 @record
@@ -120,7 +121,7 @@ class Machine:
     power: Power = Power.RUNNING
     terminate_seconds: int = 0  # notice of a delete, from its model (T3); 0: none
     instance: int = -1  # id in its scale set; -1: none
-    model: int = 0  # version of the scale set's model that it has
+    model: int = 0  # version of the scale set's model that it has; 0: it has none
     protected: bool = False  # from scale-in
     shielded: bool = False  # from operations on the whole scale set
     resource: str = ""  # id of the ARM resource that describes it
@@ -256,6 +257,61 @@ class PendingDelete:
     approved: bool = False
 
 
+class Comparison(StrEnum):
+    """How a metric is compared with a threshold."""
+
+    GREATER = "GreaterThan"
+    GREATER_OR_EQUAL = "GreaterThanOrEqual"
+    LESS = "LessThan"
+    LESS_OR_EQUAL = "LessThanOrEqual"
+    EQUAL = "Equals"
+    NOT_EQUAL = "NotEquals"
+
+
+class CapacityChange(StrEnum):
+    """How a rule changes the number of instances."""
+
+    INCREASE = "Increase"
+    DECREASE = "Decrease"
+    INCREASE_PERCENT = "IncreasePercent"
+    DECREASE_PERCENT = "DecreasePercent"
+    EXACT = "Exact"
+
+
+@record
+class ScaleRule:
+    """Change the capacity when a metric passes a threshold, at most once in a cooldown."""
+
+    metric: str
+    operator: Comparison
+    threshold: float
+    change: CapacityChange
+    value: int
+    cooldown_seconds: int = limits.COOLDOWN_SECONDS
+
+
+@record
+class CapacityProfile:
+    """The bounds of a set's capacity, always or while a schedule (`core/windows.py`) is open."""
+
+    name: str
+    minimum: int
+    maximum: int
+    default: int
+    rules: tuple[ScaleRule, ...] = ()
+    schedule: str = ""
+
+
+@record
+class Autoscale:
+    """The profiles by which a set scales itself, and what was reported to it."""
+
+    profiles: tuple[CapacityProfile, ...]
+    metrics: Mapping[str, float] = field(default_factory=dict)  # the last value of each
+    scaled_at: float | None = None  # when a rule last changed the capacity
+    due_at: float | None = None  # when it looks again: a schedule opens or closes
+
+
 @record
 class ScaleSet:
     """A scale set: its model and its placement groups. Instances are machines of their scopes."""
@@ -283,6 +339,7 @@ class ScaleSet:
     next_instance: int = 0  # ids are never reused (T7)
     queue: tuple[PendingDelete, ...] = ()  # in order of creation
     deleting: str = ""  # the operation that deletes the set
+    autoscale: Autoscale | None = None
     version: int = 0
 
 
@@ -336,6 +393,7 @@ class Lane:
     in_progress: bool = False  # the step at `position` is in progress
     deferred: int = 0  # how often the machines of that step were busy
     retry_at: float | None = None
+    window_at: float | None = None  # when the window opens that the step waits for; 0: never
     version: int = 0
 
 

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from fairwarning.core.commands import Command, Remove, ResourceCommand, Write
+from fairwarning.core.commands import Command, JoinSet, Remove, ResourceCommand, Write
 from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.messages import (
@@ -85,7 +85,9 @@ def _write(
         written_at=now,
     )
     fact = Fact(FactType.RESOURCE_WRITTEN, operation=command.operation)
-    sends = (*command.follow, *_links(resource, written), *_uses(resource, written))
+    joins = any(isinstance(follow, JoinSet) for follow in command.follow)
+    links = () if joins else _links(resource, written)  # a machine that joins a set has its link
+    sends = (*command.follow, *links, *_uses(resource, written))
     return EntityDecision(written, (fact,), sends)
 
 

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import PAGE, ArmContext, invalid_skip_token
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
 from fairwarning.arm.resources import documents, targets, views, writing
@@ -15,8 +16,12 @@ from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import DesiredResource, WriteResult, write_response
 from fairwarning.core.commands import Operate, ProtectInstances, Reimage
 from fairwarning.core.model import Machine, Ref, ScaleSet, Scope
-from fairwarning.service.resources import INSTANCE, SCALE_SET, Resource
+from fairwarning.service import resources
+from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
 
+_EXPANDED = ("instanceView", "userData")  # there is never user data
+_NO_MODEL = 0  # of a machine that joined the set
+_MODELS = {_NO_MODEL: "VirtualMachine"}
 _FROM_SCALE_IN = "properties.protectionPolicy.protectFromScaleIn"
 _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
 
@@ -29,8 +34,8 @@ def document(
     assert scale_set is not None
     computed = {
         **views.read_only_properties(scope, machine),
-        "latestModelApplied": machine.model == scale_set.model,
-        "modelDefinitionApplied": "VirtualMachineScaleSet",
+        "latestModelApplied": machine.model in {_NO_MODEL, scale_set.model},
+        "modelDefinitionApplied": _MODELS.get(machine.model, "VirtualMachineScaleSet"),
         "protectionPolicy": {
             "protectFromScaleIn": machine.protected,
             "protectFromScaleSetActions": machine.shielded,
@@ -70,9 +75,9 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     later.sort(key=lambda entry: entry[0])
     page = [(machine, scope) for _, machine, scope in later[:PAGE]]
     token = str(page[-1][0].instance) if len(later) > PAGE else ""
-    view = "instanceview" in request.query("$expand").lower()
+    view = "instanceView" in parse_expand(request, _EXPANDED)
     value = await _documents(context, resource, scale_set, page, view=view)
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _documents(
@@ -119,7 +124,7 @@ async def _target(context: ArmContext, request: ArmRequest) -> ActionTarget:
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
-    view = "instanceview" in request.query("$expand").lower()
+    view = "instanceView" in parse_expand(request, _EXPANDED)
     return json_response(
         await _document(context, request, await _target(context, request), view=view)
     )
@@ -140,7 +145,8 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     target = await _target(context, request)
     assert target.scale_set is not None
     scale_set, machine = target.scale_set, target.machine
-    write = await writing.parse_write(request, name=f"{scale_set.name}/{machine.instance}")
+    kind, name = _stored_as(target)
+    write = await writing.parse_write(request, name=name)
     # The instance exists, even if no client has written a body for it.
     write = replace(write, must_exist=False)
 
@@ -154,11 +160,20 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         stored = documents.without_read_only(body)
         return DesiredResource(stored, (protect,), scope=target.scope.id, machine=machine.name)
 
-    resource, _, operation = await writing.write_resource(context, INSTANCE, write, plan)
+    resource, _, operation = await writing.write_resource(context, kind, write, plan)
     document_ = await _document(context, request, await _target(context, request))
     return write_response(
         request, context, WriteResult(resource, document_, created=False, operation=operation)
     )
+
+
+def _stored_as(target: ActionTarget) -> tuple[str, str]:
+    """Return the kind and name of the resource that stores the body of an instance."""
+    machine, scale_set = target.machine, target.scale_set
+    assert scale_set is not None
+    if machine.resource.startswith(resources.id_prefix(MACHINE)):  # a machine that joined the set
+        return MACHINE, machine.name
+    return INSTANCE, f"{scale_set.name}/{machine.instance}"
 
 
 async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> Response:
