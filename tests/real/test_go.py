@@ -18,6 +18,18 @@ SDK = GOPATH / "src/github.com/Azure/azure-sdk-for-go/services"
 SUBNET = ip_network("10.0.0.0/24")
 BUILD_SECONDS = 900  # for the SDK on a busy machine; a second build takes seconds
 
+LOOSE_SET = {
+    "location": "westus",
+    "sku": {"name": "Standard_B1s", "capacity": "0"},
+    "properties": {
+        "overprovision": "true",
+        "singlePlacementGroup": "True",
+        "upgradePolicy": {"mode": "manual"},
+        "virtualMachineProfile": {"storageProfile": {"osDisk": {"diskSizeGB": "30"}}},
+    },
+}
+"""A scale set as templates of the Azure CLI send it: numbers and booleans as strings."""
+
 
 def build(folder: Path) -> str:
     """Build our program from the installed sources; skip the test without them."""
@@ -57,6 +69,8 @@ def test_the_sdk_for_go(tmp_path: Path) -> None:
         with start_program(program, "scale-in", folder=tmp_path, env=env) as scale_in:
             service.run_with_notice(scale_in, "web_0", "Terminate")
         assert set(service.machines()) == {"vm", "web_0"}
+        sets = f"resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachineScaleSets"
+        service.arm("PUT", f"{sets}/loose", LOOSE_SET)
         check_list(run)
         with service.time_running():
             run("delete")
@@ -71,4 +85,4 @@ def check_list(run: Callable[[str], Any]) -> None:
         f"/resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachines/vm"
     )
     assert ip_address(listed.pop("address")) in SUBNET
-    assert listed == {"vm": "Succeeded", "web": 1}
+    assert listed == {"vm": "Succeeded", "web": 1, "loose": 0}

@@ -36,8 +36,10 @@ def test_libcloud(tmp_path: Path) -> None:
             return json.loads(done.stdout)
 
         service.create_group()
-        service.arm_put(
-            f"resourceGroups/{GROUP}/providers/Microsoft.Network/virtualNetworks/net", NETWORK
+        service.arm(
+            "PUT",
+            f"resourceGroups/{GROUP}/providers/Microsoft.Network/virtualNetworks/net",
+            NETWORK,
         )
         run("create")
         (node,) = run("list")

@@ -45,20 +45,20 @@ class ToolService(ServiceProcess):
             "SSL_CERT_FILE": self.ready["ca"],
         }
 
-    def arm_put(self, path: str, body: object) -> Any:  # noqa: ANN401  (a resource)
-        """Create a resource of the subscription with a plain request; return it."""
+    def arm(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  (JSON)
+        """Send a plain request for a resource of the subscription; return its JSON."""
         target = f"/subscriptions/{self.ready['subscription']}/{path}?api-version=2024-03-01"
         host, _, port = self.ready["arm"].removeprefix("https://").partition(":")
         trust = ssl.create_default_context(cafile=self.ready["ca"])
         headers = {"Authorization": f"Bearer {self.ready['token']}"}
         with closing(HTTPSConnection(host, int(port or 443), context=trust)) as connection:
-            response = send(connection, "PUT", target, headers, json.dumps(body))
+            response = send(connection, method, target, headers, json.dumps(body))
         assert response.status < 300, response.body
         return response.json
 
     def create_group(self) -> None:
         """Create the resource group of the tests."""
-        self.arm_put(f"resourceGroups/{GROUP}", {"location": "westus"})
+        self.arm("PUT", f"resourceGroups/{GROUP}", {"location": "westus"})
 
     def run_with_notice(self, program: BackgroundProgram, machine: str, kind: str) -> str:
         """Approve the event that a program's request causes; return what the program printed.
