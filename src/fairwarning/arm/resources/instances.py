@@ -10,8 +10,9 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
-from fairwarning.arm.resources import documents, targets, views, writing
+from fairwarning.arm.resources import disks, documents, targets, views, writing
 from fairwarning.arm.resources.documents import typed_value
+from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import DesiredResource, WriteResult, write_response
 from fairwarning.core.commands import Operate, ProtectInstances, Reimage
@@ -55,7 +56,17 @@ def document(
         **({"zones": [machine.zone]} if machine.zone else {}),
         "properties": views.default_properties(context.cloud, machine),
     }
+    if machine.model != _NO_MODEL:
+        defaults = documents.merge(defaults, _storage(context, target, owner))
     return documents.merge(documents.merge(defaults, body), {"properties": computed})
+
+
+def _storage(context: ArmContext, target: ActionTarget, owner: Resource) -> Body:
+    """Return the storage profile of an instance, with the ids of its disks."""
+    body = documents.stored_body(owner)
+    model = typed_value(body, f"{SET_PROFILE}.storageProfile", dict, {})
+    storage = disks.instance_storage(context, owner.group, target.scope.id, target.machine, model)
+    return {"properties": {"storageProfile": storage}}
 
 
 # --- Reading --------------------------------------------------------------------------------------

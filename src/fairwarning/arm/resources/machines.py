@@ -13,11 +13,12 @@ from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
+    attachments,
     availability,
+    disks,
     documents,
     machine_listing,
     profile,
-    subnets,
     targets,
     views,
     writing,
@@ -86,9 +87,12 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         body = _normalize(body)
         if existing is None:
-            return await _create(context, write, body, group)
-        target = await targets.find_machine(context, existing.group, existing.name)
-        return await _change(context, target, body)
+            desired = await _create(context, write, body, group)
+        else:
+            target = await targets.find_machine(context, existing.group, existing.name)
+            desired = await _change(context, target, body)
+        referrer = attachments.referrer_of(context, group, write.name, existing)
+        return await attachments.attach(referrer, group, desired)
 
     resource, created, operation = await writing.write_resource(context, MACHINE, write, plan)
     target = await targets.find_machine(context, write.group, resource.name)
@@ -125,7 +129,8 @@ async def _create(
     if naming := await targets.find_naming_set(context, write.group, write.name):
         text = f"Names such as '{write.name}' are for the instances of the set '{naming.name}'."
         raise ArmError("Conflict", text, 409)
-    subnet, address = await subnets.of_machine(context, body, group.name)
+    referrer = attachments.referrer_of(context, group, write.name)
+    subnet, address = await attachments.address_of(referrer, body)
     machine = changed(_machine(write.name, body), address=address, subnet=subnet)
     if await _owner(context, write, body, SCALE_SET):
         return await _join(context, write, body, machine)
@@ -303,7 +308,10 @@ def _defaults(context: ArmContext, target: ActionTarget) -> Body:
         **({"tags": dict(machine.tags)} if machine.tags else {}),
         **({"zones": [machine.zone]} if machine.zone else {}),
         **({"etag": writing.etag(resource)} if resource else {}),
-        "properties": views.default_properties(context.cloud, machine),
+        "properties": documents.merge(
+            views.default_properties(context.cloud, machine),
+            disks.of_flexible_instance(context, target, _group(target)),
+        ),
     }
 
 

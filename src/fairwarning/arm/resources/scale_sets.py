@@ -94,7 +94,7 @@ async def _create(
         zones=machines.zones_of(body),
         tags=tags_of(body),
         flexible=set_model.is_flexible(body),
-        subnet=await subnets.of_set(context, body, group.name),
+        subnet=await subnets.of_set(context, body, group.name, write.name),
     )
     return DesiredResource(body, (create,), set=name)
 
