@@ -80,9 +80,7 @@ def test_the_sdk_for_go(tmp_path: Path) -> None:
 def check_list(run: Callable[[str], Any]) -> None:
     """Check what the SDK's types show of the machine, its network interface and the set."""
     listed = run("list")
-    owner = listed.pop("nic of", "")
-    assert not owner or owner.endswith(
-        f"/resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachines/vm"
-    )
+    owner = listed.pop("nic of")
+    assert owner.endswith(f"/resourceGroups/{GROUP}/providers/Microsoft.Compute/virtualMachines/vm")
     assert ip_address(listed.pop("address")) in SUBNET
     assert listed == {"vm": "Succeeded", "web": 1, "loose": 0}

@@ -92,9 +92,7 @@ def main() -> None:
             "reboot": lambda: driver.reboot_node(node),
             "stop": lambda: driver.stop_node(node),
             "start": lambda: driver.start_node(node),
-            "destroy": lambda: driver.destroy_node(
-                node, ex_poll_wait=POLL_SECONDS, ex_destroy_os_disk=False
-            ),
+            "destroy": lambda: driver.destroy_node(node, ex_poll_wait=POLL_SECONDS),
         }[step]()
     sys.stdout.write(json.dumps(result))
 
