@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairwarning.arm.http import errors
+from fairwarning.arm.http.api_versions import check_api_version
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import refuse_ignored
@@ -92,6 +93,7 @@ class ArmApplication:
         base_url = self._hosts.base_url(http)  # refuses an invalid Host
         request = ArmRequest(http, match.params, token.principal, base_url, version)
         self._check(request, match)
+        check_api_version(match.route.path, version, self.context.cloud.location)
         response = await match.route.handler(self.context, request)
         if not match.route.writes:
             refuse_ignored(request)
