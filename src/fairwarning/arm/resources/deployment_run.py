@@ -123,9 +123,9 @@ def check_type(request: ArmRequest, kind: str, path: str) -> Route:
     match = table.find("PUT", path)
     if isinstance(match, RouteMatch):
         return match.route
-    routes = (route.path for route in table.routes if route.method == "PUT")
-    known = {match.group(1) for path in routes if (match := _WRITABLE.search(path))}
-    types = ", ".join(sorted(re.sub(r"/\{\w+\}", "", kind) for kind in known))
+    writable = (_WRITABLE.search(route.path) for route in table.routes if route.method == "PUT")
+    known = {re.sub(r"/\{\w+\}", "", own[1]) for own in writable if own}
+    types = ", ".join(sorted(known))
     text = f"resource type '{kind}' is not supported; supported types are {types}"
     raise Refused("InvalidTemplate", text)
 
