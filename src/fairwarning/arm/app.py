@@ -65,9 +65,10 @@ class ArmApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         assert scope["type"] == "http"
+        scope["app"] = self  # for `http.internal`
         request = Request(scope, receive)
         try:
-            response = await self._answer(request)
+            response = await self.answer(request)
         except FairwarningError as error:
             response = _error_response(error)
         except ClientDisconnect:
@@ -79,7 +80,8 @@ class ArmApplication:
         response.headers["Cache-Control"] = "no-store"
         await response(scope, receive, send)
 
-    async def _answer(self, http: Request) -> Response:
+    async def answer(self, http: Request) -> Response:
+        """Return the response to a request; raise if it is refused."""
         match = self.table.find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
