@@ -323,6 +323,10 @@ class Chance:
             return resources.remove_group(self.random, self.ledger, self._name("op"))
         if draw < 0.3:
             return resources.group(self.random.choice(resources.GROUPS))
+        if draw < 0.4:
+            return resources.plain(self.random, self._name("disk"))
+        if draw < 0.45:
+            return resources.remove(self.random, self.ledger, self._name("op"))
         return resources.rewrite(self.random, self.ledger)
 
     def _change(self) -> Command | None:

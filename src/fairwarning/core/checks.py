@@ -90,6 +90,13 @@ def resources(value: object) -> str | None:
     return f"at most {most} different resources"
 
 
+def zones(value: object) -> str | None:
+    """Distinct names of availability zones."""
+    if isinstance(value, tuple) and not any(map(name, value)) and len(set(value)) == len(value):
+        return None
+    return "different names of zones"
+
+
 def resource(value: object) -> str | None:
     """The id of a resource: several names."""
     most = limits.RESOURCE_ID_CHARACTERS

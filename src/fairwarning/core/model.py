@@ -273,8 +273,8 @@ class ScaleSet:
     update_domains: int = limits.UPDATE_DOMAINS
     fault_domains: int = limits.FAULT_DOMAINS
     rules: Rules = field(default_factory=Rules)
-    size: str = ""  # size and tags are part of the model; zone is for new instances
-    zone: str = ""
+    size: str = ""  # size and tags are part of the model; zones are for new instances
+    zones: tuple[str, ...] = ()  # instances are spread over them
     tags: Mapping[str, str] = field(default_factory=dict)
     flexible: bool = False  # flexible orchestration: instances can be addressed by name
     subnet: str = ""  # of its instances
@@ -354,6 +354,9 @@ class Resource:
     scope: str = ""  # describes this scope, or `machine` in it
     machine: str = ""
     set: str = ""  # describes this scale set
+    uses: tuple[str, ...] = ()  # resources that are in use by this one, such as its interfaces
+    owns: tuple[str, ...] = ()  # those of them that are removed with it
+    used_by: str = ""  # the resource that uses this one
     removed_by: str = ""  # the operation that removes it
     awaited: tuple[str, ...] = ()  # operations that wait for its removal
     written_at: float = 0.0

@@ -169,6 +169,9 @@ async def _join(
 def _machine(name: str, body: Body) -> Machine:
     priority = choice(body, "properties.priority", PRIORITIES, Priority.REGULAR)
     check_eviction(body, "properties", priority)
+    zones = zones_of(body)
+    if len(zones) > 1:
+        raise documents.invalid_value("zones", list(zones), "a list of one zone")
     return Machine(
         name=name,
         host_name=typed_value(body, "properties.osProfile.computerName", str, ""),
@@ -176,7 +179,7 @@ def _machine(name: str, body: Body) -> Machine:
         priority=priority,
         eviction=choice(body, "properties.evictionPolicy", EVICTIONS, EvictionPolicy.DEALLOCATE),
         terminate_seconds=profile.terminate_seconds(body, MACHINE_PROFILE),
-        zone=zone_of(body),
+        zone="".join(zones),
         tags=tags_of(body),
     )
 
@@ -188,12 +191,12 @@ def check_eviction(body: Body, at: str, priority: Priority) -> None:
         raise ArmError("EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines", text)
 
 
-def zone_of(body: Body) -> str:
-    """Return the first zone of a body; "" without zones."""
+def zones_of(body: Body) -> tuple[str, ...]:
+    """Return the zones of a body."""
     zones = typed_value(body, "zones", list, [])
-    if not all(isinstance(zone, str) for zone in zones):
-        raise documents.invalid_value("zones", zones, "a list of strings")
-    return zones[0] if zones else ""
+    if not all(isinstance(zone, str) and zone for zone in zones) or len(set(zones)) < len(zones):
+        raise documents.invalid_value("zones", zones, "a list of different strings")
+    return tuple(zones)
 
 
 async def _owner(

@@ -89,7 +89,7 @@ async def _create(
         fault_domains=set_model.fault_domains_of(body),
         rules=profile.with_policy(context.settings.rules, body),
         size=typed_value(body, "sku.name", str, ""),
-        zone=machines.zone_of(body),
+        zones=machines.zones_of(body),
         tags=tags_of(body),
         flexible=set_model.is_flexible(body),
         subnet=await subnets.of_set(context, body, group.name),
@@ -140,7 +140,7 @@ def _defaults(context: ArmContext, scale_set: ScaleSet) -> Body:
         "location": context.cloud.location,
         "sku": {"name": scale_set.size or context.cloud.size, "tier": "Standard"},
         **({"tags": dict(scale_set.tags)} if scale_set.tags else {}),
-        **({"zones": [scale_set.zone]} if scale_set.zone else {}),
+        **({"zones": list(scale_set.zones)} if scale_set.zones else {}),
         "properties": {
             "orchestrationMode": "Flexible" if scale_set.flexible else "Uniform",
             "upgradePolicy": {"mode": scale_set.upgrade.value},

@@ -35,7 +35,7 @@ def check_immutable(before: Body, after: Body) -> None:
     for name, old, new in (
         ("orchestrationMode", is_flexible(before), is_flexible(after)),
         ("priority", priority_of(before), priority_of(after)),
-        ("zones", machines.zone_of(before), machines.zone_of(after)),
+        ("zones", machines.zones_of(before), machines.zones_of(after)),
         ("platformFaultDomainCount", fault_domains_of(before), fault_domains_of(after)),
         ("evictionPolicy", eviction_of(before), eviction_of(after)),
         ("computerNamePrefix", prefix_of(before), prefix_of(after)),
