@@ -5,16 +5,16 @@ from functools import partial
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import PAGE, ArmContext, invalid_skip_token
+from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
-from fairwarning.arm.resources import documents, targets, views, writing
+from fairwarning.arm.resources import documents, instance_query, targets, views, writing
 from fairwarning.arm.resources.documents import typed_value
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import DesiredResource, WriteResult, write_response
 from fairwarning.core.commands import Operate, ProtectInstances, Reimage
-from fairwarning.core.model import Machine, Ref, ScaleSet, Scope
+from fairwarning.core.model import Ref
 from fairwarning.service import resources
 from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
 
@@ -63,50 +63,25 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     """List a page of the instances, in the order of their ids."""
     resource = await context.get(SCALE_SET, request.group, request.params["set"])
     scale_set = await context.scale_set(resource)
-    after = _after(request.query("$skiptoken"))
-    later = [
-        (machine.instance, machine, scope)
-        for scope in await targets.placement_groups(context, scale_set)
-        for machine in scope.machines.values()
-        if machine.instance > after
+    query = instance_query.parse_query(request, scale_set)
+    page, token = await instance_query.list_instances(context, request, scale_set, query.matches)
+    value = [
+        query.select(instance)
+        for instance in await _documents(context, resource, page, view=query.view)
     ]
-    later.sort(key=lambda entry: entry[0])
-    page = [(machine, scope) for _, machine, scope in later[:PAGE]]
-    token = str(page[-1][0].instance) if len(later) > PAGE else ""
-    view = "instanceview" in request.query("$expand").lower()
-    value = await _documents(context, resource, scale_set, page, view=view)
     return json_response({"value": value, **context.next_link(request, token)})
 
 
 async def _documents(
-    context: ArmContext,
-    resource: Resource,
-    scale_set: ScaleSet,
-    page: list[tuple[Machine, Scope]],
-    *,
-    view: bool,
+    context: ArmContext, owner: Resource, page: list[ActionTarget], *, view: bool
 ) -> list[Body]:
-    refs: list[Ref] = [(Resource, machine.resource) for machine, _ in page if machine.resource]
+    refs: list[Ref] = [(Resource, t.machine.resource) for t in page if t.machine.resource]
     entities = (await context.fleet.reader.read_all(refs)).values()
     bodies = {row.id: documents.stored_body(row) for row in entities if isinstance(row, Resource)}
     return [
-        document(
-            context,
-            ActionTarget(scope, machine, scale_set),
-            resource,
-            bodies.get(machine.resource, {}),
-            view=view,
-        )
-        for machine, scope in page
+        document(context, target, owner, bodies.get(target.machine.resource, {}), view=view)
+        for target in page
     ]
-
-
-def _after(token: str) -> int:
-    if not token:
-        return -1
-    if not token.isascii() or not token.isdigit() or len(token) > len(str(10**9)):
-        raise invalid_skip_token()
-    return int(token)
 
 
 async def _document(
@@ -122,7 +97,8 @@ async def _target(context: ArmContext, request: ArmRequest) -> ActionTarget:
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
-    view = "instanceview" in request.query("$expand").lower()
+    instance_query.refuse_options(request, {"$expand"})
+    view = instance_query.expands_view(request)
     return json_response(
         await _document(context, request, await _target(context, request), view=view)
     )

@@ -13,6 +13,7 @@ from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
     availability,
     documents,
+    instance_query,
     machine_listing,
     profile,
     subnets,
@@ -317,7 +318,8 @@ def _owner_ids(context: ArmContext, target: ActionTarget) -> dict[str, str]:
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_machine(context, request.group, request.name)
-    view = "instanceview" in request.query("$expand").lower()
+    instance_query.refuse_options(request, {"$expand"})
+    view = instance_query.expands_view(request)
     return json_response(document(context, target, view=view))
 
 
@@ -330,11 +332,10 @@ async def _view(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     group = request.params.get("group", "")
+    instance_query.refuse_options(request, {"$expand", "$filter"})
+    expanded = instance_query.expands_view(request)
+    view = expanded or request.query("statusonly").lower() == "true"
     page, token = await machine_listing.list_machines(context, request, group)
-    view = (
-        "instanceview" in request.query("$expand").lower()
-        or request.query("statusonly").lower() == "true"
-    )
     value = [document(context, target, view=view) for target in page]
     return json_response({"value": value, **context.next_link(request, token)})
 

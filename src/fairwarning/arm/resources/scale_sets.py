@@ -6,10 +6,12 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
     documents,
+    instance_query,
     machines,
     profile,
     set_model,
@@ -183,12 +185,16 @@ async def _document(context: ArmContext, resource: Resource) -> Body:
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    instance_query.refuse_options(request, {"$expand"})
+    if request.query("$expand").lower() not in {"", "userdata"}:
+        raise ArmError("InvalidParameter", "The $expand of a scale set is invalid: use userData.")
     return json_response(
         await _document(context, await context.get(SCALE_SET, request.group, request.name))
     )
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
+    instance_query.refuse_options(request)
     page, token = await context.page(request, SCALE_SET, request.params.get("group", ""))
     value = []
     for resource in page:
