@@ -100,6 +100,7 @@ class Chance:
             enable_delay_seconds=self.random.choice((0, 0, 60)),
             freeze_seconds=self.random.choice((900, 900, 1200)),
             impact_limit_seconds=self.random.choice((120, 3600)),
+            maintenance_window=self.random.choice(("", "", "", "2020-01-01T00:00Z PT6H Day")),
         )
 
     def _machine(self, scope: str, number: int) -> Machine:

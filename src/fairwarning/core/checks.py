@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 from ipaddress import IPv4Network, ip_address
 
-from fairwarning.core import limits
+from fairwarning.core import limits, windows
 from fairwarning.core.model import EvictionPolicy, Machine, Power, Priority, Rules
 from fairwarning.core.record import Check
 
@@ -242,6 +242,7 @@ RULES: dict[str, Check] = {
     "impact_limit_seconds": whole(1, limits.IMPACT_LIMIT_MAX_SECONDS),
     "approve_reboot": boolean,
     "approve_redeploy": boolean,
+    "maintenance_window": windows.check,
 }
 
 _MACHINE: dict[str, Check] = {

@@ -102,6 +102,7 @@ class Rules:
     impact_limit_seconds: int = limits.IMPACT_LIMIT_SECONDS
     approve_reboot: bool = False  # E8: userInitiatedReboot.automaticallyApprove
     approve_redeploy: bool = False  # E8: userInitiatedRedeploy.automaticallyApprove
+    maintenance_window: str = ""  # when rollouts may maintain it (`core/windows.py`); empty: always
 
 
 @record
@@ -336,6 +337,7 @@ class Lane:
     in_progress: bool = False  # the step at `position` is in progress
     deferred: int = 0  # how often the machines of that step were busy
     retry_at: float | None = None
+    window_at: float | None = None  # when the window opens that the step waits for; 0: never
     version: int = 0
 
 
