@@ -38,6 +38,9 @@ _POLICY = {"userInitiatedReboot": {"automaticallyApprove": True}}
 _BASE = {"location": "local", "tags": {"owner": "somebody"}}
 _SPOT = {"priority": "Spot", "evictionPolicy": "Delete"}
 _MODEL = {"osProfile": {"computerNamePrefix": "w"}, "scheduledEventsProfile": _NOTICE}
+_IP = {"publicIPAddressConfiguration": {"name": "public"}}
+_NIC = {"ipConfigurations": [{"name": "ip", "properties": _IP}]}
+_NETWORK_PROFILE = {"networkInterfaceConfigurations": [{"name": "nic", "properties": _NIC}]}
 _RULE = {"properties": {"protocol": "Tcp", "access": "Allow", "priority": 100}}
 _NAT = {"properties": {"protocol": "Tcp", "frontendPort": 50_000}}
 _SUBNET = {"properties": {"addressPrefix": "10.7.0.0/24"}}
@@ -60,7 +63,7 @@ SET: Json = {
         "upgradePolicy": {"mode": "Manual"},
         "scaleInPolicy": {"rules": ["OldestVM"]},
         "platformFaultDomainCount": 2,
-        "virtualMachineProfile": _MODEL,
+        "virtualMachineProfile": {**_MODEL, "networkProfile": _NETWORK_PROFILE},
         "scheduledEventsPolicy": _POLICY,
     },
 }
@@ -233,6 +236,10 @@ _FIXED: Mapping[str, str] = {
     "kind": "virtualMachines",
     "parent": "one",
     "instance": "role_IN_0",
+    "machine": "0",
+    "interface": "nic",
+    "configuration": "ip",
+    "address": "public",
     "tenant": TENANT,
 }
 _DEFAULT_NAME = {

@@ -70,7 +70,7 @@ async def _list_members(
     allowed = group or request.principal.group
     if match is None or (allowed and match["group"].lower() != allowed.lower()):
         use = "'virtualMachineScaleSet/id' eq '<id of a scale set of this resource group>'"
-        raise ArmError("InvalidParameter", f"The $filter '{text[:100]}' is invalid: use {use}.")
+        raise ArmError("InvalidParameter", f"The $filter is invalid: use {use}.")
     scale_set = await context.scale_set(await context.get(SCALE_SET, match["group"], match["name"]))
     if not scale_set.flexible:  # instances of a Uniform set are not machines
         return [], ""

@@ -15,6 +15,7 @@ from fairwarning.arm.resources import (
     machines,
     profile,
     set_model,
+    set_network,
     subnets,
     targets,
     views,
@@ -57,6 +58,7 @@ from fairwarning.service.resources import SCALE_SET, Resource
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a scale set, or merge the body into it: `az vmss scale` sends only the capacity."""
     profile.check_api_version(write.body, write.version, SET_PROFILE)
+    set_network.check(write.body)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         # The capacity is not stored: the set has it, and an old value must not be restored.
