@@ -139,6 +139,25 @@ def test_public_addresses() -> None:
         assert values(arm, other) == []
 
 
+def test_an_instance_has_its_interfaces() -> None:
+    """The instance refers to them, and shows what it has from the set's model."""
+    with ArmHarness() as arm:
+        web(arm)
+        image = {"imageReference": {"publisher": "Canonical", "version": "latest"}}
+        user = {"computerNamePrefix": "web", "adminUsername": "ann"}
+        model = {"virtualMachineProfile": {"storageProfile": image, "osProfile": user}}
+        created(arm.patch(WEB, {"properties": model}))
+        arm.post(f"{WEB}/manualupgrade", {"instanceIds": ["1"]})
+        properties = arm.get(INSTANCE).json["properties"]
+        ids = [link["id"] for link in properties["networkProfile"]["networkInterfaces"]]
+        assert ids == [entry["id"] for entry in values(arm, f"{INSTANCE}/networkInterfaces")]
+        assert properties["storageProfile"]["imageReference"] == image["imageReference"]
+        assert properties["osProfile"] == {"computerName": "web000001", "adminUsername": "ann"}
+        older = arm.get(f"{WEB}/virtualMachines/0").json["properties"]
+        assert older["latestModelApplied"] is False
+        assert "imageReference" not in older["storageProfile"]
+
+
 def test_pages() -> None:
     """A large set is listed by pages of instances."""
     with ArmHarness() as arm:

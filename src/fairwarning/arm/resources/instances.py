@@ -9,8 +9,16 @@ from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
-from fairwarning.arm.resources import documents, instance_query, targets, views, writing
+from fairwarning.arm.resources import (
+    documents,
+    instance_query,
+    set_network,
+    targets,
+    views,
+    writing,
+)
 from fairwarning.arm.resources.documents import typed_value
+from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import DesiredResource, WriteResult, write_response
 from fairwarning.core.commands import Operate, ProtectInstances, Reimage
@@ -20,6 +28,9 @@ from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
 
 _NO_MODEL = 0  # of a machine that joined the set
 _MODELS = {_NO_MODEL: "VirtualMachine"}
+_MODEL_PROPERTIES = (
+    "diagnosticsProfile", "licenseType", "osProfile", "securityProfile", "storageProfile",
+)  # fmt: skip
 _FROM_SCALE_IN = "properties.protectionPolicy.protectFromScaleIn"
 _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
 
@@ -41,19 +52,43 @@ def document(
     }
     if view:
         computed["instanceView"] = views.instance_view(scope, machine, context.fleet.clock.now())
-    number = str(machine.instance)
+    number, model = str(machine.instance), documents.stored_body(owner)
+    path = context.arm_id(INSTANCE, owner.group, f"{owner.name}/{number}")
     defaults: Body = {
         "name": machine.name,
-        "id": context.arm_id(INSTANCE, owner.group, f"{owner.name}/{number}"),
+        "id": path,
         "type": INSTANCE,
-        "location": documents.stored_body(owner).get("location", context.cloud.location),
+        "location": model.get("location", context.cloud.location),
         "instanceId": number,
         "sku": {"name": machine.size or context.cloud.size, "tier": "Standard"},
         **({"tags": dict(machine.tags)} if machine.tags else {}),
         **({"zones": [machine.zone]} if machine.zone else {}),
         "properties": views.default_properties(context.cloud, machine),
     }
+    inherited = _network_of(model, path)
+    if machine.model == scale_set.model:  # older models are not stored
+        inherited |= _from_model(model)
+    defaults = documents.merge(defaults, {"properties": inherited})
     return documents.merge(documents.merge(defaults, body), {"properties": computed})
+
+
+def _from_model(body: Body) -> Body:
+    """Return the properties that an instance has from the model of its set."""
+    model = typed_value(body, SET_PROFILE, dict, {})
+    properties: Body = {name: model[name] for name in _MODEL_PROPERTIES if name in model}
+    return documents.without(properties, "osProfile", "computerNamePrefix")
+
+
+def _network_of(body: Body, path: str) -> Body:
+    """Return the network interfaces of the instance with this id."""
+    configurations = set_network.interface_configurations(body)
+    if not configurations:
+        return {}
+    links = [{"id": f"{path}/networkInterfaces/{nic['name']}"} for nic in configurations]
+    return {
+        "networkProfileConfiguration": {"networkInterfaceConfigurations": configurations},
+        "networkProfile": {"networkInterfaces": links},
+    }
 
 
 # --- Reading --------------------------------------------------------------------------------------

@@ -138,9 +138,7 @@ class SetNetwork:
 
 async def read(context: ArmContext, owner: Resource) -> SetNetwork:
     """Return the network of a scale set."""
-    body = documents.stored_body(owner)
-    profile = documents.typed_value(body, f"{SET_PROFILE}.networkProfile", dict, {})
-    configurations = _items(profile, "networkInterfaceConfigurations")
+    configurations = interface_configurations(documents.stored_body(owner))
     ranges = {}
     for configuration in configurations:
         for entry in _items(_properties(configuration), "ipConfigurations"):
@@ -148,6 +146,12 @@ async def read(context: ArmContext, owner: Resource) -> SetNetwork:
             if net:
                 ranges[f"{configuration['name']}/{entry['name']}".lower()] = net
     return SetNetwork(context, owner, tuple(configurations), ranges)
+
+
+def interface_configurations(body: Body) -> list[Body]:
+    """Return the network interfaces of a set's model."""
+    profile = documents.typed_value(body, f"{SET_PROFILE}.networkProfile", dict, {})
+    return _items(profile, "networkInterfaceConfigurations")
 
 
 def check(body: Body) -> None:
