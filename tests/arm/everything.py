@@ -198,6 +198,8 @@ class Everything(ArmHarness):
             return self._operation()
         if kind == "virtualMachines" and "ScaleSets" in parent:
             return "0"
+        if last.startswith("/rollingUpgrades/"):
+            return "rolls"
         action = last.rpartition("/")[2] if route.method == "POST" else route.method
         return _NAME_FOR_ACTION.get((kind, action)) or _DEFAULT_NAME.get(kind, "one")
 
@@ -312,6 +314,7 @@ def fill(arm: ArmHarness) -> None:
             (f"{compute}/virtualMachineScaleSets/web", SET),
             (f"{compute}/virtualMachineScaleSets/spots", spots),
             (f"{compute}/virtualMachineScaleSets/plans", {**_BASE, "sku": ONE_INSTANCE}),
+            (f"{compute}/virtualMachineScaleSets/rolls", {**_BASE, "sku": ONE_INSTANCE}),
             (f"{compute}/cloudServices/cloud", SERVICE),
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
             *((f"{home}/providers/{kind}/one", _network_body(kind)) for kind in network.KINDS),
@@ -321,6 +324,9 @@ def fill(arm: ArmHarness) -> None:
         for scope, machine in ((f"{group}:planned", "planned"), (f"{group}:plans/0", "plans_0")):
             arm.poll(scope)
             arm.do(Maintain(scope=scope, operation=f"{group}-{machine}", machines=(machine,)))
+        arm.poll(f"{group}:rolls/0")
+        path = f"{compute}/virtualMachineScaleSets/rolls/osRollingUpgrade"
+        assert arm.post(path, principal=principal).status == 202
         for name in ("one", "inside"):
             path = f"{compute}/virtualMachines/{name}/powerOff"
             response = arm.post(path, principal=principal)

@@ -10,11 +10,10 @@ from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.core import limits
 from fairwarning.core.model import EvictionPolicy, Priority, ScaleInRule, UpgradeMode
 
-# A Rolling set upgrades its instances in a rolling upgrade, which a client starts.
 UPGRADE_MODES: Mapping[str, UpgradeMode] = {
     "Manual": UpgradeMode.MANUAL,
     "Automatic": UpgradeMode.AUTOMATIC,
-    "Rolling": UpgradeMode.AUTOMATIC,
+    "Rolling": UpgradeMode.MANUAL,  # a rolling upgrade applies the model step by step
 }
 SINGLE_PLACEMENT_GROUP = "properties.singlePlacementGroup"
 _RULES = {rule.value: rule for rule in ScaleInRule}
@@ -109,6 +108,12 @@ def upgrade_mode_of(body: Body) -> UpgradeMode:
         body, "properties.upgradePolicy.mode", UPGRADE_MODES, UpgradeMode.MANUAL
     )
     return mode
+
+
+def upgrades_by_rolling(body: Body) -> bool:
+    """Return whether a changed model starts a rolling upgrade."""
+    mode: str = typed_value(body, "properties.upgradePolicy.mode", str, "")
+    return mode.lower() == "rolling"
 
 
 def is_flexible(body: Body) -> bool:
