@@ -343,7 +343,6 @@ def test_an_unknown_subnet(subnet: str) -> None:
         {"addressPrefix": "fd00::/64"},
         {"addressPrefix": "10.9.0.0/31"},
         {"addressPrefixes": []},
-        {"addressPrefixes": [{}]},
     ],
 )
 def test_an_unusable_subnet(properties: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ def test_instances_are_spread_over_the_zones() -> None:
         assert [instance["zones"][0] for instance in instances] == ["2", "3", "2", "1", "1"]
 
 
-@pytest.mark.parametrize("zones", [["1", "1"], [""], [1], "1"])
+@pytest.mark.parametrize("zones", [["1", "1"], [""], [{}], "1"])
 def test_invalid_zones(zones: object) -> None:
     """The error names the member; nothing is created."""
     with ArmHarness() as arm:

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import refuse_ignored
 from fairwarning.arm.http.own_hosts import OwnHosts
 from fairwarning.arm.http.request import ArmRequest, api_version, json_response
 from fairwarning.arm.http.routes import RouteMatch, RouteTable
@@ -92,7 +93,10 @@ class ArmApplication:
         base_url = self._hosts.base_url(http)  # refuses an invalid Host
         request = ArmRequest(http, match.params, token.principal, base_url, version)
         self._check(request, match)
-        return await match.route.handler(self.context, request)
+        response = await match.route.handler(self.context, request)
+        if not match.route.writes:
+            refuse_ignored(request)
+        return response
 
     def _check(self, request: ArmRequest, match: RouteMatch) -> None:
         """Refuse another subscription, a group outside the principal's scope, and reader writes."""

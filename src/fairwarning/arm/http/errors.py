@@ -41,6 +41,13 @@ class ArmError(Refused):
         self.status = status
 
 
+def invalid_value(path: str, value: object, allowed: str) -> ArmError:
+    """The error for a value that is not allowed at a path."""
+    quoted = str(value)[:60]
+    message = f"The value '{quoted}' of parameter '{path}' is invalid: it must be {allowed}."
+    return ArmError("InvalidParameter", message)
+
+
 def resource_not_found(kind: str, name: str, group: str) -> ArmError:
     """The error for a resource that does not exist."""
     return ArmError(

@@ -4,10 +4,12 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import PAGE, ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
 from fairwarning.arm.resources import documents, network, targets, writing
+from fairwarning.arm.schema import types
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
 from fairwarning.core.errors import Conflict
 from fairwarning.core.limits import FOLLOWING_COMMANDS
@@ -56,15 +58,16 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     own_group = request.principal.group
     if own_group:
         group = await context.find(GROUP, "", own_group)
-        return json_response({"value": [document(context, group)] if group else []})
+        return list_response(context, request, [document(context, group)] if group else [])
     page, token = await context.page(request, GROUP)
     value = [document(context, group) for group in page]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     writing.check_name(request.group)
-    body = documents.without_read_only(documents.sanitize(await request.body()))
+    body = types.normalize(GROUP, documents.sanitize(await request.body()))
+    body = documents.without_read_only(body)
     body.pop("properties", None)  # all of them are read-only
     documents.tags_of(body)
     existing = await context.find(GROUP, "", request.group)

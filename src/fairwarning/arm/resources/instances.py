@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
 from fairwarning.arm.resources import (
@@ -26,6 +27,7 @@ from fairwarning.core.model import Ref
 from fairwarning.service import resources
 from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
 
+_EXPANDED = ("instanceView", "userData")  # there is never user data
 _NO_MODEL = 0  # of a machine that joined the set
 _MODELS = {_NO_MODEL: "VirtualMachine"}
 _MODEL_PROPERTIES = (
@@ -100,10 +102,11 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     scale_set = await context.scale_set(resource)
     query = instance_query.parse_query(request, scale_set)
     page, token = await instance_query.list_instances(context, request, scale_set, query.matches)
-    value = [
-        query.select(instance)
-        for instance in await _documents(context, resource, page, view=query.view)
-    ]
+    view = bool(query.selected) or "instanceView" in parse_expand(request, _EXPANDED)
+    instances = await _documents(context, resource, page, view=view)
+    value = [query.select(instance) for instance in instances]
+    if query.matches is None:
+        return list_response(context, request, value, token)
     return json_response({"value": value, **context.next_link(request, token)})
 
 
@@ -132,8 +135,7 @@ async def _target(context: ArmContext, request: ArmRequest) -> ActionTarget:
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
-    instance_query.refuse_options(request, {"$expand"})
-    view = instance_query.expands_view(request)
+    view = "instanceView" in parse_expand(request, _EXPANDED)
     return json_response(
         await _document(context, request, await _target(context, request), view=view)
     )

@@ -15,7 +15,6 @@ from fairwarning.arm.http.context import (
     encode_skip_token,
     invalid_skip_token,
 )
-from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.resources import targets
 from fairwarning.arm.resources.targets import ActionTarget
@@ -48,8 +47,10 @@ class _Position:
 
 async def list_machines(context: ArmContext, request: ArmRequest, group: str) -> MachinePage:
     """Return a page of the machines of a group, or of all that the client may read."""
-    if text := request.query("$filter"):
-        return await _list_members(context, request, group, text)
+    match = _FILTER.fullmatch(request.query("$filter").strip())
+    allowed = group or request.principal.group
+    if match and allowed.lower() in {"", match["group"].lower()}:
+        return await _list_members(context, request, match["group"], match["name"])
     prefix = resources.id_prefix(SCALE_SET, group or request.principal.group)
     position = _position(request.query("$skiptoken"), prefix)
     if position is not None:
@@ -63,16 +64,12 @@ async def list_machines(context: ArmContext, request: ArmRequest, group: str) ->
 
 
 async def _list_members(
-    context: ArmContext, request: ArmRequest, group: str, text: str
+    context: ArmContext, request: ArmRequest, group: str, name: str
 ) -> MachinePage:
-    """Return a page of the machines of the set that a filter names."""
-    match = _FILTER.fullmatch(text.strip())
-    allowed = group or request.principal.group
-    if match is None or (allowed and match["group"].lower() != allowed.lower()):
-        use = "'virtualMachineScaleSet/id' eq '<id of a scale set of this resource group>'"
-        raise ArmError("InvalidParameter", f"The $filter is invalid: use {use}.")
-    scale_set = await context.scale_set(await context.get(SCALE_SET, match["group"], match["name"]))
-    if not scale_set.flexible:  # instances of a Uniform set are not machines
+    """Return a page of the machines of the set that a filter names; no other set is read."""
+    resource = await context.find(SCALE_SET, group, name)
+    scale_set = await context.fleet.reader.read(ScaleSet, resource.set) if resource else None
+    if scale_set is None or not scale_set.flexible:  # instances of a Uniform set are no machines
         return [], ""
     position = _position(request.query("$skiptoken"), scale_set.resource)
     after = position.instance if position else -1

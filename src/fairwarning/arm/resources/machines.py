@@ -8,12 +8,13 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response, parse_expand
+from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
     availability,
     documents,
-    instance_query,
     machine_listing,
     profile,
     subnets,
@@ -21,7 +22,7 @@ from fairwarning.arm.resources import (
     views,
     writing,
 )
-from fairwarning.arm.resources.documents import Choices, choice, tags_of, typed_value
+from fairwarning.arm.resources.documents import choice, tags_of, typed_value
 from fairwarning.arm.resources.profile import MACHINE_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import (
@@ -53,7 +54,14 @@ from fairwarning.service.resources import AVAILABILITY_SET, INSTANCE, MACHINE, S
 
 PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
 EVICTIONS = {policy.value: policy for policy in EvictionPolicy}
-_CHOICES: Choices = {"properties.priority": PRIORITIES, "properties.evictionPolicy": EVICTIONS}
+_EXPANDED = ("instanceView", "userData", "resiliencyView")  # there is never user data
+_FIELDS = {
+    **RESOURCE_FIELDS,
+    "virtualMachineScaleSet/id": Field(
+        lambda document: [document["properties"].get("virtualMachineScaleSet", {}).get("id", "")]
+    ),
+}
+"""The fields of a `$filter` of machines."""
 _OWNER = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/(?P<kind>[^/]+/[^/]+)"
     r"/(?P<name>[^/]+)/?",
@@ -69,6 +77,7 @@ _OWNERS = {AVAILABILITY_SET: "availabilitySet", SCALE_SET: "virtualMachineScaleS
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a machine, or change its mutable properties."""
+    write = writing.normalized(MACHINE, write)
     profile.check_api_version(write.body, write.version, MACHINE_PROFILE)
     instance = await targets.find_flexible_instance(context, write.group, write.name)
     if instance:
@@ -106,8 +115,7 @@ async def _put_instance(
 
 
 def _normalize(body: Body) -> Body:
-    stored = profile.normalize(documents.without_read_only(body), MACHINE_PROFILE)
-    return documents.normalize_case(stored, _CHOICES)
+    return profile.normalize(documents.without_read_only(body), MACHINE_PROFILE)
 
 
 async def _create(
@@ -228,7 +236,8 @@ async def _change(context: ArmContext, target: ActionTarget, body: Body) -> Desi
         scope=scope.id,
         machine=machine.name,
         terminate_seconds=updated.terminate_seconds,
-        size=updated.size,
+        # Clients send back the size that they read; the default of the cloud stays a default.
+        size=None if updated.size == (machine.size or context.cloud.size) else updated.size,
         tags=updated.tags if "tags" in body else None,
     )
     commands: list[Command] = [update]
@@ -318,8 +327,7 @@ def _owner_ids(context: ArmContext, target: ActionTarget) -> dict[str, str]:
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_machine(context, request.group, request.name)
-    instance_query.refuse_options(request, {"$expand"})
-    view = instance_query.expands_view(request)
+    view = "instanceView" in parse_expand(request, _EXPANDED)
     return json_response(document(context, target, view=view))
 
 
@@ -332,12 +340,13 @@ async def _view(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     group = request.params.get("group", "")
-    instance_query.refuse_options(request, {"$expand", "$filter"})
-    expanded = instance_query.expands_view(request)
-    view = expanded or request.query("statusonly").lower() == "true"
     page, token = await machine_listing.list_machines(context, request, group)
+    view = (
+        "instanceView" in parse_expand(request, _EXPANDED)
+        or request.query("statusonly").lower() == "true"
+    )
     value = [document(context, target, view=view) for target in page]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token, fields=_FIELDS)
 
 
 # --- Actions --------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.resources import addresses, documents, writing
@@ -91,6 +92,7 @@ TYPES: tuple[str, ...] = (
 
 async def _put(kind: PlainResourceType, context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Replace a resource; for a PATCH, merge the body into the stored one."""
+    write = writing.normalized(kind.name, write)
 
     async def plan(_existing: Resource | None, merged: Body, group: Resource) -> DesiredResource:
         body = documents.without_read_only(
@@ -109,6 +111,7 @@ async def _put_part(
     kind: PlainResourceType, part: str, context: ArmContext, write: ResourceWrite
 ) -> WriteResult:
     """Replace a nested resource, or add it."""
+    write = writing.normalized(f"{kind.name}/{part}", write)
     parent, _, name = write.name.partition("/")
     created = True
 
@@ -261,7 +264,7 @@ async def _get(kind: PlainResourceType, context: ArmContext, request: ArmRequest
 async def _list(kind: PlainResourceType, context: ArmContext, request: ArmRequest) -> Response:
     page, token = await context.page(request, kind.name, request.params.get("group", ""))
     value = [_document(kind, context, resource) for resource in page]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _delete(kind: PlainResourceType, context: ArmContext, request: ArmRequest) -> Response:
@@ -284,7 +287,8 @@ async def _list_parts(
     kind: PlainResourceType, part: str, context: ArmContext, request: ArmRequest
 ) -> Response:
     resource = await context.get(kind.name, request.group, request.params["parent"])
-    return json_response({"value": _document(kind, context, resource)["properties"][part]})
+    value = _document(kind, context, resource)["properties"][part]
+    return list_response(context, request, value)
 
 
 async def _delete_part(

@@ -32,7 +32,6 @@ async def _page(
     context: ArmContext, request: ArmRequest
 ) -> tuple[SetNetwork, list[ActionTarget], str]:
     """Return the network of the set, and a page of its instances."""
-    instance_query.refuse_options(request)
     owner = await context.get(SCALE_SET, request.group, request.params["set"])
     scale_set = await context.scale_set(owner)
     page, token = await instance_query.list_instances(context, request, scale_set)
@@ -40,7 +39,6 @@ async def _page(
 
 
 async def _instance(context: ArmContext, request: ArmRequest) -> tuple[SetNetwork, ActionTarget]:
-    instance_query.refuse_options(request)
     name, number = request.params["set"], request.params["machine"]
     target = await targets.find_instance(context, request.group, name, number)
     owner = await context.get(SCALE_SET, request.group, name)

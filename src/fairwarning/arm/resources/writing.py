@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.responses import Response
@@ -18,6 +18,7 @@ from fairwarning.arm.http.request import (
     operation_headers,
 )
 from fairwarning.arm.resources import documents
+from fairwarning.arm.schema import types
 from fairwarning.core.commands import Command
 from fairwarning.core.commands import Write as WriteCommand
 from fairwarning.core.errors import Conflict, NotFound
@@ -88,12 +89,18 @@ async def parse_write(request: ArmRequest, **more: Any) -> ResourceWrite:  # noq
     )
 
 
+def normalized(kind: str, write: ResourceWrite) -> ResourceWrite:
+    """Return the write with its body in Azure's form (C6). Twice has the effect of once."""
+    return replace(write, body=types.normalize(kind, write.body))
+
+
 async def write_resource(
     context: ArmContext, kind: str, write: ResourceWrite, plan: Plan
 ) -> tuple[Resource, bool, Operation | None]:
     """Merge the body into the stored resource, and commit it with its commands."""
     for part in write.name.split("/"):
         check_name(part)
+    write = normalized(kind, write)
     group = await context.group(write.group)
     for _ in range(_ATTEMPTS):
         existing = await context.find(kind, write.group, write.name)
