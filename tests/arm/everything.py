@@ -86,9 +86,7 @@ NETWORKS: Mapping[str, Json] = {
     "virtualNetworks": {"subnets": [{"name": "part", **_SUBNET}]},
     "networkSecurityGroups": {"securityRules": [{"name": "part", **_RULE}]},
     "loadBalancers": {"inboundNatRules": [{"name": "part", **_NAT}], "probes": [{"name": "p"}]},
-    "networkInterfaces": {
-        "ipConfigurations": [{"name": "first", "properties": {"subnet": {"id": "/nowhere"}}}]
-    },
+    "networkInterfaces": {"ipConfigurations": [{"name": "first"}]},
 }
 TEMPLATE: Json = {
     "properties": {

@@ -27,7 +27,10 @@ OMITTED = frozenset({
     "id", "etag", "type", "availabilitySet", "virtualMachineScaleSet", "networkInterfaces",
     "managedBy", "managedByExtended", "virtualMachine", "virtualMachines", "ipConfigurations",
     "ipConfiguration", "managedDisk", "creationData", "diskState", "shareInfo",
-    "backendIPConfigurations",
+    "backendIPConfigurations", "networkSecurityGroup", "publicIPAddress", "natGateway",
+    "proximityPlacementGroup", "availabilitySets", "virtualMachineScaleSets", "hostedWorkloads",
+    "primary", "subnets", "fqdn", "domainNameLabel", "loadBalancerBackendAddressPools",
+    "loadBalancerInboundNatRules", "frontendIPConfigurations", "backendAddressPools",
     # secrets
     "adminPassword", "customData", "userData",
     # computed

@@ -9,6 +9,7 @@ _CODES: Mapping[str, str] = {
     "BadCommand": "InvalidParameter",
     "BeingRemoved": "ResourceGroupBeingDeleted",
     "Changed": "Conflict",
+    "InUse": "OperationNotAllowed",
     "MachineBusy": "Conflict",
     "MachineExists": "Conflict",
     "NotEmpty": "OperationNotAllowed",

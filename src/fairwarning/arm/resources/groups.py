@@ -2,13 +2,20 @@
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import PAGE, ArmContext, new_operation
+from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.resources import documents, network, targets, writing
+from fairwarning.arm.resources import (
+    documents,
+    network,
+    references,
+    reservations,
+    targets,
+    writing,
+)
 from fairwarning.arm.schema import types
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
 from fairwarning.core.errors import Conflict
@@ -26,7 +33,7 @@ from fairwarning.service.resources import (
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
 _ATTEMPTS = 5  # other requests may change the group's resources between read and commit
-_LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT)
+_LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, reservations.KIND, DEPLOYMENT)
 """The kinds that are deleted once the machines of the group are gone."""
 
 
@@ -119,8 +126,8 @@ async def _removal(context: ArmContext, request: ArmRequest, group: Resource) ->
     later = [
         resource.id
         for kind in _LATER
-        for resource in await _all(context, kind, group.name)
-        if not resource.removed_by
+        for resource in await references.read_group(context, kind, group.name)
+        if not resource.removed_by and not _goes_with_user(kind, resource)
     ]
     if len(deletion.commands) + len(later) > FOLLOWING_COMMANDS:
         text = (
@@ -138,6 +145,11 @@ async def _removal(context: ArmContext, request: ArmRequest, group: Resource) ->
     )
 
 
+def _goes_with_user(kind: str, resource: Resource) -> bool:
+    """Whether a resource is removed with the one that uses it, which owns it."""
+    return kind == reservations.KIND and bool(resource.used_by)
+
+
 class _GroupDeletion:
     """The commands that empty a group, and the resources whose deletion is already running."""
 
@@ -148,7 +160,8 @@ class _GroupDeletion:
 
     async def add_machines(self, context: ArmContext, group: str) -> None:
         """Add the machines of the group and of its cloud services: one command per scope."""
-        rows = [*await _all(context, MACHINE, group), *await _all(context, CLOUD_SERVICE, group)]
+        rows = await references.read_group(context, MACHINE, group)
+        rows += await references.read_group(context, CLOUD_SERVICE, group)
         scopes = await context.scopes(rows)
         for scope in scopes.values():
             names = tuple(name for name in scope.machines if not _is_deleting(scope, name))
@@ -162,7 +175,7 @@ class _GroupDeletion:
 
     async def add_scale_sets(self, context: ArmContext, group: str) -> None:
         """Add the scale sets of the group."""
-        rows = await _all(context, SCALE_SET, group)
+        rows = await references.read_group(context, SCALE_SET, group)
         refs: list[Ref] = [(ScaleSet, row.set) for row in rows]
         sets = await context.fleet.reader.read_all(refs)
         for row in rows:
@@ -176,15 +189,6 @@ class _GroupDeletion:
 def _is_deleting(scope: Scope, name: str) -> bool:
     impact = scope.impacts.get(name)
     return impact is not None and impact.kind is ImpactKind.DELETE
-
-
-async def _all(context: ArmContext, kind: str, group: str) -> list[Resource]:
-    prefix = after = resources.id_prefix(kind, group)
-    rows: list[Resource] = []
-    while page := await context.fleet.reader.resources(prefix, after, PAGE):
-        rows += page
-        after = page[-1].id
-    return rows
 
 
 ROUTES = (

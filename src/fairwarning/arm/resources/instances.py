@@ -11,6 +11,7 @@ from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
 from fairwarning.arm.resources import (
+    disks,
     documents,
     instance_query,
     set_network,
@@ -31,7 +32,7 @@ _EXPANDED = ("instanceView", "userData")  # there is never user data
 _NO_MODEL = 0  # of a machine that joined the set
 _MODELS = {_NO_MODEL: "VirtualMachine"}
 _MODEL_PROPERTIES = (
-    "diagnosticsProfile", "licenseType", "osProfile", "securityProfile", "storageProfile",
+    "diagnosticsProfile", "licenseType", "osProfile", "securityProfile",
 )  # fmt: skip
 _FROM_SCALE_IN = "properties.protectionPolicy.protectFromScaleIn"
 _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
@@ -68,16 +69,21 @@ def document(
         "properties": views.default_properties(context.cloud, machine),
     }
     inherited = _network_of(model, path)
-    if machine.model == scale_set.model:  # older models are not stored
-        inherited |= _from_model(model)
+    if machine.model != _NO_MODEL:
+        latest = machine.model == scale_set.model  # older models are not stored
+        inherited |= _from_model(context, target, owner.group, model if latest else {})
     defaults = documents.merge(defaults, {"properties": inherited})
     return documents.merge(documents.merge(defaults, body), {"properties": computed})
 
 
-def _from_model(body: Body) -> Body:
-    """Return the properties that an instance has from the model of its set."""
+def _from_model(context: ArmContext, target: ActionTarget, group: str, body: Body) -> Body:
+    """Return the properties that an instance has from the model of its set, with its disks."""
     model = typed_value(body, SET_PROFILE, dict, {})
     properties: Body = {name: model[name] for name in _MODEL_PROPERTIES if name in model}
+    storage = typed_value(model, "storageProfile", dict, {})
+    scope, machine = target.scope.id, target.machine
+    storage = disks.instance_storage(context, group, scope, machine, storage)
+    properties["storageProfile"] = storage
     return documents.without(properties, "osProfile", "computerNamePrefix")
 
 

@@ -11,7 +11,7 @@ from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_respon
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
     documents,
-    machines,
+    machine_model,
     profile,
     rolling_policy,
     rolling_upgrades,
@@ -96,10 +96,10 @@ async def _create(
         fault_domains=set_model.fault_domains_of(body),
         rules=profile.with_policy(context.settings.rules, body),
         size=typed_value(body, "sku.name", str, ""),
-        zones=machines.zones_of(body),
+        zones=machine_model.zones_of(body),
         tags=tags_of(body),
         flexible=set_model.is_flexible(body),
-        subnet=await subnets.of_set(context, body, group.name),
+        subnet=await subnets.of_set(context, body, group.name, write.name),
     )
     return DesiredResource(body, (create,), set=name)
 

@@ -10,12 +10,14 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.resources import documents, subnets, writing
 from fairwarning.arm.resources.profile import SET_PROFILE
+from fairwarning.arm.resources.references import Referrer
 from fairwarning.arm.resources.targets import ActionTarget
 from fairwarning.core.model import guid
-from fairwarning.service.resources import INSTANCE, Resource
+from fairwarning.service.resources import INSTANCE, SCALE_SET, Resource
 
 _PUBLIC = tuple(
     str(address)
@@ -139,13 +141,24 @@ class SetNetwork:
 async def read(context: ArmContext, owner: Resource) -> SetNetwork:
     """Return the network of a scale set."""
     configurations = interface_configurations(documents.stored_body(owner))
+    path = context.arm_id(SCALE_SET, owner.group, owner.name)
+    referrer = Referrer(context, path, owner.id)
     ranges = {}
     for configuration in configurations:
         for entry in _items(_properties(configuration), "ipConfigurations"):
-            net = await subnets.find(context, _properties(entry), owner.group)
+            net = await _range(referrer, _properties(entry))
             if net:
                 ranges[f"{configuration['name']}/{entry['name']}".lower()] = net
     return SetNetwork(context, owner, tuple(configurations), ranges)
+
+
+async def _range(referrer: Referrer, configuration: Body) -> IPv4Network | None:
+    """Return the addresses of a configuration's subnet; None if the subnet is not there."""
+    try:
+        text = await subnets.of_configuration(referrer, configuration)
+    except ArmError:
+        return None
+    return IPv4Network(text) if text else None
 
 
 def interface_configurations(body: Body) -> list[Body]:
