@@ -371,6 +371,7 @@ def test_public_addresses_are_reserved() -> None:
             document = created(arm.put(path, {"location": "local"}))["properties"]
             assert any(ip_address(document["ipAddress"]) in net for net in ranges)
             assert document["publicIPAllocationMethod"] == "Dynamic"
+            assert arm.get(path).json["sku"] == {"name": "Basic", "tier": "Regional"}
             addresses.add(document["ipAddress"])
         assert len(addresses) > 10
 

@@ -28,6 +28,7 @@ async def fill_public(referrer: Referrer, body: Body) -> Links:
     """Fill in a public IP address and its defaults."""
     properties, path = body["properties"], referrer.id
     properties.pop("ipConfiguration", None)
+    body["sku"] = {"name": "Basic", "tier": "Regional", **typed_value(body, "sku", dict, {})}
     net = _PUBLIC[_number(path, "net") % len(_PUBLIC)]
     properties.setdefault("ipAddress", _host(net, path))
     properties.setdefault("publicIPAddressVersion", "IPv4")
