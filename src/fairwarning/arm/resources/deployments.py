@@ -16,6 +16,7 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP, Route
 from fairwarning.arm.resources import (
+    autoscale,
     availability,
     cloud_services,
     documents,
@@ -51,6 +52,7 @@ _PUTS: Mapping[str, Put] = {
     SCALE_SET.lower(): scale_sets.put,
     AVAILABILITY_SET.lower(): availability.put,
     CLOUD_SERVICE.lower(): cloud_services.put,
+    autoscale.KIND.lower(): autoscale.put,
     **network.PUTS,
 }
 _ID = re.compile(

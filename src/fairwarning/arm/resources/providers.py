@@ -64,6 +64,7 @@ _RESOURCES = _split(
     "2017-05-10 2016-09-01 2015-11-01"
 )
 _MAINTENANCE = ("2025-10-01-preview", "2023-10-01-preview")
+_AUTOSCALE = ("2022-10-01", "2021-05-01-preview", "2015-04-01")
 _DEFAULT = ("2024-11-01",)
 
 _COMPUTE_TYPES = (
@@ -77,6 +78,7 @@ PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "cloudServices": _SERVICES,
         "disks": _DISKS,
     },
+    "Microsoft.Insights": {"autoscaleSettings": _AUTOSCALE},
     "Microsoft.Maintenance": {"scheduledEvents": _MAINTENANCE},
     "Microsoft.Network": {
         kind.partition("/")[2]: _NETWORK for kind in network.TYPES if ".Network/" in kind
