@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairwarning.arm.http import errors
+from fairwarning.arm.http.api_versions import check_api_version
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import refuse_ignored
@@ -68,9 +69,10 @@ class ArmApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         assert scope["type"] == "http"
+        scope["app"] = self  # for `http.internal`
         request = Request(scope, receive)
         try:
-            response = await self._answer(request)
+            response = await self.answer(request)
         except FairwarningError as error:
             response = _error_response(error)
         except ClientDisconnect:
@@ -82,7 +84,8 @@ class ArmApplication:
         response.headers["Cache-Control"] = "no-store"
         await response(scope, receive, send)
 
-    async def _answer(self, http: Request) -> Response:
+    async def answer(self, http: Request) -> Response:
+        """Return the response to a request; raise if it is refused."""
         match = self.table.find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
@@ -94,6 +97,7 @@ class ArmApplication:
         base_url = self._hosts.base_url(http)  # refuses an invalid Host
         request = ArmRequest(http, match.params, token.principal, base_url, version)
         self._check(request, match)
+        check_api_version(match.route.path, version, self.context.cloud.location)
         response = await match.route.handler(self.context, request)
         if not match.route.writes:
             refuse_ignored(request)

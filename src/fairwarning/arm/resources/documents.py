@@ -25,6 +25,11 @@ _REPLACED = frozenset({"tags"})  # replaced, not merged: a tag that is left out 
 _encode = msgspec.json.Encoder().encode
 
 
+def is_secret(name: str) -> bool:
+    """Return whether a member with this name is never stored."""
+    return name.lower() in _SECRETS
+
+
 def stored_body(resource: Resource | None) -> Body:
     """Return the body that clients wrote; an empty one for no resource."""
     return msgspec.json.decode(resource.body, type=dict[str, Any]) if resource else {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from fairwarning.arm.http import api_versions as versions
 from fairwarning.arm.resources import network
 from fairwarning.service.config.settings import CloudSettings
 
@@ -34,37 +35,6 @@ def normalize_region(region: str) -> str:
     return region.replace(" ", "").lower()
 
 
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-# Newest first: clients use the first version, or the first that is not a preview.
-_COMPUTE = _split(
-    "2026-04-01 2026-03-01 2025-11-01 2025-04-01 2024-11-01 2024-07-01 2024-03-01 2023-09-01 "
-    "2023-07-01 2023-03-01 2022-11-01 2022-08-01 2022-03-01 2021-11-01 2021-07-01 2021-04-01 "
-    "2021-03-01 2020-12-01 2020-06-01 2019-12-01 2019-07-01 2019-03-01 2018-10-01 2018-06-01 "
-    "2018-04-01 2017-12-01 2017-03-30 2016-04-30-preview 2016-03-30 2015-06-15"
-)
-_DISKS = _split(
-    "2025-01-02 2024-03-02 2023-10-02 2023-04-02 2023-01-02 2022-07-02 2022-03-02 2021-12-01 "
-    "2021-08-01 2021-04-01 2020-12-01 2020-09-30 2020-06-30 2020-05-01 2019-11-01 2019-07-01 "
-    "2019-03-01 2018-09-30 2018-06-01 2018-04-01 2017-03-30"
-)
-_SERVICES = ("2024-11-04", "2022-09-04", "2022-04-04", "2021-03-01", "2020-10-01-preview")
-_NETWORK = _split(
-    "2025-07-01 2025-05-01 2025-03-01 2025-01-01 2024-10-01 2024-07-01 2024-05-01 2024-03-01 "
-    "2024-01-01 2023-11-01 2023-09-01 2023-06-01 2023-05-01 2023-04-01 2023-02-01 2022-11-01 "
-    "2022-09-01 2022-07-01 2022-05-01 2022-01-01 2021-08-01 2021-05-01 2021-03-01 2021-02-01 "
-    "2020-11-01 2020-08-01 2020-05-01 2019-11-01 2019-04-01 2018-11-01 2018-04-01 2017-10-01 "
-    "2017-03-01 2016-09-01 2016-03-30 2015-06-15"
-)
-_RESOURCES = _split(
-    "2025-04-01 2024-11-01 2024-07-01 2024-03-01 2023-07-01 2022-12-01 2022-09-01 2022-01-01 "
-    "2021-04-01 2021-01-01 2020-10-01 2020-08-01 2020-06-01 2019-10-01 2019-05-01 2018-05-01 "
-    "2017-05-10 2016-09-01 2015-11-01"
-)
-_MAINTENANCE = ("2025-10-01-preview", "2023-10-01-preview")
-_AUTOSCALE = ("2022-10-01", "2021-05-01-preview", "2015-04-01")
 _DEFAULT = ("2024-11-01",)
 
 _COMPUTE_TYPES = (
@@ -74,18 +44,18 @@ _COMPUTE_TYPES = (
 )  # fmt: skip
 PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Microsoft.Compute": {
-        **dict.fromkeys(_COMPUTE_TYPES, _COMPUTE),
-        "cloudServices": _SERVICES,
-        "disks": _DISKS,
+        **dict.fromkeys(_COMPUTE_TYPES, versions.COMPUTE),
+        "cloudServices": versions.CLOUD_SERVICES,
+        "disks": versions.DISKS,
     },
-    "Microsoft.Insights": {"autoscaleSettings": _AUTOSCALE},
-    "Microsoft.Maintenance": {"scheduledEvents": _MAINTENANCE},
+    "Microsoft.Insights": {"autoscaleSettings": versions.AUTOSCALE},
+    "Microsoft.Maintenance": {"scheduledEvents": versions.MAINTENANCE},
     "Microsoft.Network": {
-        kind.partition("/")[2]: _NETWORK for kind in network.TYPES if ".Network/" in kind
+        kind.partition("/")[2]: versions.NETWORK for kind in network.TYPES if ".Network/" in kind
     },
     "Microsoft.Resources": dict.fromkeys(
         ("deployments", "providers", "resourceGroups", "resources", "subscriptions", "tenants"),
-        _RESOURCES,
+        versions.RESOURCES,
     ),
 }
 
