@@ -230,6 +230,7 @@ class Everything(ArmHarness):
         return None
 
 
+_AUTOSCALE = "providers/Microsoft.Insights/autoscaleSettings"
 _DEPLOYMENT = "providers/Microsoft.Resources/deployments/one"
 _FIXED: Mapping[str, str] = {
     "subscription": CloudSettings().subscription,
@@ -272,6 +273,15 @@ def fill_path(path: str, params: Mapping[str, str]) -> str:
     return re.sub(r"{(\w+)}", lambda match: params[match[1]], path)
 
 
+def autoscale_body(name: str, group: str = OURS) -> Json:
+    """Return a valid autoscale setting for a set."""
+    owner = f"{_SUBSCRIPTION}/resourceGroups/{group}/providers/Microsoft.Compute"
+    target = f"{owner}/virtualMachineScaleSets/{name}"
+    capacity = {"minimum": "1", "maximum": "3", "default": "1"}
+    profile = {"name": "default", "capacity": capacity, "rules": []}
+    return {**_BASE, "properties": {"targetResourceUri": target, "profiles": [profile]}}
+
+
 def body_for(route: Route) -> Json:
     """Return a valid body for a PUT or PATCH of this route."""
     path = route.path
@@ -286,6 +296,7 @@ def body_for(route: Route) -> Json:
         "inboundNatRules": _NAT,
     }
     compute: Mapping[str, Json] = {
+        "autoscaleSettings": autoscale_body("rolls"),
         "virtualMachines": MACHINE,
         "virtualMachineScaleSets": SET,
         "availabilitySets": AVAILABILITY,
@@ -320,6 +331,7 @@ def fill(arm: ArmHarness) -> None:
             (f"{compute}/virtualMachineScaleSets/spots", spots),
             (f"{compute}/virtualMachineScaleSets/plans", {**_BASE, "sku": ONE_INSTANCE}),
             (f"{compute}/virtualMachineScaleSets/rolls", {**_BASE, "sku": ONE_INSTANCE}),
+            (f"{home}/{_AUTOSCALE}/one", autoscale_body("rolls", group)),
             (f"{compute}/cloudServices/cloud", SERVICE),
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
             (f"{home}/providers/{_SHARED}", _network_body("virtualNetworks", group)),

@@ -18,6 +18,7 @@ from fairwarning.arm.http.request import ArmRequest, api_version, json_response
 from fairwarning.arm.http.routes import RouteMatch, RouteTable
 from fairwarning.arm.identity import login
 from fairwarning.arm.resources import (
+    autoscale,
     availability,
     cloud_services,
     deployments,
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 
 MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, set_interfaces,
-    rolling_upgrades, availability,
+    rolling_upgrades, autoscale, availability,
     cloud_services, network, images, deployments, maintenance, operations,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)

@@ -58,10 +58,12 @@ MAINTENANCE = _versions(
     "2022-07-01-preview 2021-09-01-preview 2021-05-01 2021-04-01-preview 2020-07-01-preview "
     "2020-04-01 2018-06-01-preview"
 )
+AUTOSCALE = _versions("2022-10-01 2021-05-01-preview 2015-04-01 2014-04-01")
 
 _RESOURCES = "Microsoft.Resources"
 _ACCEPTED: Mapping[str, frozenset[str]] = {
     "Microsoft.Compute": frozenset({*COMPUTE, *DISKS, *GALLERIES, *CLOUD_SERVICES}),
+    "Microsoft.Insights": frozenset(AUTOSCALE),
     "Microsoft.Maintenance": frozenset(MAINTENANCE),
     "Microsoft.Network": frozenset(NETWORK),
     _RESOURCES: frozenset(RESOURCES),

@@ -9,6 +9,7 @@ from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_respon
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
 from fairwarning.arm.resources import (
+    autoscale,
     documents,
     network,
     references,
@@ -33,7 +34,9 @@ from fairwarning.service.resources import (
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
 _ATTEMPTS = 5  # other requests may change the group's resources between read and commit
-_LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, reservations.KIND, DEPLOYMENT)
+_LATER = (
+    AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, reservations.KIND, autoscale.KIND, DEPLOYMENT,
+)  # fmt: skip
 """The kinds that are deleted once the machines of the group are gone."""
 
 

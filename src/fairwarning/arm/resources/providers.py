@@ -48,6 +48,7 @@ PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "cloudServices": versions.CLOUD_SERVICES,
         "disks": versions.DISKS,
     },
+    "Microsoft.Insights": {"autoscaleSettings": versions.AUTOSCALE},
     "Microsoft.Maintenance": {"scheduledEvents": versions.MAINTENANCE},
     "Microsoft.Network": {
         kind.partition("/")[2]: versions.NETWORK for kind in network.TYPES if ".Network/" in kind

@@ -9,7 +9,7 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
-from fairwarning.arm.resources import documents, network
+from fairwarning.arm.resources import autoscale, documents, network
 from fairwarning.arm.resources.providers import (
     PROVIDERS,
     REGIONS,
@@ -146,6 +146,7 @@ _KINDS = sorted(
         resources.SCALE_SET,
         resources.AVAILABILITY_SET,
         resources.CLOUD_SERVICE,
+        autoscale.KIND,
         *network.KINDS,
     ),
     key=resources.id_prefix,
