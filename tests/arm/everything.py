@@ -38,6 +38,9 @@ _POLICY = {"userInitiatedReboot": {"automaticallyApprove": True}}
 _BASE = {"location": "local", "tags": {"owner": "somebody"}}
 _SPOT = {"priority": "Spot", "evictionPolicy": "Delete"}
 _MODEL = {"osProfile": {"computerNamePrefix": "w"}, "scheduledEventsProfile": _NOTICE}
+_IP = {"publicIPAddressConfiguration": {"name": "public"}}
+_NIC = {"ipConfigurations": [{"name": "ip", "properties": _IP}]}
+_NETWORK_PROFILE = {"networkInterfaceConfigurations": [{"name": "nic", "properties": _NIC}]}
 _RULE = {"properties": {"protocol": "Tcp", "access": "Allow", "priority": 100}}
 _NAT = {"properties": {"protocol": "Tcp", "frontendPort": 50_000}}
 _SUBNET = {"properties": {"addressPrefix": "10.7.0.0/24"}}
@@ -65,7 +68,7 @@ SET: Json = {
         "upgradePolicy": {"mode": "Manual"},
         "scaleInPolicy": {"rules": ["OldestVM"]},
         "platformFaultDomainCount": 2,
-        "virtualMachineProfile": _MODEL,
+        "virtualMachineProfile": {**_MODEL, "networkProfile": _NETWORK_PROFILE},
         "scheduledEventsPolicy": _POLICY,
     },
 }
@@ -200,6 +203,8 @@ class Everything(ArmHarness):
             return self._operation()
         if kind == "virtualMachines" and "ScaleSets" in parent:
             return "0"
+        if last.startswith("/rollingUpgrades/"):
+            return "rolls"
         action = last.rpartition("/")[2] if route.method == "POST" else route.method
         return _NAME_FOR_ACTION.get((kind, action)) or _DEFAULT_NAME.get(kind, "one")
 
@@ -238,6 +243,10 @@ _FIXED: Mapping[str, str] = {
     "kind": "virtualMachines",
     "parent": "one",
     "instance": "role_IN_0",
+    "machine": "0",
+    "interface": "nic",
+    "configuration": "ip",
+    "address": "public",
     "tenant": TENANT,
 }
 _DEFAULT_NAME = {
@@ -310,6 +319,7 @@ def fill(arm: ArmHarness) -> None:
             (f"{compute}/virtualMachineScaleSets/web", SET),
             (f"{compute}/virtualMachineScaleSets/spots", spots),
             (f"{compute}/virtualMachineScaleSets/plans", {**_BASE, "sku": ONE_INSTANCE}),
+            (f"{compute}/virtualMachineScaleSets/rolls", {**_BASE, "sku": ONE_INSTANCE}),
             (f"{compute}/cloudServices/cloud", SERVICE),
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
             (f"{home}/providers/{_SHARED}", _network_body("virtualNetworks", group)),
@@ -323,6 +333,9 @@ def fill(arm: ArmHarness) -> None:
         for scope, machine in ((f"{group}:planned", "planned"), (f"{group}:plans/0", "plans_0")):
             arm.poll(scope)
             arm.do(Maintain(scope=scope, operation=f"{group}-{machine}", machines=(machine,)))
+        arm.poll(f"{group}:rolls/0")
+        path = f"{compute}/virtualMachineScaleSets/rolls/osRollingUpgrade"
+        assert arm.post(path, principal=principal).status == 202
         for name in ("one", "inside"):
             path = f"{compute}/virtualMachines/{name}/powerOff"
             response = arm.post(path, principal=principal)

@@ -28,7 +28,9 @@ from fairwarning.arm.resources import (
     maintenance,
     network,
     operations,
+    rolling_upgrades,
     scale_sets,
+    set_interfaces,
     subscriptions,
 )
 from fairwarning.core.errors import FairwarningError
@@ -40,8 +42,9 @@ from fairwarning.service.tokens import Forbidden, Principal, Role, TokenUse, Una
 log = logging.getLogger(__name__)
 
 MODULES = (
-    login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
-    network, images, deployments, maintenance, operations,
+    login, subscriptions, groups, machines, scale_sets, instances, set_interfaces,
+    rolling_upgrades, availability,
+    cloud_services, network, images, deployments, maintenance, operations,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
