@@ -67,7 +67,8 @@ def _status(operation: Operation) -> dict[str, object]:
 
 def _error(operation: Operation) -> object:
     code, message = _ERRORS[operation.status]
-    return errors.error_body(code, f"{message} {operation.error}".strip())["error"]
+    reason = errors.with_names(operation.error)
+    return errors.error_body(code, f"{message} {reason}".strip())["error"]
 
 
 ROUTES = (Route("GET", f"{ALL_COMPUTE}/locations/{{location}}/operations/{{name}}", show),)
