@@ -65,19 +65,29 @@ class ArmApplication:
         assert scope["type"] == "http"
         request = Request(scope, receive)
         try:
-            response = await self._answer(request)
+            response = await self.answer(request)
+        except ClientDisconnect:
+            return
+        if request.method == "HEAD":
+            response.body = b""  # the headers stay those of the response to GET
+        await response(scope, receive, send)
+
+    async def answer(self, request: Request) -> Response:
+        """Return the response to a request, also if it is refused or fails."""
+        try:
+            response = await self._dispatch(request)
         except FairwarningError as error:
             response = _error_response(error)
         except ClientDisconnect:
-            return
+            raise
         except Exception:
-            log.exception("request failed: %s %s", request.method, scope["path"])
+            log.exception("request failed: %s %s", request.method, request.scope["path"])
             response = _error_response(FairwarningError("Bug", ""))
         response.headers.setdefault("x-ms-request-id", str(uuid.uuid4()))
         response.headers["Cache-Control"] = "no-store"
-        await response(scope, receive, send)
+        return response
 
-    async def _answer(self, http: Request) -> Response:
+    async def _dispatch(self, http: Request) -> Response:
         match = self.table.find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
@@ -89,7 +99,10 @@ class ArmApplication:
         base_url = self._hosts.base_url(http)  # refuses an invalid Host
         request = ArmRequest(http, match.params, token.principal, base_url, version)
         self._check(request, match)
-        return await match.route.handler(self.context, request)
+        response = await match.route.handler(self.context, request)
+        if http.method == "HEAD" and match.route.is_item:
+            return Response(b"", HTTPStatus.NO_CONTENT)  # the resource exists
+        return response
 
     def _check(self, request: ArmRequest, match: RouteMatch) -> None:
         """Refuse another subscription, a group outside the principal's scope, and reader writes."""
@@ -98,7 +111,9 @@ class ArmApplication:
             text = f"The subscription '{subscription[:80]}' could not be found."
             raise ArmError("SubscriptionNotFound", text, 404)
         own = request.principal.group
-        foreign = own and group and own.lower() != group.lower()
+        foreign = own and (
+            match.route.subscription_wide or (group and own.lower() != group.lower())
+        )
         reads_only = request.principal.role is Role.READER and match.route.writes
         if foreign or reads_only:
             raise Forbidden(

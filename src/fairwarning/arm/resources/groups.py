@@ -47,11 +47,6 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
     return json_response(document(context, await context.group(request.group)))
 
 
-async def _exists(context: ArmContext, request: ArmRequest) -> Response:
-    group = await context.find(GROUP, "", request.group)
-    return Response(b"", 204 if group else 404)
-
-
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     own_group = request.principal.group
     if own_group:
@@ -187,7 +182,6 @@ async def _all(context: ArmContext, kind: str, group: str) -> list[Resource]:
 ROUTES = (
     Route("GET", f"{SUBSCRIPTION}/resourceGroups", _list),
     Route("GET", GROUP_PATH, _get),
-    Route("HEAD", GROUP_PATH, _exists),
     Route("PUT", GROUP_PATH, _put),
     Route("PATCH", GROUP_PATH, _put),
     Route("DELETE", GROUP_PATH, _delete),
