@@ -234,6 +234,7 @@ _FIXED: Mapping[str, str] = {
     "parent": "one",
     "instance": "role_IN_0",
     "tenant": TENANT,
+    "resource": "one",
 }
 _DEFAULT_NAME = {
     "virtualMachineScaleSets": "web",
@@ -261,6 +262,9 @@ def fill_path(path: str, params: Mapping[str, str]) -> str:
 def body_for(route: Route) -> Json:
     """Return a valid body for a PUT or PATCH of this route."""
     path = route.path
+    if path.endswith("/tags/default"):
+        operation = {"operation": "Merge"} if route.method == "PATCH" else {}
+        return {**operation, "properties": {"tags": {"new": "tag"}}}
     if path.endswith("/resourceGroups/{group}"):
         return dict(_BASE)
     if "virtualMachineScaleSets/{set}" in path:

@@ -28,6 +28,7 @@ from fairwarning.arm.resources import (
     operations,
     scale_sets,
     subscriptions,
+    tags,
 )
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
     network, images, deployments, maintenance, operations,
+    tags,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""

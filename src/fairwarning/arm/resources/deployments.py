@@ -46,13 +46,14 @@ from fairwarning.service.resources import (
 )
 
 KIND = groups.DEPLOYMENT
-_PUTS: Mapping[str, Put] = {
+PUTS: Mapping[str, Put] = {
     MACHINE.lower(): machines.put,
     SCALE_SET.lower(): scale_sets.put,
     AVAILABILITY_SET.lower(): availability.put,
     CLOUD_SERVICE.lower(): cloud_services.put,
     **network.PUTS,
 }
+"""The write function of each resource type, by its name in lower case."""
 _ID = re.compile(
     r"/subscriptions/[^/]+/resourcegroups/(?P<group>[^/]+)/providers/(?P<namespace>[^/]+)"
     r"/(?P<rest>[^/]+/[^/]+(?:/[^/]+/[^/]+)*)"
@@ -72,9 +73,9 @@ class DeploymentRun:
         """Write the resources of the template, and return its outputs."""
         for step in self._template.resources:
             body = await self._evaluate(step)
-            put = _PUTS.get(step.type.lower())
+            put = PUTS.get(step.type.lower())
             if put is None:
-                known = ", ".join(sorted(_PUTS))
+                known = ", ".join(sorted(PUTS))
                 text = f"resource type '{step.type}' is not supported; supported types are {known}"
                 raise Refused("InvalidTemplate", text)
             write = ResourceWrite(

@@ -60,11 +60,18 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     writing.check_name(request.group)
     body = documents.without_read_only(documents.sanitize(await request.body()))
+    if request.http.method == "PATCH":
+        await context.group(request.group)
+    created = await write(context, request.group, body, request.actor)
+    group = document(context, await context.group(request.group))
+    return json_response(group, 201 if created else 200)
+
+
+async def write(context: ArmContext, name: str, body: Body, actor: str) -> bool:
+    """Merge a body into a group, or create the group; return whether it is new."""
     body.pop("properties", None)  # all of them are read-only
     documents.tags_of(body)
-    existing = await context.find(GROUP, "", request.group)
-    if existing is None and request.http.method == "PATCH":
-        await context.group(request.group)
+    existing = await context.find(GROUP, "", name)
     merged = documents.merge(documents.stored_body(existing), body)
     writing.check_location(merged)
     if existing and writing.location_of(documents.stored_body(existing)) != writing.location_of(
@@ -72,15 +79,14 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     ):
         text = f"The resource group '{existing.name}' is in another location; it cannot be moved."
         raise ArmError("InvalidResourceGroupLocation", text, 409)
-    write = Write(
-        resource=resources.group_id(request.group),
-        name=existing.name if existing else request.group,
+    command = Write(
+        resource=resources.group_id(name),
+        name=existing.name if existing else name,
         body=documents.encode(merged),
-        actor=request.actor,
+        actor=actor,
     )
-    await context.fleet.submit(write)
-    group = document(context, await context.group(request.group))
-    return json_response(group, 200 if existing else 201)
+    await context.fleet.submit(command)
+    return existing is None
 
 
 # --- Deleting -------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ _RESOURCES = _split(
     "2017-05-10 2016-09-01 2015-11-01"
 )
 _MAINTENANCE = ("2025-10-01-preview", "2023-10-01-preview")
+_LOCKS = ("2020-05-01", "2017-04-01", "2016-09-01", "2015-01-01")
 _DEFAULT = ("2024-11-01",)
 
 _COMPUTE_TYPES = (
@@ -72,6 +73,7 @@ _COMPUTE_TYPES = (
     "virtualMachines", "virtualMachineScaleSets", "virtualMachineScaleSets/virtualMachines",
 )  # fmt: skip
 PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "Microsoft.Authorization": {"locks": _LOCKS},
     "Microsoft.Compute": {
         **dict.fromkeys(_COMPUTE_TYPES, _COMPUTE),
         "cloudServices": _SERVICES,
@@ -82,7 +84,10 @@ PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
         kind.partition("/")[2]: _NETWORK for kind in network.TYPES if ".Network/" in kind
     },
     "Microsoft.Resources": dict.fromkeys(
-        ("deployments", "providers", "resourceGroups", "resources", "subscriptions", "tenants"),
+        (
+            "deployments", "providers", "resourceGroups", "resources", "subscriptions", "tags",
+            "tenants",
+        ),
         _RESOURCES,
     ),
 }
@@ -98,3 +103,11 @@ def api_versions(namespace: str, kind: str) -> Sequence[str]:
 def canonical_namespace(namespace: str) -> str:
     """Return the namespace in Azure's case; "" if it is unknown."""
     return next((known for known in PROVIDERS if known.lower() == namespace.lower()), "")
+
+
+def canonical_kind(namespace: str, kind: str) -> str:
+    """Return a resource type with its namespace in Azure's case; "" if it is unknown."""
+    namespace = canonical_namespace(namespace)
+    types = PROVIDERS.get(namespace, {})
+    name = next((known for known in types if known.lower() == kind.lower()), "")
+    return f"{namespace}/{name}" if name else ""

@@ -135,7 +135,7 @@ def _provider(context: ArmContext, namespace: str) -> Body:
 
 # In the order of resource ids, so that a resource id marks a position in the listing. Nested
 # resources (instances, subnets) are not listed, as on Azure.
-_KINDS = sorted(
+KINDS = sorted(
     (
         resources.MACHINE,
         resources.SCALE_SET,
@@ -186,7 +186,7 @@ async def _resources(context: ArmContext, request: ArmRequest) -> Response:
 async def _page(context: ArmContext, group: str, after: str) -> list[tuple[str, Resource]]:
     """Return the kinds and resources after an id: a page, and one more if there are more."""
     rows: list[tuple[str, Resource]] = []
-    for kind in _KINDS:
+    for kind in KINDS:
         prefix = resources.id_prefix(kind, group)
         start = after if after.startswith(prefix) else prefix
         room = PAGE + 1 - len(rows)
