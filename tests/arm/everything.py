@@ -145,6 +145,11 @@ class RouteRequest:
         """Its name in a failed assertion."""
         return f"{self.route.method} {self.route.path}"
 
+    @property
+    def names_nothing(self) -> bool:
+        """Whether it reads or deletes a lock, of which the fleet has none: it would refuse others."""
+        return self.route.path.endswith("/locks/{name}") and self.route.method != "PUT"
+
     def at(self, **params: str) -> "RouteRequest":
         """Return the same request with other path parameters."""
         merged = {**self.params, **params}
@@ -265,6 +270,8 @@ def body_for(route: Route) -> Json:
     if path.endswith("/tags/default"):
         operation = {"operation": "Merge"} if route.method == "PATCH" else {}
         return {**operation, "properties": {"tags": {"new": "tag"}}}
+    if path.endswith("/locks/{name}"):
+        return {"properties": {"level": "CanNotDelete", "notes": "keep it"}}
     if path.endswith("/resourceGroups/{group}"):
         return dict(_BASE)
     if "virtualMachineScaleSets/{set}" in path:

@@ -22,6 +22,7 @@ from fairwarning.arm.resources import (
     groups,
     images,
     instances,
+    locks,
     machines,
     maintenance,
     network,
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
     network, images, deployments, maintenance, operations,
-    tags,
+    tags, locks,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
@@ -101,6 +102,8 @@ class ArmApplication:
         base_url = self._hosts.base_url(http)  # refuses an invalid Host
         request = ArmRequest(http, match.params, token.principal, base_url, version)
         self._check(request, match)
+        if match.route.writes:
+            await locks.check(self.context, http.method, request.path)
         response = await match.route.handler(self.context, request)
         if http.method == "HEAD" and match.route.is_item:
             return Response(b"", HTTPStatus.NO_CONTENT)  # the resource exists

@@ -20,11 +20,13 @@ from fairwarning.arm.resources import (
     cloud_services,
     documents,
     groups,
+    locks,
     machines,
     network,
     providers,
     scale_sets,
 )
+from fairwarning.arm.resources.azure_scopes import AzureScope
 from fairwarning.arm.resources.writing import (
     DesiredResource,
     Put,
@@ -85,6 +87,9 @@ class DeploymentRun:
                 version=step.version,
                 actor=self._request.actor,
                 operation=new_operation(),
+            )
+            await locks.check_write(
+                self._context, AzureScope(self._request.group, step.type, step.name)
             )
             result = await put(self._context, write)
             self._known[step.id.lower()] = result.document

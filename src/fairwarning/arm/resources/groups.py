@@ -23,8 +23,10 @@ from fairwarning.service.resources import (
 )
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
+ATTACHED = ("Microsoft.Authorization/locks",)
+"""Kinds whose documents belong to other resources (`attachments.py`)."""
 _ATTEMPTS = 5  # other requests may change the group's resources between read and commit
-_LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT)
+_LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT, *ATTACHED)
 """The kinds that are deleted once the machines of the group are gone."""
 
 

@@ -85,7 +85,12 @@ PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     },
     "Microsoft.Resources": dict.fromkeys(
         (
-            "deployments", "providers", "resourceGroups", "resources", "subscriptions", "tags",
+            "deployments",
+            "providers",
+            "resourceGroups",
+            "resources",
+            "subscriptions",
+            "tags",
             "tenants",
         ),
         _RESOURCES,
