@@ -147,7 +147,7 @@ class RouteRequest:
 
     @property
     def names_nothing(self) -> bool:
-        """Whether it reads or deletes a lock, of which the fleet has none: it would refuse others."""
+        """Whether it reads or deletes a lock. There is none: it would refuse other requests."""
         return self.route.path.endswith("/locks/{name}") and self.route.method != "PUT"
 
     def at(self, **params: str) -> "RouteRequest":
@@ -218,6 +218,9 @@ class Everything(ArmHarness):
             return body_for(route)
         if last == "acknowledge" and "{event}" not in route.path:
             return {"value": [next(iter(self.scope(f"{OURS}:planned").events))]}
+        if last == "batch":
+            url = f"/subscriptions/{_FIXED['subscription']}?api-version=2024-11-01"
+            return {"requests": [{"httpMethod": "GET", "name": "one", "url": url}]}
         if last == "validate":
             return TEMPLATE
         if last in {"delete", "manualupgrade", "performMaintenance"}:

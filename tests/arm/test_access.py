@@ -475,11 +475,11 @@ def test_paths_are_case_insensitive(snapshot: FleetSnapshot) -> None:
     """A GET returns the same document for a path in any case."""
     with snapshot.restore() as arm:
         for request in arm.requests():
-            if request.route.writes:
+            if request.route.method != "GET":
                 continue
             expected = arm.call(request)
             for path in _spellings(request):
-                response = arm.request(request.route.method, f"/{path}", request.body)
+                response = arm.request(request.route.method, f"/{path}")
                 assert response.status == expected.status, (path, response.body)
                 assert response.body.lower() == expected.body.lower(), path
 

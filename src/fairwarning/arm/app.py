@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairwarning.arm.http import errors
+from fairwarning.arm.http.batch import batch_route
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.own_hosts import OwnHosts
@@ -61,7 +62,8 @@ class ArmApplication:
     def __init__(self, context: ArmContext) -> None:
         self.context = context
         self._hosts = OwnHosts(context.settings.hosts)
-        self.table = RouteTable(route for module in MODULES for route in module.ROUTES)
+        routes = (route for module in MODULES for route in module.ROUTES)
+        self.table = RouteTable((*routes, batch_route(self.answer)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
