@@ -127,6 +127,17 @@ TEMPLATE: Json = {
         },
     }
 }
+EXTENSION: Json = {
+    "location": "local",
+    "properties": {
+        "publisher": "Microsoft.Azure.Extensions",
+        "type": "CustomScript",
+        "typeHandlerVersion": "2.1",
+        "settings": {"commandToExecute": "true"},
+        "protectedSettings": {"word": "never-kept"},
+    },
+}
+RUN_COMMAND: Json = {"location": "local", "properties": {"source": {"script": "true"}}}
 INSTANCES: Json = {"instanceIds": ["0"]}
 ROLES: Json = {"roleInstances": ["role_IN_0"]}
 
@@ -200,6 +211,8 @@ class Everything(ArmHarness):
             return self._operation()
         if kind == "virtualMachines" and "ScaleSets" in parent:
             return "0"
+        if kind == "runCommands" and "locations" in parent:
+            return "RunShellScript"
         action = last.rpartition("/")[2] if route.method == "POST" else route.method
         return _NAME_FOR_ACTION.get((kind, action)) or _DEFAULT_NAME.get(kind, "one")
 
@@ -221,6 +234,8 @@ class Everything(ArmHarness):
         if last == "batch":
             url = f"/subscriptions/{_FIXED['subscription']}?api-version=2024-11-01"
             return {"requests": [{"httpMethod": "GET", "name": "one", "url": url}]}
+        if last == "runCommand":
+            return {"commandId": "RunShellScript", "script": ["true"]}
         if last == "validate":
             return TEMPLATE
         if last in {"delete", "manualupgrade", "performMaintenance"}:
@@ -243,6 +258,8 @@ _FIXED: Mapping[str, str] = {
     "instance": "role_IN_0",
     "tenant": TENANT,
     "resource": "one",
+    "machine": "one",
+    "number": "0",
 }
 _DEFAULT_NAME = {
     "virtualMachineScaleSets": "web",
@@ -275,6 +292,10 @@ def body_for(route: Route) -> Json:
         return {**operation, "properties": {"tags": {"new": "tag"}}}
     if path.endswith("/locks/{name}"):
         return {"properties": {"level": "CanNotDelete", "notes": "keep it"}}
+    if path.endswith("/extensions/{name}"):
+        return EXTENSION
+    if path.endswith("/runCommands/{name}"):
+        return RUN_COMMAND
     if path.endswith("/resourceGroups/{group}"):
         return dict(_BASE)
     if "virtualMachineScaleSets/{set}" in path:
@@ -321,6 +342,14 @@ def fill(arm: ArmHarness) -> None:
             (f"{compute}/virtualMachineScaleSets/plans", {**_BASE, "sku": ONE_INSTANCE}),
             (f"{compute}/cloudServices/cloud", SERVICE),
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
+            (f"{compute}/virtualMachines/one/extensions/one", EXTENSION),
+            (f"{compute}/virtualMachines/one/runCommands/one", RUN_COMMAND),
+            (f"{compute}/virtualMachineScaleSets/web/extensions/one", EXTENSION),
+            (f"{compute}/virtualMachineScaleSets/web/virtualMachines/0/extensions/one", EXTENSION),
+            (
+                f"{compute}/virtualMachineScaleSets/web/virtualMachines/0/runCommands/one",
+                RUN_COMMAND,
+            ),
             *((f"{home}/providers/{kind}/one", _network_body(kind)) for kind in network.KINDS),
         ):
             response = arm.put(path, body, principal=principal)

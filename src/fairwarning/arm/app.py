@@ -15,6 +15,7 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.own_hosts import OwnHosts
 from fairwarning.arm.http.request import ArmRequest, api_version, json_response
 from fairwarning.arm.http.routes import RouteMatch, RouteTable
+from fairwarning.arm.http.unsupported import refusal
 from fairwarning.arm.identity import login
 from fairwarning.arm.resources import (
     availability,
@@ -24,11 +25,14 @@ from fairwarning.arm.resources import (
     images,
     instances,
     locks,
+    machine_actions,
+    machine_items,
     machines,
     maintenance,
     network,
     operations,
     scale_sets,
+    set_extensions,
     subscriptions,
     tags,
 )
@@ -43,7 +47,7 @@ log = logging.getLogger(__name__)
 MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
     network, images, deployments, maintenance, operations,
-    tags, locks,
+    tags, locks, machine_items, set_extensions, machine_actions,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
@@ -143,6 +147,8 @@ def _no_route(request: Request, allowed: set[str]) -> ArmError:
         methods = ", ".join(sorted(allowed))
         text = f"{request.method} is not supported for this path; use {methods}."
         return ArmError("MethodNotAllowed", text, 405)
+    if refused := refusal(request.scope["path"]):
+        return refused
     text = f"The path '{request.scope['path'][:200]}' does not exist."
     return ArmError("InvalidResourceType", text, 404)
 

@@ -21,10 +21,12 @@ from fairwarning.arm.resources import (
     documents,
     groups,
     locks,
+    machine_items,
     machines,
     network,
     providers,
     scale_sets,
+    set_extensions,
 )
 from fairwarning.arm.resources.azure_scopes import AzureScope
 from fairwarning.arm.resources.writing import (
@@ -54,6 +56,8 @@ PUTS: Mapping[str, Put] = {
     AVAILABILITY_SET.lower(): availability.put,
     CLOUD_SERVICE.lower(): cloud_services.put,
     **network.PUTS,
+    **machine_items.PUTS,
+    set_extensions.KIND.lower(): set_extensions.put,
 }
 """The write function of each resource type, by its name in lower case."""
 _ID = re.compile(

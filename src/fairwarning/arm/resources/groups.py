@@ -23,7 +23,11 @@ from fairwarning.service.resources import (
 )
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
-ATTACHED = ("Microsoft.Authorization/locks",)
+ATTACHED = (
+    "Microsoft.Authorization/locks",
+    "Microsoft.Compute/virtualMachines/extensions",
+    "Microsoft.Compute/virtualMachines/runCommands",
+)
 """Kinds whose documents belong to other resources (`attachments.py`)."""
 _ATTEMPTS = 5  # other requests may change the group's resources between read and commit
 _LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT, *ATTACHED)

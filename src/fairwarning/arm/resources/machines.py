@@ -14,6 +14,7 @@ from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
     availability,
     documents,
+    machine_items,
     profile,
     subnets,
     targets,
@@ -74,7 +75,9 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
 
     resource, created, operation = await writing.write_resource(context, MACHINE, write, plan)
     target = await targets.find_machine(context, write.group, resource.name)
-    return WriteResult(resource, document(context, target), created, operation)
+    body = document(context, target)
+    await machine_items.add_extensions(context, [(target, body)])
+    return WriteResult(resource, body, created, operation)
 
 
 async def _create(
@@ -245,14 +248,15 @@ def _set_id(context: ArmContext, scope: Scope, group: str) -> str:
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_machine(context, request.group, request.name)
     view = "instanceview" in request.query("$expand").lower()
-    return json_response(document(context, target, view=view))
+    body = document(context, target, view=view)
+    await machine_items.add_extensions(context, [(target, body)])
+    return json_response(body)
 
 
 async def _view(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_machine(context, request.group, request.name)
-    return json_response(
-        views.instance_view(target.scope, target.machine, context.fleet.clock.now())
-    )
+    view = views.instance_view(target.scope, target.machine, context.fleet.clock.now())
+    return json_response({**view, **await machine_items.extension_views(context, target)})
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
@@ -261,7 +265,9 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         "instanceview" in request.query("$expand").lower()
         or request.query("statusonly").lower() == "true"
     )
-    value = [document(context, target, view=view) for target in await _targets(context, page)]
+    rows = await _targets(context, page)
+    value = [document(context, target, view=view) for target in rows]
+    await machine_items.add_extensions(context, zip(rows, value, strict=True))
     return json_response({"value": value, **context.next_link(request, token)})
 
 

@@ -70,7 +70,11 @@ _DEFAULT = ("2024-11-01",)
 _COMPUTE_TYPES = (
     "availabilitySets", "images", "locations", "locations/operations", "locations/publishers",
     "locations/usages", "locations/vmSizes", "proximityPlacementGroups", "skus", "sshPublicKeys",
-    "virtualMachines", "virtualMachineScaleSets", "virtualMachineScaleSets/virtualMachines",
+    "virtualMachines", "virtualMachines/extensions", "virtualMachines/runCommands",
+    "virtualMachineScaleSets", "virtualMachineScaleSets/extensions",
+    "virtualMachineScaleSets/virtualMachines",
+    "virtualMachineScaleSets/virtualMachines/extensions",
+    "virtualMachineScaleSets/virtualMachines/runCommands",
 )  # fmt: skip
 PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Microsoft.Authorization": {"locks": _LOCKS},
