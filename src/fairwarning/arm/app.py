@@ -18,6 +18,7 @@ from fairwarning.arm.http.routes import RouteMatch, RouteTable
 from fairwarning.arm.http.unsupported import refusal
 from fairwarning.arm.identity import login
 from fairwarning.arm.resources import (
+    activity_log,
     availability,
     cloud_services,
     deployments,
@@ -48,6 +49,7 @@ MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
     network, images, deployments, maintenance, operations,
     tags, locks, machine_items, set_extensions, machine_actions,
+    activity_log,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""

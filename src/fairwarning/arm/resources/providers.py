@@ -65,6 +65,7 @@ _RESOURCES = _split(
 )
 _MAINTENANCE = ("2025-10-01-preview", "2023-10-01-preview")
 _LOCKS = ("2020-05-01", "2017-04-01", "2016-09-01", "2015-01-01")
+_INSIGHTS = ("2017-03-01-preview", "2015-04-01")
 _DEFAULT = ("2024-11-01",)
 
 _COMPUTE_TYPES = (
@@ -83,6 +84,7 @@ PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "cloudServices": _SERVICES,
         "disks": _DISKS,
     },
+    "Microsoft.Insights": {"eventtypes": _INSIGHTS},
     "Microsoft.Maintenance": {"scheduledEvents": _MAINTENANCE},
     "Microsoft.Network": {
         kind.partition("/")[2]: _NETWORK for kind in network.TYPES if ".Network/" in kind
