@@ -16,7 +16,7 @@ def test_a_set_from_beginning_to_end() -> None:
             "name": "web", "group": "", "capacity": 3, "leaving": 0, "model": 1,
             "terminate_notice": "PT5M",
             "upgrade": "Manual", "scale_in": "Default", "priority": "Regular",
-            "eviction": "Deallocate", "size": "", "zone": "", "tags": {}, "subnet": "",
+            "eviction": "Deallocate", "size": "", "zones": [], "tags": {}, "subnet": "",
             "scopes": ["web/0"],
             "deleting": False, "outdated": [],
         }  # fmt: skip

@@ -115,7 +115,7 @@ _VALID: dict[str, Value] = {
     "batch": st.sampled_from([1, 2, 100]),
     "power": st.sampled_from(Power),
     "size": st.sampled_from(["", "Standard_B1s"]),
-    "zone": st.sampled_from(["", "1"]),
+    "zones": st.sampled_from([(), ("1",), ("1", "2", "3")]),
     "tags": st.sampled_from([{}, {"team": "web", "empty": ""}]),
     "flexible": st.booleans(),
     "subnet": st.sampled_from(["", "10.0.0.0/28", "10.0.0.0/29", "10.0.0.0/16"]),
@@ -126,6 +126,8 @@ _VALID: dict[str, Value] = {
     "within": st.sampled_from(["", "group::rg", "group::none"]),
     "body": st.sampled_from(["{}", '{"a": 1}']),
     "others": st.sampled_from([(), ("vm:rg:vm",), ("vm:rg:none", "cs:rg:cloud")]),
+    "uses": st.sampled_from([(), ("vm:rg:vm",), ("cs:rg:cloud", "vm:rg:none")]),
+    "owns": st.sampled_from([(), ("vm:rg:vm",)]),
     "awaits": st.sampled_from([(), ("vm:rg:vm",), ("vm:rg:none",)]),
 }
 
@@ -133,6 +135,8 @@ _VALID: dict[str, Value] = {
 def _valid(kind: type[Command], field: "Field[Any]") -> Value:
     if field.name == "machines" and kind in {CreateScope, commands.AddMachines}:
         return _MACHINE_TUPLES
+    if field.name == "machine" and kind is commands.JoinSet:
+        return _MACHINES
     if field.name == "kind" and kind is CreateScope:
         return st.sampled_from(ScopeKind)
     if field.name == "at" and kind is commands.Write:

@@ -127,7 +127,7 @@ def test_every_key_of_a_scale_set() -> None:
     (command,) = read(
         '[[scale_set]]\nname = "web"\ncapacity = 2\nprefix = "w"\nterminate_notice = "PT15M"\n'
         'upgrade = "Automatic"\nscale_in = "NewestVM"\npriority = "Spot"\neviction = "Delete"\n'
-        'update_domains = 3\nfault_domains = 2\nsize = "Standard_F2"\nzone = "1"\n'
+        'update_domains = 3\nfault_domains = 2\nsize = "Standard_F2"\nzones = ["1", "2"]\n'
         'tags = { team = "web" }\ngroup = "shop"\nrules = { approve_reboot = true }'
     ).commands
     assert command == CreateSet(
@@ -142,7 +142,7 @@ def test_every_key_of_a_scale_set() -> None:
         update_domains=3,
         fault_domains=2,
         size="Standard_F2",
-        zone="1",
+        zones=("1", "2"),
         tags={"team": "web"},
         group="shop",
         rules=Rules(approve_reboot=True),

@@ -100,6 +100,7 @@ class Chance:
             enable_delay_seconds=self.random.choice((0, 0, 60)),
             freeze_seconds=self.random.choice((900, 900, 1200)),
             impact_limit_seconds=self.random.choice((120, 3600)),
+            maintenance_window=self.random.choice(("", "", "", "2020-01-01T00:00Z PT6H Day")),
         )
 
     def _machine(self, scope: str, number: int) -> Machine:
@@ -323,6 +324,10 @@ class Chance:
             return resources.remove_group(self.random, self.ledger, self._name("op"))
         if draw < 0.3:
             return resources.group(self.random.choice(resources.GROUPS))
+        if draw < 0.4:
+            return resources.plain(self.random, self._name("disk"))
+        if draw < 0.45:
+            return resources.remove(self.random, self.ledger, self._name("op"))
         return resources.rewrite(self.random, self.ledger)
 
     def _change(self) -> Command | None:

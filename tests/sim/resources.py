@@ -38,12 +38,36 @@ def create(random: Random, command: CreateScope | CreateSet) -> Command:
     return resources.create(command, random.choice(GROUPS))
 
 
+def plain(random: Random, name: str) -> Command:
+    """Create a resource that describes nothing, such as a disk."""
+    group = random.choice(GROUPS)
+    return Write(
+        resource=resources.resource_id("disk", group, name),
+        group=group,
+        name=name,
+        body="{}",
+        within=resources.group_id(group),
+    )
+
+
+def remove(random: Random, books: Books, operation: str) -> Command | None:
+    """Remove a resource that describes nothing; refused while it is in use."""
+    disks = [resource.id for resource in books.resources.values() if _is_plain(resource)]
+    return Remove(resource=random.choice(disks), operation=operation) if disks else None
+
+
+def _is_plain(resource: Resource) -> bool:
+    return bool(resource.group) and not (resource.scope or resource.set)
+
+
 def rewrite(random: Random, books: Books) -> Command | None:
     """Write a resource again, sometimes with an outdated version."""
     if not books.resources:
         return None
     resource = random.choice(list(books.resources.values()))
     at = resource.version if random.random() < 0.8 else resource.version - 1
+    plain_ids = [r.id for r in books.resources.values() if _is_plain(r) and r is not resource]
+    uses = random.sample(plain_ids, min(len(plain_ids), random.choice((0, 1, 2))))
     return Write(
         resource=resource.id,
         group=resource.group,
@@ -53,6 +77,8 @@ def rewrite(random: Random, books: Books) -> Command | None:
         scope=resource.scope,
         machine=resource.machine,
         set=resource.set,
+        uses=tuple(uses),
+        owns=tuple(uses[:1]) if random.random() < 0.5 else (),
     )
 
 
@@ -108,10 +134,23 @@ def c1(books: Books) -> None:
     """A resource and its scope, machine or set refer to each other, or neither exists."""
     for resource in books.resources.values():
         _check(books, resource)
+        _check_users(books, resource)
     for scope in books.scopes.values():
         for machine in scope.machines.values():
             known = not machine.resource or machine.resource in books.resources
             must(known, "C1", f"{machine.name} has {machine.resource}, which does not exist")
+
+
+def _check_users(books: Books, resource: Resource) -> None:
+    """Check that a resource and those that it uses refer to each other."""
+    for name in resource.uses:
+        used = books.resources.get(name)
+        agrees = used is not None and used.used_by == resource.id
+        must(agrees, "IC9", f"{resource.id} uses {name}, which does not say so")
+    if resource.used_by:
+        user = books.resources.get(resource.used_by)
+        agrees = user is not None and resource.id in user.uses
+        must(agrees, "IC9", f"{resource.id} is used by {resource.used_by}, which does not say so")
 
 
 def _check(books: Books, resource: Resource) -> None:

@@ -37,6 +37,14 @@ _SCALE_IN = click.option(
 )
 
 
+_ZONES = click.option(
+    "--zone",
+    "zones",
+    multiple=True,
+    help="Availability zone; repeatable. Instances are spread over the zones.",
+)
+
+
 @click.group("set", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
     """Manage scale sets and their termination notice."""
@@ -49,6 +57,7 @@ def command() -> None:
         "set create batch --capacity 9 --priority Spot --eviction Delete",
         "set create api --capacity 5 --upgrade automatic --tag env=prod",
         "set create db --capacity 3 --subnet 10.0.1.0/24",
+        "set create store --capacity 6 --zone 1 --zone 2 --zone 3",
     ),
 )
 @click.argument("name")
@@ -59,7 +68,7 @@ def command() -> None:
 @machine.PRIORITY
 @machine.EVICTION
 @machine.SIZE
-@machine.ZONE
+@_ZONES
 @machine.SUBNET
 @machine.GROUP
 @machine.TAGS
@@ -92,7 +101,7 @@ _SETS = Listing(
         Column("leaving", lambda scale_set: str(scale_set["leaving"] or ""), wide=True),
         Column("priority", itemgetter("priority"), wide=True),
         Column("size", itemgetter("size"), wide=True),
-        Column("zone", itemgetter("zone"), wide=True),
+        Column("zones", lambda scale_set: ", ".join(scale_set["zones"]), wide=True),
         Column("subnet", itemgetter("subnet"), wide=True),
         Column("group", itemgetter("group"), wide=True),
     ),
@@ -145,7 +154,7 @@ def _fields(scale_set: Json) -> FieldList:
             "scopes": ", ".join(scale_set["scopes"]),
             "group": scale_set["group"],
             "size": scale_set["size"],
-            "zone": scale_set["zone"],
+            "zones": ", ".join(scale_set["zones"]),
             "subnet": scale_set["subnet"],
             "tags": show.tags(scale_set["tags"]),
         }

@@ -47,6 +47,7 @@ from fairwarning.core.messages import (
     MaintainForRollout,
     ReleaseAddress,
     RemoveEmptyScope,
+    UseResource,
 )
 from fairwarning.core.model import (
     Entity,
@@ -67,7 +68,7 @@ _MESSAGES_AT_MOST = 100_000  # more is an endless loop, and a bug
 
 
 # Messages that create their target, or fail without it.
-_CREATES_OR_FAILS = (AddInstances, ClaimAddress, LinkMachine, LinkSet)
+_CREATES_OR_FAILS = (AddInstances, ClaimAddress, LinkMachine, LinkSet, UseResource)
 _ADDS_MACHINES = (CreateScope, AddInstances, AddMachines)
 
 

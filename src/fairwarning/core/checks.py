@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 from ipaddress import IPv4Network, ip_address
 
-from fairwarning.core import limits
+from fairwarning.core import limits, windows
 from fairwarning.core.model import EvictionPolicy, Machine, Power, Priority, Rules
 from fairwarning.core.record import Check
 
@@ -88,6 +88,13 @@ def resources(value: object) -> str | None:
     ):
         return None
     return f"at most {most} different resources"
+
+
+def zones(value: object) -> str | None:
+    """Distinct names of availability zones."""
+    if isinstance(value, tuple) and not any(map(name, value)) and len(set(value)) == len(value):
+        return None
+    return "different names of zones"
 
 
 def resource(value: object) -> str | None:
@@ -235,6 +242,7 @@ RULES: dict[str, Check] = {
     "impact_limit_seconds": whole(1, limits.IMPACT_LIMIT_MAX_SECONDS),
     "approve_reboot": boolean,
     "approve_redeploy": boolean,
+    "maintenance_window": windows.check,
 }
 
 _MACHINE: dict[str, Check] = {
@@ -274,7 +282,7 @@ def parts(kind: type, checks: dict[str, Check]) -> Check:
     return check
 
 
-_machine = parts(Machine, _MACHINE)
+machine = parts(Machine, _MACHINE)
 
 
 def machines(value: object) -> str | None:
@@ -288,11 +296,11 @@ def first_machines(value: object) -> str | None:
     """Machines for a new scope; some kinds may be empty."""
     if not isinstance(value, tuple) or len(value) > limits.SCOPE_MACHINES:
         return f"at most {limits.SCOPE_MACHINES} machines"
-    for machine in value:
-        if allowed := _machine(machine):
+    for entry in value:
+        if allowed := machine(entry):
             return allowed
-    names = {machine.name for machine in value}
-    addresses = [machine.address for machine in value if machine.address]
+    names = {entry.name for entry in value}
+    addresses = [entry.address for entry in value if entry.address]
     if len(names) < len(value) or len(set(addresses)) < len(addresses):
         return "machines with different names and addresses"
     return None

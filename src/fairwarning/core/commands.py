@@ -250,7 +250,7 @@ class CreateSet(SetCommand):
     )
     rules: Rules = required(checks.rules, default_factory=Rules)
     size: str = required(checks.optional_name, default="")
-    zone: str = required(checks.optional_name, default="")
+    zones: tuple[str, ...] = required(checks.zones, default=())
     tags: Mapping[str, str] = required(checks.tags, default_factory=dict)
     flexible: bool = required(checks.boolean, default=False)
     subnet: str = required(checks.or_empty(checks.subnet), default="")
@@ -273,6 +273,18 @@ class UpdateSet(SetCommand):
     renewed: bool = required(
         checks.boolean, default=False
     )  # the model changed in ways that the rules do not see
+
+
+@record
+class JoinSet(SetCommand):
+    """Add a machine with a name of its own to a Flexible set.
+
+    The machine keeps its size, tags and notice when the set's model changes.
+    """
+
+    machine: Machine = required(checks.machine)
+    scope: str = required(checks.known)  # from `joining.group_with_room`
+    resource: str = required(checks.optional_resource, default="")  # that describes the machine
 
 
 @record
@@ -427,13 +439,16 @@ class Write(ResourceCommand):
     scope: str = required(checks.optional, default="")
     machine: str = required(checks.optional, default="")
     set: str = required(checks.optional, default="")
+    uses: tuple[str, ...] = required(checks.resources, default=())
+    owns: tuple[str, ...] = required(checks.resources, default=())  # removed with it
 
 
 @record
 class Remove(ResourceCommand):
     """Remove a resource, and `others` with it, once the following commands have completed.
 
-    Resources that are in deletion already must be removed first.
+    Resources that are in deletion already must be removed first. A resource that another one uses
+    is not removed alone.
     """
 
     operation: str = required(checks.plain)

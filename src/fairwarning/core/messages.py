@@ -87,6 +87,31 @@ class ReleaseAddress(SubnetCommand):
 
 
 @record
+class UseResource(ResourceCommand):
+    """Another resource uses this one from now on; it must exist and not be in use."""
+
+    internal = True
+    user: str
+
+
+@record
+class ReleaseResource(ResourceCommand):
+    """Its user does not use this resource any more, or was removed and owned it."""
+
+    internal = True
+    user: str
+    remove: bool = False
+
+
+@record
+class UsedResourceRemoved(ResourceCommand):
+    """A resource that this one uses was removed, with its group."""
+
+    internal = True
+    removed: str
+
+
+@record
 class TargetDeleted(ResourceCommand):
     """The machine or set of this resource was deleted, or its removal has ended."""
 

@@ -102,6 +102,7 @@ class Rules:
     impact_limit_seconds: int = limits.IMPACT_LIMIT_SECONDS
     approve_reboot: bool = False  # E8: userInitiatedReboot.automaticallyApprove
     approve_redeploy: bool = False  # E8: userInitiatedRedeploy.automaticallyApprove
+    maintenance_window: str = ""  # when rollouts may maintain it (`core/windows.py`); empty: always
 
 
 @record
@@ -120,7 +121,7 @@ class Machine:
     power: Power = Power.RUNNING
     terminate_seconds: int = 0  # notice of a delete, from its model (T3); 0: none
     instance: int = -1  # id in its scale set; -1: none
-    model: int = 0  # version of the scale set's model that it has
+    model: int = 0  # version of the scale set's model that it has; 0: it has none
     protected: bool = False  # from scale-in
     shielded: bool = False  # from operations on the whole scale set
     resource: str = ""  # id of the ARM resource that describes it
@@ -273,8 +274,8 @@ class ScaleSet:
     update_domains: int = limits.UPDATE_DOMAINS
     fault_domains: int = limits.FAULT_DOMAINS
     rules: Rules = field(default_factory=Rules)
-    size: str = ""  # size and tags are part of the model; zone is for new instances
-    zone: str = ""
+    size: str = ""  # size and tags are part of the model; zones are for new instances
+    zones: tuple[str, ...] = ()  # instances are spread over them
     tags: Mapping[str, str] = field(default_factory=dict)
     flexible: bool = False  # flexible orchestration: instances can be addressed by name
     subnet: str = ""  # of its instances
@@ -336,6 +337,7 @@ class Lane:
     in_progress: bool = False  # the step at `position` is in progress
     deferred: int = 0  # how often the machines of that step were busy
     retry_at: float | None = None
+    window_at: float | None = None  # when the window opens that the step waits for; 0: never
     version: int = 0
 
 
@@ -354,6 +356,9 @@ class Resource:
     scope: str = ""  # describes this scope, or `machine` in it
     machine: str = ""
     set: str = ""  # describes this scale set
+    uses: tuple[str, ...] = ()  # resources that are in use by this one, such as its interfaces
+    owns: tuple[str, ...] = ()  # those of them that are removed with it
+    used_by: str = ""  # the resource that uses this one
     removed_by: str = ""  # the operation that removes it
     awaited: tuple[str, ...] = ()  # operations that wait for its removal
     written_at: float = 0.0

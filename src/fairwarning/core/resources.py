@@ -2,17 +2,20 @@
 
 from typing import Protocol
 
-from fairwarning.core.commands import Command, Remove, ResourceCommand, Write
+from fairwarning.core.commands import Command, JoinSet, Remove, ResourceCommand, Write
 from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.messages import (
     AwaitRemoval,
     LinkMachine,
     LinkSet,
+    ReleaseResource,
     RemovalFailed,
     RemoveEmptyScope,
     TargetDeleted,
     TargetDeletionFailed,
+    UsedResourceRemoved,
+    UseResource,
 )
 from fairwarning.core.model import ImpactKind, Resource, ScaleSet, Scope
 from fairwarning.core.record import changed
@@ -36,6 +39,12 @@ def decide(
         return _write(resource, command, now, entities)
     if resource is None:
         raise NotFound("UnknownResource", f"there is no resource {command.resource!r}")
+    if isinstance(command, UseResource):
+        return _use(resource, command)
+    if isinstance(command, ReleaseResource):
+        return _release(resource, command, entities)
+    if isinstance(command, UsedResourceRemoved):
+        return _forget_used(resource, command)
     if isinstance(command, Remove):
         return _remove(resource, command, entities)
     if isinstance(command, RemovalFailed):
@@ -71,10 +80,15 @@ def _write(
         scope=command.scope,
         machine=command.machine,
         set=command.set,
+        uses=command.uses,
+        owns=command.owns,
         written_at=now,
     )
     fact = Fact(FactType.RESOURCE_WRITTEN, operation=command.operation)
-    return EntityDecision(written, (fact,), (*command.follow, *_links(resource, written)))
+    joins = any(isinstance(follow, JoinSet) for follow in command.follow)
+    links = () if joins else _links(resource, written)  # a machine that joins a set has its link
+    sends = (*command.follow, *links, *_uses(resource, written))
+    return EntityDecision(written, (fact,), sends)
 
 
 def _links(before: Resource | None, after: Resource) -> tuple[Command, ...]:
@@ -88,8 +102,52 @@ def _links(before: Resource | None, after: Resource) -> tuple[Command, ...]:
     return (LinkSet(set=after.set, resource=after.id),) if after.set else ()
 
 
+# --- Resources that use others --------------------------------------------------------------------
+
+
+def _uses(before: Resource | None, after: Resource) -> tuple[Command, ...]:
+    """Tell the resources that are in use from now on, and those that are not any more."""
+    used = before.uses if before else ()
+    released = (name for name in used if name not in after.uses)
+    taken = (name for name in after.uses if name not in used)
+    return (
+        *(ReleaseResource(resource=name, user=after.id) for name in released),
+        *(UseResource(resource=name, user=after.id) for name in taken),
+    )
+
+
+def _use(resource: Resource, command: UseResource) -> EntityDecision:
+    _check_not_being_removed(resource)
+    if resource.used_by not in {"", command.user}:
+        raise Conflict("InUse", f"{resource.name!r} is in use by another resource")
+    return EntityDecision(changed(resource, used_by=command.user))
+
+
+def _release(
+    resource: Resource, command: ReleaseResource, entities: EntityReader
+) -> EntityDecision:
+    if resource.used_by != command.user:
+        return EntityDecision(resource)
+    free = changed(resource, used_by="")
+    describes_nothing = not (free.scope or free.set)
+    if command.remove and describes_nothing:
+        return _target_deleted(free, entities)
+    return EntityDecision(free)
+
+
+def _forget_used(resource: Resource, command: UsedResourceRemoved) -> EntityDecision:
+    uses = tuple(name for name in resource.uses if name != command.removed)
+    owns = tuple(name for name in resource.owns if name != command.removed)
+    return EntityDecision(changed(resource, uses=uses, owns=owns))
+
+
+# --- Removing -------------------------------------------------------------------------------------
+
+
 def _remove(resource: Resource, command: Remove, entities: EntityReader) -> EntityDecision:
     _check_not_being_removed(resource)
+    if resource.used_by:
+        raise Conflict("InUse", f"{resource.name!r} is in use by another resource")
     scope = entities.read(resource.scope) if resource.scope and not resource.machine else None
     if scope and scope.machines and not command.follow:
         raise Conflict(
@@ -132,6 +190,12 @@ def _target_deleted(resource: Resource, entities: EntityReader) -> EntityDecisio
         if scope and scope.machines:  # one was added meanwhile
             return _keep(changed(resource, removed_by=""), "machines were added to it")
         sends = (RemoveEmptyScope(scope=resource.scope),)
+    sends += tuple(
+        ReleaseResource(resource=name, user=resource.id, remove=name in resource.owns)
+        for name in resource.uses
+    )
+    if resource.used_by:
+        sends += (UsedResourceRemoved(resource=resource.used_by, removed=resource.id),)
     done = tuple(OperationProgress(operation, done=1) for operation in resource.awaited)
     return EntityDecision(None, (Fact(FactType.RESOURCE_REMOVED),), sends, progress=done)
 

@@ -7,7 +7,7 @@ share none, so they run in parallel. A step over several scopes is a wave.
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
-from fairwarning.core import limits
+from fairwarning.core import limits, windows
 from fairwarning.core.commands import (
     AbortRollout,
     Command,
@@ -38,6 +38,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.operation_rules import event_type, notice_seconds
 from fairwarning.core.record import changed
+from fairwarning.core.times import iso
 
 Read = Callable[[str], Scope | None]
 Step = Mapping[str, tuple[str, ...]]
@@ -309,9 +310,17 @@ def _begin_step(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float
     busy = [name for scope, names in step.items() for name in _busy(_known(read, scope), names)]
     if busy:
         return _defer(lane, busy, now)
+    scopes = [_known(read, scope) for scope in step]
+    if any(scope.rules.maintenance_window for scope in scopes):
+        enabled = any(scope.enabled for scope in scopes)
+        notice = max(_notices(rollout, step, scopes)) if enabled else 0
+        texts = (scope.rules.maintenance_window for scope in scopes)
+        opens_at = windows.common_opening(tuple(filter(None, texts)), now + notice)
+        if opens_at != now + notice:
+            return _await_window(lane, opens_at, notice, now)
     fact = Fact(FactType.STEP_BEGUN, operation=step_id(lane))
     return EntityDecision(
-        changed(lane, in_progress=True, deferred=0),
+        changed(lane, in_progress=True, deferred=0, window_at=None),
         (fact,),
         tuple(_maintenance(lane, rollout, step, read, now)),
     )
@@ -322,7 +331,23 @@ def _defer(lane: Lane, busy: list[str], now: float) -> EntityDecision:
     retry_at = now + min(wait, limits.ROLLOUT_RETRY_MAX_SECONDS)
     # Only the first deferral is journaled.
     facts = () if lane.deferred else (Fact(FactType.STEP_DEFERRED, machines=tuple(busy)),)
-    return EntityDecision(changed(lane, retry_at=retry_at, deferred=lane.deferred + 1), facts)
+    after = changed(lane, retry_at=retry_at, deferred=lane.deferred + 1, window_at=None)
+    return EntityDecision(after, facts)
+
+
+def _await_window(lane: Lane, opens_at: float | None, notice: float, now: float) -> EntityDecision:
+    """Let the step wait, so that its NotBefore falls into the window of all its scopes.
+
+    It is tried now and then before, as a window may be changed.
+    """
+    latest = now + limits.ROLLOUT_RETRY_MAX_SECONDS
+    retry_at = latest if opens_at is None else min(latest, opens_at - notice)
+    after = changed(lane, retry_at=retry_at, window_at=opens_at or 0.0)
+    if lane.window_at is not None:
+        return EntityDecision(after)
+    why = f"opens at {iso(int(opens_at))}" if opens_at else "does not open at a time for all"
+    detail = f"the maintenance window {why}"
+    return EntityDecision(after, (Fact(FactType.STEP_DEFERRED, detail=detail),))
 
 
 def _busy(scope: Scope, names: tuple[str, ...]) -> Iterable[str]:
@@ -337,11 +362,6 @@ def _maintenance(
     """All scopes of a wave share one NotBefore, from the longest notice (E10)."""
     scopes = [_known(read, scope) for scope in step]
     wave = len(scopes) > 1 and any(scope.enabled for scope in scopes)
-    notices = [
-        notice_seconds(scope.rules, event_type(rollout.kind), scope.machines[name])
-        for scope in scopes
-        for name in step[scope.id]
-    ]
     for scope in scopes:
         yield MaintainForRollout(
             scope=scope.id,
@@ -351,8 +371,15 @@ def _maintenance(
             kind=rollout.kind,
             duration_seconds=rollout.duration_seconds,
             peers=tuple(other for other in step if other != scope.id) if wave else (),
-            not_before=whole_seconds(now + max(notices)) if wave else None,
+            not_before=whole_seconds(now + max(_notices(rollout, step, scopes))) if wave else None,
         )
+
+
+def _notices(rollout: Rollout, step: Step, scopes: Iterable[Scope]) -> Iterable[int]:
+    """The notice of each machine of a step."""
+    for scope in scopes:
+        for name in step[scope.id]:
+            yield notice_seconds(scope.rules, event_type(rollout.kind), scope.machines[name])
 
 
 def _present(step: Step, read: Read) -> Step:

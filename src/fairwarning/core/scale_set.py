@@ -1,15 +1,17 @@
 """Scale sets: their models, placement groups and terminate queue (T1 to T7)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from fairwarning.core import limits
+from fairwarning.core import joining, limits
 from fairwarning.core.commands import (
     Command,
     Configure,
     CreateSet,
     Delete,
     DeleteSet,
+    JoinSet,
     OperateInstances,
     ProtectInstances,
     Scale,
@@ -97,7 +99,7 @@ def _create(scale_set: ScaleSet | None, command: CreateSet) -> EntityDecision:
         fault_domains=command.fault_domains,
         rules=command.rules,
         size=command.size,
-        zone=command.zone,
+        zones=command.zones,
         tags=command.tags,
         flexible=command.flexible,
         subnet=command.subnet,
@@ -153,7 +155,7 @@ def _apply_model(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
             size=scale_set.size,
             tags=scale_set.tags,
         )
-        for scope, names in _by_scope(picks).items()
+        for scope, names in _by_scope(pick for pick in picks if pick[1].model).items()
     ]
 
 
@@ -265,6 +267,7 @@ def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tu
     domains = {
         scope: [m.update_domain for m in groups[scope].machines.values()] for scope in groups
     }
+    zones = Counter(machine.zone for _, machine in _instances(groups))
     born: dict[str, list[Machine]] = {}
     for instance in range(first, first + count):
         scope = next(
@@ -276,7 +279,9 @@ def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tu
         used = domains[scope]
         domain = min(range(scale_set.update_domains), key=used.count)
         used.append(domain)
-        born.setdefault(scope, []).append(_instance(scale_set, instance, domain))
+        zone = min(scale_set.zones, key=zones.__getitem__, default="")
+        zones[zone] += 1
+        born.setdefault(scope, []).append(_instance(scale_set, instance, domain, zone))
     grown = changed(scale_set, next_instance=first + count, groups=tuple(domains))
     sends = tuple(
         AddInstances(
@@ -291,7 +296,13 @@ def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tu
     return grown, sends
 
 
-def _instance(scale_set: ScaleSet, instance: int, domain: int) -> Machine:
+def _join(scale_set: ScaleSet, command: JoinSet, groups: Groups) -> EntityDecision:
+    _check_not_deleting(scale_set)
+    grown, add = joining.join(scale_set, command, groups)
+    return EntityDecision(grown, (Fact(FactType.SET_CHANGED, detail="1 joined"),), (add,))
+
+
+def _instance(scale_set: ScaleSet, instance: int, domain: int, zone: str) -> Machine:
     return Machine(
         name=f"{scale_set.name}_{instance}",
         host_name=host_name(scale_set.prefix, instance),
@@ -303,7 +314,7 @@ def _instance(scale_set: ScaleSet, instance: int, domain: int) -> Machine:
         instance=instance,
         model=scale_set.model,
         size=scale_set.size,
-        zone=scale_set.zone,
+        zone=zone,
         tags=scale_set.tags,
         subnet=scale_set.subnet,
     )
@@ -370,14 +381,18 @@ def _may_go(impact: Impact | None) -> bool:
 
 
 def _balanced(free: list[Pick], count: int) -> list[Pick]:
-    """The default policy: the highest id of the fullest fault domain, repeatedly."""
-    domains: dict[int, list[Pick]] = {}
+    """The default policy: the highest id of the fullest zone and fault domain, repeatedly."""
+    zones = Counter(machine.zone for _, machine in free)
+    domains: dict[tuple[str, int], list[Pick]] = {}
     for pick in sorted(free, key=lambda pick: pick[1].instance):
-        domains.setdefault(pick[1].fault_domain, []).append(pick)
+        domains.setdefault((pick[1].zone, pick[1].fault_domain), []).append(pick)
     chosen = []
     for _ in range(count):
-        fullest = max(domains.values(), key=lambda picks: (len(picks), picks[-1][1].instance))
-        chosen.append(fullest.pop())
+        fullest = max(
+            domains, key=lambda d: (zones[d[0]], len(domains[d]), domains[d][-1][1].instance)
+        )
+        chosen.append(domains[fullest].pop())
+        zones[fullest[0]] -= 1
         domains = {domain: picks for domain, picks in domains.items() if picks}
     return chosen
 
@@ -430,6 +445,7 @@ def _start_queued(scale_set: ScaleSet, queue: tuple[PendingDelete, ...]) -> Enti
 
 _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     UpdateSet: _update,
+    JoinSet: _join,
     UpgradeInstances: _upgrade,
     ProtectInstances: _protect,
     Scale: _scale,

@@ -174,7 +174,10 @@ def _identity(cloud: CloudSettings, scope: Scope, machine: Machine) -> dict[str,
     group = scope.group or cloud.group
     base = f"/subscriptions/{cloud.subscription}/resourceGroups/{group}/providers/Microsoft.Compute"
     scale_set, resource = "", f"virtualMachines/{machine.name}"
-    if scope.owner:  # an instance's name is its scale set's name and its instance id (T7)
+    if scope.owner and not machine.name.endswith(f"_{machine.instance}"):
+        # a machine that joined a Flexible set has a name of its own
+        scale_set = scope.owner.removeprefix(f"{scope.group}:")
+    elif scope.owner:  # an instance's name is its scale set's name and its instance id (T7)
         scale_set = machine.name.rpartition("_")[0]
         resource = f"virtualMachineScaleSets/{scale_set}/virtualMachines/{machine.instance}"
     in_placement_group = scope.kind is ScopeKind.PLACEMENT_GROUP

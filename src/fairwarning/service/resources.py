@@ -73,7 +73,14 @@ def _create(command: CreateScope | CreateSet, group: str) -> Write:
 
 
 def _write(
-    kind: str, group: str, name: str, follow: tuple[Command, ...] = (), **links: str
+    kind: str,
+    group: str,
+    name: str,
+    follow: tuple[Command, ...] = (),
+    *,
+    scope: str = "",
+    machine: str = "",
+    set: str = "",  # noqa: A002  (as the field is called)
 ) -> Write:
     return Write(
         resource=resource_id(kind, group, name),
@@ -83,5 +90,7 @@ def _write(
         at=0,
         within=group_id(group),
         follow=follow,
-        **links,
+        scope=scope,
+        machine=machine,
+        set=set,
     )

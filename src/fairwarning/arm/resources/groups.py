@@ -156,7 +156,7 @@ class _GroupDeletion:
         scopes = await context.scopes(rows)
         for scope in scopes.values():
             names = tuple(name for name in scope.machines if not _is_deleting(scope, name))
-            if names:
+            if names and not scope.owner:  # machines of a set are deleted with the set
                 delete = Delete(scope=scope.id, machines=names, operation=self.operation)
                 self.commands.append(delete)
         for row in rows:

@@ -15,8 +15,11 @@ from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import DesiredResource, WriteResult, write_response
 from fairwarning.core.commands import Operate, ProtectInstances, Reimage
 from fairwarning.core.model import Machine, Ref, ScaleSet, Scope
-from fairwarning.service.resources import INSTANCE, SCALE_SET, Resource
+from fairwarning.service import resources
+from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
 
+_NO_MODEL = 0  # of a machine that joined the set
+_MODELS = {_NO_MODEL: "VirtualMachine"}
 _FROM_SCALE_IN = "properties.protectionPolicy.protectFromScaleIn"
 _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
 
@@ -29,8 +32,8 @@ def document(
     assert scale_set is not None
     computed = {
         **views.read_only_properties(scope, machine),
-        "latestModelApplied": machine.model == scale_set.model,
-        "modelDefinitionApplied": "VirtualMachineScaleSet",
+        "latestModelApplied": machine.model in {_NO_MODEL, scale_set.model},
+        "modelDefinitionApplied": _MODELS.get(machine.model, "VirtualMachineScaleSet"),
         "protectionPolicy": {
             "protectFromScaleIn": machine.protected,
             "protectFromScaleSetActions": machine.shielded,
@@ -140,7 +143,8 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     target = await _target(context, request)
     assert target.scale_set is not None
     scale_set, machine = target.scale_set, target.machine
-    write = await writing.parse_write(request, name=f"{scale_set.name}/{machine.instance}")
+    kind, name = _stored_as(target)
+    write = await writing.parse_write(request, name=name)
     # The instance exists, even if no client has written a body for it.
     write = replace(write, must_exist=False)
 
@@ -154,11 +158,20 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         stored = documents.without_read_only(body)
         return DesiredResource(stored, (protect,), scope=target.scope.id, machine=machine.name)
 
-    resource, _, operation = await writing.write_resource(context, INSTANCE, write, plan)
+    resource, _, operation = await writing.write_resource(context, kind, write, plan)
     document_ = await _document(context, request, await _target(context, request))
     return write_response(
         request, context, WriteResult(resource, document_, created=False, operation=operation)
     )
+
+
+def _stored_as(target: ActionTarget) -> tuple[str, str]:
+    """Return the kind and name of the resource that stores the body of an instance."""
+    machine, scale_set = target.machine, target.scale_set
+    assert scale_set is not None
+    if machine.resource.startswith(resources.id_prefix(MACHINE)):  # a machine that joined the set
+        return MACHINE, machine.name
+    return INSTANCE, f"{scale_set.name}/{machine.instance}"
 
 
 async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> Response:

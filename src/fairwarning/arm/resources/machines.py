@@ -1,12 +1,11 @@
 """Virtual machines: `Microsoft.Compute/virtualMachines` (C1)."""
 
 import re
-from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from starlette.responses import Response
 
-from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
@@ -15,6 +14,7 @@ from fairwarning.arm.resources import (
     availability,
     documents,
     machine_items,
+    machine_listing,
     profile,
     subnets,
     targets,
@@ -35,9 +35,11 @@ from fairwarning.core.commands import (
     Command,
     Configure,
     CreateScope,
+    JoinSet,
     Operate,
     UpdateMachine,
 )
+from fairwarning.core.joining import group_with_room
 from fairwarning.core.model import (
     EvictionPolicy,
     Machine,
@@ -46,16 +48,20 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.record import changed
-from fairwarning.service.resources import AVAILABILITY_SET, MACHINE, SCALE_SET, Resource
+from fairwarning.service import resources
+from fairwarning.service.resources import AVAILABILITY_SET, INSTANCE, MACHINE, SCALE_SET, Resource
 
 PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
 EVICTIONS = {policy.value: policy for policy in EvictionPolicy}
 _CHOICES: Choices = {"properties.priority": PRIORITIES, "properties.evictionPolicy": EVICTIONS}
-_SET = re.compile(
-    r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.Compute"
-    r"/availabilitySets/(?P<name>[^/]+)/?",
+_OWNER = re.compile(
+    r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/(?P<kind>[^/]+/[^/]+)"
+    r"/(?P<name>[^/]+)/?",
     re.IGNORECASE | re.ASCII,
 )
+_OF_INSTANCES = (("sku",), ("properties", "protectionPolicy"))
+"""Members of an instance that a machine does not have."""
+_OWNERS = {AVAILABILITY_SET: "availabilitySet", SCALE_SET: "virtualMachineScaleSet"}
 
 
 # --- Writing --------------------------------------------------------------------------------------
@@ -64,14 +70,16 @@ _SET = re.compile(
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a machine, or change its mutable properties."""
     profile.check_api_version(write.body, write.version, MACHINE_PROFILE)
+    instance = await targets.find_flexible_instance(context, write.group, write.name)
+    if instance:
+        return await _put_instance(context, write, instance)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
-        body = documents.normalize_case(
-            profile.normalize(documents.without_read_only(body), MACHINE_PROFILE), _CHOICES
-        )
+        body = _normalize(body)
         if existing is None:
             return await _create(context, write, body, group)
-        return await _change(context, existing, body)
+        target = await targets.find_machine(context, existing.group, existing.name)
+        return await _change(context, target, body)
 
     resource, created, operation = await writing.write_resource(context, MACHINE, write, plan)
     target = await targets.find_machine(context, write.group, resource.name)
@@ -80,17 +88,44 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     return WriteResult(resource, body, created, operation)
 
 
+async def _put_instance(
+    context: ArmContext, write: ResourceWrite, target: ActionTarget
+) -> WriteResult:
+    """Change an instance of a Flexible set; its body is stored as that of the instance."""
+    assert target.scale_set is not None
+    name = f"{target.scale_set.name}/{target.machine.instance}"
+    if write.must_be_new:
+        raise ArmError("PreconditionFailed", f"The machine '{write.name}' already exists.", 412)
+
+    async def plan(existing: Resource | None, body: Body, _group: Resource) -> DesiredResource:
+        return await _change(context, replace(target, resource=existing), _normalize(body))
+
+    resource, _, operation = await writing.write_resource(
+        context, INSTANCE, replace(write, name=name, must_exist=False), plan
+    )
+    target = await targets.find_machine(context, write.group, write.name)
+    result = document(context, target)
+    await machine_items.add_extensions(context, [(target, result)])
+    return WriteResult(resource, result, created=False, operation=operation)
+
+
+def _normalize(body: Body) -> Body:
+    stored = profile.normalize(documents.without_read_only(body), MACHINE_PROFILE)
+    return documents.normalize_case(stored, _CHOICES)
+
+
 async def _create(
     context: ArmContext, write: ResourceWrite, body: Body, group: Resource
 ) -> DesiredResource:
     writing.check_location(body)
-    if await targets.find_flexible_instance(context, write.group, write.name):
-        text = f"'{write.name}' is an instance of a scale set; write it as an instance of that set."
+    if naming := await targets.find_naming_set(context, write.group, write.name):
+        text = f"Names such as '{write.name}' are for the instances of the set '{naming.name}'."
         raise ArmError("Conflict", text, 409)
     subnet, address = await subnets.of_machine(context, body, group.name)
     machine = changed(_machine(write.name, body), address=address, subnet=subnet)
-    if owner := typed_value(body, "properties.availabilitySet.id", str):
-        resource = await _availability_set(context, write, owner)
+    if await _owner(context, write, body, SCALE_SET):
+        return await _join(context, write, body, machine)
+    if resource := await _owner(context, write, body, AVAILABILITY_SET):
         scope = await context.scope(resource)
         if machine.priority is Priority.SPOT:
             text = "Azure Spot Virtual Machine is not supported in Availability Set."
@@ -111,6 +146,31 @@ async def _create(
     return DesiredResource(body, (create,), scope=name, machine=write.name)
 
 
+async def _join(
+    context: ArmContext, write: ResourceWrite, body: Body, machine: Machine
+) -> DesiredResource:
+    """Add a new machine to the Flexible set that it names."""
+    if await _owner(context, write, body, AVAILABILITY_SET):
+        text = "A machine is in an availability set or in a scale set, not in both."
+        raise ArmError("InvalidParameter", text)
+    resource = await _owner(context, write, body, SCALE_SET)
+    assert resource is not None
+    scale_set = await context.scale_set(resource)
+    if not scale_set.flexible:
+        text = (
+            f"The machine cannot join the scale set '{resource.name}': only sets with the "
+            "orchestration mode Flexible have machines with names of their own."
+        )
+        raise ArmError("OperationNotAllowed", text, 409)
+    if profile.with_policy(scale_set.rules, body) != scale_set.rules:
+        raise _policy_of_owner()
+    groups = {scope.id: scope for scope in await targets.placement_groups(context, scale_set)}
+    scope = group_with_room(scale_set, groups)
+    own = resources.resource_id(MACHINE, write.group, write.name)
+    join = JoinSet(set=scale_set.id, machine=machine, scope=scope, resource=own)
+    return DesiredResource(body, (join,), scope=scope, machine=write.name)
+
+
 def _machine(name: str, body: Body) -> Machine:
     priority = choice(body, "properties.priority", PRIORITIES, Priority.REGULAR)
     check_eviction(body, "properties", priority)
@@ -121,7 +181,7 @@ def _machine(name: str, body: Body) -> Machine:
         priority=priority,
         eviction=choice(body, "properties.evictionPolicy", EVICTIONS, EvictionPolicy.DEALLOCATE),
         terminate_seconds=profile.terminate_seconds(body, MACHINE_PROFILE),
-        zone=zone_of(body),
+        zone="".join(zones_of(body)[:1]),
         tags=tags_of(body),
     )
 
@@ -133,37 +193,41 @@ def check_eviction(body: Body, at: str, priority: Priority) -> None:
         raise ArmError("EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines", text)
 
 
-def zone_of(body: Body) -> str:
-    """Return the first zone of a body; "" without zones."""
+def zones_of(body: Body) -> tuple[str, ...]:
+    """Return the zones of a body."""
     zones = typed_value(body, "zones", list, [])
     if not all(isinstance(zone, str) for zone in zones):
         raise documents.invalid_value("zones", zones, "a list of strings")
-    return zones[0] if zones else ""
+    return tuple(zones)
 
 
-async def _availability_set(context: ArmContext, write: ResourceWrite, owner: str) -> Resource:
-    matched = _SET.fullmatch(owner)
-    if matched is None or matched["group"].lower() != write.group.lower():
-        text = "the id of an availability set in the same resource group"
-        raise documents.invalid_value("properties.availabilitySet.id", owner, text)
-    return await context.get(AVAILABILITY_SET, write.group, matched["name"])
+async def _owner(
+    context: ArmContext, write: ResourceWrite, body: Body, kind: str
+) -> Resource | None:
+    """Return the availability set or scale set that a body names; None if it names none."""
+    path = f"properties.{_OWNERS[kind]}.id"
+    owner = typed_value(body, path, str)
+    if owner is None:
+        return None
+    matched = _OWNER.fullmatch(owner)
+    expected = (write.group.lower(), kind.lower())
+    if matched is None or (matched["group"].lower(), matched["kind"].lower()) != expected:
+        raise documents.invalid_value(path, owner, f"the id of a {kind} in the same resource group")
+    return await context.get(kind, write.group, matched["name"])
 
 
-async def _change(context: ArmContext, existing: Resource, body: Body) -> DesiredResource:
-    scope = await context.scope(existing)
-    machine = scope.machines.get(existing.machine)
-    if machine is None:
-        raise errors.resource_not_found(MACHINE, existing.name, existing.group)
-    defaults = _defaults(context, ActionTarget(scope, machine, resource=existing))
-    before, after = (documents.merge(defaults, b) for b in (documents.stored_body(existing), body))
-    updated = _machine(existing.name, after)
-    _check_immutable(_machine(existing.name, before), updated)
+async def _change(context: ArmContext, target: ActionTarget, body: Body) -> DesiredResource:
+    scope, machine = target.scope, target.machine
+    defaults, stored = _defaults(context, target), documents.stored_body(target.resource)
+    before, after = (documents.merge(defaults, b) for b in (stored, body))
+    updated = _machine(machine.name, after)
+    _check_immutable(_machine(machine.name, before), updated)
     if writing.location_of(before) != writing.location_of(after):
         writing.refuse_change("location")
-    _check_set(context, scope, existing, body)
+    _check_owner(context, target, body)
     update = UpdateMachine(
         scope=scope.id,
-        machine=existing.machine,
+        machine=machine.name,
         terminate_seconds=updated.terminate_seconds,
         size=updated.size,
         tags=updated.tags if "tags" in body else None,
@@ -173,7 +237,7 @@ async def _change(context: ArmContext, existing: Resource, body: Body) -> Desire
     if rules != scope.rules:
         _check_standalone(scope)
         commands.append(Configure(scope=scope.id, rules=rules))
-    return DesiredResource(body, tuple(commands), scope=existing.scope, machine=existing.machine)
+    return DesiredResource(body, tuple(commands), scope=scope.id, machine=machine.name)
 
 
 def _check_immutable(before: Machine, after: Machine) -> None:
@@ -187,17 +251,21 @@ def _check_immutable(before: Machine, after: Machine) -> None:
             writing.refuse_change(name)
 
 
-def _check_set(context: ArmContext, scope: Scope, existing: Resource, body: Body) -> None:
-    requested = typed_value(body, "properties.availabilitySet.id", str)
-    current = _set_id(context, scope, existing.group)
-    if requested is not None and requested.lower() != current.lower():
-        writing.refuse_change("availabilitySet.id")
+def _check_owner(context: ArmContext, target: ActionTarget, body: Body) -> None:
+    for kind, current in _owner_ids(context, target).items():
+        requested = typed_value(body, f"properties.{_OWNERS[kind]}.id", str)
+        if requested is not None and requested.lower() != current.lower():
+            writing.refuse_change(f"{_OWNERS[kind]}.id")
 
 
 def _check_standalone(scope: Scope) -> None:
     if scope.kind is not ScopeKind.STANDALONE:
-        text = "Set scheduledEventsPolicy on the availability set of the machine instead."
-        raise ArmError("OperationNotAllowed", text, 409)
+        raise _policy_of_owner()
+
+
+def _policy_of_owner() -> ArmError:
+    text = "Set scheduledEventsPolicy on the availability set or scale set of the machine instead."
+    return ArmError("OperationNotAllowed", text, 409)
 
 
 # --- Reading --------------------------------------------------------------------------------------
@@ -207,15 +275,15 @@ def document(context: ArmContext, target: ActionTarget, *, view: bool = False) -
     """Return a machine in Azure's form."""
     machine, scope = target.machine, target.scope
     computed = views.read_only_properties(scope, machine)
-    group = _group(target)
-    if target.scale_set:
-        name = target.scale_set.name
-        computed["virtualMachineScaleSet"] = {"id": context.arm_id(SCALE_SET, group, name)}
-    if scope.kind is ScopeKind.AVAILABILITY_SET:
-        computed["availabilitySet"] = {"id": _set_id(context, scope, group)}
+    for kind, owner in _owner_ids(context, target).items():
+        if owner:
+            computed[_OWNERS[kind]] = {"id": owner}
     if view:
         computed["instanceView"] = views.instance_view(scope, machine, context.fleet.clock.now())
-    body = documents.merge(_defaults(context, target), documents.stored_body(target.resource))
+    stored = documents.stored_body(target.resource)
+    for path in _OF_INSTANCES:
+        stored = documents.without(stored, *path)
+    body = documents.merge(_defaults(context, target), stored)
     return documents.merge(profile.fill_defaults(body, MACHINE_PROFILE), {"properties": computed})
 
 
@@ -238,11 +306,15 @@ def _group(target: ActionTarget) -> str:
     return target.resource.group if target.resource else target.scope.group
 
 
-def _set_id(context: ArmContext, scope: Scope, group: str) -> str:
-    """Return the Azure id of a scope's availability set; "" for another kind of scope."""
-    if scope.kind is not ScopeKind.AVAILABILITY_SET:
-        return ""
-    return context.arm_id(AVAILABILITY_SET, group, availability.name_of(scope))
+def _owner_ids(context: ArmContext, target: ActionTarget) -> dict[str, str]:
+    """Return the Azure ids of the machine's availability set and scale set; "" for none."""
+    group, scope, scale_set = _group(target), target.scope, target.scale_set
+    in_set = scope.kind is ScopeKind.AVAILABILITY_SET
+    name = availability.name_of(scope) if in_set else ""
+    return {
+        AVAILABILITY_SET: context.arm_id(AVAILABILITY_SET, group, name) if name else "",
+        SCALE_SET: context.arm_id(SCALE_SET, group, scale_set.name) if scale_set else "",
+    }
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
@@ -260,26 +332,15 @@ async def _view(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
-    page, token = await context.page(request, MACHINE, request.params.get("group", ""))
+    group = request.params.get("group", "")
+    page, token = await machine_listing.list_machines(context, request, group)
     view = (
         "instanceview" in request.query("$expand").lower()
         or request.query("statusonly").lower() == "true"
     )
-    rows = await _targets(context, page)
-    value = [document(context, target, view=view) for target in rows]
-    await machine_items.add_extensions(context, zip(rows, value, strict=True))
+    value = [document(context, target, view=view) for target in page]
+    await machine_items.add_extensions(context, zip(page, value, strict=True))
     return json_response({"value": value, **context.next_link(request, token)})
-
-
-async def _targets(context: ArmContext, page: Iterable[Resource]) -> list[ActionTarget]:
-    page = list(page)
-    scopes = await context.scopes(page)
-    return [
-        ActionTarget(scope, machine, resource=resource)
-        for resource in page
-        if (scope := scopes.get(resource.scope))
-        and (machine := scope.machines.get(resource.machine))
-    ]
 
 
 # --- Actions --------------------------------------------------------------------------------------

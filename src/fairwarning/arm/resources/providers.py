@@ -63,9 +63,14 @@ _RESOURCES = _split(
     "2021-04-01 2021-01-01 2020-10-01 2020-08-01 2020-06-01 2019-10-01 2019-05-01 2018-05-01 "
     "2017-05-10 2016-09-01 2015-11-01"
 )
-_MAINTENANCE = ("2025-10-01-preview", "2023-10-01-preview")
+_MAINTENANCE = _split(
+    "2025-10-01-preview 2023-10-01-preview 2023-09-01-preview 2023-04-01 2022-11-01-preview "
+    "2022-07-01-preview 2021-09-01-preview 2021-05-01 2020-07-01-preview 2020-04-01 "
+    "2018-06-01-preview"
+)
 _LOCKS = ("2020-05-01", "2017-04-01", "2016-09-01", "2015-01-01")
 _INSIGHTS = ("2017-03-01-preview", "2015-04-01")
+_GRAPH = ("2024-04-01", "2022-10-01", "2021-03-01", "2019-04-01", "2018-09-01-preview")
 _DEFAULT = ("2024-11-01",)
 
 _COMPUTE_TYPES = (
@@ -89,6 +94,7 @@ PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Microsoft.Network": {
         kind.partition("/")[2]: _NETWORK for kind in network.TYPES if ".Network/" in kind
     },
+    "Microsoft.ResourceGraph": {"resources": _GRAPH},
     "Microsoft.Resources": dict.fromkeys(
         (
             "deployments",

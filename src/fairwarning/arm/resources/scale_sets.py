@@ -12,12 +12,13 @@ from fairwarning.arm.resources import (
     documents,
     machines,
     profile,
+    set_model,
     subnets,
     targets,
     views,
     writing,
 )
-from fairwarning.arm.resources.documents import Choices, choice, tags_of, typed_value
+from fairwarning.arm.resources.documents import tags_of, typed_value
 from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget, parse_instance_ids
 from fairwarning.arm.resources.writing import (
@@ -26,7 +27,6 @@ from fairwarning.arm.resources.writing import (
     WriteResult,
     write_response,
 )
-from fairwarning.core import limits
 from fairwarning.core.commands import (
     Command,
     CreateSet,
@@ -41,34 +41,13 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import NotFound
 from fairwarning.core.model import (
-    EvictionPolicy,
     ImpactKind,
     Priority,
-    ScaleInRule,
     ScaleSet,
     Scope,
-    UpgradeMode,
     guid,
 )
 from fairwarning.service.resources import SCALE_SET, Resource
-
-# On Azure, Rolling upgrades the instances in batches; here all get the new model at once.
-_UPGRADES = {
-    "Manual": UpgradeMode.MANUAL,
-    "Automatic": UpgradeMode.AUTOMATIC,
-    "Rolling": UpgradeMode.AUTOMATIC,
-}
-_RULES = {rule.value: rule for rule in ScaleInRule}
-_MODES = {"Uniform": False, "Flexible": True}
-_CHOICES: Choices = {
-    "properties.upgradePolicy.mode": _UPGRADES,
-    "properties.orchestrationMode": _MODES,
-    f"{SET_PROFILE}.priority": machines.PRIORITIES,
-    f"{SET_PROFILE}.evictionPolicy": machines.EVICTIONS,
-}
-_FAULT_DOMAINS = "properties.platformFaultDomainCount"
-_FAULT_DOMAINS_MAX = 5
-
 
 # --- Writing --------------------------------------------------------------------------------------
 
@@ -80,7 +59,7 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         # The capacity is not stored: the set has it, and an old value must not be restored.
         stored = documents.without(documents.without_read_only(body), "sku", "capacity")
-        stored = documents.normalize_case(profile.normalize(stored, SET_PROFILE), _CHOICES)
+        stored = documents.normalize_case(profile.normalize(stored, SET_PROFILE), set_model.CHOICES)
         if existing is None:
             return await _create(context, write, stored, group)
         return await _change(context, write, existing, stored)
@@ -93,25 +72,26 @@ async def _create(
     context: ArmContext, write: ResourceWrite, body: Body, group: Resource
 ) -> DesiredResource:
     writing.check_location(body)
-    priority = _priority(body)
+    capacity = set_model.capacity_of(write.body) or 0
+    set_model.check_single_group(body, write.name, capacity)
     name = f"{group.name}:{write.name}"
     create = CreateSet(
         set=name,
         name=write.name,
         group=group.name,
-        capacity=_capacity(write.body) or 0,
-        prefix=_prefix(body),
+        capacity=capacity,
+        prefix=set_model.prefix_of(body),
         terminate_seconds=profile.terminate_seconds(body, SET_PROFILE),
-        upgrade=_upgrade(body),
-        scale_in=_scale_in(body),
-        priority=priority,
-        eviction=_eviction(body),
-        fault_domains=_fault_domains(body),
+        upgrade=set_model.upgrade_mode_of(body),
+        scale_in=set_model.scale_in_rule_of(body),
+        priority=set_model.priority_of(body),
+        eviction=set_model.eviction_of(body),
+        fault_domains=set_model.fault_domains_of(body),
         rules=profile.with_policy(context.settings.rules, body),
         size=typed_value(body, "sku.name", str, ""),
-        zone=machines.zone_of(body),
+        zones=machines.zones_of(body),
         tags=tags_of(body),
-        flexible=_flexible(body),
+        flexible=set_model.is_flexible(body),
         subnet=await subnets.of_set(context, body, group.name),
     )
     return DesiredResource(body, (create,), set=name)
@@ -123,97 +103,25 @@ async def _change(
     scale_set = await context.scale_set(existing)
     defaults = _defaults(context, scale_set)
     before, after = (documents.merge(defaults, b) for b in (documents.stored_body(existing), body))
-    _check_immutable(before, after)
+    set_model.check_immutable(before, after)
     rules = profile.with_policy(scale_set.rules, after)
     size = typed_value(after, "sku.name", str)
     update = UpdateSet(
         set=scale_set.id,
         terminate_seconds=profile.terminate_seconds(after, SET_PROFILE),
-        upgrade=_upgrade(after),
-        scale_in=_scale_in(after),
+        upgrade=set_model.upgrade_mode_of(after),
+        scale_in=set_model.scale_in_rule_of(after),
         rules=rules if rules != scale_set.rules else None,
         size=None if size == (scale_set.size or context.cloud.size) else size,
         tags=tags_of(body) if "tags" in body else None,
-        renewed=_model(before) != _model(after),
+        renewed=set_model.instance_model(before) != set_model.instance_model(after),
     )
     commands: list[Command] = [update]
-    capacity = _capacity(write.body)
+    capacity = set_model.capacity_of(write.body)
     if capacity is not None:
+        set_model.check_single_group(body, existing.name, capacity)
         commands.append(Scale(set=scale_set.id, capacity=capacity, operation=write.operation))
     return DesiredResource(body, tuple(commands), set=existing.set)
-
-
-def _check_immutable(before: Body, after: Body) -> None:
-    for name, old, new in (
-        ("orchestrationMode", _flexible(before), _flexible(after)),
-        ("priority", _priority(before), _priority(after)),
-        ("zones", machines.zone_of(before), machines.zone_of(after)),
-        ("platformFaultDomainCount", _fault_domains(before), _fault_domains(after)),
-        ("evictionPolicy", _eviction(before), _eviction(after)),
-        ("computerNamePrefix", _prefix(before), _prefix(after)),
-        ("location", *(writing.location_of(body) for body in (before, after))),
-    ):
-        if old != new:
-            writing.refuse_change(name)
-
-
-def _model(body: Body) -> Body:
-    """Return the model of the instances without the notice of a delete, which has its own check."""
-    model = typed_value(body, SET_PROFILE, dict, {})
-    return {key: part for key, part in model.items() if key != "scheduledEventsProfile"}
-
-
-def _capacity(body: Body) -> int | None:
-    capacity: int | None = typed_value(body, "sku.capacity", int)
-    if capacity is not None and not 0 <= capacity <= limits.SET_INSTANCES:
-        text = f"a whole number from 0 to {limits.SET_INSTANCES}"
-        raise documents.invalid_value("sku.capacity", capacity, text)
-    return capacity
-
-
-def _priority(body: Body) -> Priority:
-    priority: Priority = choice(
-        body, f"{SET_PROFILE}.priority", machines.PRIORITIES, Priority.REGULAR
-    )
-    machines.check_eviction(body, SET_PROFILE, priority)
-    return priority
-
-
-def _eviction(body: Body) -> EvictionPolicy:
-    policy: EvictionPolicy = choice(
-        body, f"{SET_PROFILE}.evictionPolicy", machines.EVICTIONS, EvictionPolicy.DEALLOCATE
-    )
-    return policy
-
-
-def _prefix(body: Body) -> str:
-    prefix: str = typed_value(body, f"{SET_PROFILE}.osProfile.computerNamePrefix", str, "")
-    return prefix
-
-
-def _upgrade(body: Body) -> UpgradeMode:
-    mode: UpgradeMode = choice(body, "properties.upgradePolicy.mode", _UPGRADES, UpgradeMode.MANUAL)
-    return mode
-
-
-def _flexible(body: Body) -> bool:
-    flexible: bool = choice(body, "properties.orchestrationMode", _MODES, default=False)
-    return flexible
-
-
-def _scale_in(body: Body) -> ScaleInRule:
-    rules = typed_value(body, "properties.scaleInPolicy.rules", list, [])
-    first = {"rule": rules[0]} if rules else {}
-    rule: ScaleInRule = choice(first, "rule", _RULES, ScaleInRule.DEFAULT)
-    return rule
-
-
-def _fault_domains(body: Body) -> int:
-    count: int = typed_value(body, _FAULT_DOMAINS, int, limits.FAULT_DOMAINS)
-    if not 1 <= count <= _FAULT_DOMAINS_MAX:
-        text = f"a whole number from 1 to {_FAULT_DOMAINS_MAX}"
-        raise documents.invalid_value(_FAULT_DOMAINS, count, text)
-    return count
 
 
 # --- Reading --------------------------------------------------------------------------------------
@@ -232,13 +140,14 @@ def _defaults(context: ArmContext, scale_set: ScaleSet) -> Body:
         "location": context.cloud.location,
         "sku": {"name": scale_set.size or context.cloud.size, "tier": "Standard"},
         **({"tags": dict(scale_set.tags)} if scale_set.tags else {}),
-        **({"zones": [scale_set.zone]} if scale_set.zone else {}),
+        **({"zones": list(scale_set.zones)} if scale_set.zones else {}),
         "properties": {
             "orchestrationMode": "Flexible" if scale_set.flexible else "Uniform",
             "upgradePolicy": {"mode": scale_set.upgrade.value},
             "scaleInPolicy": {"rules": [scale_set.scale_in.value]},
             "platformFaultDomainCount": scale_set.fault_domains,
             "overprovision": False,
+            "singlePlacementGroup": not scale_set.flexible and len(scale_set.groups) <= 1,
             "virtualMachineProfile": model,
         },
     }
@@ -260,7 +169,6 @@ def document(
         "properties": {
             "provisioningState": state,
             "uniqueId": guid("set", scale_set.id).lower(),
-            "singlePlacementGroup": len(scale_set.groups) <= 1,
         },
     }
     body = documents.merge(_defaults(context, scale_set), documents.stored_body(resource))
@@ -331,7 +239,7 @@ async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) ->
     command = OperateInstances(
         set=scale_set.id,
         action=kind,
-        instances=await parse_instance_ids(request, scale_set, required=kind is Delete),
+        instances=await parse_instance_ids(context, request, scale_set, required=kind is Delete),
         operation=new_operation(),
         actor=request.actor,
     )
@@ -341,7 +249,7 @@ async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) ->
 async def _upgrade_instances(context: ArmContext, request: ArmRequest) -> Response:
     """Bring instances to the current model, without an operation (T3)."""
     scale_set = await _scale_set(context, request)
-    instances = await parse_instance_ids(request, scale_set, required=True)
+    instances = await parse_instance_ids(context, request, scale_set, required=True)
     command = UpgradeInstances(set=scale_set.id, instances=instances, actor=request.actor)
     await context.fleet.submit(command)
     return Response(b"", 200)
@@ -349,7 +257,7 @@ async def _upgrade_instances(context: ArmContext, request: ArmRequest) -> Respon
 
 async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
     scale_set = await _scale_set(context, request)
-    instances = await parse_instance_ids(request, scale_set)
+    instances = await parse_instance_ids(context, request, scale_set)
     selected = [
         ActionTarget(scope, machine, scale_set)
         for scope in await targets.placement_groups(context, scale_set)

@@ -77,17 +77,24 @@ async def find_machine(context: ArmContext, group: str, name: str) -> ActionTarg
     machine = scope.machines.get(resource.machine)
     if machine is None:
         raise errors.resource_not_found(MACHINE, name, group)
-    return ActionTarget(scope, machine, resource=resource)
+    scale_set = await context.fleet.reader.read(ScaleSet, scope.owner) if scope.owner else None
+    return ActionTarget(scope, machine, scale_set, resource)
 
 
 async def find_flexible_instance(context: ArmContext, group: str, name: str) -> ActionTarget | None:
-    """Return the instance of a Flexible set with this name, or None."""
-    owner = name.rpartition("_")[0]
-    resource = await context.find(SCALE_SET, group, owner) if owner else None
+    """Return the instance of a Flexible set to which the set gave this name, or None."""
+    scale_set = await find_naming_set(context, group, name)
+    return await _find_in_set(context, scale_set, name) if scale_set else None
+
+
+async def find_naming_set(context: ArmContext, group: str, name: str) -> ScaleSet | None:
+    """Return the Flexible set whose instances have names such as this one, or None."""
+    owner, _, number = name.rpartition("_")
+    resource = await context.find(SCALE_SET, group, owner) if _NUMBER.fullmatch(number) else None
     if resource is None:
         return None
     scale_set = await context.scale_set(resource)
-    return await _find_in_set(context, scale_set, name) if scale_set.flexible else None
+    return scale_set if scale_set.flexible else None
 
 
 async def find_instance(context: ArmContext, group: str, name: str, number: str) -> ActionTarget:
@@ -102,20 +109,16 @@ async def find_instance(context: ArmContext, group: str, name: str, number: str)
 async def _find_in_set(
     context: ArmContext, scale_set: ScaleSet, instance: str
 ) -> ActionTarget | None:
-    number = _number(scale_set, instance)
-    for scope in await placement_groups(context, scale_set) if number is not None else ():
-        if machine := scope.machines.get(f"{scale_set.name}_{number}"):
-            return ActionTarget(scope, machine, scale_set)
+    """Return the instance with this id or name, or None."""
+    number = int(instance) if _NUMBER.fullmatch(instance) else None
+    for scope in await placement_groups(context, scale_set):
+        for machine in scope.machines.values():
+            if machine.instance == number or (
+                number is None and machine.name.lower() == instance.lower()
+            ):
+                resource = await context.fleet.reader.read(Resource, machine.resource)
+                return ActionTarget(scope, machine, scale_set, resource)
     return None
-
-
-def _number(scale_set: ScaleSet, instance: object) -> int | None:
-    """Return the number of an instance from its id or its name; None if it is neither."""
-    if not isinstance(instance, str):
-        return None
-    prefix = f"{scale_set.name}_".lower()
-    digits = instance[len(prefix) :] if instance.lower().startswith(prefix) else instance
-    return int(digits) if _NUMBER.fullmatch(digits) else None
 
 
 async def placement_groups(context: ArmContext, scale_set: ScaleSet) -> list[Scope]:
@@ -126,7 +129,7 @@ async def placement_groups(context: ArmContext, scale_set: ScaleSet) -> list[Sco
 
 
 async def parse_instance_ids(
-    request: ArmRequest, scale_set: ScaleSet, *, required: bool = False
+    context: ArmContext, request: ArmRequest, scale_set: ScaleSet, *, required: bool = False
 ) -> tuple[int, ...] | None:
     """Return the instance ids of a request body; None for all instances."""
     body = await request.body()
@@ -137,11 +140,15 @@ async def parse_instance_ids(
         return None
     numbers = []
     for instance in ids:
-        number = _number(scale_set, instance)
-        if number is None:
-            allowed = "an id such as '0', or only '*' for all instances"
+        if isinstance(instance, str) and _NUMBER.fullmatch(instance):
+            numbers.append(int(instance))
+            continue
+        name = instance if isinstance(instance, str) else ""
+        target = await _find_in_set(context, scale_set, name) if name else None
+        if target is None:
+            allowed = "the id of an instance such as '0', its name, or only '*' for all instances"
             raise invalid_value("instanceIds", instance, allowed)
-        numbers.append(number)
+        numbers.append(target.machine.instance)
     if not numbers:
         raise invalid_value("instanceIds", ids, "a list with at least one id")
     return tuple(dict.fromkeys(numbers))

@@ -53,7 +53,7 @@ class NewSet(Body):
     priority: str | UnsetType = UNSET
     eviction: str | UnsetType = UNSET
     size: str | UnsetType = UNSET
-    zone: str | UnsetType = UNSET
+    zones: list[str] | UnsetType = UNSET
     tags: dict[str, str] | UnsetType = UNSET
     prefix: str | UnsetType = UNSET
     subnet: str | UnsetType = UNSET

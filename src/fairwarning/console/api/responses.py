@@ -108,7 +108,7 @@ class ScaleSetInfo(Struct):
     priority: str
     eviction: str
     size: str
-    zone: str
+    zones: list[str]
     tags: dict[str, str]
     subnet: str
     scopes: list[str]

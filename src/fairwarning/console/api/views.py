@@ -170,7 +170,7 @@ def scale_set_info(scale_set: ScaleSet, groups: list[Scope]) -> responses.ScaleS
         priority=scale_set.priority.value,
         eviction=scale_set.eviction.value,
         size=scale_set.size,
-        zone=scale_set.zone,
+        zones=list(scale_set.zones),
         tags=dict(scale_set.tags),
         subnet=scale_set.subnet,
         scopes=list(scale_set.groups),

@@ -126,13 +126,14 @@ async def create(request: PageRequest) -> FormDone:
         raise Refused("NoCapacity", "enter how many instances the set is to have")
     settings: dict[str, Any] = {
         key: value
-        for key in ("priority", "eviction", "size", "zone", "upgrade", "scale_in")
+        for key in ("priority", "eviction", "size", "upgrade", "scale_in")
         if (value := form.text(key))
     }
     settings |= {
         "name": form.text("name"),
         "capacity": capacity,
         "terminate_notice": _notice(form),
+        "zones": [zone.strip() for zone in form.text("zones").split(",") if zone.strip()],
     }
     created = await request.api.create_set(settings, form.text("key"), request.actor)
     count = words.count(created.capacity, "instance")

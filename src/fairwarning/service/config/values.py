@@ -190,6 +190,13 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(name.lower() for name in names)
 
 
+def _zones(value: object) -> tuple[str, ...]:
+    """Read the zones of a scale set."""
+    names = tuple(value) if isinstance(value, list) else value
+    zones: tuple[str, ...] = _checked(checks.zones)(names)
+    return zones
+
+
 def _path(value: object) -> str:
     """Read the path of a file."""
     if isinstance(value, str) and value and "\0" not in value:
@@ -222,10 +229,10 @@ KIND: dict[str, Read] = {
     "eviction": _member(EvictionPolicy),
     "terminate_notice": _notice,
     "size": _NAME,
-    "zone": _NAME,
     "tags": _checked(checks.tags),
 }
 MACHINE = {
+    "zone": _NAME,
     "name": _PLAIN,
     "host_name": _NAME,
     "host": _NAME,
@@ -248,6 +255,7 @@ SCALE_SET = {
     "prefix": _PLAIN,
     "upgrade": _member(UpgradeMode),
     "scale_in": _member(ScaleInRule),
+    "zones": _zones,
 }
 MODEL = {key: KIND[key] for key in ("terminate_notice", "size", "tags")} | {
     key: SCALE_SET[key] for key in ("upgrade", "scale_in")

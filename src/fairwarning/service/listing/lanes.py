@@ -143,6 +143,9 @@ def _in_the_way(lane: Lane, scopes: Mapping[str, Scope], moments: Moments) -> It
     """The events and impacts because of which the next step was deferred."""
     assert lane.retry_at is not None
     again = f"tried again at {moments.text(lane.retry_at)}"
+    if lane.window_at is not None:
+        yield _window_sentence(lane.window_at, moments)
+        return
     found = dict.fromkeys(
         sentence
         for name, machines in lane.steps[lane.position].items()
@@ -153,6 +156,12 @@ def _in_the_way(lane: Lane, scopes: Mapping[str, Scope], moments: Moments) -> It
         yield f"{sentence}, which is in the way; {again}"
     if not found:
         yield f"its next step, {again}"
+
+
+def _window_sentence(opens_at: float, moments: Moments) -> str:
+    if not opens_at:
+        return "a time when the maintenance windows of all its scopes are open; there is none"
+    return f"the maintenance window, which opens at {moments.text(opens_at)}"
 
 
 def _obstacles(scope: Scope, machines: Sequence[str], moments: Moments) -> Iterator[str]:

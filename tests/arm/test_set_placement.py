@@ -1,0 +1,88 @@
+"""The placement of a scale set: placement groups, fault domains and zones, as Azure shows them."""
+
+import pytest
+
+from tests.arm.bodies import WEB, created, refused, scale_set
+from tests.fixtures.arm import ArmHarness
+
+pytestmark = pytest.mark.spec("C1")
+
+
+def single(arm: ArmHarness) -> bool:
+    """Return whether the set has a single placement group."""
+    value: bool = arm.get(WEB).json["properties"]["singlePlacementGroup"]
+    return value
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_the_sent_value_is_shown(value: bool) -> None:
+    """`singlePlacementGroup` reads back as it was sent, whatever the number of instances."""
+    with ArmHarness() as arm:
+        scale_set(arm, capacity=2, singlePlacementGroup=value)
+        assert single(arm) is value
+        created(arm.put(WEB, {"location": "local", "sku": {"capacity": 3}}))
+        assert single(arm) is value
+
+
+def test_without_a_value_it_follows_the_set() -> None:
+    """A set has one placement group while it has at most 100 instances; a Flexible set is false."""
+    with ArmHarness() as arm:
+        scale_set(arm, capacity=100)
+        assert single(arm) is True
+        created(arm.put(WEB, {"location": "local", "sku": {"capacity": 101}}))
+        assert single(arm) is False
+        flexible = scale_set(arm, f"{WEB}-flexible", capacity=1, orchestrationMode="Flexible")
+        assert arm.get(flexible).json["properties"]["singlePlacementGroup"] is False
+
+
+def test_a_single_placement_group_holds_100_instances() -> None:
+    """More are refused, at creation and later, and nothing changes."""
+    with ArmHarness() as arm:
+        arm.group()
+        body = {
+            "location": "local",
+            "sku": {"capacity": 101},
+            "properties": {"singlePlacementGroup": True},
+        }
+        response = arm.put(WEB, body)
+        assert refused(response) == (409, "OperationNotAllowed")
+        assert "'100'" in response.error_message
+        assert "singlePlacementGroup" in response.error_message
+        assert arm.get(WEB).status == 404
+        scale_set(arm, capacity=2, singlePlacementGroup=True)
+        change = {"sku": {"capacity": 101}, "tags": {"a": "b"}}
+        assert refused(arm.patch(WEB, change)) == (409, "OperationNotAllowed")
+        document = arm.get(WEB).json
+        assert (document["sku"]["capacity"], "tags" in document) == (2, False)
+
+
+def test_a_single_placement_group_may_become_several() -> None:
+    """True may become false, in the same request as a higher capacity; false stays false."""
+    with ArmHarness() as arm:
+        scale_set(arm, capacity=2, singlePlacementGroup=True)
+        change = {"sku": {"capacity": 150}, "properties": {"singlePlacementGroup": False}}
+        assert arm.patch(WEB, change).status == 200
+        assert single(arm) is False
+        response = arm.patch(WEB, {"properties": {"singlePlacementGroup": True}})
+        assert refused(response) == (409, "PropertyChangeNotAllowed")
+        assert "singlePlacementGroup" in response.error_message
+
+
+def test_a_value_of_another_type() -> None:
+    """The error names the member and what is allowed."""
+    with ArmHarness() as arm:
+        arm.group()
+        body = {"location": "local", "properties": {"singlePlacementGroup": "perhaps"}}
+        response = arm.put(WEB, body)
+        assert refused(response) == (400, "InvalidParameter")
+        assert "singlePlacementGroup" in response.error_message
+        assert "true or false" in response.error_message
+
+
+def test_fault_domains_and_zone_balance_are_shown_as_sent() -> None:
+    """They read back with their values and types."""
+    with ArmHarness() as arm:
+        scale_set(arm, capacity=3, platformFaultDomainCount=1, zoneBalance=True)
+        properties = arm.get(WEB).json["properties"]
+        assert properties["platformFaultDomainCount"] == 1
+        assert properties["zoneBalance"] is True

@@ -1,0 +1,106 @@
+"""Machines with names of their own in a Flexible scale set (C1, T3, T7)."""
+
+import pytest
+
+from fairwarning.core.commands import (
+    DeleteSet,
+    JoinSet,
+    OperateInstances,
+    Restart,
+    Scale,
+    UpdateSet,
+    UpgradeInstances,
+)
+from fairwarning.core.model import Machine, OperationStatus, ScaleInRule
+from tests.fixtures.fleet import FleetHarness
+
+pytestmark = pytest.mark.spec("C1")
+
+GROUP = "web/0"
+
+
+def join(name: str, scope: str = GROUP) -> JoinSet:
+    """Return the command that adds a machine of this name."""
+    return JoinSet(set="web", machine=Machine(name=name, size="Standard_D2s_v5"), scope=scope)
+
+
+def test_a_machine_joins_a_set() -> None:
+    """It keeps its name, gets the next instance id, and spreads over the update domains."""
+    with FleetHarness() as harness:
+        harness.make_scale_set(2, flexible=True)
+        harness.do(join("db"))
+        machines = harness.machines(GROUP)
+        assert list(machines) == ["web_0", "web_1", "db"]
+        assert (machines["db"].instance, machines["db"].update_domain) == (2, 2)
+        harness.do(Scale(set="web", operation="more", capacity=4))
+        assert list(harness.machines(GROUP)) == ["web_0", "web_1", "db", "web_3"]
+
+
+def test_the_first_machine_of_a_set() -> None:
+    """A set without instances gets its first placement group."""
+    with FleetHarness() as harness:
+        harness.make_scale_set(0, flexible=True)
+        harness.do(join("db"))
+        scale_set = harness.scale_set("web")
+        assert scale_set is not None
+        assert scale_set.groups == (GROUP,)
+        assert harness.scope(GROUP).owner == "web"
+
+
+def test_a_full_placement_group() -> None:
+    """The next one is used; a caller that expects another one has to read the set again."""
+    with FleetHarness() as harness:
+        harness.make_scale_set(100, flexible=True)
+        assert harness.refusal(join("db")).code == "Changed"
+        harness.do(join("db", "web/1"))
+        assert list(harness.machines("web/1")) == ["db"]
+
+
+@pytest.mark.parametrize("name", ["web_0", "web_7", "WEB_7", "db"])
+def test_names_of_other_instances(name: str) -> None:
+    """A name that an instance has, or may get later, is refused."""
+    with FleetHarness() as harness:
+        harness.make_scale_set(1, flexible=True)
+        harness.do(join("db"))
+        assert harness.refusal(join(name)).code == "MachineExists"
+
+
+def test_sets_that_cannot_be_joined() -> None:
+    """A Uniform set, a full set and a set in deletion."""
+    with FleetHarness() as harness:
+        harness.make_scale_set(1)
+        assert harness.refusal(join("db")).code == "NotFlexible"
+    with FleetHarness() as harness:
+        harness.make_scale_set(1000, flexible=True)
+        assert harness.refusal(join("db", "web/10")).code == "SetFull"
+    with FleetHarness() as harness:
+        harness.make_scale_set(1, flexible=True, terminate_seconds=300)
+        harness.poll(GROUP)
+        harness.do(DeleteSet(set="web", operation="end"))
+        assert harness.refusal(join("db")).code == "SetDeleting"
+
+
+def test_the_model_is_not_applied() -> None:
+    """The machine keeps its own size and tags when the set's model changes."""
+    with FleetHarness() as harness:
+        harness.make_scale_set(1, flexible=True)
+        harness.do(join("db"))
+        harness.do(UpdateSet(set="web", size="Standard_B4ms", tags={"a": "b"}))
+        harness.do(UpgradeInstances(set="web"))
+        machines = harness.machines(GROUP)
+        assert (machines["web_0"].size, machines["db"].size) == ("Standard_B4ms", "Standard_D2s_v5")
+        assert dict(machines["db"].tags) == {}
+
+
+def test_operations_and_scale_in() -> None:
+    """A joined machine is an instance for operations and for scale-in."""
+    with FleetHarness() as harness:
+        harness.make_scale_set(1, flexible=True, scale_in=ScaleInRule.NEWEST)
+        harness.advance(1)
+        harness.do(join("db"))
+        harness.do(OperateInstances(set="web", action=Restart, instances=(1,), operation="again"))
+        harness.advance(1000)
+        assert harness.operation("again").status is OperationStatus.SUCCEEDED
+        harness.do(Scale(set="web", operation="fewer", capacity=1))
+        harness.advance(120)
+        assert list(harness.machines(GROUP)) == ["web_0"]

@@ -1,0 +1,116 @@
+"""Resources that use others: a machine its interface, an interface its public address (IC9)."""
+
+import pytest
+
+from fairwarning.core.commands import CreateScope, CreateSet, Delete, Remove, Scale, Write
+from fairwarning.core.errors import Conflict, NotFound
+from fairwarning.core.model import Machine, ScopeKind
+from tests.fixtures.fleet import FleetHarness
+
+VM, NIC, IP = "vm:rg:vm", "nic:rg:nic", "ip:rg:ip"
+
+
+def write(name: str, *uses: str, owns: tuple[str, ...] = ()) -> Write:
+    """A plain resource that uses others."""
+    return Write(resource=name, group="rg", name=name, body="{}", uses=uses, owns=owns)
+
+
+def machine(*uses: str, owns: tuple[str, ...] = (), again: bool = False) -> Write:
+    """The resource of a machine; the first one creates the machine."""
+    create = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(Machine(name="vm"),))
+    return Write(
+        resource=VM,
+        group="rg",
+        name="vm",
+        body="{}",
+        scope="vm",
+        machine="vm",
+        uses=uses,
+        owns=owns,
+        follow=() if again else (create,),
+    )
+
+
+def user(harness: FleetHarness, name: str) -> str | None:
+    """The user of a resource; None if the resource does not exist."""
+    existing = harness.resource(name)
+    return existing.used_by if existing else None
+
+
+@pytest.mark.spec("C6")
+def test_both_refer_to_each_other() -> None:
+    """A resource in use says by whom, until it is not used any more."""
+    with FleetHarness() as harness:
+        harness.do(write(IP))
+        harness.do(write(NIC, IP))
+        harness.do(machine(NIC))
+        assert (user(harness, IP), user(harness, NIC)) == (NIC, VM)
+        harness.do(machine(again=True))
+        assert user(harness, NIC) == ""
+
+
+@pytest.mark.spec("C6")
+def test_one_user_at_a_time() -> None:
+    """A second one is refused and changes nothing; so is what does not exist."""
+    with FleetHarness() as harness:
+        harness.do(write(NIC))
+        harness.do(machine(NIC))
+        with pytest.raises(Conflict, match="in use by another resource"):
+            harness.do(write("vm:rg:other", NIC))
+        assert harness.resource("vm:rg:other") is None
+        with pytest.raises(NotFound):
+            harness.do(write("vm:rg:other", "nic:rg:none"))
+        assert harness.resource("vm:rg:other") is None
+
+
+@pytest.mark.spec("C6")
+def test_what_is_in_use_is_not_removed() -> None:
+    """Until its user is gone; what the user owned goes with it."""
+    with FleetHarness() as harness:
+        for name in (NIC, IP, "disk:rg:own"):
+            harness.do(write(name))
+        harness.do(write(NIC, IP, owns=(IP,)))
+        harness.do(machine(NIC, "disk:rg:own", owns=("disk:rg:own",)))
+        with pytest.raises(Conflict, match="in use"):
+            harness.do(Remove(resource=NIC, operation="early"))
+        harness.do(Delete(scope="vm", machines=("vm",), operation="delete"))
+        harness.advance(600)
+        assert harness.resource(VM) is None
+        assert harness.resource("disk:rg:own") is None
+        assert user(harness, NIC) == ""
+        harness.do(Remove(resource=NIC, operation="later"))
+        assert harness.resource(NIC) is None
+        assert harness.resource(IP) is None  # owned by the interface
+
+
+@pytest.mark.spec("C6")
+def test_a_group_is_removed_with_what_is_in_use() -> None:
+    """A user in another group forgets what was removed."""
+    with FleetHarness() as harness:
+        harness.do(Write(resource="group::rg", name="rg", body="{}"))
+        harness.do(write(IP))
+        harness.do(write(NIC, IP))
+        harness.do(write("vm:other:vm", NIC))
+        harness.do(Remove(resource="group::rg", others=(IP, NIC), operation="delete"))
+        assert user(harness, NIC) is None
+        assert user(harness, IP) is None
+        survivor = harness.resource("vm:other:vm")
+        assert survivor is not None
+        assert survivor.uses == ()
+
+
+@pytest.mark.spec("C6")
+def test_instances_are_spread_over_zones() -> None:
+    """The zone with the fewest instances gets the next one; scale-in takes from the fullest."""
+    with FleetHarness() as harness:
+        harness.do(CreateSet(set="web", capacity=4, zones=("1", "2", "3")))
+
+        def zones() -> list[str]:
+            return sorted(m.zone for m in harness.scope("web/0").machines.values())
+
+        assert zones() == ["1", "1", "2", "3"]
+        harness.do(Scale(set="web", capacity=3, operation="in"))
+        harness.advance(600)
+        assert zones() == ["1", "2", "3"]
+        harness.do(Scale(set="web", capacity=7, operation="out"))
+        assert zones() == ["1", "1", "1", "2", "2", "3", "3"]
