@@ -138,6 +138,21 @@ EXTENSION: Json = {
     },
 }
 RUN_COMMAND: Json = {"location": "local", "properties": {"source": {"script": "true"}}}
+CONFIGURATION: Json = {
+    **_BASE,
+    "properties": {
+        "maintenanceScope": "InGuestPatch",
+        "maintenanceWindow": {"startDateTime": "2026-01-01 00:00", "recurEvery": "Day"},
+    },
+}
+ASSIGNMENT: Json = {
+    "properties": {
+        "maintenanceConfigurationId": (
+            f"/subscriptions/{CloudSettings().subscription}/resourceGroups/{OURS}/providers"
+            "/Microsoft.Maintenance/maintenanceConfigurations/used"
+        )
+    }
+}
 INSTANCES: Json = {"instanceIds": ["0"]}
 ROLES: Json = {"roleInstances": ["role_IN_0"]}
 
@@ -193,6 +208,10 @@ class Everything(ArmHarness):
         return RouteRequest(route, fill_path(route.path, params), params, body)
 
     def _value(self, route: Route, name: str) -> str:
+        if "/applyUpdates/" in route.path and route.method == "PUT":  # maintenance that is planned
+            planned = {"resource": "planned", "set": "plans"}
+            if name in planned:
+                return planned[name]
         if name == "set":
             return _SET_FOR_ACTION.get(route.path.rpartition("/")[2], "web")
         if name in _FIXED:
@@ -211,6 +230,8 @@ class Everything(ArmHarness):
             return self._operation()
         if kind == "virtualMachines" and "ScaleSets" in parent:
             return "0"
+        if kind == "applyUpdates":
+            return "default"
         if kind == "runCommands" and "locations" in parent:
             return "RunShellScript"
         action = last.rpartition("/")[2] if route.method == "POST" else route.method
@@ -244,6 +265,7 @@ class Everything(ArmHarness):
 
 
 _DEPLOYMENT = "providers/Microsoft.Resources/deployments/one"
+_CONFIGURATIONS = "providers/Microsoft.Maintenance/maintenanceConfigurations"
 _FIXED: Mapping[str, str] = {
     "subscription": CloudSettings().subscription,
     "group": OURS,
@@ -292,6 +314,10 @@ def body_for(route: Route) -> Json:
         return {**operation, "properties": {"tags": {"new": "tag"}}}
     if path.endswith("/locks/{name}"):
         return {"properties": {"level": "CanNotDelete", "notes": "keep it"}}
+    if path.endswith("/maintenanceConfigurations/{name}"):
+        return CONFIGURATION
+    if path.endswith("/configurationAssignments/{name}"):
+        return ASSIGNMENT
     if path.endswith("/extensions/{name}"):
         return EXTENSION
     if path.endswith("/runCommands/{name}"):
@@ -342,6 +368,15 @@ def fill(arm: ArmHarness) -> None:
             (f"{compute}/virtualMachineScaleSets/plans", {**_BASE, "sku": ONE_INSTANCE}),
             (f"{compute}/cloudServices/cloud", SERVICE),
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
+            (f"{home}/{_CONFIGURATIONS}/one", CONFIGURATION),
+            (f"{home}/{_CONFIGURATIONS}/used", CONFIGURATION),
+            *(
+                (
+                    f"{path}/providers/Microsoft.Maintenance/configurationAssignments/one",
+                    _assigned(group),
+                )
+                for path in (home, f"{compute}/virtualMachines/one")
+            ),
             (f"{compute}/virtualMachines/one/extensions/one", EXTENSION),
             (f"{compute}/virtualMachines/one/runCommands/one", RUN_COMMAND),
             (f"{compute}/virtualMachineScaleSets/web/extensions/one", EXTENSION),
@@ -366,6 +401,12 @@ def fill(arm: ArmHarness) -> None:
 
 ONE_INSTANCE = {"name": "Standard_B1s", "capacity": 1}
 _SUBSCRIPTION = f"/subscriptions/{CloudSettings().subscription}"
+
+
+def _assigned(group: str) -> Json:
+    """Return an assignment of the configuration `used` of this group."""
+    path = ASSIGNMENT["properties"]["maintenanceConfigurationId"].replace(OURS, group)
+    return {"properties": {"maintenanceConfigurationId": path}}
 
 
 def _network_body(kind: str) -> Json:

@@ -30,6 +30,9 @@ from fairwarning.arm.resources import (
     machine_items,
     machines,
     maintenance,
+    maintenance_assignments,
+    maintenance_configurations,
+    maintenance_updates,
     network,
     operations,
     scale_sets,
@@ -49,7 +52,7 @@ MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
     network, images, deployments, maintenance, operations,
     tags, locks, machine_items, set_extensions, machine_actions,
-    activity_log,
+    activity_log, maintenance_configurations, maintenance_assignments, maintenance_updates,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""

@@ -11,7 +11,7 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.resources import documents
 from fairwarning.arm.resources.azure_scopes import AzureScope
-from fairwarning.core.commands import Write
+from fairwarning.core.commands import Command, Write
 from fairwarning.core.errors import Conflict
 from fairwarning.service import resources
 from fairwarning.service.resources import Resource
@@ -41,14 +41,14 @@ class Attachments:
         """Return the items by name in lower case."""
         return items_of(await self.context.fleet.reader.read(Resource, self.id), self.identity)
 
-    async def change(self, actor: str, edit: Edit) -> None:
-        """Change the items."""
+    async def change(self, actor: str, edit: Edit, follow: tuple[Command, ...] = ()) -> None:
+        """Change the items, together with the commands that follow from it."""
         for _ in range(_ATTEMPTS):
             document = await self.context.fleet.reader.read(Resource, self.id)
             items = items_of(document, self.identity)
             edit(items)
             try:
-                await self.context.fleet.submit(self._write(items, document, actor))
+                await self.context.fleet.submit(self._write(items, document, actor, follow))
             except Conflict as conflict:
                 if conflict.code != "Changed":
                     raise
@@ -57,7 +57,9 @@ class Attachments:
         text = f"Other requests keep changing '{self.owner.path(self.context)}'; try again."
         raise ArmError("Conflict", text, 409)
 
-    def _write(self, items: Items, document: Resource | None, actor: str) -> Write:
+    def _write(
+        self, items: Items, document: Resource | None, actor: str, follow: tuple[Command, ...]
+    ) -> Write:
         path, group = self.owner.path(self.context), self.owner.group
         if len(items) > _ITEMS_MAX:
             text = f"'{path}' may have at most {_ITEMS_MAX} of '{self.kind}'."
@@ -70,6 +72,7 @@ class Attachments:
             body=documents.encode(body),
             within=resources.group_id(group) if group else "",
             at=document.version if document else 0,
+            follow=follow,
             actor=actor,
         )
 

@@ -23,6 +23,7 @@ from fairwarning.arm.resources import (
     locks,
     machine_items,
     machines,
+    maintenance_configurations,
     network,
     providers,
     scale_sets,
@@ -58,6 +59,7 @@ PUTS: Mapping[str, Put] = {
     **network.PUTS,
     **machine_items.PUTS,
     set_extensions.KIND.lower(): set_extensions.put,
+    groups.CONFIGURATION.lower(): maintenance_configurations.put,
 }
 """The write function of each resource type, by its name in lower case."""
 _ID = re.compile(

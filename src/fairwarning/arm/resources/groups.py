@@ -23,14 +23,16 @@ from fairwarning.service.resources import (
 )
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
+CONFIGURATION = "Microsoft.Maintenance/maintenanceConfigurations"
 ATTACHED = (
     "Microsoft.Authorization/locks",
     "Microsoft.Compute/virtualMachines/extensions",
     "Microsoft.Compute/virtualMachines/runCommands",
+    "Microsoft.Maintenance/configurationAssignments",
 )
 """Kinds whose documents belong to other resources (`attachments.py`)."""
 _ATTEMPTS = 5  # other requests may change the group's resources between read and commit
-_LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT, *ATTACHED)
+_LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT, CONFIGURATION, *ATTACHED)
 """The kinds that are deleted once the machines of the group are gone."""
 
 

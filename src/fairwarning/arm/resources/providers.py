@@ -82,6 +82,10 @@ _COMPUTE_TYPES = (
     "virtualMachineScaleSets/virtualMachines/extensions",
     "virtualMachineScaleSets/virtualMachines/runCommands",
 )  # fmt: skip
+_MAINTENANCE_TYPES = (
+    "applyUpdates", "configurationAssignments", "maintenanceConfigurations",
+    "publicMaintenanceConfigurations", "scheduledEvents", "updates",
+)  # fmt: skip
 PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Microsoft.Authorization": {"locks": _LOCKS},
     "Microsoft.Compute": {
@@ -90,7 +94,7 @@ PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
         "disks": _DISKS,
     },
     "Microsoft.Insights": {"eventtypes": _INSIGHTS},
-    "Microsoft.Maintenance": {"scheduledEvents": _MAINTENANCE},
+    "Microsoft.Maintenance": dict.fromkeys(_MAINTENANCE_TYPES, _MAINTENANCE),
     "Microsoft.Network": {
         kind.partition("/")[2]: _NETWORK for kind in network.TYPES if ".Network/" in kind
     },

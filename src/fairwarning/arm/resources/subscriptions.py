@@ -10,6 +10,7 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.resources import documents, network
+from fairwarning.arm.resources.maintenance_assignments import CONFIGURATION
 from fairwarning.arm.resources.providers import (
     PROVIDERS,
     REGIONS,
@@ -141,6 +142,7 @@ KINDS = sorted(
         resources.SCALE_SET,
         resources.AVAILABILITY_SET,
         resources.CLOUD_SERVICE,
+        CONFIGURATION,
         *network.KINDS,
     ),
     key=resources.id_prefix,
