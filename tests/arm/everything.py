@@ -255,6 +255,8 @@ class Everything(ArmHarness):
         if last == "batch":
             url = f"/subscriptions/{_FIXED['subscription']}?api-version=2024-11-01"
             return {"requests": [{"httpMethod": "GET", "name": "one", "url": url}]}
+        if last == "resources" and route.method == "POST":
+            return {"query": "Resources | project id, name, type"}
         if last == "runCommand":
             return {"commandId": "RunShellScript", "script": ["true"]}
         if last == "validate":

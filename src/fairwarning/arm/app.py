@@ -35,6 +35,7 @@ from fairwarning.arm.resources import (
     maintenance_updates,
     network,
     operations,
+    resource_graph,
     scale_sets,
     set_extensions,
     subscriptions,
@@ -53,6 +54,7 @@ MODULES = (
     network, images, deployments, maintenance, operations,
     tags, locks, machine_items, set_extensions, machine_actions,
     activity_log, maintenance_configurations, maintenance_assignments, maintenance_updates,
+    resource_graph,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
