@@ -130,6 +130,7 @@ def update_document(event: Event, path: str) -> Body:
 
 async def _apply(context: ArmContext, request: ArmRequest) -> Response:
     """Start the pending maintenance now, as performMaintenance does."""
+    await request.body()  # it says nothing, but must be valid
     if request.name.lower() != _DEFAULT:
         raise invalid_value("applyUpdateName", request.name, f"'{_DEFAULT}'")
     maintained = await _maintained(context, request)
