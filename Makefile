@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help .venv az run test test-all test-qemu test-containers check bench conformance docs dist clean
+.PHONY: help .venv az tools run test test-all test-qemu test-containers check bench conformance docs dist clean
 
 # The first Python that is new enough; name another with  make PYTHON=/path/to/python
 new_enough := import sys; sys.exit(sys.version_info < (3, 11))
@@ -26,6 +26,8 @@ help: ## show this list
 .venv: .venv/.ready ## set up everything that running and testing need
 
 az: .venv-az/.ready ## set up the Azure CLI in .venv-az, for the tests that use it (700 MB)
+
+tools: .venv-libcloud/.ready .venv-custodian/.ready .venv-ansible/.ready .cache/javascript/.ready ## set up more of Azure's tools (2 GB; needs Python 3.12 and npm)
 
 run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
@@ -68,7 +70,7 @@ dist: .venv ## build the wheel, the sdist, fairwarning-agent.pyz and the agent's
 	$(py) -m deploy.agent dist
 
 clean: ## remove whatever these commands made
-	rm -rf .venv .venv-az site dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache
+	rm -rf .venv .venv-* site dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamps, so that nothing is done twice: new pins empty the environment, a new pyproject.toml
@@ -93,6 +95,30 @@ clean: ## remove whatever these commands made
 	@echo "Setting up .venv-az (about three minutes, once)"
 	@$(PYTHON) -m venv --without-pip .venv-az
 	@$(py) -m pip --python .venv-az/bin/python install -qq --disable-pip-version-check --group az
+	@touch $@
+
+# Likewise, each in an environment of its own.
+.venv-libcloud/.ready .venv-custodian/.ready: .venv-%/.ready: .venv/.ready pyproject.toml
+	@echo "Setting up .venv-$*"
+	@$(PYTHON) -m venv --without-pip .venv-$*
+	@$(py) -m pip --python .venv-$*/bin/python install -qq --disable-pip-version-check --group $*
+	@touch $@
+
+# Ansible needs a newer Python than we do. Its collection for Azure names its requirements in a file; the
+# one that we leave out is for IoT hubs and needs a C compiler.
+ANSIBLE_PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$p && exit; done; echo python3.12)
+
+.venv-ansible/.ready: .venv/.ready pyproject.toml
+	@echo "Setting up .venv-ansible (about ten minutes, once)"
+	@$(ANSIBLE_PYTHON) -m venv --clear --without-pip .venv-ansible
+	@$(py) -m pip --python .venv-ansible/bin/python install -qq --disable-pip-version-check --group ansible
+	@grep -v '^azure-iot-hub' .venv-ansible/lib/python3.*/site-packages/ansible_collections/azure/azcollection/requirements.txt > .venv-ansible/requirements.txt
+	@$(py) -m pip --python .venv-ansible/bin/python install -qq --disable-pip-version-check --requirement .venv-ansible/requirements.txt
+	@touch $@
+
+.cache/javascript/.ready: Makefile
+	@mkdir -p .cache/javascript
+	@npm install --prefix .cache/javascript --no-audit --no-fund --loglevel=error @azure/identity@4 @azure/arm-compute@25 @azure/arm-resources@7
 	@touch $@
 
 # In an environment of its own, as it is a program that tests start.

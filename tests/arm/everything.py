@@ -48,6 +48,11 @@ MACHINE: Json = {
     "properties": {
         "hardwareProfile": {"vmSize": "Standard_B2s"},
         "osProfile": {"computerName": "one", "adminPassword": "never-kept"},
+        "storageProfile": {
+            "imageReference": {"publisher": "Canonical", "offer": "ubuntu", "sku": "server"},
+            "osDisk": {"createOption": "FromImage", "deleteOption": "Delete"},
+            "dataDisks": [{"lun": 0, "createOption": "Empty", "diskSizeGB": 4}],
+        },
         "scheduledEventsProfile": _NOTICE,
         "scheduledEventsPolicy": _POLICY,
     },
@@ -83,9 +88,6 @@ NETWORKS: Mapping[str, Json] = {
     "virtualNetworks": {"subnets": [{"name": "part", **_SUBNET}]},
     "networkSecurityGroups": {"securityRules": [{"name": "part", **_RULE}]},
     "loadBalancers": {"inboundNatRules": [{"name": "part", **_NAT}], "probes": [{"name": "p"}]},
-    "networkInterfaces": {
-        "ipConfigurations": [{"name": "first", "properties": {"subnet": {"id": "/nowhere"}}}]
-    },
 }
 TEMPLATE: Json = {
     "properties": {
@@ -220,6 +222,9 @@ class Everything(ArmHarness):
             return self._name(route)
         if name == "event":
             return next(iter(self.scope(f"{OURS}:planned").events))
+        if name == "step":
+            operations = self.get(f"/resourceGroups/{OURS}/{_DEPLOYMENT}/operations").json
+            return str(operations["value"][0]["operationId"])
         deployment = self.get(f"/resourceGroups/{OURS}/{_DEPLOYMENT}").json
         return str(deployment["properties"]["correlationId"])
 
@@ -259,7 +264,7 @@ class Everything(ArmHarness):
             return {"query": "Resources | project id, name, type"}
         if last == "runCommand":
             return {"commandId": "RunShellScript", "script": ["true"]}
-        if last == "validate":
+        if last in {"validate", "whatIf"}:
             return TEMPLATE
         if last in {"delete", "manualupgrade", "performMaintenance"}:
             return ROLES if "cloudServices" in route.path else INSTANCES
@@ -342,7 +347,7 @@ def body_for(route: Route) -> Json:
         "deployments": TEMPLATE,
         **parts,
     }
-    return compute.get(kind) or {**_BASE, "properties": NETWORKS.get(kind, {"x": 1})}
+    return compute.get(kind) or _network_body(kind, OURS)
 
 
 # --- The fleet ------------------------------------------------------------------------------------
@@ -387,7 +392,11 @@ def fill(arm: ArmHarness) -> None:
                 f"{compute}/virtualMachineScaleSets/web/virtualMachines/0/runCommands/one",
                 RUN_COMMAND,
             ),
-            *((f"{home}/providers/{kind}/one", _network_body(kind)) for kind in network.KINDS),
+            (f"{home}/providers/{_SHARED}", _network_body("virtualNetworks", group)),
+            *(
+                (f"{home}/providers/{kind}/one", _network_body(kind, group))
+                for kind in network.KINDS
+            ),
         ):
             response = arm.put(path, body, principal=principal)
             assert response.status in {200, 201}, (path, response.body)
@@ -411,8 +420,17 @@ def _assigned(group: str) -> Json:
     return {"properties": {"maintenanceConfigurationId": path}}
 
 
-def _network_body(kind: str) -> Json:
-    return {**_BASE, "properties": NETWORKS.get(kind.rpartition("/")[2], {"x": 1})}
+_SHARED = "Microsoft.Network/virtualNetworks/shared"  # in use, so that it cannot be deleted
+
+
+def _network_body(kind: str, group: str) -> Json:
+    kind = kind.rpartition("/")[2]
+    properties = NETWORKS.get(kind, {"x": 1})
+    if kind == "networkInterfaces":
+        home = f"{_SUBSCRIPTION}/resourceGroups/{group}/providers"
+        inner = {"subnet": {"id": f"{home}/{_SHARED}/subnets/part"}}
+        properties = {"ipConfigurations": [{"name": "first", "properties": inner}]}
+    return {**_BASE, "properties": properties}
 
 
 class FleetSnapshot:

@@ -76,14 +76,13 @@ def test_the_template_of_az_vmss_create() -> None:
 
 
 def test_deployments_are_stored_without_secrets() -> None:
-    """Neither the template nor the parameters are stored."""
+    """Secure parameters are stored without their values."""
     with ArmHarness() as arm:
         arm.group()
         deploy_scale_set(arm)
         assert [item["name"] for item in arm.get(DEPLOYMENTS).json["value"]] == ["web_deploy_1"]
         assert b"s3cret" not in arm.get(DEPLOYMENT).body + arm.get(WEB).body
         assert "s3cret" not in repr(vars(arm.store))
-        assert arm.get(f"{DEPLOYMENT}/operations").json == {"value": []}
         arm.delete(DEPLOYMENT)
         assert refused(arm.get(DEPLOYMENT)) == (404, "ResourceNotFound")
         assert arm.get(WEB).status == 200
@@ -169,13 +168,15 @@ def test_an_error_is_in_the_status(version: str, duration: str, code: str, text:
         arm.group()
         scale_set = resource(kind, "web", sku={"capacity": 1}, properties=model, apiVersion=version)
         error = failed(arm, deploy(arm, scale_set))
-        assert error["code"] == code
-        assert text in error["message"]
+        assert error["code"] == "DeploymentFailed"
+        (reason,) = error["details"]
+        assert (reason["code"], reason["target"]) == (code, f"{SUBSCRIPTION}{WEB}")
+        assert text in reason["message"]
         assert arm.get(WEB).status == 404
 
 
 def test_an_unsupported_type() -> None:
-    """The error names the type; resources deployed before stay."""
+    """The error names the type, and nothing is deployed."""
     with ArmHarness() as arm:
         arm.group()
         response = deploy(
@@ -183,8 +184,10 @@ def test_an_unsupported_type() -> None:
             resource("Microsoft.Compute/virtualMachines", "vm"),
             resource("Microsoft.Sand/castles", "c", "Microsoft.Compute/virtualMachines/vm"),
         )
-        assert "Microsoft.Sand/castles" in failed(arm, response)["message"]
-        assert arm.get(VM).status == 200
+        message = failed(arm, response)["message"]
+        assert "'Microsoft.Sand/castles' is not supported" in message
+        assert "Microsoft.Network/virtualNetworks/subnets" in message
+        assert arm.get(VM).status == 404
 
 
 @pytest.mark.parametrize(

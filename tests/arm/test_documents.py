@@ -46,7 +46,7 @@ def test_unknown_properties_are_stored() -> None:
     """Unknown properties are returned as written; read-only properties cannot be written."""
     with ArmHarness() as arm:
         properties: Json = {
-            "storageProfile": {"imageReference": {"sku": "22_04-lts"}, "dataDisks": [{"lun": 1}]},
+            "storageProfile": {"imageReference": {"sku": "22_04-lts"}, "more": [{"lun": 1}]},
             "somethingNew": {"deep": [1, {"x": "y"}, True, 0.5]},
             "provisioningState": "Wrong",
             "vmId": "mine",
@@ -55,7 +55,7 @@ def test_unknown_properties_are_stored() -> None:
         document = arm.get(VM).json["properties"]
         assert document["somethingNew"] == properties["somethingNew"]
         assert document["storageProfile"]["imageReference"] == {"sku": "22_04-lts"}
-        assert document["storageProfile"]["dataDisks"] == [{"lun": 1}]
+        assert document["storageProfile"]["more"] == [{"lun": 1}]
         assert document["provisioningState"] == "Succeeded"
         assert document["vmId"] != "mine"
 

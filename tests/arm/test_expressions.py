@@ -2,8 +2,10 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.templates.expressions import MAX_VALUES, Evaluation, parse
-from fairwarning.arm.templates.functions import FUNCTIONS, TemplateFunction
+from fairwarning.arm.templates.calls import TemplateFunction
+from fairwarning.arm.templates.evaluation import MAX_VALUES, Evaluation
+from fairwarning.arm.templates.expressions import parse
+from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.values import DEPTH, TemplateError
 
 TREE = {"Name": "web", "list": [10, {"deep": [True]}], "nothing": None}
@@ -151,8 +153,11 @@ def test_a_unique_string_depends_on_all_its_arguments() -> None:
         ("[1.5]", "needs the end of the expression"),
         ("[9223372036854775808]", "must fit into 64 bits"),
         ("[int('9999999999999999999')]", "must fit into 64 bits"),
-        ("[copyIndex()]", "the function 'copyIndex' is not supported; supported are and, bool"),
-        ("[contoso.unique('a')]", "user functions are not supported"),
+        ("[copyOf()]", "the function 'copyOf' is not supported; supported are add, and, array"),
+        ("[listKeys('a')]", "the function 'listKeys' is refused: resources have no keys"),
+        ("[getSecret('a')]", "the function 'getSecret' is refused: there are no key vaults"),
+        ("[copyIndex()]", "copyIndex() is not inside the copy of a resource"),
+        ("[contoso.unique('a')]", "the function 'contoso.unique' is not supported"),
         ("[toLower()]", "toLower() takes 1 arguments, not 0"),
         ("[concat()]", "concat() takes at least 1 arguments, not 0"),
         ("[toLower(5)]", "toLower() takes string as its argument 1, not int"),
@@ -169,7 +174,7 @@ def test_a_unique_string_depends_on_all_its_arguments() -> None:
         ("[tree().list[true()]]", "which has no member bool"),
         ("[tree().nothing.more]", "leads to a value of type null, which has no member 'more'"),
         ({"a": [1, "[no()]"]}, "a[1]: the function 'no' is not supported"),
-        ({"a": {"copy": [{"name": "b"}]}}, "a: copy is not supported"),
+        ({"a": {"copy": [{"name": "b"}]}}, "a.copy[0]: a copy needs a name, a count and an input"),
         (10**30, "must fit into 64 bits"),
     ],
 )

@@ -1,6 +1,6 @@
 import pytest
 
-from fairwarning.arm.resources import groups
+from fairwarning.arm.resources import references
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
     AV,
@@ -209,7 +209,7 @@ def test_a_deletion_survives_a_restart() -> None:
 def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups are listed in pages, and a group with several pages of resources is deleted."""
     monkeypatch.setattr("fairwarning.arm.http.context.PAGE", 2)
-    monkeypatch.setattr(groups, "PAGE", 2)
+    monkeypatch.setattr(references, "PAGE", 2)
     with ArmHarness() as arm:
         for number in range(3):
             arm.group(f"g{number}")

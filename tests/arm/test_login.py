@@ -98,6 +98,7 @@ def test_older_versions_of_cloud_metadata() -> None:
         listed = public(arm, "/metadata/endpoints", "api-version=2019-05-01").json
         assert listed == [public(arm, "/metadata/endpoints").json]
         flat = public(arm, "/metadata/endpoints", "API-Version=2015-01-01").json
+        assert flat == public(arm, "/metadata/endpoints", "api-version=1.0").json  # Azure Stack's
     assert set(flat) == {"galleryEndpoint", "graphEndpoint", "portalEndpoint", "authentication"}
     assert flat["authentication"] == listed[0]["authentication"]
 

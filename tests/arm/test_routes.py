@@ -127,5 +127,5 @@ def test_an_api_version_is_required(query: str, code: str) -> None:
         arm.group()
         path = f"/resourceGroups/rg?{query}"
         assert refused(arm.get(path, version="")) == (400, code)
-        valid = arm.get("/resourceGroups/rg?API-Version=2024-11-01-preview", version="")
+        valid = arm.get("/resourceGroups/rg?API-Version=2024-11-01", version="")
         assert valid.status == 200

@@ -76,7 +76,7 @@ def test_a_set_is_created_and_read() -> None:
         ({"properties": {"orchestrationMode": "Loose"}}, "orchestrationMode"),
         ({"properties": {"platformFaultDomainCount": 6}}, "platformFaultDomainCount"),
         ({"properties": {"virtualMachineProfile": []}}, "virtualMachineProfile"),
-        ({"zones": [1]}, "zones"),
+        ({"zones": [True]}, "zones"),
     ],
 )
 def test_invalid_values(body: Any, path: str) -> None:  # noqa: ANN401

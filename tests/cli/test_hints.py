@@ -97,41 +97,96 @@ def test_up_prints_a_program_to_run_inside(tmp_path: Path) -> None:
 
 AZ = """#!/bin/sh
 echo "$*" >> "$HOME/calls"
-env | grep "^AZURE_CORE_INSTANCE\\|^REQUESTS_CA" >> "$HOME/$1"
-test "$*" != "$FAILING"
+env | grep "^AZURE_\\|^REQUESTS_CA" > "$HOME/$1"
+case "$*" in
+  "$FAILING") exit 1;;
+  "cloud show "*) echo "$AUTHORITY";;
+esac
 """
-"""Records how it is called; fails for one command."""
+"""Records how it is called; fails for one command, and shows a cloud."""
+CALLS = (
+    "cloud register --name Fairwarning --endpoint-resource-manager {arm}",
+    "cloud set --name Fairwarning",
+    "cloud show --query endpoints.activeDirectory --output tsv",
+    f"login --service-principal --username {NAME} --tenant {TENANT}",
+)
+
+
+class PrintedLogin:
+    """The commands that `token --login` prints, and an Azure CLI that records its calls."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "az").write_text(AZ)
+        (folder / "az").chmod(0o700)
+        for name, value in {
+            "HOME": str(folder),
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "AZURE_CONFIG_DIR": str(folder / "own"),
+            "AZURE_CLOUD_NAME": "AzureCloud",
+        }.items():
+            monkeypatch.setenv(name, value)
+        self._folder = folder
+        with ServiceProcess(folder / "the data", "--memory") as service:
+            words = ("token", NAME, "--role", "tenant", "--login")
+            printed = run_command(*words, "--data", str(service.data)).stdout
+            self.arm, self.ca = service.ready["arm"], service.ready["ca"]
+        self.lines = [line for line in printed.splitlines() if line.startswith("  ")]
+        self.expected = [call.format(arm=self.arm) for call in CALLS]
+
+    def paste(self, *lines: str, failing: str = "-", authority: str = "") -> int:
+        """Run these lines; return the exit code."""
+        settings = f"export FAILING={shlex.quote(failing)} AUTHORITY={authority}\n"
+        return paste(settings + "\n".join(lines)).returncode
+
+    def calls(self) -> list[str]:
+        """Return how the Azure CLI was called."""
+        return (self._folder / "calls").read_text().splitlines()
+
+    def login_environment(self) -> dict[str, str]:
+        """Return the variables that the login got."""
+        lines = (self._folder / "login").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines)
 
 
 @pytest.mark.spec("C3")
-@pytest.mark.parametrize("failing", ["", "cloud set --name Fairwarning"], ids=["works", "fails"])
-def test_token_prints_a_login(
-    tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
+def test_token_prints_a_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It registers this service, in a configuration of its own, and then logs in to it."""
+    login = PrintedLogin(tmp_path, monkeypatch)
+    assert login.paste(*login.lines, authority=f"{login.arm}/adfs") == 0
+    assert login.calls() == login.expected
+    environment = login.login_environment()
+    folder = environment.pop("AZURE_CONFIG_DIR")
+    assert folder != str(tmp_path / "own")
+    assert Path(folder).is_dir()
+    assert environment == {
+        "AZURE_CORE_COLLECT_TELEMETRY": "no",
+        "AZURE_CORE_INSTANCE_DISCOVERY": "false",
+        "REQUESTS_CA_BUNDLE": login.ca,
+    }
+    Path(folder).rmdir()
+
+
+@pytest.mark.spec("C3")
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_a_failed_step_prevents_the_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """It registers this service first, and never sends the secret if that fails."""
-    (tmp_path / "az").write_text(AZ)
-    (tmp_path / "az").chmod(0o700)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("FAILING", failing)
-    with ServiceProcess(tmp_path / "the data", "--memory") as service:
-        words = ("token", NAME, "--role", "tenant", "--login")
-        printed = run_command(*words, "--data", str(service.data)).stdout
-        commands = "\n".join(line for line in printed.splitlines() if line.startswith("  "))
-        pasted = paste(commands)
-        arm, ca = service.ready["arm"], service.ready["ca"]
-    assert pasted.returncode == (1 if failing else 0), pasted.stderr
-    register, choose, *login = (tmp_path / "calls").read_text().splitlines()
-    assert register == f"cloud register --name Fairwarning --endpoint-resource-manager {arm}"
-    assert choose == "cloud set --name Fairwarning"
-    if failing:
-        assert login == []
-    else:
-        assert login == [f"login --service-principal --username {NAME} --tenant {TENANT}"]
-        environment = (tmp_path / "login").read_text().splitlines()
-        assert sorted(environment) == [
-            "AZURE_CORE_INSTANCE_DISCOVERY=false", f"REQUESTS_CA_BUNDLE={ca}",
-        ]  # fmt: skip
+    """No later command runs, so the secret is not asked for."""
+    login = PrintedLogin(tmp_path, monkeypatch)
+    assert login.paste(*login.lines, failing=login.expected[step]) != 0
+    assert login.calls() == login.expected[: step + 1]
+
+
+@pytest.mark.spec("C3")
+def test_no_secret_is_sent_to_another_cloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last line alone does not log in while another cloud is active."""
+    login = PrintedLogin(tmp_path, monkeypatch)
+    authority = "https://login.microsoftonline.com"
+    assert login.paste(login.lines[-1], authority=authority) != 0
+    assert login.paste(*login.lines, authority=authority) != 0
+    assert not [call for call in login.calls() if call.startswith("login")]
 
 
 # --- Other commands -------------------------------------------------------------------------------

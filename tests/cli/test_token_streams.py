@@ -13,7 +13,7 @@ from fairwarning.console.access import COOKIE
 from tests.fixtures.credentials import create, log_out, open_session
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine
 
 pytestmark = pytest.mark.spec("C7")
 
@@ -55,7 +55,7 @@ def test_a_stream_ends_when_its_token_expires(tmp_path: Path) -> None:
         began = time.monotonic()
         with open_stream(service, bearer(token)) as response:
             response.read()
-        assert time.monotonic() - began < LIFETIME_SECONDS + SOON_SECONDS
+        assert time.monotonic() - began < LIFETIME_SECONDS + on_this_machine(SOON_SECONDS)
 
 
 def test_a_revocation_ends_the_streams_of_every_process(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_revocation_ends_the_streams_of_every_process(tmp_path: Path) -> None:
             began = time.monotonic()
             here.read()
             there.read()
-            assert time.monotonic() - began < SOON_SECONDS
+            assert time.monotonic() - began < on_this_machine(SOON_SECONDS)
             one.ok("POST", "/api/machines", {"name": "vm"})
             while kept.readline() != b"event: line\n":
                 pass

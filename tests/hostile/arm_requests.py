@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fairwarning.arm.http.request import BODY_BYTES
 from tests.arm.everything import RouteRequest, fill_path
-from tests.fixtures.arm import VERSION
+from tests.fixtures.arm import VERSION, default_version
 
 Json = Any
 
@@ -202,11 +202,12 @@ def mutated(request: RouteRequest, mutation: Mutation) -> MutatedRequest:
     params = dict(request.params)
     for number, word in mutation.params if names else ():
         params[names[number % len(names)]] = WORDS[word]
-    query = urlencode([("api-version", mutation.version), *mutation.queries])
+    path = fill_path(request.route.path, params)
+    version = default_version(path) if mutation.version == VERSION else mutation.version
+    query = urlencode([("api-version", version), *mutation.queries])
     body = b"" if request.body is None else encoded_body(request.body, mutation.changes)
     if mutation.whole is not None:
         body = WHOLE[mutation.whole]
-    path = fill_path(request.route.path, params)
     return MutatedRequest(request.route.method, path, query, body, dict(mutation.headers))
 
 

@@ -23,7 +23,7 @@ from fairwarning.arm.resources import instances, subscriptions
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from fairwarning.service.tokens import TokenUse
 from tests.arm.everything import OPERATOR, OURS, Everything, FleetSnapshot, state
-from tests.fixtures.arm import VERSION
+from tests.fixtures.arm import default_version
 from tests.fixtures.http import Response
 from tests.fixtures.tokens import sign_token
 from tests.hostile.arm_requests import LIMIT, MUTATIONS, MutatedRequest, Mutation, mutated
@@ -45,7 +45,7 @@ DOCUMENTED = {
 MESSAGE_CHARACTERS = 1_000
 EXAMPLES = settings().max_examples // 5  # 20 per route, and many more with the profile `explore`
 ROUTES = [route for module in app.MODULES for route in module.ROUTES]
-ODD = ("path", "self", "call", "query", "host", "a b", "&", "$top", "api_version", "é", "monitor")
+ODD = ("path", "self", "call", "query", "host", "a b", "&", "top", "api_version", "é", "monitor")
 PAGES = 100
 FORM = "application/x-www-form-urlencoded"
 
@@ -171,8 +171,9 @@ def test_the_largest_body(shared_fleet: SharedFleet, over: bool) -> None:
             continue
         with shared_fleet.initial() as arm:
             request = arm.request_for(route)
+            version = default_version(request.path)
             sent = MutatedRequest(
-                route.method, request.path, f"api-version={VERSION}", LIMIT[over], {}
+                route.method, request.path, f"api-version={version}", LIMIT[over], {}
             )
             response = send(arm, sent)
             reads = route.method in {"PUT", "PATCH"} or response.status == 413

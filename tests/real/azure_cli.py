@@ -2,35 +2,29 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import datetime
-from email.utils import parsedate_to_datetime
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.service import FREE, BackgroundCommand
+from tests.real.tool_service import GROUP, ToolService
 
-GROUP = "rg"
+__all__ = ["GROUP", "NEW", "AzureCliService", "assert_succeeds"]
+
 NEW = ("--image", "UbuntuLTS", "--admin-username", "azureuser", "--generate-ssh-keys")
 """The options of a new machine in Azure's documentation."""
 
-Event = dict[str, Any]
 
-
-class AzureCliService(ServiceProcess):
-    """A service with a virtual clock, with methods for Azure CLI users and for machines."""
+class AzureCliService(ToolService):
+    """A service with a virtual clock, with methods for Azure CLI users."""
 
     def __init__(self, data: Path, *, fleet: str = "", arm: str = FREE) -> None:
-        super().__init__(data, "--clock", "virtual", fleet=fleet, arm=arm)
+        super().__init__(data, fleet=fleet, arm=arm)
         self._commands = ExitStack()
 
     def __exit__(self, *error: object) -> None:
         self._commands.close()
         super().__exit__(*error)
-
-    # --- Users of the Azure CLI ---
 
     def az(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, whatever its exit code."""
@@ -57,41 +51,6 @@ class AzureCliService(ServiceProcess):
         """Return the path of a compute resource of the group, for `az rest`."""
         group = f"/subscriptions/{self.ready['subscription']}/resourceGroups/{GROUP}"
         return f"{group}/providers/Microsoft.Compute/{resource}"
-
-    # --- Machines at the metadata endpoint ---
-
-    def machines(self) -> dict[str, dict[str, Any]]:
-        """Return all machines, by name."""
-        listed = self.ok("GET", "/api/machines")["machines"]
-        return {machine["name"]: machine for machine in listed}
-
-    def events(self, machine: str) -> list[Event]:
-        """Return the events that a machine sees."""
-        events: list[Event] = self.poll(machine)["Events"]
-        return events
-
-    def wait_for_event(self, machine: str, kind: str) -> Event:
-        """Wait until a machine sees an event of this kind, and return the event."""
-
-        def matching() -> list[Event]:
-            return [event for event in self.events(machine) if event["EventType"] == kind]
-
-        (event,) = wait_until(matching, f"{kind} at {machine}")
-        return event
-
-    # --- Time ---
-
-    def notice(self, event: Event) -> float:
-        """Return the seconds until an event's NotBefore; the virtual clock is frozen."""
-        now = datetime.fromisoformat(self.ok("GET", "/api/clock")["now"])
-        return (parsedate_to_datetime(event["NotBefore"]) - now).total_seconds()
-
-    @contextmanager
-    def time_running(self) -> Iterator[None]:
-        """Run ten virtual minutes per second, for impacts that need no approval."""
-        self.ok("POST", "/api/clock", {"rate": 600})
-        yield
-        self.ok("POST", "/api/clock", {"rate": 0})
 
 
 def assert_succeeds(command: BackgroundCommand) -> None:

@@ -17,7 +17,7 @@ from tests.fixtures.receiver import (
     in_turn,
     verified,
 )
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import on_this_machine, run_async, wait_until_async
 from tests.webhooks.webhook_fleet import WebhookFleet, webhook_fleet
 
 OTHER_SECRET = "another-secret-of-a-test"
@@ -140,7 +140,7 @@ async def test_a_backlog_is_not_sent_to_a_removed_receiver() -> None:
             sent = len(old.posts)
             (entry,) = (await second.invent(1))[-1:]
             await wait_until_async(lambda: new.ids)
-        assert took < CHANGED_SECONDS
+        assert took < on_this_machine(CHANGED_SECONDS)
         assert new.ids == [entry.number]
         assert len(old.ids) <= sent + 1, "only the message in flight may arrive"
         assert old.ids == [line.number for line in entries][: len(old.ids)]

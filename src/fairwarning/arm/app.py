@@ -9,9 +9,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairwarning.arm.http import errors
+from fairwarning.arm.http.api_versions import check_api_version
 from fairwarning.arm.http.batch import batch_route
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import refuse_ignored
 from fairwarning.arm.http.own_hosts import OwnHosts
 from fairwarning.arm.http.request import ArmRequest, api_version, json_response
 from fairwarning.arm.http.routes import RouteMatch, RouteTable
@@ -79,6 +81,7 @@ class ArmApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         assert scope["type"] == "http"
+        scope["app"] = self  # for `http.internal`
         request = Request(scope, receive)
         try:
             response = await self.answer(request)
@@ -115,9 +118,12 @@ class ArmApplication:
         base_url = self._hosts.base_url(http)  # refuses an invalid Host
         request = ArmRequest(http, match.params, token.principal, base_url, version)
         self._check(request, match)
+        check_api_version(match.route.path, version, self.context.cloud.location)
         if match.route.writes:
             await locks.check(self.context, http.method, request.path)
         response = await match.route.handler(self.context, request)
+        if not match.route.writes:
+            refuse_ignored(request)
         if http.method == "HEAD" and match.route.is_item:
             return Response(b"", HTTPStatus.NO_CONTENT)  # the resource exists
         return response

@@ -21,6 +21,8 @@ _HOUR_SECONDS = 3600
 _MOST_HOURS = 10 * 365 * 24
 _ROLES = ("operator", "tenant", "reader")
 
+_SHOW_LOGIN_SERVER = "az cloud show --query endpoints.activeDirectory --output tsv"
+
 _EPILOG = show.examples(
     "token create ci --role reader",
     "token create alice --role tenant --group rg --login   (for az login and SDKs)",
@@ -97,15 +99,21 @@ def create(
 
 
 def _login_commands(name: str, address: ArmAddress) -> str:
-    """Return the commands that log in. Without the first ones, the secret would go to Azure."""
+    """Return one shell command that logs in.
+
+    `az login` on its own would send the secret to Azure. So each step needs the ones before it, and
+    the last line, which may be copied alone, first checks where the secret would go.
+    """
+    arm = address["arm"]
     principal = shlex.join(["--username", name, "--tenant", TENANT])
     return f"""
-To log in with the Azure CLI in this shell (it asks for the secret):
-  export AZURE_CONFIG_DIR="$(mktemp -d)" AZURE_CORE_INSTANCE_DISCOVERY=false
-  export REQUESTS_CA_BUNDLE={shlex.quote(address["ca"])}
-  az cloud register --name {CLOUD} --endpoint-resource-manager {address["arm"]} &&
-    az cloud set --name {CLOUD} &&
-    az login --service-principal {principal}"""
+To log in with the Azure CLI in this shell, paste all lines. It asks for the secret.
+  AZURE_CONFIG_DIR="$(mktemp -d)" && unset AZURE_CLOUD_NAME &&
+  export AZURE_CONFIG_DIR AZURE_CORE_INSTANCE_DISCOVERY=false AZURE_CORE_COLLECT_TELEMETRY=no &&
+  export REQUESTS_CA_BUNDLE={shlex.quote(address["ca"])} &&
+  az cloud register --name {CLOUD} --endpoint-resource-manager {arm} &&
+  az cloud set --name {CLOUD} &&
+  test "$({_SHOW_LOGIN_SERVER})" = {arm}/adfs && az login --service-principal {principal}"""
 
 
 def _holder(token: Json) -> str:

@@ -146,6 +146,8 @@ def due(entity: Entity) -> float | None:
         return lifecycle.due(entity)
     if isinstance(entity, Lane):
         return entity.retry_at
+    if isinstance(entity, ScaleSet):
+        return entity.autoscale.due_at if entity.autoscale else None
     return None
 
 
@@ -290,7 +292,7 @@ class _UnitOfWork:
             return resources.decide(current, command, self.now, self)
         if isinstance(command, SetCommand):
             assert current is None or isinstance(current, ScaleSet)
-            return scale_set.decide(current, command, self.read)
+            return scale_set.decide(current, command, self.read, self.now)
         if isinstance(command, RolloutCommand):
             assert current is None or isinstance(current, Rollout)
             return rollout.decide(current, command, self.read, self.now)

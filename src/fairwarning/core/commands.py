@@ -7,6 +7,7 @@ from typing import ClassVar
 from fairwarning.core import checks, limits
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import (
+    CapacityProfile,
     Entity,
     EvictionPolicy,
     ImpactKind,
@@ -285,6 +286,28 @@ class JoinSet(SetCommand):
     machine: Machine = required(checks.machine)
     scope: str = required(checks.known)  # from `joining.group_with_room`
     resource: str = required(checks.optional_resource, default="")  # that describes the machine
+
+
+@record
+class SetAutoscale(SetCommand):
+    """Let a set scale itself by these profiles; without any, stop that."""
+
+    profiles: tuple[CapacityProfile, ...] = required(checks.profiles)
+
+
+@record
+class ReportMetric(SetCommand):
+    """The present value of a metric, for the rules of a set that scales itself."""
+
+    metric: str = required(checks.name)
+    value: float = required(checks.number)
+
+
+@record
+class AdjustCapacity(SetCommand):
+    """Let a set look at its capacity: a schedule has opened or closed."""
+
+    actor: str = required(checks.name, default="autoscale")
 
 
 @record

@@ -54,6 +54,11 @@ TAGS = 50  # of a machine
 RESOURCE_ID_CHARACTERS = 600  # kind, group and name
 RESOURCE_CHARACTERS = 512 * 1024  # of a resource's document
 FOLLOWING_COMMANDS = 5000  # that may follow from one resource write or removal
+CAPACITY_PROFILES = 20  # of a set that scales itself, as on Azure
+SCALE_RULES = 10  # of a profile
+COOLDOWN_SECONDS = 5 * 60
+COOLDOWN_MAX_SECONDS = 7 * 24 * 3600
+AUTOSCALE_SECONDS = 60  # after which a set looks again at a capacity that it could not reach
 SUBNET_PREFIX_MIN = 16  # of the largest subnet
 SUBNET_PREFIX_MAX = 29
 

@@ -257,6 +257,61 @@ class PendingDelete:
     approved: bool = False
 
 
+class Comparison(StrEnum):
+    """How a metric is compared with a threshold."""
+
+    GREATER = "GreaterThan"
+    GREATER_OR_EQUAL = "GreaterThanOrEqual"
+    LESS = "LessThan"
+    LESS_OR_EQUAL = "LessThanOrEqual"
+    EQUAL = "Equals"
+    NOT_EQUAL = "NotEquals"
+
+
+class CapacityChange(StrEnum):
+    """How a rule changes the number of instances."""
+
+    INCREASE = "Increase"
+    DECREASE = "Decrease"
+    INCREASE_PERCENT = "IncreasePercent"
+    DECREASE_PERCENT = "DecreasePercent"
+    EXACT = "Exact"
+
+
+@record
+class ScaleRule:
+    """Change the capacity when a metric passes a threshold, at most once in a cooldown."""
+
+    metric: str
+    operator: Comparison
+    threshold: float
+    change: CapacityChange
+    value: int
+    cooldown_seconds: int = limits.COOLDOWN_SECONDS
+
+
+@record
+class CapacityProfile:
+    """The bounds of a set's capacity, always or while a schedule (`core/windows.py`) is open."""
+
+    name: str
+    minimum: int
+    maximum: int
+    default: int
+    rules: tuple[ScaleRule, ...] = ()
+    schedule: str = ""
+
+
+@record
+class Autoscale:
+    """The profiles by which a set scales itself, and what was reported to it."""
+
+    profiles: tuple[CapacityProfile, ...]
+    metrics: Mapping[str, float] = field(default_factory=dict)  # the last value of each
+    scaled_at: float | None = None  # when a rule last changed the capacity
+    due_at: float | None = None  # when it looks again: a schedule opens or closes
+
+
 @record
 class ScaleSet:
     """A scale set: its model and its placement groups. Instances are machines of their scopes."""
@@ -284,6 +339,7 @@ class ScaleSet:
     next_instance: int = 0  # ids are never reused (T7)
     queue: tuple[PendingDelete, ...] = ()  # in order of creation
     deleting: str = ""  # the operation that deletes the set
+    autoscale: Autoscale | None = None
     version: int = 0
 
 

@@ -36,7 +36,7 @@ def short_record(kind: type[V]) -> type[V]:
 _COPIERS: dict[type, Callable[[Any], Any]] = {}
 
 
-def changed(value: V, **changes: object) -> V:
+def changed(value: V, /, **changes: object) -> V:
     """A copy with some fields changed."""
     copier = _COPIERS.get(type(value))
     if copier is None:
@@ -65,13 +65,13 @@ def _with_methods(kind: type[V]) -> type[V]:
     return kind
 
 
-def _first_init(value: Any, *args: object, **named: object) -> None:  # noqa: ANN401  (any record)
+def _first_init(value: Any, /, *args: object, **named: object) -> None:  # noqa: ANN401  (any record)
     """Generate the `__init__` of a class, and call it."""
     kind = type(value)
-    body = "".join(f"    value.{part.name} = {_initial(part)}\n" for part in fields(kind))
+    body = "".join(f"    self.{part.name} = {_initial(part)}\n" for part in fields(kind))
     parameters = ", ".join(_parameter(part) for part in fields(kind))
     star = "*, " if any(part.kw_only for part in fields(kind)) else ""
-    text = f"def __init__(value, {star}{parameters}):\n{body}    return"
+    text = f"def __init__(self, {star}{parameters}):\n{body}    return"
     defaults = {f"default_{part.name}": _default(part) for part in fields(kind)}
     kind.__init__ = _define("__init__", text, MISSING=MISSING, **defaults)
     kind.__init__(value, *args, **named)

@@ -1,11 +1,13 @@
 """Scale sets: their models, placement groups and terminate queue (T1 to T7)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from fairwarning.core import joining, limits
+from fairwarning.core import autoscale, choosing, joining, limits, terminate_queue
+from fairwarning.core.choosing import Groups, Pick
 from fairwarning.core.commands import (
+    AdjustCapacity,
     Command,
     Configure,
     CreateSet,
@@ -14,7 +16,9 @@ from fairwarning.core.commands import (
     JoinSet,
     OperateInstances,
     ProtectInstances,
+    ReportMetric,
     Scale,
+    SetAutoscale,
     UpdateSet,
     UpgradeInstances,
 )
@@ -31,28 +35,20 @@ from fairwarning.core.messages import (
     LinkSet,
     RemoveEmptyScope,
     SetProtection,
-    StartQueuedDelete,
     TargetDeleted,
     TargetDeletionFailed,
 )
 from fairwarning.core.model import (
-    Impact,
-    ImpactKind,
+    Autoscale,
     Machine,
-    PendingDelete,
-    ScaleInRule,
     ScaleSet,
     Scope,
     UpgradeMode,
 )
-from fairwarning.core.operation_rules import OPERATION_RULES
 from fairwarning.core.record import changed
 
 V = TypeVar("V")
 Read = Callable[[str], Scope | None]
-Groups = Mapping[str, Scope]
-Pick = tuple[str, Machine]
-"""An instance: its scope and the machine."""
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -66,7 +62,7 @@ def host_name(prefix: str, instance: int) -> str:
     return prefix + digits
 
 
-def decide(scale_set: ScaleSet | None, command: Command, read: Read) -> EntityDecision:
+def decide(scale_set: ScaleSet | None, command: Command, read: Read, now: float) -> EntityDecision:
     """Decide `command` on a set; `read` returns the scopes of its placement groups."""
     if isinstance(command, CreateSet):
         return _create(scale_set, command)
@@ -75,7 +71,14 @@ def decide(scale_set: ScaleSet | None, command: Command, read: Read) -> EntityDe
     if handler := _QUEUE_HANDLERS.get(type(command)):
         return handler(scale_set, command)
     groups = {name: scope for name in scale_set.groups if (scope := read(name))}
-    return _HANDLERS[type(command)](scale_set, command, groups)
+    if handler := _AUTOSCALE_HANDLERS.get(type(command)):
+        return handler(scale_set, command, groups, now)
+    decision = _HANDLERS[type(command)](scale_set, command, groups)
+    if isinstance(command, Scale) and scale_set.autoscale:
+        assert isinstance(decision.entity, ScaleSet)
+        soon = autoscale.look_soon(scale_set.autoscale, now)
+        return changed(decision, entity=changed(decision.entity, autoscale=soon))
+    return decision
 
 
 # --- The set and its model --------------------------------------------------------------------
@@ -126,7 +129,7 @@ def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> EntityDe
     if command.rules is not None:
         sends += [Configure(scope=scope, rules=command.rules) for scope in scale_set.groups]
     if updated.upgrade is UpgradeMode.AUTOMATIC:
-        sends += _apply_model(updated, _named(updated, None, groups))
+        sends += _apply_model(updated, choosing.named(updated, None, groups))
     return EntityDecision(
         updated, (Fact(FactType.SET_CHANGED, detail=f"model {updated.model}"),), tuple(sends)
     )
@@ -141,7 +144,7 @@ def _link(scale_set: ScaleSet, command: LinkSet) -> EntityDecision:
 
 
 def _upgrade(scale_set: ScaleSet, command: UpgradeInstances, groups: Groups) -> EntityDecision:
-    picks = _named(scale_set, command.instances, groups)
+    picks = choosing.named(scale_set, command.instances, groups)
     return EntityDecision(scale_set, (), tuple(_apply_model(scale_set, picks)))
 
 
@@ -155,12 +158,12 @@ def _apply_model(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
             size=scale_set.size,
             tags=scale_set.tags,
         )
-        for scope, names in _by_scope(pick for pick in picks if pick[1].model).items()
+        for scope, names in choosing.by_scope(pick for pick in picks if pick[1].model).items()
     ]
 
 
 def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> EntityDecision:
-    picks = _named(scale_set, command.instances, groups)
+    picks = choosing.named(scale_set, command.instances, groups)
     sends = tuple(
         SetProtection(
             scope=scope,
@@ -168,7 +171,7 @@ def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> 
             protected=command.protected,
             shielded=command.shielded,
         )
-        for scope, names in _by_scope(picks).items()
+        for scope, names in choosing.by_scope(picks).items()
     )
     return EntityDecision(scale_set, (), sends)
 
@@ -178,19 +181,81 @@ def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> 
 
 def _scale(scale_set: ScaleSet, command: Scale, groups: Groups) -> EntityDecision:
     _check_not_deleting(scale_set)
-    staying = _staying(groups)
+    staying = choosing.staying(groups)
     fact = Fact(
         FactType.SET_CHANGED, operation=command.operation, detail=f"capacity {command.capacity}"
     )
     if command.capacity >= len(staying):
         grown, sends = _grow(scale_set, command.capacity - len(staying), groups)
         return EntityDecision(grown, (fact,), sends)
-    leaving = _choose(scale_set.scale_in, staying, len(staying) - command.capacity, groups)
+    count, free = len(staying) - command.capacity, choosing.free(staying, groups)
+    if len(free) < count:
+        raise Conflict(
+            "NotEnoughInstances",
+            f"{count} instances would have to go, but only {len(free)} are neither protected "
+            "nor being worked on",
+        )
+    leaving = choosing.choose(scale_set.scale_in, free, count)
     return EntityDecision(scale_set, (fact,), _deletes(command, leaving))
 
 
+def _set_autoscale(
+    scale_set: ScaleSet, command: SetAutoscale, groups: Groups, now: float
+) -> EntityDecision:
+    _check_not_deleting(scale_set)
+    if not command.profiles:
+        off = Fact(FactType.SET_CHANGED, detail="autoscale off")
+        return EntityDecision(changed(scale_set, autoscale=None), (off,))
+    settings = scale_set.autoscale or Autoscale(profiles=())
+    updated = changed(scale_set, autoscale=changed(settings, profiles=command.profiles))
+    return _adjust(updated, AdjustCapacity(set=scale_set.id, actor=command.actor), groups, now)
+
+
+def _report_metric(
+    scale_set: ScaleSet, command: ReportMetric, groups: Groups, now: float
+) -> EntityDecision:
+    settings = scale_set.autoscale
+    if settings is None:
+        text = f"scale set {scale_set.name!r} does not scale itself; create autoscale settings"
+        raise Conflict("NoAutoscale", text)
+    known = {rule.metric for profile in settings.profiles for rule in profile.rules}
+    if command.metric not in known:
+        allowed = ", ".join(sorted(known)) or "none, as its profiles have no rules"
+        raise Conflict("UnknownMetric", f"no rule of the set has this metric; they have: {allowed}")
+    metrics = {**settings.metrics, command.metric: command.value}
+    updated = changed(scale_set, autoscale=changed(settings, metrics=metrics))
+    return _adjust(updated, AdjustCapacity(set=scale_set.id), groups, now)
+
+
+def _adjust(
+    scale_set: ScaleSet, command: AdjustCapacity, groups: Groups, now: float
+) -> EntityDecision:
+    """Bring the capacity to what autoscale wants, as far as instances are free to go."""
+    if scale_set.autoscale is None or scale_set.deleting:
+        return EntityDecision(scale_set)
+    staying = choosing.staying(groups)
+    settings, wanted = autoscale.look(scale_set.autoscale, len(staying), now)
+    scale_set = changed(scale_set, autoscale=settings)
+    if wanted == len(staying):
+        return EntityDecision(scale_set)
+    operation = f"{scale_set.id}/autoscale/{scale_set.version}"
+    fact = Fact(FactType.SET_CHANGED, operation=operation, detail=f"autoscale to {wanted}")
+    if wanted > len(staying):
+        grown, sends = _grow(scale_set, wanted - len(staying), groups)
+        return EntityDecision(grown, (fact,), sends)
+    count = len(staying) - wanted
+    leaving = choosing.choose(scale_set.scale_in, choosing.free(staying, groups), count)
+    if len(leaving) < count:
+        scale_set = changed(scale_set, autoscale=autoscale.look_soon(settings, now))
+    sends = tuple(
+        Delete(scope=scope, machines=names, operation=operation, actor=command.actor)
+        for scope, names in choosing.by_scope(leaving).items()
+    )
+    return EntityDecision(scale_set, (fact,) if leaving else (), sends)
+
+
 def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> EntityDecision:
-    picks = _named(scale_set, command.instances, groups)
+    picks = choosing.named(scale_set, command.instances, groups)
     if command.action is Delete:
         fact = Fact(FactType.SET_CHANGED, operation=command.operation, detail=f"{len(picks)} fewer")
         return EntityDecision(scale_set, (fact,), _deletes(command, picks))
@@ -198,7 +263,7 @@ def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> 
         command.action(
             scope=scope, machines=names, operation=command.operation, actor=command.actor
         )
-        for scope, names in _by_scope(picks).items()
+        for scope, names in choosing.by_scope(picks).items()
     )
     return EntityDecision(scale_set, (), sends)
 
@@ -209,15 +274,15 @@ def _delete(scale_set: ScaleSet, command: DeleteSet, groups: Groups) -> EntityDe
     in_deletion = changed(scale_set, deleting=command.operation)
     fact = Fact(FactType.SET_CHANGED, operation=command.operation, detail="being deleted")
     planned = OperationProgress(command.operation, planned=1)
-    if not _instances(groups):
+    if not choosing.instances(groups):
         return _remove(in_deletion, (fact,), (planned,))
     return EntityDecision(
-        in_deletion, (fact,), _deletes(command, _staying(groups)), progress=(planned,)
+        in_deletion, (fact,), _deletes(command, choosing.staying(groups)), progress=(planned,)
     )
 
 
 def _instance_deleted(scale_set: ScaleSet, _: InstanceDeleted, groups: Groups) -> EntityDecision:
-    if scale_set.deleting and not _instances(groups):
+    if scale_set.deleting and not choosing.instances(groups):
         return _remove(scale_set, (), ())
     return EntityDecision(scale_set)
 
@@ -249,7 +314,7 @@ def _deletes(
 ) -> tuple[Command, ...]:
     return tuple(
         Delete(scope=scope, machines=names, operation=command.operation, actor=command.actor)
-        for scope, names in _by_scope(picks).items()
+        for scope, names in choosing.by_scope(picks).items()
     )
 
 
@@ -267,7 +332,7 @@ def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tu
     domains = {
         scope: [m.update_domain for m in groups[scope].machines.values()] for scope in groups
     }
-    zones = Counter(machine.zone for _, machine in _instances(groups))
+    zones = Counter(machine.zone for _, machine in choosing.instances(groups))
     born: dict[str, list[Machine]] = {}
     for instance in range(first, first + count):
         scope = next(
@@ -320,127 +385,9 @@ def _instance(scale_set: ScaleSet, instance: int, domain: int, zone: str) -> Mac
     )
 
 
-# --- Choosing instances -------------------------------------------------------------------------
-
-
-def _instances(groups: Groups) -> list[Pick]:
-    return [(scope.id, m) for scope in groups.values() for m in scope.machines.values()]
-
-
-def _staying(groups: Groups) -> list[Pick]:
-    """The instances that are not in deletion."""
-    return [
-        (scope, machine)
-        for scope, machine in _instances(groups)
-        if (impact := groups[scope].impacts.get(machine.name)) is None
-        or impact.kind is not ImpactKind.DELETE
-    ]
-
-
-def _named(scale_set: ScaleSet, ids: tuple[int, ...] | None, groups: Groups) -> list[Pick]:
-    picks = _instances(groups)
-    if ids is None:
-        return [pick for pick in picks if not pick[1].shielded]
-    known = {machine.instance: (scope, machine) for scope, machine in picks}
-    for instance in ids:
-        if instance not in known:
-            raise NotFound(
-                "UnknownInstance", f"scale set {scale_set.id!r} has no instance {instance}"
-            )
-    return [known[instance] for instance in ids]
-
-
-def _choose(rule: ScaleInRule, picks: list[Pick], count: int, groups: Groups) -> list[Pick]:
-    """The instances that scale-in deletes. Protected and busy instances are skipped."""
-    free = [
-        (scope, machine)
-        for scope, machine in picks
-        if not (machine.protected or machine.shielded)
-        and _may_go(groups[scope].impacts.get(machine.name))
-    ]
-    if len(free) < count:
-        raise Conflict(
-            "NotEnoughInstances",
-            f"{count} instances would have to go, but only {len(free)} are neither protected "
-            "nor being worked on",
-        )
-    if rule is ScaleInRule.NEWEST:
-        free.sort(key=lambda pick: (-pick[1].created_at, -pick[1].instance))
-    elif rule is ScaleInRule.OLDEST:
-        free.sort(key=lambda pick: (pick[1].created_at, pick[1].instance))
-    else:
-        return _balanced(free, count)
-    return free[:count]
-
-
-def _may_go(impact: Impact | None) -> bool:
-    """Whether a delete may replace the pending impact (E5)."""
-    return impact is None or (
-        not impact.in_progress and impact.kind in OPERATION_RULES[Delete, None].replaces
-    )
-
-
-def _balanced(free: list[Pick], count: int) -> list[Pick]:
-    """The default policy: the highest id of the fullest zone and fault domain, repeatedly."""
-    zones = Counter(machine.zone for _, machine in free)
-    domains: dict[tuple[str, int], list[Pick]] = {}
-    for pick in sorted(free, key=lambda pick: pick[1].instance):
-        domains.setdefault((pick[1].zone, pick[1].fault_domain), []).append(pick)
-    chosen = []
-    for _ in range(count):
-        fullest = max(
-            domains, key=lambda d: (zones[d[0]], len(domains[d]), domains[d][-1][1].instance)
-        )
-        chosen.append(domains[fullest].pop())
-        zones[fullest[0]] -= 1
-        domains = {domain: picks for domain, picks in domains.items() if picks}
-    return chosen
-
-
-def _by_scope(picks: Iterable[Pick]) -> dict[str, tuple[str, ...]]:
-    names: dict[str, list[str]] = {}
-    for scope, machine in picks:
-        names.setdefault(scope, []).append(machine.name)
-    return {scope: tuple(machines) for scope, machines in names.items()}
-
-
 def _check_not_deleting(scale_set: ScaleSet) -> None:
     if scale_set.deleting:
         raise Conflict("SetDeleting", f"scale set {scale_set.id!r} is being deleted")
-
-
-# --- The terminate queue (T6) ---------------------------------------------------------------------
-
-
-def _delete_announced(scale_set: ScaleSet, command: DeleteAnnounced) -> EntityDecision:
-    return EntityDecision(changed(scale_set, queue=(*scale_set.queue, command.entry)))
-
-
-def _delete_approved(scale_set: ScaleSet, command: DeleteApproved) -> EntityDecision:
-    queue = tuple(
-        changed(entry, approved=True) if entry.event == command.event else entry
-        for entry in scale_set.queue
-    )
-    return _start_queued(scale_set, queue)
-
-
-def _delete_left_queue(scale_set: ScaleSet, command: DeleteLeftQueue) -> EntityDecision:
-    return _start_queued(scale_set, tuple(e for e in scale_set.queue if e.event != command.event))
-
-
-def _start_queued(scale_set: ScaleSet, queue: tuple[PendingDelete, ...]) -> EntityDecision:
-    """Start approved deletes that no earlier or simultaneous delete holds back."""
-    same_time = {entry.not_before for entry in queue if not entry.approved}
-    kept: list[PendingDelete] = []
-    released: list[Command] = []
-    behind = False
-    for entry in queue:
-        if entry.approved and not behind and entry.not_before not in same_time:
-            released.append(StartQueuedDelete(scope=entry.scope, event=entry.event))
-        else:
-            kept.append(entry)
-            behind = behind or not entry.approved
-    return EntityDecision(changed(scale_set, queue=tuple(kept)), (), tuple(released))
 
 
 _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
@@ -453,11 +400,16 @@ _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     DeleteSet: _delete,
     InstanceDeleted: _instance_deleted,
 }
+_AUTOSCALE_HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
+    SetAutoscale: _set_autoscale,
+    ReportMetric: _report_metric,
+    AdjustCapacity: _adjust,
+}
 _QUEUE_HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     LinkSet: _link,
     DeletionFailed: _deletion_failed,
-    DeleteAnnounced: _delete_announced,
-    DeleteApproved: _delete_approved,
-    DeleteLeftQueue: _delete_left_queue,
+    DeleteAnnounced: terminate_queue.delete_announced,
+    DeleteApproved: terminate_queue.delete_approved,
+    DeleteLeftQueue: terminate_queue.delete_left_queue,
 }
 """Commands that need no placement group."""

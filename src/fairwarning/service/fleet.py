@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from fairwarning.core.commands import (
+    AdjustCapacity,
     AdvanceTime,
     Command,
     Poll,
@@ -30,6 +31,7 @@ from fairwarning.core.model import (
     Entity,
     Lane,
     Operation,
+    ScaleSet,
     Scope,
 )
 from fairwarning.machines.driver import Driver
@@ -419,6 +421,8 @@ class Fleet:
     def _due_commands(self, kind: type[Entity], name: str) -> list[Command]:
         if kind is Lane:
             return [RetryLane(lane=name)]
+        if kind is ScaleSet:
+            return [AdjustCapacity(set=name)]
         last = self.polls.last(name)
         if not last:
             return [AdvanceTime(scope=name)]
@@ -474,7 +478,7 @@ class Fleet:
             self.retry_later(lambda: self._retry(pending.command))
 
     def _retry(self, command: Command) -> None:
-        if isinstance(command, AdvanceTime | RetryLane):
+        if isinstance(command, AdvanceTime | RetryLane | AdjustCapacity):
             self._timers.fire()
         else:
             self.post(command)

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairwarning.arm.http import errors
@@ -61,8 +61,13 @@ class ArmContext:
         token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""
         return rows[:PAGE], token
 
-    def next_link(self, request: ArmRequest, token: str) -> dict[str, str]:
-        """Return the `nextLink` member of a listing; nothing on the last page."""
+    def next_link(
+        self, request: ArmRequest, token: str, changes: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Return the `nextLink` member of a listing; nothing on the last page.
+
+        `changes` has query parameters that differ on the next page.
+        """
         if not token:
             return {}
         query = {
@@ -70,7 +75,8 @@ class ArmContext:
             for key, value in request.http.query_params.items()
             if key.lower() not in {"$skiptoken", "api-version"}
         }
-        return {"nextLink": request.link_with(request.path, {**query, "$skiptoken": token})}
+        query |= {**(changes or {}), "$skiptoken": token}
+        return {"nextLink": request.link_with(request.path, query)}
 
     # --- Scopes and scale sets of resources ---
 

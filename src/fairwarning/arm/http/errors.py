@@ -9,6 +9,7 @@ _CODES: Mapping[str, str] = {
     "BadCommand": "InvalidParameter",
     "BeingRemoved": "ResourceGroupBeingDeleted",
     "Changed": "Conflict",
+    "InUse": "OperationNotAllowed",
     "MachineBusy": "Conflict",
     "MachineExists": "Conflict",
     "NotEmpty": "OperationNotAllowed",
@@ -39,6 +40,13 @@ class ArmError(Refused):
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(code, message)
         self.status = status
+
+
+def invalid_value(path: str, value: object, allowed: str) -> ArmError:
+    """The error for a value that is not allowed at a path."""
+    quoted = str(value)[:60]
+    message = f"The value '{quoted}' of parameter '{path}' is invalid: it must be {allowed}."
+    return ArmError("InvalidParameter", message)
 
 
 def resource_not_found(kind: str, name: str, group: str) -> ArmError:

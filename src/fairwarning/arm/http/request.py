@@ -38,6 +38,7 @@ class ArmRequest:
         self.principal = principal
         self.base_url = base_url  # of this service, for links
         self.version = version
+        self._options_read: dict[str, None] = {}
 
     @property
     def path(self) -> str:
@@ -62,10 +63,21 @@ class ArmRequest:
 
     def query(self, name: str) -> str:
         """Return a query parameter, or "" if it is missing. Names are case-insensitive."""
+        if name.startswith("$"):
+            self._options_read[name] = None
         for key, value in self.http.query_params.multi_items():
             if key.lower() == name:
                 return value
         return ""
+
+    def options_read(self) -> list[str]:
+        """Return the OData options that the handler has read."""
+        return list(self._options_read)
+
+    def ignored_options(self) -> list[str]:
+        """Return the OData options of the request that the handler has not read."""
+        names = [name for name in self.http.query_params if name.startswith("$")]
+        return [name for name in names if name.lower() not in self._options_read]
 
     async def body(self) -> Body:
         """Return the JSON object of the body; an empty body is an empty object."""

@@ -33,6 +33,7 @@ TENANTS = frozenset({TENANT, ADFS, "common", "organizations"})
 FORM_BYTES = 64 * 1024  # eight times the longest client secret
 FORM_FIELDS = 32
 
+_AZURE_STACK_VERSION = "1.0"  # of clients that know Azure Stack; the flat object
 _LIST_SINCE = "2018-05-01"  # a list of clouds since this api-version, a flat object before
 _OBJECT_SINCE = "2022-09-01"  # the object of a single cloud since this api-version
 _INVALID_DOMAIN = "fairwarning.invalid"  # for services we do not have; reserved by RFC 2606
@@ -44,8 +45,10 @@ _ISSUER = f"https://sts.windows.net/{TENANT}/"  # the `iss` of our tokens
 
 async def _metadata(_context: ArmContext, request: ArmRequest) -> Response:
     """Return the endpoints of this cloud, in the form of the requested api-version."""
-    version = api_version(request.http) if request.query("api-version") else _OBJECT_SINCE
     base = request.base_url
+    if request.query("api-version") == _AZURE_STACK_VERSION:
+        return json_response(_legacy_metadata(base))
+    version = api_version(request.http) if request.query("api-version") else _OBJECT_SINCE
     if version >= _OBJECT_SINCE:
         return json_response(_cloud_metadata(base))
     return json_response(

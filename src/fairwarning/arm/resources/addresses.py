@@ -1,52 +1,89 @@
-"""Addresses of public IP resources and network interfaces. No host has these addresses.
+"""Public addresses, MAC addresses and names of hosts. No host has these addresses.
 
-An address depends only on the resource's id, so the same template always gives the same addresses.
+They depend only on the resource's id, so the same template always gives the same ones.
 """
 
+import re
 from hashlib import sha256
 from ipaddress import IPv4Network
 
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.resources import subnets
+from fairwarning.arm.resources import documents
+from fairwarning.arm.resources.documents import typed_value
+from fairwarning.arm.resources.references import PUBLIC_ADDRESS, Links, Referrer, read_group
+from fairwarning.arm.resources.writing import location_of
 
 _PUBLIC = tuple(
     IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
 )  # reserved for documentation (RFC 5737)
-_PRIVATE = IPv4Network("10.0.0.0/16")  # for an unknown subnet
-_FIRST = 4  # Azure reserves the first four addresses of a subnet
+_LABEL = re.compile("[a-z][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
+_FQDN = "properties.dnsSettings.fqdn"
+_DOMAIN = "cloudapp.azure.com"
+_INTERNAL_DOMAIN = "internal.cloudapp.net"
+_SUFFIX_CHARACTERS = 26
 
 
-async def fill_public(_context: ArmContext, body: Body, path: str) -> None:
+async def fill_public(referrer: Referrer, body: Body) -> Links:
     """Fill in a public IP address and its defaults."""
-    properties = body["properties"]
+    properties, path = body["properties"], referrer.id
+    properties.pop("ipConfiguration", None)
     net = _PUBLIC[_number(path, "net") % len(_PUBLIC)]
-    properties.setdefault("ipAddress", _host(net, path, 1))
+    properties.setdefault("ipAddress", _host(net, path))
     properties.setdefault("publicIPAddressVersion", "IPv4")
     properties.setdefault("publicIPAllocationMethod", "Dynamic")
     properties.setdefault("idleTimeoutInMinutes", 4)
+    label = typed_value(body, "properties.dnsSettings.domainNameLabel", str)
+    if label is not None:
+        if not _LABEL.fullmatch(label):
+            text = (
+                f"The domain name label {label[:80]} is invalid. It must conform to the following "
+                f"regular expression: ^{_LABEL.pattern}$."
+            )
+            raise ArmError("InvalidDomainNameLabel", text)
+        fqdn = f"{label}.{location_of(body)}.{_DOMAIN}"
+        await _check_name(referrer, fqdn)
+        properties["dnsSettings"] = {**properties["dnsSettings"], "fqdn": fqdn}
+    return Links()
 
 
-async def fill_interface(context: ArmContext, body: Body, path: str) -> None:
-    """Fill in the MAC address of a network interface, and a private address per configuration."""
-    properties = body["properties"]
+async def _check_name(referrer: Referrer, fqdn: str) -> None:
+    """Refuse a name that another public address has, in any group."""
+    stored = documents.stored_body(referrer.existing)
+    if typed_value(stored, _FQDN, str) == fqdn:
+        return
+    for row in await read_group(referrer.context, PUBLIC_ADDRESS, ""):
+        if typed_value(documents.stored_body(row), _FQDN, str) == fqdn:
+            text = f"DNS record {fqdn} is already used by another public IP."
+            raise ArmError("DnsRecordInUse", text)
+
+
+def mac(path: str) -> str:
+    """Return the MAC address of the network interface with this Azure id."""
     digits = f"{_number(path, 'mac') % 2**24:06X}"
-    properties.setdefault("macAddress", f"00-0D-3A-{digits[:2]}-{digits[2:4]}-{digits[4:]}")
-    properties.setdefault("enableIPForwarding", False)
-    properties.setdefault("enableAcceleratedNetworking", False)
-    for number, configuration in enumerate(properties.get("ipConfigurations", ())):
-        inner = configuration.setdefault("properties", {})
-        inner.setdefault("primary", number == 0)
-        inner.setdefault("privateIPAddressVersion", "IPv4")
-        inner.setdefault("privateIPAllocationMethod", "Dynamic")
-        if "privateIPAddress" not in inner:
-            net = await subnets.find(context, inner, path.split("/")[4]) or _PRIVATE
-            inner["privateIPAddress"] = _host(net, f"{path}/{configuration['name']}", _FIRST)
+    return f"00-0D-3A-{digits[:2]}-{digits[2:4]}-{digits[4:]}"
 
 
-def _host(net: IPv4Network, path: str, first: int) -> str:
+def dns_settings(interface: Body, path: str) -> Body:
+    """Return the name servers and the domain that the interface with this Azure id has."""
+    dns = typed_value(interface, "properties.dnsSettings", dict, {})
+    configurations = typed_value(interface, "properties.ipConfigurations", list, [])
+    subnets = [entry.get("properties", {}).get("subnet", {}) for entry in configurations]
+    network = next((str(subnet.get("id")) for subnet in subnets if subnet), path)
+    digest = sha256(network.partition("/subnets/")[0].lower().encode()).hexdigest()
+    suffix = f"{digest[:_SUFFIX_CHARACTERS]}.bx.{_INTERNAL_DOMAIN}"
+    label = dns.get("internalDnsNameLabel")
+    return {
+        **dns,
+        "appliedDnsServers": dns.get("dnsServers", []),
+        "internalDomainNameSuffix": suffix,
+        **({"internalFqdn": f"{label}.{suffix}"} if label else {}),
+    }
+
+
+def _host(net: IPv4Network, path: str) -> str:
     """Return an address of a network, between its first usable one and its broadcast address."""
-    return str(net[first + _number(path, "host") % (net.num_addresses - first - 1)])
+    return str(net[1 + _number(path, "host") % (net.num_addresses - 2)])
 
 
 def _number(path: str, use: str) -> int:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import documents, profile, writing
@@ -65,6 +66,7 @@ def name_of(scope: Scope) -> str:
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create an availability set without machines, or change its policy."""
+    write = writing.normalized(AVAILABILITY_SET, write)
     profile.check_api_version(write.body, write.version, "properties", AVAILABILITY_POLICY_SINCE)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
@@ -143,6 +145,7 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
+    parse_expand(request, ("virtualMachines/$ref",))  # which is always there
     page, token = await context.page(request, AVAILABILITY_SET, request.params.get("group", ""))
     scopes = await context.scopes(page)
     value = [
@@ -150,7 +153,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         for resource in page
         if resource.scope in scopes
     ]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:

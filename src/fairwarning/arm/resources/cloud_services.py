@@ -7,6 +7,7 @@ from starlette.responses import Response
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import documents, targets, views, writing
@@ -87,6 +88,7 @@ def _instances(role: str, numbers: range) -> tuple[Machine, ...]:
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a service with its roles, or change the numbers of their instances."""
+    write = writing.normalized(CLOUD_SERVICE, write)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         documents.tags_of(body)
@@ -191,15 +193,20 @@ def _size(count: int) -> Body:
     return {"sku": {"capacity": count}}
 
 
-def _instance(context: ArmContext, resource: Resource, machine: Machine) -> Body:
+def _instance(
+    context: ArmContext, resource: Resource, scope: Scope, machine: Machine, *, view: bool
+) -> Body:
     name = f"{resource.name}/{machine.name}"
     role = context.arm_id(_ROLE, resource.group, f"{resource.name}/{_role_of(machine)}")
+    properties: Body = {"networkProfile": {"networkInterfaces": []}, "roleInstanceId": role}
+    if view:
+        properties["instanceView"] = views.instance_view(scope, machine, context.fleet.clock.now())
     return {
         "name": machine.name,
         "id": context.arm_id(_INSTANCE, resource.group, name),
         "type": _INSTANCE,
         "location": context.cloud.location,
-        "properties": {"networkProfile": {"networkInterfaces": []}, "roleInstanceId": role},
+        "properties": properties,
     }
 
 
@@ -216,7 +223,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         for resource in page
         if resource.scope in scopes
     ]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _list_roles(context: ArmContext, request: ArmRequest) -> Response:
@@ -231,15 +238,15 @@ async def _list_roles(context: ArmContext, request: ArmRequest) -> Response:
         }
         for role in _role_documents(documents.stored_body(resource), scope)
     ]
-    return json_response({"value": roles})
+    return list_response(context, request, roles)
 
 
 async def _list_instances(context: ArmContext, request: ArmRequest) -> Response:
     resource = await context.get(CLOUD_SERVICE, request.group, request.name)
     scope = await context.scope(resource)
-    return json_response(
-        {"value": [_instance(context, resource, m) for m in scope.machines.values()]}
-    )
+    view = bool(parse_expand(request, ("instanceView",)))
+    value = [_instance(context, resource, scope, m, view=view) for m in scope.machines.values()]
+    return list_response(context, request, value)
 
 
 async def _find_instance(
@@ -256,8 +263,9 @@ async def _find_instance(
 
 
 async def _get_instance(context: ArmContext, request: ArmRequest) -> Response:
-    resource, _, machine = await _find_instance(context, request)
-    return json_response(_instance(context, resource, machine))
+    resource, scope, machine = await _find_instance(context, request)
+    view = bool(parse_expand(request, ("instanceView",)))
+    return json_response(_instance(context, resource, scope, machine, view=view))
 
 
 async def _view_instance(context: ArmContext, request: ArmRequest) -> Response:

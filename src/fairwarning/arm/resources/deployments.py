@@ -5,144 +5,97 @@ no deployment, which the client may send again, or a finished one.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from typing import NoReturn
 
+import msgspec
 from starlette.responses import Response
 
-from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, Body, accepted, json_response
+from fairwarning.arm.http.request import (
+    RETRY_SECONDS,
+    ArmRequest,
+    Body,
+    accepted,
+    json_response,
+    read_bytes,
+)
 from fairwarning.arm.http.routes import GROUP, Route
-from fairwarning.arm.resources import (
-    availability,
-    cloud_services,
-    documents,
-    groups,
-    locks,
-    machine_items,
-    machines,
-    maintenance_configurations,
-    network,
-    providers,
-    scale_sets,
-    set_extensions,
+from fairwarning.arm.resources import deployment_documents, documents, providers
+from fairwarning.arm.resources.deployment_documents import KIND, DeploymentOutcome, document
+from fairwarning.arm.resources.deployment_run import (
+    DeploymentRun,
+    ResourceReader,
+    check_template,
+    error_of,
 )
-from fairwarning.arm.resources.azure_scopes import AzureScope
-from fairwarning.arm.resources.writing import (
-    DesiredResource,
-    Put,
-    ResourceWrite,
-    check_name,
-    write_resource,
-)
+from fairwarning.arm.resources.what_if import WhatIf
+from fairwarning.arm.resources.writing import check_name
+from fairwarning.arm.templates import relaxed_json
+from fairwarning.arm.templates.scope import DeploymentScope
 from fairwarning.arm.templates.steps import TemplateStep
-from fairwarning.arm.templates.template import DeploymentScope, ReferenceNeeded, Template
+from fairwarning.arm.templates.template import Template
 from fairwarning.core.commands import Remove
 from fairwarning.core.errors import FairwarningError, Refused
-from fairwarning.core.times import iso
-from fairwarning.service.resources import (
-    AVAILABILITY_SET,
-    CLOUD_SERVICE,
-    MACHINE,
-    SCALE_SET,
-    Resource,
-)
+from fairwarning.service.config.settings import TENANT
+from fairwarning.service.resources import Resource
 
-KIND = groups.DEPLOYMENT
-PUTS: Mapping[str, Put] = {
-    MACHINE.lower(): machines.put,
-    SCALE_SET.lower(): scale_sets.put,
-    AVAILABILITY_SET.lower(): availability.put,
-    CLOUD_SERVICE.lower(): cloud_services.put,
-    **network.PUTS,
-    **machine_items.PUTS,
-    set_extensions.KIND.lower(): set_extensions.put,
-    groups.CONFIGURATION.lower(): maintenance_configurations.put,
-}
-"""The write function of each resource type, by its name in lower case."""
-_ID = re.compile(
-    r"/subscriptions/[^/]+/resourcegroups/(?P<group>[^/]+)/providers/(?P<namespace>[^/]+)"
-    r"/(?P<rest>[^/]+/[^/]+(?:/[^/]+/[^/]+)*)"
-)
+_FILTER = re.compile(r"provisioningState eq '(?P<state>\w{1,20})'", re.IGNORECASE)
 
 
-class DeploymentRun:
-    """Deploys the resources of a template, one after the other."""
+# --- Reading a request ----------------------------------------------------------------------------
 
-    def __init__(self, context: ArmContext, request: ArmRequest, template: Template) -> None:
-        self._context = context
-        self._request = request
-        self._template = template
-        self._known: dict[str, Body] = {}
 
-    async def deploy(self) -> Body:
-        """Write the resources of the template, and return its outputs."""
-        for step in self._template.resources:
-            body = await self._evaluate(step)
-            put = PUTS.get(step.type.lower())
-            if put is None:
-                known = ", ".join(sorted(PUTS))
-                text = f"resource type '{step.type}' is not supported; supported types are {known}"
-                raise Refused("InvalidTemplate", text)
-            write = ResourceWrite(
-                group=self._request.group,
-                name=step.name,
-                body=documents.sanitize(body),
-                version=step.version,
-                actor=self._request.actor,
-                operation=new_operation(),
-            )
-            await locks.check_write(
-                self._context, AzureScope(self._request.group, step.type, step.name)
-            )
-            result = await put(self._context, write)
-            self._known[step.id.lower()] = result.document
-        while True:
-            try:
-                return self._template.outputs(self._known)
-            except ReferenceNeeded as reference:
-                await self._look_up(reference.id)
+async def _read_body(request: ArmRequest) -> Body:
+    """Return the body of a deployment: JSON, or what the Azure CLI sends with a template file."""
+    raw = await read_bytes(request.http)
+    try:
+        body: object = msgspec.json.decode(raw or b"{}")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        body = relaxed_json.decode(raw)
+    if not isinstance(body, dict):
+        text = "The request content was invalid and could not be deserialized: send a JSON object."
+        raise ArmError("InvalidRequestContent", text)
+    return body
 
-    async def _evaluate(self, step: TemplateStep) -> Body:
-        while True:
-            try:
-                return self._template.resource(step, self._known)
-            except ReferenceNeeded as reference:
-                await self._look_up(reference.id)
 
-    async def _look_up(self, path: str) -> None:
-        """Read a resource that the template refers to and does not deploy."""
-        matched = _ID.fullmatch(path)
-        if matched is None or matched["group"] != self._request.group.lower():
-            text = f"'{path[:200]}' is not in this resource group; reference() needs one that is"
-            raise Refused("InvalidTemplate", text)
-        parts = matched["rest"].split("/")
-        kind = "/".join([matched["namespace"], *parts[::2]])
-        name = "/".join(parts[1::2])
-        resource = await self._context.get(kind, self._request.group, name)
-        self._known[path] = documents.stored_body(resource)
+def _template(context: ArmContext, request: ArmRequest, group: Resource, body: Body) -> Template:
+    """Return the template of a request; raise if it is wrong anywhere."""
+    properties = body.get("properties")
+    if not isinstance(properties, dict):
+        raise Refused("InvalidTemplate", "properties must be an object with mode and template")
+    group_body = documents.stored_body(group)
+    scope = DeploymentScope(
+        subscription=context.cloud.subscription,
+        group=group.name,
+        location=str(group_body.get("location", context.cloud.location)),
+        name=request.name,
+        tenant=TENANT,
+        endpoint=request.base_url,
+        now=context.fleet.clock.now(),
+        tags=group_body.get("tags", {}),
+    )
+    template = Template(properties, scope, providers.api_versions)
+    check_template(request, template)
+    return template
+
+
+# --- Deploying ------------------------------------------------------------------------------------
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Deploy a template; an error becomes the deployment's status, as Azure's tools expect."""
     check_name(request.name)
     group = await context.group(request.group)
-    body = await request.body()
-    outcome: Body = {"provisioningState": "Succeeded"}
+    body = await _read_body(request)
+    deployment = _Deployment(context, request)
     try:
-        outcome["outputs"] = await DeploymentRun(
-            context, request, _template(context, request, group, body)
-        ).deploy()
+        template = _template(context, request, group, body)
     except FairwarningError as error:
-        code, message = _reason(error)
-        outcome = {"provisioningState": "Failed", "error": {"code": code, "message": message}}
-    if not documents.fits(outcome):
-        text = "The outputs are too long to store; all resources were deployed."
-        failed = {"code": "DeploymentFailed", "message": text}
-        outcome = {"provisioningState": "Failed", "error": failed}
-    resource = await _store(context, request, body, outcome)
+        outcome = DeploymentOutcome(None, failure=error)
+    else:
+        outcome = await deployment.run(template)
+    resource = await deployment_documents.store(context, request, request.name, body, outcome)
     running = document(context, resource)
     running["properties"] = {**running["properties"], "provisioningState": "Running"}
     path = context.arm_id(KIND, group.name, resource.name)
@@ -151,45 +104,30 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     return json_response(running, 201, headers)
 
 
-def _template(context: ArmContext, request: ArmRequest, group: Resource, body: Body) -> Template:
-    properties = body.get("properties")
-    if not isinstance(properties, dict):
-        raise Refused("InvalidTemplate", "properties must be an object with mode and template")
-    scope = DeploymentScope(
-        subscription=context.cloud.subscription,
-        group=group.name,
-        location=str(documents.stored_body(group).get("location", context.cloud.location)),
-        name=request.name,
-    )
-    return Template(properties, scope, providers.api_versions)
+class _Deployment:
+    """Runs a template and its nested deployments, each of which is stored as one of its own."""
 
+    def __init__(self, context: ArmContext, request: ArmRequest) -> None:
+        self._context = context
+        self._request = request
+        self._reader = ResourceReader(request)
 
-def _reason(error: FairwarningError) -> tuple[str, str]:
-    _, body = errors.from_error(error)
-    reason: Any = body["error"]
-    return reason["code"], reason["message"]
+    async def run(self, template: Template) -> DeploymentOutcome:
+        """Deploy a template, and return how it ended."""
+        run = DeploymentRun(self._request, template, self._reader, self._run_nested)
+        try:
+            outputs = await run.deploy()
+        except FairwarningError as failure:
+            return DeploymentOutcome(template, tuple(run.operations), failure=failure)
+        return DeploymentOutcome(template, tuple(run.operations), outputs)
 
-
-async def _store(context: ArmContext, request: ArmRequest, body: Body, outcome: Body) -> Resource:
-    """Store the outcome of a deployment, without template and parameters: they contain secrets."""
-    properties = body.get("properties")
-    mode = properties.get("mode") if isinstance(properties, dict) else None
-    stored: Body = {
-        "properties": {
-            "mode": mode[:20] if isinstance(mode, str) else "Incremental",
-            "timestamp": iso(int(context.fleet.clock.now())),
-            "correlationId": new_operation(),
-            "duration": "PT0S",
-            **outcome,
-        }
-    }
-
-    async def plan(_: Resource | None, __: Body, ___: Resource) -> DesiredResource:
-        return DesiredResource(stored)
-
-    write = ResourceWrite(request.group, request.name, stored, request.version, request.actor)
-    resource, _, _ = await write_resource(context, KIND, write, plan)
-    return resource
+    async def _run_nested(self, template: Template, step: TemplateStep) -> None:
+        check_name(step.name)
+        outcome = await self.run(template)
+        body = {"properties": {"mode": "Incremental", "template": step.template}}
+        await deployment_documents.store(self._context, self._request, step.name, body, outcome)
+        if outcome.failure:
+            raise outcome.failure
 
 
 def _operation(resource: Resource) -> str:
@@ -197,14 +135,47 @@ def _operation(resource: Resource) -> str:
     return str(properties["correlationId"])
 
 
-def document(context: ArmContext, resource: Resource) -> Body:
-    """Return a deployment in Azure's form."""
-    return {
-        "id": context.arm_id(KIND, resource.group, resource.name),
-        "name": resource.name,
-        "type": KIND,
-        **documents.stored_body(resource),
+async def _validate(context: ArmContext, request: ArmRequest) -> Response:
+    """Validate a template without deploying it."""
+    group = await context.group(request.group)
+    body = await _read_body(request)
+    template = _template(context, request, group, body)
+    properties = {
+        "provisioningState": "Succeeded",
+        "mode": "Incremental",
+        "correlationId": new_operation(),
+        "templateHash": deployment_documents.template_hash(body["properties"]["template"]),
+        **deployment_documents.template_properties(context, template),
+        "validatedResources": [{"id": step.id} for step in template.resources],
     }
+    path = context.arm_id(KIND, group.name, request.name)
+    return json_response({"id": path, "name": request.name, "type": KIND, "properties": properties})
+
+
+async def _what_if(context: ArmContext, request: ArmRequest) -> Response:
+    """Return what a deployment would change; an invalid template is the result, not an error."""
+    group = await context.group(request.group)
+    body = await _read_body(request)
+    try:
+        template = _template(context, request, group, body)
+        settings = body["properties"].get("whatIfSettings")
+        changes = await WhatIf(request, payloads=_with_payloads(settings)).changes(template)
+    except FairwarningError as error:
+        return json_response({"status": "Failed", "error": error_of(error)})
+    properties = {"correlationId": new_operation(), "changes": changes}
+    return json_response({"status": "Succeeded", "properties": properties})
+
+
+def _with_payloads(settings: object) -> bool:
+    formats = {"fullresourcepayloads": True, "resourceidonly": False}
+    chosen = settings.get("resultFormat") if isinstance(settings, dict) else None
+    if not isinstance(chosen or "", str) or (chosen and chosen.lower() not in formats):
+        allowed = "FullResourcePayloads or ResourceIdOnly"
+        raise documents.invalid_value("whatIfSettings.resultFormat", chosen, allowed)
+    return formats[chosen.lower()] if chosen else True
+
+
+# --- Reading --------------------------------------------------------------------------------------
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
@@ -212,9 +183,26 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
+    state, top = _conditions(request)
     page, token = await context.page(request, KIND, request.group)
     value = [document(context, resource) for resource in page]
+    if state:
+        value = [entry for entry in value if entry["properties"]["provisioningState"] == state]
+    if top:
+        value, token = value[:top], ""
     return json_response({"value": value, **context.next_link(request, token)})
+
+
+def _conditions(request: ArmRequest) -> tuple[str, int]:
+    """Return the state and the number of deployments that a listing asks for; "" and 0 for all."""
+    expression, top = request.query("$filter"), request.query("$top")
+    match = _FILTER.fullmatch(expression.strip())
+    if expression and match is None:
+        text = "The $filter is not supported; use provisioningState eq 'Succeeded' or 'Failed'."
+        raise ArmError("InvalidFilterInQueryString", text)
+    if top and not re.fullmatch("[1-9][0-9]{0,3}", top):
+        raise documents.invalid_value("$top", top, "a number from 1 to 9999")
+    return (match["state"].capitalize() if match else ""), int(top or 0)
 
 
 async def _status(context: ArmContext, request: ArmRequest) -> Response:
@@ -228,18 +216,38 @@ async def _status(context: ArmContext, request: ArmRequest) -> Response:
     return json_response(status)
 
 
-async def _validate(context: ArmContext, request: ArmRequest) -> Response:
-    """Validate a template without deploying it."""
-    group = await context.group(request.group)
-    template = _template(context, request, group, await request.body())
-    ids = [{"id": step.id} for step in template.resources]
-    properties = {"provisioningState": "Succeeded", "validatedResources": ids}
-    return json_response({"name": request.name, "properties": properties})
-
-
 async def _operations(context: ArmContext, request: ArmRequest) -> Response:
-    await context.get(KIND, request.group, request.name)
-    return json_response({"value": []})
+    resource = await context.get(KIND, request.group, request.name)
+    return json_response({"value": deployment_documents.operations(context, resource)})
+
+
+async def _get_operation(context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.get(KIND, request.group, request.name)
+    for operation in deployment_documents.operations(context, resource):
+        if operation["operationId"].lower() == request.params["step"].lower():
+            return json_response(operation)
+    raise ArmError("DeploymentOperationNotFound", "The deployment has no such operation.", 404)
+
+
+async def _export(context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.get(KIND, request.group, request.name)
+    template = documents.stored_body(resource).get("template")
+    if template is None:
+        text = f"The template of deployment '{resource.name}' was too long to store, or invalid."
+        raise ArmError("DeploymentTemplateNotAvailable", text, 409)
+    return json_response({"template": template})
+
+
+# --- Other actions --------------------------------------------------------------------------------
+
+
+async def _cancel(context: ArmContext, request: ArmRequest) -> NoReturn:
+    resource = await context.get(KIND, request.group, request.name)
+    state = documents.stored_body(resource)["properties"]["provisioningState"]
+    text = (
+        f"The deployment '{resource.name}' cannot be canceled: it has ended with state '{state}'."
+    )
+    raise ArmError("DeploymentCannotBeCancelled", text, 409)
 
 
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
@@ -252,12 +260,19 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
 
 _COLLECTION = f"{GROUP}/providers/Microsoft.Resources/deployments"
 _ITEM = f"{_COLLECTION}/{{name}}"
+_OLD_ITEM = f"{GROUP}/deployments/{{name}}"  # where the SDKs read operations
 ROUTES = (
     Route("GET", _COLLECTION, _list),
     Route("GET", _ITEM, _get),
     Route("PUT", _ITEM, _put),
     Route("DELETE", _ITEM, _delete),
+    Route("POST", f"{_ITEM}/cancel", _cancel),
+    Route("POST", f"{_ITEM}/exportTemplate", _export),
     Route("POST", f"{_ITEM}/validate", _validate),
+    Route("POST", f"{_ITEM}/whatIf", _what_if),
     Route("GET", f"{_ITEM}/operations", _operations),
+    Route("GET", f"{_ITEM}/operations/{{step}}", _get_operation),
+    Route("GET", f"{_OLD_ITEM}/operations", _operations),
+    Route("GET", f"{_OLD_ITEM}/operations/{{step}}", _get_operation),
     Route("GET", f"{_ITEM}/operationStatuses/{{operation}}", _status),
 )

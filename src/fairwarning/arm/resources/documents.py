@@ -1,12 +1,12 @@
 """Resource bodies as clients write them: sanitized, merged, stored and read back."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import invalid_value as invalid_value  # noqa: PLC0414  (handlers use it)
 from fairwarning.arm.http.request import Body
 from fairwarning.core import limits
 from fairwarning.core.model import Resource
@@ -22,11 +22,12 @@ _READ_ONLY_PROPERTIES = frozenset({
 """Members that clients read and send back. The service computes them, so they are not stored."""
 _REPLACED = frozenset({"tags"})  # replaced, not merged: a tag that is left out is deleted
 
-_NUMBER = re.compile("[0-9]{1,9}")
-Choices = Mapping[str, Mapping[str, Any]]
-"""By path, the words that are allowed there and the value of each."""
-
 _encode = msgspec.json.Encoder().encode
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a member with this name is never stored."""
+    return name.lower() in _SECRETS
 
 
 def stored_body(resource: Resource | None) -> Body:
@@ -110,10 +111,6 @@ def typed_value(body: Body, path: str, kind: type, default: Any = None) -> Any: 
         value = value.get(step)
         if value is None:
             return default
-    if kind is bool and isinstance(value, str) and value.lower() in {"true", "false"}:
-        return value.lower() == "true"  # templates send booleans as strings
-    if kind is int and isinstance(value, str) and _NUMBER.fullmatch(value):
-        return int(value)  # templates send numbers as strings
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise invalid_value(path, value, _TYPE_NAMES[kind])
     return value
@@ -122,13 +119,6 @@ def typed_value(body: Body, path: str, kind: type, default: Any = None) -> Any: 
 _TYPE_NAMES: Mapping[type, str] = {
     bool: "true or false", int: "a whole number", str: "a string", dict: "an object", list: "a list"
 }  # fmt: skip
-
-
-def invalid_value(path: str, value: object, allowed: str) -> ArmError:
-    """The error for a value that is not allowed at a path."""
-    quoted = str(value)[:60]
-    message = f"The value '{quoted}' of parameter '{path}' is invalid: it must be {allowed}."
-    return ArmError("InvalidParameter", message)
 
 
 def choice(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401  (choices)
@@ -140,19 +130,6 @@ def choice(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any
         if value.lower() == word.lower():
             return meaning
     raise invalid_value(path, value, f"one of {', '.join(words)}")
-
-
-def normalize_case(body: Body, choices: Choices) -> Body:
-    """Return the body with the words at these paths in their canonical case."""
-    for path, words in choices.items():
-        value = typed_value(body, path, str)
-        for word in words if value is not None else ():
-            if word.lower() == value.lower() and word != value:
-                nested: Any = word
-                for step in reversed(path.split(".")):
-                    nested = {step: nested}
-                body = merge(body, nested)
-    return body
 
 
 def tags_of(body: Body) -> dict[str, str]:

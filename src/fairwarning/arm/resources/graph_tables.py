@@ -9,18 +9,18 @@ from fairwarning.arm.graph.expressions import Row
 from fairwarning.arm.http.context import PAGE, ArmContext
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.resources import (
-    attachments,
     azure_scopes,
     documents,
     groups,
     machines,
     maintenance_assignments,
+    owned_items,
     scale_sets,
     targets,
 )
-from fairwarning.arm.resources.attachments import items_of
 from fairwarning.arm.resources.azure_scopes import AzureScope
 from fairwarning.arm.resources.maintenance_updates import update_document
+from fairwarning.arm.resources.owned_items import items_of
 from fairwarning.arm.resources.subscriptions import KINDS
 from fairwarning.arm.resources.targets import ActionTarget
 from fairwarning.arm.resources.views import instance_view, pending_maintenance
@@ -230,7 +230,7 @@ def _extension_row(
 
 async def _assignment_rows(context: ArmContext, group: str) -> list[Row]:
     rows = []
-    for document in await attachments.all_documents(context, maintenance_assignments.KIND, group):
+    for document in await owned_items.all_documents(context, maintenance_assignments.KIND, group):
         owner = azure_scopes.of_path(documents.stored_body(document)["owner"])
         assert owner is not None
         for item in items_of(document).values():

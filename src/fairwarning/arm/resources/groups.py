@@ -2,12 +2,21 @@
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import PAGE, ArmContext, new_operation
+from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.resources import documents, network, targets, writing
+from fairwarning.arm.resources import (
+    documents,
+    network,
+    references,
+    reservations,
+    targets,
+    writing,
+)
+from fairwarning.arm.schema import types
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
 from fairwarning.core.errors import Conflict
 from fairwarning.core.limits import FOLLOWING_COMMANDS
@@ -24,15 +33,18 @@ from fairwarning.service.resources import (
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
 CONFIGURATION = "Microsoft.Maintenance/maintenanceConfigurations"
-ATTACHED = (
+OWNED_ITEMS = (
     "Microsoft.Authorization/locks",
     "Microsoft.Compute/virtualMachines/extensions",
     "Microsoft.Compute/virtualMachines/runCommands",
     "Microsoft.Maintenance/configurationAssignments",
 )
-"""Kinds whose documents belong to other resources (`attachments.py`)."""
+"""Kinds whose documents belong to other resources (`owned_items.py`)."""
 _ATTEMPTS = 5  # other requests may change the group's resources between read and commit
-_LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT, CONFIGURATION, *ATTACHED)
+_LATER = (
+    AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, reservations.KIND, DEPLOYMENT, CONFIGURATION,
+    *OWNED_ITEMS,
+)  # fmt: skip
 """The kinds that are deleted once the machines of the group are gone."""
 
 
@@ -59,27 +71,21 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     own_group = request.principal.group
     if own_group:
         group = await context.find(GROUP, "", own_group)
-        return json_response({"value": [document(context, group)] if group else []})
+        return list_response(context, request, [document(context, group)] if group else [])
     page, token = await context.page(request, GROUP)
     value = [document(context, group) for group in page]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     writing.check_name(request.group)
-    body = documents.without_read_only(documents.sanitize(await request.body()))
-    if request.http.method == "PATCH":
-        await context.group(request.group)
-    created = await write(context, request.group, body, request.actor)
-    group = document(context, await context.group(request.group))
-    return json_response(group, 201 if created else 200)
-
-
-async def write(context: ArmContext, name: str, body: Body, actor: str) -> bool:
-    """Merge a body into a group, or create the group; return whether it is new."""
+    body = types.normalize(GROUP, documents.sanitize(await request.body()))
+    body = documents.without_read_only(body)
     body.pop("properties", None)  # all of them are read-only
     documents.tags_of(body)
-    existing = await context.find(GROUP, "", name)
+    existing = await context.find(GROUP, "", request.group)
+    if existing is None and request.http.method == "PATCH":
+        await context.group(request.group)
     merged = documents.merge(documents.stored_body(existing), body)
     writing.check_location(merged)
     if existing and writing.location_of(documents.stored_body(existing)) != writing.location_of(
@@ -87,14 +93,15 @@ async def write(context: ArmContext, name: str, body: Body, actor: str) -> bool:
     ):
         text = f"The resource group '{existing.name}' is in another location; it cannot be moved."
         raise ArmError("InvalidResourceGroupLocation", text, 409)
-    command = Write(
-        resource=resources.group_id(name),
-        name=existing.name if existing else name,
+    write = Write(
+        resource=resources.group_id(request.group),
+        name=existing.name if existing else request.group,
         body=documents.encode(merged),
-        actor=actor,
+        actor=request.actor,
     )
-    await context.fleet.submit(command)
-    return existing is None
+    await context.fleet.submit(write)
+    group = document(context, await context.group(request.group))
+    return json_response(group, 200 if existing else 201)
 
 
 # --- Deleting -------------------------------------------------------------------------------------
@@ -125,8 +132,8 @@ async def _removal(context: ArmContext, request: ArmRequest, group: Resource) ->
     later = [
         resource.id
         for kind in _LATER
-        for resource in await _all(context, kind, group.name)
-        if not resource.removed_by
+        for resource in await references.read_group(context, kind, group.name)
+        if not resource.removed_by and not _goes_with_user(kind, resource)
     ]
     if len(deletion.commands) + len(later) > FOLLOWING_COMMANDS:
         text = (
@@ -144,6 +151,11 @@ async def _removal(context: ArmContext, request: ArmRequest, group: Resource) ->
     )
 
 
+def _goes_with_user(kind: str, resource: Resource) -> bool:
+    """Whether a resource is removed with the one that uses it, which owns it."""
+    return kind == reservations.KIND and bool(resource.used_by)
+
+
 class _GroupDeletion:
     """The commands that empty a group, and the resources whose deletion is already running."""
 
@@ -154,7 +166,8 @@ class _GroupDeletion:
 
     async def add_machines(self, context: ArmContext, group: str) -> None:
         """Add the machines of the group and of its cloud services: one command per scope."""
-        rows = [*await _all(context, MACHINE, group), *await _all(context, CLOUD_SERVICE, group)]
+        rows = await references.read_group(context, MACHINE, group)
+        rows += await references.read_group(context, CLOUD_SERVICE, group)
         scopes = await context.scopes(rows)
         for scope in scopes.values():
             names = tuple(name for name in scope.machines if not _is_deleting(scope, name))
@@ -168,7 +181,7 @@ class _GroupDeletion:
 
     async def add_scale_sets(self, context: ArmContext, group: str) -> None:
         """Add the scale sets of the group."""
-        rows = await _all(context, SCALE_SET, group)
+        rows = await references.read_group(context, SCALE_SET, group)
         refs: list[Ref] = [(ScaleSet, row.set) for row in rows]
         sets = await context.fleet.reader.read_all(refs)
         for row in rows:
@@ -182,15 +195,6 @@ class _GroupDeletion:
 def _is_deleting(scope: Scope, name: str) -> bool:
     impact = scope.impacts.get(name)
     return impact is not None and impact.kind is ImpactKind.DELETE
-
-
-async def _all(context: ArmContext, kind: str, group: str) -> list[Resource]:
-    prefix = after = resources.id_prefix(kind, group)
-    rows: list[Resource] = []
-    while page := await context.fleet.reader.resources(prefix, after, PAGE):
-        rows += page
-        after = page[-1].id
-    return rows
 
 
 ROUTES = (

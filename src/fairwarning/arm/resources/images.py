@@ -11,7 +11,8 @@ from typing import Any
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import ArmError, invalid_value
+from fairwarning.arm.http.listing import parse_expand, parse_top
 from fairwarning.arm.http.request import ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
 from fairwarning.arm.resources.providers import normalize_region, regions
@@ -134,7 +135,16 @@ async def _skus(_context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _versions(_context: ArmContext, request: ArmRequest) -> Response:
-    return _list_response(request, (VERSION,))
+    """List the versions of an image: there is one, so every `$top` and order is the same list."""
+    order = request.query("$orderby")
+    if order.lower() not in {"", "name", "name asc", "name desc"}:
+        raise invalid_value("$orderby", order, "name, name asc or name desc")
+    parse_top(request)
+    path = request.path.rstrip("/")
+    version: dict[str, object] = {**_entry(request, path, VERSION)}
+    if parse_expand(request, ("properties",)):
+        version["properties"] = _image_properties(request)
+    return json_response([version])
 
 
 async def _version(_context: ArmContext, request: ArmRequest) -> Response:
@@ -142,7 +152,12 @@ async def _version(_context: ArmContext, request: ArmRequest) -> Response:
     if version.lower() == "latest":
         version = VERSION
     path = request.path.rpartition("/")[0]
-    properties = {
+    properties = _image_properties(request)
+    return json_response({**_entry(request, path, version), "properties": properties})
+
+
+def _image_properties(request: ArmRequest) -> dict[str, object]:
+    return {
         "osDiskImage": {"operatingSystem": _operating_system(request.params)},
         "dataDiskImages": [],
         "hyperVGeneration": "V2",
@@ -150,7 +165,6 @@ async def _version(_context: ArmContext, request: ArmRequest) -> Response:
         "features": [],
         "imageDeprecationStatus": {"imageState": "Active"},
     }
-    return json_response({**_entry(request, path, version), "properties": properties})
 
 
 def _of(request: ArmRequest, *levels: str) -> list[Image]:

@@ -7,10 +7,12 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import PAGE, ArmContext, invalid_skip_token
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
-from fairwarning.arm.resources import documents, targets, views, writing
+from fairwarning.arm.resources import disks, documents, targets, views, writing
 from fairwarning.arm.resources.documents import typed_value
+from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import DesiredResource, WriteResult, write_response
 from fairwarning.core.commands import Operate, ProtectInstances, Reimage
@@ -18,6 +20,7 @@ from fairwarning.core.model import Machine, Ref, ScaleSet, Scope
 from fairwarning.service import resources
 from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
 
+_EXPANDED = ("instanceView", "userData")  # there is never user data
 _NO_MODEL = 0  # of a machine that joined the set
 _MODELS = {_NO_MODEL: "VirtualMachine"}
 _FROM_SCALE_IN = "properties.protectionPolicy.protectFromScaleIn"
@@ -53,7 +56,17 @@ def document(
         **({"zones": [machine.zone]} if machine.zone else {}),
         "properties": views.default_properties(context.cloud, machine),
     }
+    if machine.model != _NO_MODEL:
+        defaults = documents.merge(defaults, _storage(context, target, owner))
     return documents.merge(documents.merge(defaults, body), {"properties": computed})
+
+
+def _storage(context: ArmContext, target: ActionTarget, owner: Resource) -> Body:
+    """Return the storage profile of an instance, with the ids of its disks."""
+    body = documents.stored_body(owner)
+    model = typed_value(body, f"{SET_PROFILE}.storageProfile", dict, {})
+    storage = disks.instance_storage(context, owner.group, target.scope.id, target.machine, model)
+    return {"properties": {"storageProfile": storage}}
 
 
 # --- Reading --------------------------------------------------------------------------------------
@@ -73,9 +86,9 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     later.sort(key=lambda entry: entry[0])
     page = [(machine, scope) for _, machine, scope in later[:PAGE]]
     token = str(page[-1][0].instance) if len(later) > PAGE else ""
-    view = "instanceview" in request.query("$expand").lower()
+    view = "instanceView" in parse_expand(request, _EXPANDED)
     value = await _documents(context, resource, scale_set, page, view=view)
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _documents(
@@ -122,7 +135,7 @@ async def _target(context: ArmContext, request: ArmRequest) -> ActionTarget:
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
-    view = "instanceview" in request.query("$expand").lower()
+    view = "instanceView" in parse_expand(request, _EXPANDED)
     return json_response(
         await _document(context, request, await _target(context, request), view=view)
     )

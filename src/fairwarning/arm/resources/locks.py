@@ -12,10 +12,10 @@ from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.resources import attachments, azure_scopes, documents
-from fairwarning.arm.resources.attachments import Attachments, items_of
+from fairwarning.arm.resources import azure_scopes, documents, owned_items
 from fairwarning.arm.resources.azure_scopes import EXTENSION_PATHS, AzureScope
 from fairwarning.arm.resources.documents import choice, invalid_value, typed_value
+from fairwarning.arm.resources.owned_items import OwnedItems, items_of
 from fairwarning.arm.resources.writing import check_name
 from fairwarning.core.model import Ref
 from fairwarning.service.resources import Resource
@@ -71,7 +71,7 @@ def _refuse(
 
 async def _of_parents(context: ArmContext, scope: AzureScope) -> list[Resource]:
     """Return the documents with the locks of a scope and of everything around it."""
-    ids = [Attachments(context, KIND, parent).id for parent in scope.with_parents()]
+    ids = [OwnedItems(context, KIND, parent).id for parent in scope.with_parents()]
     refs: list[Ref] = [(Resource, name) for name in ids]
     entities = (await context.fleet.reader.read_all(refs)).values()
     return [entity for entity in entities if isinstance(entity, Resource)]
@@ -80,7 +80,7 @@ async def _of_parents(context: ArmContext, scope: AzureScope) -> list[Resource]:
 async def _of_existing_resources(context: ArmContext, group: str) -> list[Resource]:
     """Return the documents with the locks of a group's resources, without those that are gone."""
     existing = []
-    for document in await attachments.all_documents(context, KIND, group):
+    for document in await owned_items.all_documents(context, KIND, group):
         scope = azure_scopes.of_path(documents.stored_body(document)["owner"])
         assert scope is not None
         if scope.kind and await context.find(scope.kind, scope.group, scope.name):
@@ -125,7 +125,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
             **lock,
         }
 
-    locks = Attachments(context, KIND, scope)
+    locks = OwnedItems(context, KIND, scope)
     await locks.change(request.actor, edit)
     stored = (await locks.read())[request.name.lower()]
     return json_response(_document(scope.path(context), stored), 201 if created else 200)
@@ -134,7 +134,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     scope = azure_scopes.of_request(request)
     await azure_scopes.require(context, scope)
-    lock = (await Attachments(context, KIND, scope).read()).get(request.name.lower())
+    lock = (await OwnedItems(context, KIND, scope).read()).get(request.name.lower())
     if lock is None:
         text = f"The lock '{request.name[:90]}' of '{scope.path(context)}' was not found."
         raise ArmError("LockNotFound", text, 404)
@@ -144,7 +144,7 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     scope = azure_scopes.of_request(request)
     await azure_scopes.require(context, scope)
-    locks = Attachments(context, KIND, scope)
+    locks = OwnedItems(context, KIND, scope)
     if request.name.lower() not in await locks.read():
         return Response(b"", 204)
 
@@ -166,7 +166,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     rows = await (
         _of_parents(context, scope)
         if expression or scope.kind
-        else attachments.all_documents(context, KIND, scope.group or request.principal.group)
+        else owned_items.all_documents(context, KIND, scope.group or request.principal.group)
     )
     value = [
         _document(documents.stored_body(row)["owner"], lock)

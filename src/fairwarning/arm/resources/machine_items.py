@@ -11,8 +11,8 @@ from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
 from fairwarning.arm.resources import documents, targets, views, writing
-from fairwarning.arm.resources.attachments import Attachments, Items, items_of
 from fairwarning.arm.resources.azure_scopes import AzureScope
+from fairwarning.arm.resources.owned_items import Items, OwnedItems, items_of
 from fairwarning.arm.resources.targets import ActionTarget
 from fairwarning.arm.resources.writing import ResourceWrite, WriteResult, write_response
 from fairwarning.core.model import Ref
@@ -72,9 +72,9 @@ def _owner(target: ActionTarget) -> AzureScope:
     return AzureScope(group, INSTANCE, f"{scale_set.name}/{machine.instance}")
 
 
-def _items(context: ArmContext, type_: MachineItemType, target: ActionTarget) -> Attachments:
+def _items(context: ArmContext, type_: MachineItemType, target: ActionTarget) -> OwnedItems:
     identity = vm_id(target.scope.id, target.machine)
-    return Attachments(context, type_.kind, _owner(target), identity)
+    return OwnedItems(context, type_.kind, _owner(target), identity)
 
 
 def _document(
@@ -188,9 +188,7 @@ def _wants_view(request: ArmRequest) -> bool:
     return "instanceview" in request.query("$expand").lower()
 
 
-async def _attached(
-    type_: MachineItemType, context: ArmContext, request: ArmRequest
-) -> Attachments:
+async def _attached(type_: MachineItemType, context: ArmContext, request: ArmRequest) -> OwnedItems:
     return _items(context, type_, await _target(context, request.group, _parent(request)))
 
 

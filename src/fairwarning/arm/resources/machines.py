@@ -8,20 +8,23 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response, parse_expand
+from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
+    attachments,
     availability,
+    disks,
     documents,
     machine_items,
     machine_listing,
     profile,
-    subnets,
     targets,
     views,
     writing,
 )
-from fairwarning.arm.resources.documents import Choices, choice, tags_of, typed_value
+from fairwarning.arm.resources.documents import choice, tags_of, typed_value
 from fairwarning.arm.resources.profile import MACHINE_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import (
@@ -53,7 +56,14 @@ from fairwarning.service.resources import AVAILABILITY_SET, INSTANCE, MACHINE, S
 
 PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
 EVICTIONS = {policy.value: policy for policy in EvictionPolicy}
-_CHOICES: Choices = {"properties.priority": PRIORITIES, "properties.evictionPolicy": EVICTIONS}
+_EXPANDED = ("instanceView", "userData", "resiliencyView")  # there is never user data
+_FIELDS = {
+    **RESOURCE_FIELDS,
+    "virtualMachineScaleSet/id": Field(
+        lambda document: [document["properties"].get("virtualMachineScaleSet", {}).get("id", "")]
+    ),
+}
+"""The fields of a `$filter` of machines."""
 _OWNER = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/(?P<kind>[^/]+/[^/]+)"
     r"/(?P<name>[^/]+)/?",
@@ -69,6 +79,7 @@ _OWNERS = {AVAILABILITY_SET: "availabilitySet", SCALE_SET: "virtualMachineScaleS
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a machine, or change its mutable properties."""
+    write = writing.normalized(MACHINE, write)
     profile.check_api_version(write.body, write.version, MACHINE_PROFILE)
     instance = await targets.find_flexible_instance(context, write.group, write.name)
     if instance:
@@ -77,9 +88,12 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         body = _normalize(body)
         if existing is None:
-            return await _create(context, write, body, group)
-        target = await targets.find_machine(context, existing.group, existing.name)
-        return await _change(context, target, body)
+            desired = await _create(context, write, body, group)
+        else:
+            target = await targets.find_machine(context, existing.group, existing.name)
+            desired = await _change(context, target, body)
+        referrer = attachments.referrer_of(context, group, write.name, existing)
+        return await attachments.attach(referrer, group, desired)
 
     resource, created, operation = await writing.write_resource(context, MACHINE, write, plan)
     target = await targets.find_machine(context, write.group, resource.name)
@@ -110,8 +124,7 @@ async def _put_instance(
 
 
 def _normalize(body: Body) -> Body:
-    stored = profile.normalize(documents.without_read_only(body), MACHINE_PROFILE)
-    return documents.normalize_case(stored, _CHOICES)
+    return profile.normalize(documents.without_read_only(body), MACHINE_PROFILE)
 
 
 async def _create(
@@ -121,7 +134,8 @@ async def _create(
     if naming := await targets.find_naming_set(context, write.group, write.name):
         text = f"Names such as '{write.name}' are for the instances of the set '{naming.name}'."
         raise ArmError("Conflict", text, 409)
-    subnet, address = await subnets.of_machine(context, body, group.name)
+    referrer = attachments.referrer_of(context, group, write.name)
+    subnet, address = await attachments.address_of(referrer, body)
     machine = changed(_machine(write.name, body), address=address, subnet=subnet)
     if await _owner(context, write, body, SCALE_SET):
         return await _join(context, write, body, machine)
@@ -229,7 +243,8 @@ async def _change(context: ArmContext, target: ActionTarget, body: Body) -> Desi
         scope=scope.id,
         machine=machine.name,
         terminate_seconds=updated.terminate_seconds,
-        size=updated.size,
+        # Clients send back the size that they read; the default of the cloud stays a default.
+        size=None if updated.size == (machine.size or context.cloud.size) else updated.size,
         tags=updated.tags if "tags" in body else None,
     )
     commands: list[Command] = [update]
@@ -298,7 +313,10 @@ def _defaults(context: ArmContext, target: ActionTarget) -> Body:
         **({"tags": dict(machine.tags)} if machine.tags else {}),
         **({"zones": [machine.zone]} if machine.zone else {}),
         **({"etag": writing.etag(resource)} if resource else {}),
-        "properties": views.default_properties(context.cloud, machine),
+        "properties": documents.merge(
+            views.default_properties(context.cloud, machine),
+            disks.of_flexible_instance(context, target, _group(target)),
+        ),
     }
 
 
@@ -319,7 +337,7 @@ def _owner_ids(context: ArmContext, target: ActionTarget) -> dict[str, str]:
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_machine(context, request.group, request.name)
-    view = "instanceview" in request.query("$expand").lower()
+    view = "instanceView" in parse_expand(request, _EXPANDED)
     body = document(context, target, view=view)
     await machine_items.add_extensions(context, [(target, body)])
     return json_response(body)
@@ -335,12 +353,12 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     group = request.params.get("group", "")
     page, token = await machine_listing.list_machines(context, request, group)
     view = (
-        "instanceview" in request.query("$expand").lower()
+        "instanceView" in parse_expand(request, _EXPANDED)
         or request.query("statusonly").lower() == "true"
     )
     value = [document(context, target, view=view) for target in page]
     await machine_items.add_extensions(context, zip(page, value, strict=True))
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token, fields=_FIELDS)
 
 
 # --- Actions --------------------------------------------------------------------------------------

@@ -14,16 +14,16 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.resources import (
-    attachments,
     azure_scopes,
     documents,
     maintenance_windows,
+    owned_items,
     targets,
     writing,
 )
-from fairwarning.arm.resources.attachments import Attachments, items_of
 from fairwarning.arm.resources.azure_scopes import AzureScope
 from fairwarning.arm.resources.documents import typed_value
+from fairwarning.arm.resources.owned_items import OwnedItems, items_of
 from fairwarning.core.commands import Command, Configure, UpdateSet
 from fairwarning.core.model import Rules, ScopeKind
 from fairwarning.core.record import changed
@@ -68,7 +68,7 @@ async def owners(context: ArmContext, configuration: str) -> list[str]:
     """Return the Azure ids of everything that a configuration is assigned to."""
     return [
         documents.stored_body(row)["owner"]
-        for row in await attachments.all_documents(context, KIND)
+        for row in await owned_items.all_documents(context, KIND)
         if any(_refers(item, configuration) for item in items_of(row).values())
         and await _exists(context, documents.stored_body(row)["owner"])
     ]
@@ -158,7 +158,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         _check_single(items, name, scope)
         items[name] = item
 
-    await Attachments(context, KIND, owner).change(request.actor, edit, follow)
+    await OwnedItems(context, KIND, owner).change(request.actor, edit, follow)
     return json_response(_document(context, owner, _shown(item)), 201 if created else 200)
 
 
@@ -185,7 +185,7 @@ def _check_single(items: dict[str, Body], name: str, scope: str) -> None:
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     owner = _owner(request)
     await azure_scopes.require(context, owner)
-    item = (await Attachments(context, KIND, owner).read()).get(request.name.lower())
+    item = (await OwnedItems(context, KIND, owner).read()).get(request.name.lower())
     if item is None:
         raise errors.resource_not_found(KIND, request.name[:90], owner.group)
     return json_response(_document(context, owner, _shown(item)))
@@ -194,14 +194,14 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     owner = _owner(request)
     await azure_scopes.require(context, owner)
-    items = (await Attachments(context, KIND, owner).read()).values()
+    items = (await OwnedItems(context, KIND, owner).read()).values()
     return json_response({"value": [_document(context, owner, _shown(item)) for item in items]})
 
 
 async def _list_all(context: ArmContext, request: ArmRequest) -> Response:
     """List the assignments of all groups that the client may read."""
     value = []
-    for row in await attachments.all_documents(context, KIND, request.principal.group):
+    for row in await owned_items.all_documents(context, KIND, request.principal.group):
         owner = azure_scopes.of_path(documents.stored_body(row)["owner"])
         assert owner is not None
         value += [_document(context, owner, _shown(item)) for item in items_of(row).values()]
@@ -211,7 +211,7 @@ async def _list_all(context: ArmContext, request: ArmRequest) -> Response:
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     owner = _owner(request)
     await azure_scopes.require(context, owner)
-    assignments = Attachments(context, KIND, owner)
+    assignments = OwnedItems(context, KIND, owner)
     item = (await assignments.read()).get(request.name.lower())
     if item is None:
         return Response(b"", 204)

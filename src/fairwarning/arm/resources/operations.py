@@ -7,6 +7,7 @@ from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
+from fairwarning.arm.resources.awaited import waiting_for
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
 from fairwarning.core.times import iso
@@ -23,7 +24,10 @@ async def show(context: ArmContext, request: ArmRequest) -> Response:
     running = operation.status is OperationStatus.RUNNING
     headers = {"Retry-After": RETRY_SECONDS} if running else {}
     if not request.query("monitor"):
-        return json_response(_status(operation), 200, headers)
+        status = _status(operation)
+        if running and (waiting := await waiting_for(context, operation)):
+            status["properties"] = {"waitingFor": "; ".join(waiting)}
+        return json_response(status, 200, headers)
     if running:
         return Response(
             b"", 202, {**headers, "Location": request.link(request.path, monitor="true")}

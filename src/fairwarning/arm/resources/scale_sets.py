@@ -6,6 +6,7 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
@@ -54,12 +55,13 @@ from fairwarning.service.resources import SCALE_SET, Resource
 
 async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a scale set, or merge the body into it: `az vmss scale` sends only the capacity."""
+    write = writing.normalized(SCALE_SET, write)
     profile.check_api_version(write.body, write.version, SET_PROFILE)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         # The capacity is not stored: the set has it, and an old value must not be restored.
         stored = documents.without(documents.without_read_only(body), "sku", "capacity")
-        stored = documents.normalize_case(profile.normalize(stored, SET_PROFILE), set_model.CHOICES)
+        stored = profile.normalize(stored, SET_PROFILE)
         if existing is None:
             return await _create(context, write, stored, group)
         return await _change(context, write, existing, stored)
@@ -92,7 +94,7 @@ async def _create(
         zones=machines.zones_of(body),
         tags=tags_of(body),
         flexible=set_model.is_flexible(body),
-        subnet=await subnets.of_set(context, body, group.name),
+        subnet=await subnets.of_set(context, body, group.name, write.name),
     )
     return DesiredResource(body, (create,), set=name)
 
@@ -183,6 +185,7 @@ async def _document(context: ArmContext, resource: Resource) -> Body:
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    parse_expand(request, ("userData",))  # which is a secret: never stored, so there is none
     return json_response(
         await _document(context, await context.get(SCALE_SET, request.group, request.name))
     )
@@ -195,7 +198,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         if scale_set := await context.fleet.reader.read(ScaleSet, resource.set):
             placement = await targets.placement_groups(context, scale_set)
             value.append(document(context, resource, scale_set, placement))
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _view(context: ArmContext, request: ArmRequest) -> Response:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.resources import documents, machines, writing
-from fairwarning.arm.resources.documents import Choices, choice, typed_value
+from fairwarning.arm.resources.documents import choice, typed_value
 from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.core import limits
 from fairwarning.core.model import EvictionPolicy, Priority, ScaleInRule, UpgradeMode
@@ -19,13 +19,6 @@ UPGRADE_MODES: Mapping[str, UpgradeMode] = {
 SINGLE_PLACEMENT_GROUP = "properties.singlePlacementGroup"
 _RULES = {rule.value: rule for rule in ScaleInRule}
 _ORCHESTRATION_MODES = {"Uniform": False, "Flexible": True}
-CHOICES: Choices = {
-    "properties.upgradePolicy.mode": UPGRADE_MODES,
-    "properties.orchestrationMode": _ORCHESTRATION_MODES,
-    f"{SET_PROFILE}.priority": machines.PRIORITIES,
-    f"{SET_PROFILE}.evictionPolicy": machines.EVICTIONS,
-}
-"""The words of a body that are stored in Azure's case."""
 _FAULT_DOMAINS = "properties.platformFaultDomainCount"
 _FAULT_DOMAINS_MAX = 5
 

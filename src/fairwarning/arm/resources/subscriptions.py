@@ -1,12 +1,12 @@
 """The subscription, its tenant, regions, providers and resources."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Collection
 
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import PAGE, ArmContext, decode_skip_token, encode_skip_token
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.resources import documents, network
@@ -15,9 +15,9 @@ from fairwarning.arm.resources.providers import (
     PROVIDERS,
     REGIONS,
     canonical_namespace,
-    normalize_region,
     regions,
 )
+from fairwarning.core.times import iso
 from fairwarning.service import resources
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.resources import Resource
@@ -95,13 +95,18 @@ def _location(parent: str, name: str) -> Body:
 
 # --- Providers ------------------------------------------------------------------------------------
 
+_PROVIDER_EXPANDED = ("metadata", "resourceTypes/aliases")  # there are none
 
-async def _providers(context: ArmContext, _request: ArmRequest) -> Response:
-    return json_response({"value": [_provider(context, namespace) for namespace in PROVIDERS]})
+
+async def _providers(context: ArmContext, request: ArmRequest) -> Response:
+    parse_expand(request, _PROVIDER_EXPANDED)
+    value = [_provider(context, namespace) for namespace in PROVIDERS]
+    return list_response(context, request, value, fields={})
 
 
 async def _get_provider(context: ArmContext, request: ArmRequest) -> Response:
     """Return a provider, also when a client registers it: all are registered."""
+    parse_expand(request, _PROVIDER_EXPANDED)
     name = request.params["namespace"]
     namespace = canonical_namespace(name)
     if not namespace:
@@ -148,23 +153,8 @@ KINDS = sorted(
     key=resources.id_prefix,
 )
 
+_EXPANDED = ("createdTime", "changedTime", "provisioningState")  # the time of creation is unknown
 _EXTRA_MEMBERS = frozenset({"sku", "kind", "zones", "identity"})  # copied from the stored body
-
-Condition = Callable[[Body, Resource], bool]
-
-_EQUAL = r"(\w{1,20}) eq '([^']{0,300})'"
-_TERM = re.compile(_EQUAL, re.IGNORECASE)
-_FILTER = re.compile(rf"(?:{_EQUAL}(?: and {_EQUAL})*)?", re.IGNORECASE)
-_CONDITIONS: Mapping[str, Callable[[str], Condition]] = {
-    "resourcetype": lambda value: lambda entry, _: str(entry["type"]).lower() == value.lower(),
-    "name": lambda value: lambda entry, _: str(entry["name"]).lower() == value.lower(),
-    "location": lambda value: (
-        lambda entry, _: normalize_region(str(entry["location"])) == normalize_region(value)
-    ),
-    "resourcegroup": lambda value: lambda _, resource: resource.group.lower() == value.lower(),
-    "tagname": lambda value: lambda entry, _: value in entry["tags"],
-    "tagvalue": lambda value: lambda entry, _: value in entry["tags"].values(),
-}
 
 
 async def _resources(context: ArmContext, request: ArmRequest) -> Response:
@@ -172,17 +162,12 @@ async def _resources(context: ArmContext, request: ArmRequest) -> Response:
     group = request.params.get("group", "")
     if group:
         await context.group(group)
-    conditions = _conditions(request.query("$filter"))
+    expanded = parse_expand(request, _EXPANDED)
     after = decode_skip_token(request.query("$skiptoken"))
     rows = await _page(context, group or request.principal.group, after)
-    entries = ((resource, _entry(context, kind, resource)) for kind, resource in rows[:PAGE])
-    value = [
-        entry
-        for resource, entry in entries
-        if all(condition(entry, resource) for condition in conditions)
-    ]
+    value = [_entry(context, kind, resource, expanded) for kind, resource in rows[:PAGE]]
     token = encode_skip_token(rows[PAGE - 1][1].id) if len(rows) > PAGE else ""
-    return json_response({"value": value, **context.next_link(request, token)})
+    return list_response(context, request, value, token)
 
 
 async def _page(context: ArmContext, group: str, after: str) -> list[tuple[str, Resource]]:
@@ -198,7 +183,12 @@ async def _page(context: ArmContext, group: str, after: str) -> list[tuple[str, 
     return rows
 
 
-def _entry(context: ArmContext, kind: str, resource: Resource) -> Body:
+def _entry(context: ArmContext, kind: str, resource: Resource, expanded: Collection[str]) -> Body:
+    """Return a resource without its properties, and the members that `$expand` names."""
+    times = {
+        "provisioningState": "Deleting" if resource.removed_by else "Succeeded",
+        "changedTime": iso(int(resource.written_at)),
+    }
     body = documents.stored_body(resource)
     extra = {key: value for key, value in body.items() if key in _EXTRA_MEMBERS}
     return {
@@ -208,20 +198,8 @@ def _entry(context: ArmContext, kind: str, resource: Resource) -> Body:
         "location": body.get("location", context.cloud.location),
         "tags": body.get("tags", {}),
         **extra,
+        **{name: value for name, value in times.items() if name in expanded},
     }
-
-
-def _conditions(expression: str) -> list[Condition]:
-    """Return the conditions of a $filter: equalities, all of which must hold."""
-    terms = _TERM.findall(expression)
-    known = all(name.lower() in _CONDITIONS for name, _ in terms)
-    if not known or _FILTER.fullmatch(expression) is None:
-        text = (
-            "The $filter is not supported; use NAME eq 'VALUE', or several joined by 'and', "
-            f"where NAME is one of {', '.join(_CONDITIONS)}."
-        )
-        raise ArmError("InvalidFilterInQueryString", text)
-    return [_CONDITIONS[name.lower()](value) for name, value in terms]
 
 
 _PROVIDER = f"{SUBSCRIPTION}/providers/{{namespace}}"

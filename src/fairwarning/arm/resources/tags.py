@@ -5,26 +5,25 @@ The tags are those of the resource itself, so that a machine reads them in its i
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
+from http import HTTPStatus
 
 from starlette.responses import Response
 
+from fairwarning.arm.http import internal
 from fairwarning.arm.http.context import PAGE, ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.resources import azure_scopes, documents, groups, targets, writing
-from fairwarning.arm.resources.attachments import Attachments
+from fairwarning.arm.resources import azure_scopes, documents, providers, targets
 from fairwarning.arm.resources.azure_scopes import EXTENSION_PATHS, AzureScope
-from fairwarning.arm.resources.deployments import PUTS
+from fairwarning.arm.resources.owned_items import OwnedItems
 from fairwarning.arm.resources.subscriptions import KINDS
-from fairwarning.arm.resources.writing import ResourceWrite
 from fairwarning.core.model import Scope
 from fairwarning.service import resources
 from fairwarning.service.resources import GROUP, MACHINE, SCALE_SET, Resource
 
 KIND = "Microsoft.Resources/tags"
 _DEFAULT = "default"
-_ATTEMPTS = 5  # another client may write the same resource at the same time
 Tags = Mapping[str, str]
 Combine = Callable[[Tags, Tags], Tags]
 """Takes the present tags and those of the request, and returns the new ones."""
@@ -58,7 +57,7 @@ _OPERATIONS: Mapping[str, Combine] = {"Merge": merge, "Replace": replace, "Delet
 
 async def _tags(context: ArmContext, scope: AzureScope, resource: Resource | None) -> Tags:
     if not scope.group:
-        items = await Attachments(context, KIND, scope).read()
+        items = await OwnedItems(context, KIND, scope).read()
         return documents.tags_of(items.get(_DEFAULT, {}))
     body = documents.stored_body(resource)
     if "tags" not in body and scope.kind == MACHINE:
@@ -68,50 +67,32 @@ async def _tags(context: ArmContext, scope: AzureScope, resource: Resource | Non
     return documents.tags_of(body)
 
 
-async def _write(
-    context: ArmContext, request: ArmRequest, scope: AzureScope, tags: Tags, seen: Resource | None
-) -> None:
-    """Write the tags, if the resource has not changed since it was read."""
+async def _write(context: ArmContext, request: ArmRequest, scope: AzureScope, tags: Tags) -> None:
+    """Write the tags, by a PATCH of the resource itself."""
     if not scope.group:
 
         def edit(items: dict[str, Body]) -> None:
             items[_DEFAULT] = {"tags": dict(tags)}
 
-        return await Attachments(context, KIND, scope).change(request.actor, edit)
-    if not scope.kind:
-        await groups.write(context, scope.group, {"tags": dict(tags)}, request.actor)
-        return None
-    put = PUTS.get(scope.kind.lower())
-    if put is None:
+        return await OwnedItems(context, KIND, scope).change(request.actor, edit)
+    path = scope.path(context)
+    version = providers.newest_version(scope.kind or GROUP)
+    body: Body = {"tags": dict(tags)}
+    status, document = await internal.call(request, "PATCH", path, version, body)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
         text = f"A resource of type '{scope.kind}' cannot have tags."
         raise ArmError("ResourceNotTaggable", text)
-    write = ResourceWrite(
-        group=scope.group,
-        name=scope.name,
-        body={"tags": dict(tags)},
-        version=request.version,
-        actor=request.actor,
-        if_match=writing.etag(seen) if seen else "",
-        must_exist=True,
-    )
-    await put(context, write)
+    if status >= HTTPStatus.BAD_REQUEST:
+        raise ArmError(document["error"]["code"], document["error"]["message"], status)
     return None
 
 
 async def _change(context: ArmContext, request: ArmRequest, combine: Combine, sent: Tags) -> Tags:
     scope = azure_scopes.of_request(request)
-    for attempt in range(_ATTEMPTS):
-        resource = await azure_scopes.require(context, scope)
-        tags = documents.tags_of(
-            {"tags": dict(combine(await _tags(context, scope, resource), sent))}
-        )
-        try:
-            await _write(context, request, scope, tags, resource)
-        except ArmError as error:
-            if error.code != "PreconditionFailed" or attempt == _ATTEMPTS - 1:
-                raise
-        else:
-            break
+    resource = await azure_scopes.require(context, scope)
+    combined = combine(await _tags(context, scope, resource), sent)
+    tags = documents.tags_of({"tags": dict(combined)})
+    await _write(context, request, scope, tags)
     return tags
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from starlette.responses import Response
@@ -18,6 +18,7 @@ from fairwarning.arm.http.request import (
     operation_headers,
 )
 from fairwarning.arm.resources import documents
+from fairwarning.arm.schema import types
 from fairwarning.core.commands import Command
 from fairwarning.core.commands import Write as WriteCommand
 from fairwarning.core.errors import Conflict, NotFound
@@ -25,7 +26,8 @@ from fairwarning.core.model import Operation
 from fairwarning.service import resources
 from fairwarning.service.resources import Resource
 
-_ATTEMPTS = 5  # another client may write the same resource at the same time
+_ATTEMPTS = 10  # another client may write the same resource, or one that it uses, at the same time
+_PLAN_AGAIN = frozenset({"Changed", "InUse"})  # the next plan sees what changed, or refuses
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.()\-]{0,88}[A-Za-z0-9_()\-]|[A-Za-z0-9_]", re.ASCII)
 
 
@@ -59,13 +61,18 @@ Put = Callable[[ArmContext, ResourceWrite], Awaitable[WriteResult]]
 
 @dataclass(frozen=True)
 class DesiredResource:
-    """The desired state of a resource: its body, its entities, and commands to commit with it."""
+    """The desired state of a resource: its body, its entities, and commands to commit with it.
+
+    `uses` and `owns` are ids of other resources; None keeps those that the resource has.
+    """
 
     body: Body
     commands: tuple[Command, ...] = ()
     scope: str = ""
     machine: str = ""
     set: str = ""
+    uses: tuple[str, ...] | None = None
+    owns: tuple[str, ...] | None = None
 
 
 Plan = Callable[[Resource | None, Body, Resource], Awaitable[DesiredResource]]
@@ -88,12 +95,18 @@ async def parse_write(request: ArmRequest, **more: Any) -> ResourceWrite:  # noq
     )
 
 
+def normalized(kind: str, write: ResourceWrite) -> ResourceWrite:
+    """Return the write with its body in Azure's form (C6). Twice has the effect of once."""
+    return replace(write, body=types.normalize(kind, write.body))
+
+
 async def write_resource(
     context: ArmContext, kind: str, write: ResourceWrite, plan: Plan
 ) -> tuple[Resource, bool, Operation | None]:
     """Merge the body into the stored resource, and commit it with its commands."""
     for part in write.name.split("/"):
         check_name(part)
+    write = normalized(kind, write)
     group = await context.group(write.group)
     for _ in range(_ATTEMPTS):
         existing = await context.find(kind, write.group, write.name)
@@ -103,13 +116,14 @@ async def write_resource(
         try:
             operation = await context.fleet.submit(_command(kind, write, existing, desired, group))
         except Conflict as conflict:
-            if conflict.code != "Changed":
+            if conflict.code not in _PLAN_AGAIN:
                 raise
             continue
         except NotFound as error:
             if error.code != "UnknownResource":
                 raise
-            raise errors.group_not_found(write.group) from error
+            await context.group(write.group)  # or else a resource that this one uses is gone
+            continue
         resource = await context.get(kind, write.group, write.name)
         return resource, existing is None, operation
     text = f"Other requests keep changing the resource '{write.name}'; try again."
@@ -134,9 +148,15 @@ def _command(
         scope=desired.scope,
         machine=desired.machine,
         set=desired.set,
+        uses=_kept(desired.uses, existing.uses if existing else ()),
+        owns=_kept(desired.owns, existing.owns if existing else ()),
         operation=write.operation,
         actor=write.actor,
     )
+
+
+def _kept(wanted: tuple[str, ...] | None, current: tuple[str, ...]) -> tuple[str, ...]:
+    return current if wanted is None else tuple(dict.fromkeys(wanted))
 
 
 def _check_conditions(write: ResourceWrite, kind: str, existing: Resource | None) -> None:

@@ -1,25 +1,30 @@
 """The expression language of templates: `[concat('vm', parameters('suffix'))]`."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Any
 
-from fairwarning.arm.templates.functions import EXPRESSION_CHARACTERS, FunctionCall, Functions, Node
+from fairwarning.arm.templates.calls import (
+    EXPRESSION_CHARACTERS,
+    CopyLoop,
+    FunctionCall,
+    Functions,
+    Node,
+)
 from fairwarning.arm.templates.values import (
     DEPTH,
     TemplateError,
-    Value,
     at,
     check_scalar,
-    kind_of,
     quote,
     too_deep,
 )
 
-MAX_VALUES = 200_000  # values that an evaluation may create: about a second's work
-_CHARACTERS_OF_A_VALUE = 64  # a string of this length counts as another value
-
-
-# --- Parsing ------------------------------------------------------------------------------------
+REFUSED_FUNCTIONS = {
+    "getsecret": "there are no key vaults: send the value as a parameter",
+    "list": "resources have no keys or secrets to list",
+}
+"""Why functions with these names, or names that start with `list`, are refused."""
 
 
 def parse(value: object, functions: Functions, depth: int = 1) -> Node:
@@ -31,10 +36,36 @@ def parse(value: object, functions: Functions, depth: int = 1) -> Node:
     if isinstance(value, list):
         return [parse_at(f"[{n}]", item, functions, depth) for n, item in enumerate(value)]
     if isinstance(value, dict):
-        if isinstance(value.get("copy"), list):
-            raise TemplateError("copy is not supported: write out each repetition")
-        return {key: parse_at(str(key)[:60], value[key], functions, depth) for key in value}
+        return _parse_object(value, functions, depth)
     return check_scalar(value)
+
+
+def _parse_object(value: dict[str, Any], functions: Functions, depth: int) -> dict[str, Node]:
+    """Parse an object; each element of a list `copy` becomes a property that is repeated."""
+    loops = value.get("copy")
+    node: dict[str, Node] = {}
+    for key, part in value.items():
+        if key != "copy" or not isinstance(loops, list):
+            node[key] = parse_at(str(key)[:60], part, functions, depth)
+            continue
+        for number, loop in enumerate(loops):
+            with at(f"copy[{number}]"):
+                parsed = _copy_loop(loop, functions, depth)
+                if parsed.name in value:
+                    raise TemplateError(f"the object has another property {quote(parsed.name)}")
+                node[parsed.name] = parsed
+    return node
+
+
+def _copy_loop(loop: object, functions: Functions, depth: int) -> CopyLoop:
+    if (
+        not isinstance(loop, dict)
+        or not isinstance(loop.get("name"), str)
+        or not {"count", "input"} <= set(loop)
+    ):
+        raise TemplateError("a copy needs a name, a count and an input")
+    count, item = (parse_at(key, loop[key], functions, depth + 1) for key in ("count", "input"))
+    return CopyLoop(loop["name"], count, item)
 
 
 def parse_at(place: str, value: object, functions: Functions, depth: int = 0) -> Node:
@@ -108,16 +139,12 @@ class _Parser:
         if self._kind == "number":
             return check_scalar(int(self._take("number", "")))
         name = self._take("name", "a function, a string in single quotes or an integer")
+        if self._kind == ".":  # a user function
+            self._take(".", "")
+            name = f"{name}.{self._take('name', 'the name of a user function')}"
         function = self._functions.get(name.lower())
-        if self._kind == ".":
-            raise TemplateError(
-                f"user functions are not supported: remove the dot after {quote(name)}"
-            )
         if function is None:
-            known = ", ".join(sorted(self._functions))
-            raise TemplateError(
-                f"the function {quote(name)} is not supported; supported are {known}"
-            )
+            raise _unknown_function(name, self._functions)
         return function.check_arity(FunctionCall(name, self._arguments(depth), self._path(depth)))
 
     def _arguments(self, depth: int) -> tuple[Node, ...]:
@@ -143,86 +170,9 @@ class _Parser:
         return tuple(steps)
 
 
-# --- Evaluating ---------------------------------------------------------------------------------
-
-
-class Evaluation:
-    """Evaluates parsed values, within limits on depth and on the number of values created."""
-
-    def __init__(self, functions: Functions) -> None:
-        self._functions = functions
-        self._depth = 0
-        self._left = MAX_VALUES
-
-    def value(self, node: Node) -> Value:
-        """Return the value of a node; it may share parts with the results of functions."""
-        self._depth += 1
-        try:
-            if self._depth > DEPTH:
-                raise too_deep()
-            if isinstance(node, FunctionCall):
-                return self._call(node)
-            if isinstance(node, list):
-                return [self._part(f"[{number}]", item) for number, item in enumerate(node)]
-            if isinstance(node, dict):
-                return {key: self._part(str(key)[:60], node[key]) for key in node}
-            return node
-        finally:
-            self._depth -= 1
-
-    def copy(self, value: Value, depth: int = 1) -> Value:
-        """Return a deep copy of the value; raise if it exceeds the limits."""
-        self._left -= 1 + (len(value) // _CHARACTERS_OF_A_VALUE if isinstance(value, str) else 0)
-        if self._left < 0:
-            raise TemplateError(
-                f"the expressions create more than {MAX_VALUES} values: repeat less in variables"
-            )
-        if depth > DEPTH:
-            raise too_deep()
-        if isinstance(value, list | tuple):
-            return [self.copy(item, depth + 1) for item in value]
-        if isinstance(value, Mapping):
-            return {self.copy(key): self.copy(value[key], depth + 1) for key in value}
-        return check_scalar(value)
-
-    def _part(self, place: str, node: Node) -> Value:
-        with at(place):
-            return self.value(node)
-
-    def _call(self, call: FunctionCall) -> Value:
-        if call.name.lower() == "if":
-            result = self._branch(call)
-        else:
-            arguments = [self.value(argument) for argument in call.arguments]
-            result = self.copy(self._invoke(call, arguments))
-        for step in call.path:
-            result = self._member(call, result, step)
-        return result
-
-    def _invoke(self, call: FunctionCall, arguments: list[Value]) -> Value:
-        try:
-            return self._functions[call.name.lower()].invoke(arguments)
-        except TemplateError as error:
-            if error.complete:  # the error of a variable or parameter has its own place
-                raise
-            raise TemplateError(f"{call} {error.problem}") from None
-
-    def _branch(self, call: FunctionCall) -> Value:
-        """Evaluate one branch of if(); the other may refer to a resource that is left out."""
-        condition = self.value(call.arguments[0])
-        return self.value(self._invoke(call, [condition, *call.arguments[1:]]))
-
-    def _member(self, call: FunctionCall, value: Value, step: Node) -> Value:
-        key = self.value(step)
-        if isinstance(value, dict) and isinstance(key, str):
-            if key in value:
-                return value[key]
-            for name in value:  # property names are case-insensitive, as on Azure
-                if name.lower() == key.lower():
-                    return value[name]
-        elif isinstance(value, list) and kind_of(key) == "int" and 0 <= key < len(value):
-            return value[key]
-        part = kind_of(key) if isinstance(step, FunctionCall) else quote(step)
-        raise TemplateError(
-            f"{call} leads to a value of type {kind_of(value)}, which has no member {part}"
-        )
+def _unknown_function(name: str, functions: Functions) -> TemplateError:
+    key = "list" if name.lower().startswith("list") else name.lower()
+    if key in REFUSED_FUNCTIONS:
+        return TemplateError(f"the function {quote(name)} is refused: {REFUSED_FUNCTIONS[key]}")
+    known = ", ".join(sorted(functions))
+    return TemplateError(f"the function {quote(name)} is not supported; supported are {known}")

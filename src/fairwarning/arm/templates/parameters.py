@@ -3,21 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from fairwarning.arm.templates.expressions import Evaluation, parse
-from fairwarning.arm.templates.functions import Functions
-from fairwarning.arm.templates.values import TemplateError, Value, at, canonical, kind_of, quote
+from fairwarning.arm.templates.calls import Functions
+from fairwarning.arm.templates.evaluation import Evaluation
+from fairwarning.arm.templates.expressions import parse
+from fairwarning.arm.templates.types import Definitions, check_value, is_secure
+from fairwarning.arm.templates.values import TemplateError, Value, at, kind_of
 
-KINDS = {  # the JSON type of each type of a parameter or output
-    "string": "string",
-    "securestring": "string",
-    "int": "int",
-    "bool": "bool",
-    "object": "object",
-    "secureobject": "object",
-    "array": "array",
-}
-SECURE = {"securestring", "secureobject"}
-LISTED = 10  # names in an error
 LISTED_CHARACTERS = 500
 
 S = TypeVar("S", list[Any], dict[str, Any])
@@ -70,11 +61,15 @@ def section(raw: Mapping[str, Any], key: str, kind: type[S]) -> S:
     return value
 
 
-def parameter(rules: object, sent: object, early: Evaluation, functions: Functions) -> Value:
+def parameter(
+    rules: object,
+    sent: object,
+    early: Evaluation,
+    functions: Functions,
+    definitions: Definitions,
+) -> Value:
     """Return the value of a parameter: the one that the client sent, or the default."""
-    rules = early.copy(rules)
-    if not isinstance(rules, dict) or type_of(rules) not in KINDS:
-        raise TemplateError(f"a parameter needs a type, which is one of {', '.join(KINDS)}")
+    rules = definitions.resolve(early.copy(rules))
     if isinstance(sent, dict) and "reference" in sent:
         raise TemplateError("secrets from a key vault are not supported: send the value itself")
     if sent is not None and not isinstance(sent, dict):
@@ -83,51 +78,20 @@ def parameter(rules: object, sent: object, early: Evaluation, functions: Functio
     if value is None:
         value = _default(rules, early, functions)
     value = early.copy(value)
-    check_type(rules["type"], value)
-    _check_parameter(rules, value)
+    check_value(rules, value, definitions)
     return value
 
 
 def _default(rules: Mapping[str, Any], early: Evaluation, functions: Functions) -> Value:
     if rules.get("defaultValue") is None:
+        if rules.get("nullable") is True:
+            return None
         raise TemplateError("it has no default value: send a value")
     try:
         return early.value(parse(rules["defaultValue"], functions))
     except TemplateError:
-        if type_of(rules) in SECURE:
+        if is_secure(rules):
             raise TemplateError(
                 "its default value cannot be evaluated (and is not shown)"
             ) from None
         raise
-
-
-def type_of(rules: Mapping[str, Any]) -> str:
-    """Return the declared type in lower case; "" without one."""
-    declared = rules.get("type")
-    return declared.lower() if isinstance(declared, str) else ""
-
-
-def check_type(declared: str, value: Value) -> None:
-    """Refuse a value that is not of the declared type."""
-    kind = KINDS[declared.lower()]
-    if kind_of(value) != kind:
-        raise TemplateError(f"its type is {declared}, so it must be {kind}, not {kind_of(value)}")
-
-
-def _check_parameter(rules: Mapping[str, Any], value: Value) -> None:
-    allowed = section(rules, "allowedValues", list)
-    values = value if isinstance(value, list) else [value]
-    if allowed and not set(map(canonical, values)) <= set(map(canonical, allowed)):
-        listed = "" if type_of(rules) in SECURE else f": {', '.join(map(quote, allowed[:LISTED]))}"
-        raise TemplateError(f"it must be one of its allowedValues{listed}")
-    size = value if kind_of(value) == "int" else None
-    length = len(value) if isinstance(value, str | list) else None
-    for key, actual in (("Value", size), ("Length", length)):
-        for end, sign in (("min", 1), ("max", -1)):
-            bound = rules.get(end + key)
-            if bound is None or actual is None:
-                continue
-            if kind_of(bound) != "int":
-                raise TemplateError(f"{end}{key} must be int, not {kind_of(bound)}")
-            if sign * actual < sign * bound:
-                raise TemplateError(f"its {end}{key} is {bound}")

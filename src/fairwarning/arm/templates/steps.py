@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 
-from fairwarning.arm.templates.functions import Node
-from fairwarning.arm.templates.parameters import LISTED
+from fairwarning.arm.templates.calls import Node
+from fairwarning.arm.templates.evaluation import Loops
+from fairwarning.arm.templates.types import LISTED
 from fairwarning.arm.templates.values import TemplateError, at
 from fairwarning.core.record import record
 
-Resolve = Callable[[str], str | None]
-"""Returns the id, in lower case, for an id, the end of an id, or a name."""
+Resolve = Callable[[str], Sequence[str] | None]
+"""Returns ids, in lower case, for an id, the end of an id, or a name; None for another text."""
 
 
 @record
@@ -24,8 +25,11 @@ class TemplateStep:
     place: str
     label: str  # its name in an error
     body: Node
-    enabled: bool  # the value of its condition
+    enabled: bool  # the value of its condition; false for an existing resource
     depends_on: tuple[tuple[str, str], ...]  # the text in the template, and its id or name
+    loops: Loops
+    after: tuple[str, ...] = ()  # names in references: they come first if the template has them
+    template: object = None  # of a nested deployment
 
     @property
     def key(self) -> str:
@@ -33,44 +37,59 @@ class TemplateStep:
         return self.id.lower()
 
 
-def sort_steps(steps: Sequence[TemplateStep], resolve: Resolve) -> Iterator[TemplateStep]:
-    """Yield the enabled steps after their dependencies, and otherwise in the template's order."""
-    numbers: dict[str | None, int | None] = dict.fromkeys(step.key for step in steps)
-    enabled = {number: step for number, step in enumerate(steps) if step.enabled}
-    for number, step in enabled.items():
-        other = numbers[step.key]
-        if other is not None:
-            raise TemplateError(f"this is the same resource as {enabled[other].label}", step.place)
-        numbers[step.key] = number
-    sorter = TopologicalSorter({n: _dependencies(enabled[n], numbers, resolve) for n in enabled})
-    try:
-        sorter.prepare()
-    except CycleError as error:
-        labels = [enabled[number].label for number in error.args[1][1:]]
-        more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
-        cycle = f"{', '.join(labels[:LISTED])}{more}"
-        raise TemplateError(f"these resources have circular dependencies: {cycle}") from None
-    ready = sorted(sorter.get_ready())
-    while ready:
-        first = heappop(ready)
-        yield enabled[first]
-        sorter.done(first)
-        for number in sorter.get_ready():
-            heappush(ready, number)
+class StepOrder:
+    """Steps after their dependencies, and otherwise in the template's order."""
 
+    def __init__(self, steps: Sequence[TemplateStep], resolve: Resolve) -> None:
+        self._numbers: dict[str, int | None] = dict.fromkeys(step.key for step in steps)
+        self._enabled = {number: step for number, step in enumerate(steps) if step.enabled}
+        self._resolve = resolve
+        for number, step in self._enabled.items():
+            other = self._numbers[step.key]
+            if other is not None:
+                label = self._enabled[other].label
+                raise TemplateError(f"this is the same resource as {label}", step.place)
+            self._numbers[step.key] = number
+        self._before = {n: self._dependencies(step) for n, step in self._enabled.items()}
 
-def _dependencies(
-    step: TemplateStep, numbers: Mapping[str | None, int | None], resolve: Resolve
-) -> set[int]:
-    """Return the numbers of the steps before this one; a disabled step has no number."""
-    dependencies = set()
-    for text, name in step.depends_on:
-        with at(f"{step.place}.dependsOn"):
-            target = resolve(name)
-            if target not in numbers:
-                raise TemplateError(
-                    f"{text} is not a resource of this template, or the name of several"
-                )
-        if (number := numbers[target]) is not None:
-            dependencies.add(number)
-    return dependencies
+    def dependencies(self) -> Mapping[str, tuple[TemplateStep, ...]]:
+        """Return the enabled steps before each step that has some, by the step's key."""
+        return {
+            self._enabled[number].key: tuple(self._enabled[n] for n in sorted(before))
+            for number, before in self._before.items()
+            if before
+        }
+
+    def sorted(self) -> Iterator[TemplateStep]:
+        """Yield the enabled steps in their order."""
+        sorter = TopologicalSorter(self._before)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            labels = [self._enabled[number].label for number in error.args[1][1:]]
+            more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
+            cycle = f"{', '.join(labels[:LISTED])}{more}"
+            raise TemplateError(f"these resources have circular dependencies: {cycle}") from None
+        ready = sorted(sorter.get_ready())
+        while ready:
+            first = heappop(ready)
+            yield self._enabled[first]
+            sorter.done(first)
+            for number in sorter.get_ready():
+                heappush(ready, number)
+
+    def _dependencies(self, step: TemplateStep) -> set[int]:
+        """Return the numbers of the steps before this one; a disabled step has no number."""
+        targets: list[str] = []
+        for text, name in step.depends_on:
+            with at(f"{step.place}.dependsOn"):
+                resolved = self._resolve(name)
+                if resolved is None or any(target not in self._numbers for target in resolved):
+                    raise TemplateError(
+                        f"{text} is not a resource of this template, or the name of several"
+                    )
+            targets += resolved
+        for name in step.after:
+            targets += [target for target in self._resolve(name) or () if target != step.key]
+        numbers = (self._numbers.get(target) for target in targets)
+        return {number for number in numbers if number is not None}

@@ -5,11 +5,12 @@ template and the type of the value.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from fairwarning.core.errors import Refused
+from fairwarning.core.record import short_record
 
 DEPTH = 64  # levels; real templates have about 15, and Python's stack holds several times this
 INT_BITS = 64  # Azure's integers
@@ -63,6 +64,14 @@ def too_deep() -> TemplateError:
 
 # --- Values -------------------------------------------------------------------------------------
 
+
+@short_record
+class Lambda:
+    """A function that is an argument of another: `lambda('x', add(lambdaVariables('x'), 1))`."""
+
+    call: Callable[..., Any]
+
+
 _KINDS = {
     bool: "bool",
     str: "string",
@@ -70,6 +79,7 @@ _KINDS = {
     list: "array",
     dict: "object",
     type(None): "null",
+    Lambda: "lambda",
 }
 
 
@@ -83,7 +93,7 @@ def kind_of(value: object) -> str:
 
 def check_scalar(value: Value) -> Value:
     """Return the value; raise unless it is JSON and its integers are not too large."""
-    if kind_of(value) == "unknown":
+    if kind_of(value) in {"unknown", "lambda"}:
         raise TemplateError(f"a value must be JSON, and an integer must fit into {INT_BITS} bits")
     return value
 

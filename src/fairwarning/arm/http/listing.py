@@ -1,0 +1,67 @@
+"""Answers to list requests, with the OData options of Azure's lists (C6)."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from starlette.responses import Response
+
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.errors import ArmError, invalid_value
+from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field, parse_filter
+from fairwarning.arm.http.request import ArmRequest, Body, json_response
+
+_TOP_MAX = 10_000
+
+
+def list_response(
+    context: ArmContext,
+    request: ArmRequest,
+    documents: Sequence[Body],
+    token: str = "",
+    *,
+    fields: Mapping[str, Field] = RESOURCE_FIELDS,
+) -> Response:
+    """Return a page of a list: the documents that `$filter` matches, at most `$top` in all pages.
+
+    `token` is the $skiptoken of the next page. A page may be short, or empty, and have a nextLink.
+    """
+    matches = parse_filter(request.query("$filter"), fields)
+    value = [document for document in documents if matches(document)]
+    top = parse_top(request)
+    if top is None:
+        return json_response({"value": value, **context.next_link(request, token)})
+    value = value[:top]
+    token = token if len(value) < top else ""
+    link = context.next_link(request, token, {"$top": str(top - len(value))})
+    return json_response({"value": value, **link})
+
+
+def parse_top(request: ArmRequest) -> int | None:
+    """Return the number of `$top`; None without one."""
+    text = request.query("$top")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= _TOP_MAX:
+        raise invalid_value("$top", text, f"a whole number from 1 to {_TOP_MAX}")
+    return int(text)
+
+
+def parse_expand(request: ArmRequest, allowed: Collection[str]) -> frozenset[str]:
+    """Return the words of `$expand`, in the case of `allowed`; refuse others."""
+    text = request.query("$expand")
+    canonical = {word.lower(): word for word in allowed}
+    words = [word.strip().lower() for word in text.split(",") if word.strip()]
+    if not all(word in canonical for word in words):
+        raise invalid_value("$expand", text, f"one or more of {', '.join(allowed)}")
+    return frozenset(canonical[word] for word in words)
+
+
+def refuse_ignored(request: ArmRequest) -> None:
+    """Refuse OData options that the handler has not read: ignored, they would change the answer."""
+    ignored = request.ignored_options()
+    if ignored:
+        supported = ", ".join(request.options_read()) or "none"
+        text = (
+            f"The query option '{ignored[0][:40]}' is not supported for this path. Supported "
+            f"options: {supported}."
+        )
+        raise ArmError("UnsupportedQueryOption", text)

@@ -1,0 +1,182 @@
+"""Running a deployment: its resources are written one after the other, by requests of their own."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeVar
+
+from fairwarning.arm.http import errors, internal
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import ArmRequest, Body
+from fairwarning.arm.http.routes import RouteMatch
+from fairwarning.arm.resources import providers
+from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded
+from fairwarning.arm.templates.step_builder import DEPLOYMENT, RESOURCES
+from fairwarning.arm.templates.steps import TemplateStep
+from fairwarning.arm.templates.template import Template
+from fairwarning.core.errors import FairwarningError, Refused
+
+T = TypeVar("T")
+_TYPE = re.compile(r"/providers/(?P<namespace>[^/]+)(?P<rest>(?:/[^/]+/[^/]+)+)$")
+_FAILED = (
+    "At least one resource deployment operation failed. Please list deployment operations for "
+    "details. Please see https://aka.ms/arm-deployment-operations for usage details."
+)
+
+
+@dataclass(frozen=True)
+class ResourceOperation:
+    """The write of one resource, for the list of a deployment's operations."""
+
+    id: str
+    type: str
+    name: str
+    status: int
+    error: Body | None = None
+
+
+class ResourceFailed(ArmError):
+    """A resource of a deployment could not be written."""
+
+    def __init__(self, step: TemplateStep, error: FairwarningError) -> None:
+        super().__init__("DeploymentFailed", _FAILED, 409)
+        self.details = [{**error_of(error), "target": step.id}]
+
+
+def error_of(error: FairwarningError) -> Body:
+    """Return the code and message of an error, and its details if it has some."""
+    _, body = errors.from_error(error)
+    reason: Body = dict(body["error"])  # type: ignore[call-overload]  # an error is an object
+    return {**reason, "details": error.details} if isinstance(error, ResourceFailed) else reason
+
+
+class ResourceReader:
+    """Reads the resources that expressions refer to, each once."""
+
+    def __init__(self, request: ArmRequest) -> None:
+        self._request = request
+        self._known: dict[str, Body] = {}
+
+    async def evaluate(self, evaluate: Callable[[KnownResources], T]) -> T:
+        """Return the result of an evaluation; read the resources that it needs."""
+        while True:
+            try:
+                return evaluate(self._known)
+            except ReferenceNeeded as reference:
+                self._known[reference.id] = await self.read(reference.id)
+
+    async def read(self, path: str) -> Body:
+        """Return a resource; raise if it does not exist."""
+        return await internal.require(self._request, "GET", path, newest_version(path))
+
+    def forget(self, path: str) -> None:
+        """Read this resource again when it is needed next: it has changed."""
+        self._known.pop(path.lower(), None)
+
+
+def newest_version(path: str) -> str:
+    """Return the newest api-version of the type of a resource id."""
+    match = _TYPE.search(path)
+    if match is None:
+        raise Refused("InvalidTemplate", f"'{path[:200]}' is not the id of a resource")
+    kind = "/".join(match["rest"].split("/")[1::2])
+    return providers.api_versions(match["namespace"], kind)[0]
+
+
+# --- Checking -------------------------------------------------------------------------------------
+
+
+def check_template(request: ArmRequest, template: Template) -> None:
+    """Refuse unknown types and wrong expressions, also in nested templates, before any write."""
+    count = _check(request, template)
+    if count > RESOURCES:
+        text = f"a template may have {RESOURCES} resources with those of nested templates"
+        raise Refused("InvalidTemplate", text)
+
+
+def _check(request: ArmRequest, template: Template) -> int:
+    count = len(template.resources)
+    for step in template.resources:
+        check_type(request, step.type, step.id)
+        try:
+            template.resource(step, {})
+            if step.type.lower() == DEPLOYMENT:
+                count += _check(request, template.nested(step, {}))
+        except ReferenceNeeded:  # known only when other resources have been deployed
+            for kind in template.nested_types(step):
+                check_type(request, kind, f"{template.scope.group_id}/providers/{_any_name(kind)}")
+    return count
+
+
+def _any_name(kind: str) -> str:
+    """Return the end of the id of a resource of this type, with any name."""
+    namespace, *parts = kind.split("/")
+    return "/".join([namespace, *(f"{part}/x" for part in parts)])
+
+
+def check_type(request: ArmRequest, kind: str, path: str) -> None:
+    """Refuse a resource type that the control plane cannot write."""
+    table = internal.application_of(request).table
+    if isinstance(table.find("PUT", path), RouteMatch):
+        return
+    routes = (route.path for route in table.routes if route.method == "PUT")
+    known = {match.group(1) for path in routes if (match := _WRITABLE.search(path))}
+    types = ", ".join(sorted(re.sub(r"/\{\w+\}", "", kind) for kind in known))
+    text = f"resource type '{kind}' is not supported; supported types are {types}"
+    raise Refused("InvalidTemplate", text)
+
+
+_WRITABLE = re.compile(r"/resourceGroups/\{group\}/providers/([^{]+(?:/\{\w+\}/[^{/]+)*)/\{\w+\}$")
+
+
+# --- Deploying ------------------------------------------------------------------------------------
+
+NestedDeployment = Callable[[Template, TemplateStep], Awaitable[None]]
+"""Deploys a nested template and stores its deployment; raises if it fails."""
+
+
+class DeploymentRun:
+    """Deploys the resources of a template."""
+
+    def __init__(
+        self,
+        request: ArmRequest,
+        template: Template,
+        reader: ResourceReader,
+        nested: NestedDeployment,
+    ) -> None:
+        self.template = template
+        self.operations: list[ResourceOperation] = []
+        self._request = request
+        self._reader = reader
+        self._nested = nested
+
+    async def deploy(self) -> Body:
+        """Write the resources of the template, and return its outputs."""
+        for step in self.template.resources:
+            try:
+                status = await self._deploy(step)
+            except FairwarningError as error:
+                failed = errors.from_error(error)[0]
+                self._record(step, failed, error_of(error))
+                raise ResourceFailed(step, error) from error
+            self._record(step, status)
+            self._reader.forget(step.id)
+        return await self._reader.evaluate(self.template.outputs)
+
+    async def _deploy(self, step: TemplateStep) -> int:
+        if step.type.lower() == DEPLOYMENT:
+            nested = await self._reader.evaluate(lambda known: self.template.nested(step, known))
+            check_template(self._request, nested)
+            await self._nested(nested, step)
+            return HTTPStatus.OK
+        body = await self._reader.evaluate(lambda known: self.template.resource(step, known))
+        status, document = await internal.call(self._request, "PUT", step.id, step.version, body)
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise ArmError(document["error"]["code"], document["error"]["message"], status)
+        return status
+
+    def _record(self, step: TemplateStep, status: int, error: Body | None = None) -> None:
+        operation = ResourceOperation(step.id, step.type, step.name, status, error)
+        self.operations.append(operation)

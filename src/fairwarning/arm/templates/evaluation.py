@@ -1,0 +1,173 @@
+"""Evaluates parsed values, within limits on depth and on the number of values created."""
+
+from collections.abc import Mapping
+
+from fairwarning.arm.templates.calls import CopyLoop, FunctionCall, Functions, Node
+from fairwarning.arm.templates.values import (
+    DEPTH,
+    TemplateError,
+    Value,
+    at,
+    check_scalar,
+    kind_of,
+    quote,
+    too_deep,
+)
+
+MAX_VALUES = 200_000  # values that an evaluation may create: about a second's work
+COPIES = 800  # repetitions of one loop: Azure's own limit
+_CHARACTERS_OF_A_VALUE = 64  # a string of this length counts as another value
+
+Loops = Mapping[str, int]
+"""The current number of each loop, by its name in lower case; "" is the loop of the resource."""
+
+
+class ValueBudget:
+    """How many values may still be created; several evaluations may share one."""
+
+    def __init__(self, values: int = MAX_VALUES) -> None:
+        self._values = self._left = values
+
+    def spend(self, values: int) -> None:
+        """Count values; raise if there are too many."""
+        self._left -= values
+        if self._left < 0:
+            raise TemplateError(
+                f"the expressions create more than {self._values} values: repeat less"
+            )
+
+
+class Evaluation:
+    """Evaluates parsed values with these functions, in these loops."""
+
+    def __init__(
+        self,
+        functions: Functions,
+        budget: ValueBudget | None = None,
+        loops: Loops | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.loops = loops or {}
+        self.lambda_variables: Mapping[str, Value] = {}
+        self._functions = functions
+        self._budget = budget or ValueBudget()
+        self._depth = depth
+
+    def value(self, node: Node) -> Value:
+        """Return the value of a node; it may share parts with the results of functions."""
+        self._depth += 1
+        try:
+            if self._depth > DEPTH:
+                raise too_deep()
+            self._budget.spend(1)
+            if isinstance(node, FunctionCall):
+                return self._call(node)
+            if isinstance(node, list):
+                return [self._part(f"[{number}]", item) for number, item in enumerate(node)]
+            if isinstance(node, dict):
+                return {key: self._part(str(key)[:60], node[key]) for key in node}
+            return self._repeat(node) if isinstance(node, CopyLoop) else node
+        finally:
+            self._depth -= 1
+
+    def copy(self, value: Value, depth: int = 1) -> Value:
+        """Return a deep copy of the value; raise if it exceeds the limits."""
+        longer = len(value) // _CHARACTERS_OF_A_VALUE if isinstance(value, str) else 0
+        self._budget.spend(1 + longer)
+        if depth > DEPTH:
+            raise too_deep()
+        if isinstance(value, list | tuple):
+            return [self.copy(item, depth + 1) for item in value]
+        if isinstance(value, Mapping):
+            return {self.copy(key): self.copy(value[key], depth + 1) for key in value}
+        return check_scalar(value)
+
+    def in_loops(self, loops: Loops) -> "Evaluation":
+        """Return an evaluation inside these loops, and otherwise like this one."""
+        inner = Evaluation(self._functions, self._budget, {**self.loops, **loops}, self._depth)
+        inner.lambda_variables = self.lambda_variables
+        return inner
+
+    def with_functions(self, functions: Functions) -> "Evaluation":
+        """Return an evaluation with other functions that shares the limits of this one."""
+        return Evaluation(functions, self._budget, {}, self._depth)
+
+    def with_variables(self, variables: Mapping[str, Value]) -> "Evaluation":
+        """Return an evaluation with these variables of lambdas."""
+        inner = self.in_loops({})
+        inner.lambda_variables = variables
+        return inner
+
+    def check(self, call: FunctionCall, arguments: list[Value]) -> None:
+        """Refuse arguments of the wrong types, of which there may be fewer than in the call."""
+        with _named(call):
+            self._functions[call.name.lower()].check_types(arguments)
+
+    def _part(self, place: str, node: Node) -> Value:
+        with at(place):
+            return self.value(node)
+
+    def _repeat(self, loop: CopyLoop) -> list[Value]:
+        count = check_count(self.value(loop.count))
+        key = loop.name.lower()
+        return [self.in_loops({key: number}).value(loop.item) for number in range(count)]
+
+    def _call(self, call: FunctionCall) -> Value:
+        function = self._functions[call.name.lower()]
+        if function.form:
+            result = function.call(self, call)
+        else:
+            arguments = [self.value(argument) for argument in call.arguments]
+            with _named(call):
+                function.check_types(arguments)
+                result = function.call(*arguments)
+            result = self.copy(result)
+        for step in call.path:
+            result = self._member(call, result, step)
+        return result
+
+    def _member(self, call: FunctionCall, value: Value, step: Node) -> Value:
+        key = self.value(step)
+        found, result = member(value, key)
+        if found:
+            return result
+        part = kind_of(key) if isinstance(step, FunctionCall) else quote(step)
+        raise TemplateError(
+            f"{call} leads to a value of type {kind_of(value)}, which has no member {part}"
+        )
+
+
+class _named:  # noqa: N801  (a context manager, used like a function; faster than a generator)
+    """Adds the call to the errors raised inside; not to those that have their own place."""
+
+    def __init__(self, call: FunctionCall) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, TemplateError) and not error.complete:
+            raise TemplateError(f"{self._call} {error.problem}") from None
+
+
+def member(value: Value, key: Value) -> tuple[bool, Value]:
+    """Return whether a value has a member, and the member; names are case-insensitive."""
+    if isinstance(value, dict) and isinstance(key, str):
+        if key in value:
+            return True, value[key]
+        for name in value:
+            if name.lower() == key.lower():
+                return True, value[name]
+    elif isinstance(value, list) and kind_of(key) == "int" and 0 <= key < len(value):
+        return True, value[key]
+    return False, None
+
+
+def check_count(count: Value) -> int:
+    """Return the count of a loop; raise unless it is a number in the allowed range."""
+    if kind_of(count) != "int" or not 0 <= count <= COPIES:
+        actual = count if kind_of(count) == "int" else kind_of(count)
+        raise TemplateError(f"the count of a copy must be an int from 0 to {COPIES}, not {actual}")
+    number: int = count
+    return number

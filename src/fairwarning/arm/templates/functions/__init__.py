@@ -1,0 +1,18 @@
+"""Template functions that depend only on their arguments.
+
+`fairwarning.arm.templates.scope` adds the functions that depend on the deployment.
+"""
+
+from fairwarning.arm.templates.calls import Functions
+from fairwarning.arm.templates.functions.arrays import ARRAYS
+from fairwarning.arm.templates.functions.forms import FORMS
+from fairwarning.arm.templates.functions.lambdas import LAMBDAS
+from fairwarning.arm.templates.functions.networks import NETWORKS
+from fairwarning.arm.templates.functions.numbers import NUMBERS
+from fairwarning.arm.templates.functions.objects import OBJECTS
+from fairwarning.arm.templates.functions.text import TEXT
+from fairwarning.arm.templates.functions.times import TIMES
+
+FUNCTIONS: Functions = {
+    **ARRAYS, **FORMS, **LAMBDAS, **NETWORKS, **NUMBERS, **OBJECTS, **TEXT, **TIMES,
+}  # fmt: skip

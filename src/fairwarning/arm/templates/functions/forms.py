@@ -1,0 +1,93 @@
+"""Functions that evaluate their arguments by themselves: some of them, later, or in a loop."""
+
+from collections.abc import Iterator
+
+from fairwarning.arm.templates.calls import UNLIMITED, FunctionCall, Functions, TemplateFunction
+from fairwarning.arm.templates.evaluation import Evaluation
+from fairwarning.arm.templates.values import Lambda, TemplateError, Value, kind_of
+
+
+def _if(evaluation: Evaluation, call: FunctionCall) -> Value:
+    """Evaluate one branch; the other may refer to a resource that is left out."""
+    flag = evaluation.value(call.arguments[0])
+    evaluation.check(call, [flag])
+    return evaluation.value(call.arguments[1 if flag else 2])
+
+
+def _and(evaluation: Evaluation, call: FunctionCall) -> bool:
+    return all(_flags(evaluation, call))
+
+
+def _or(evaluation: Evaluation, call: FunctionCall) -> bool:
+    return any(_flags(evaluation, call))
+
+
+def _flags(evaluation: Evaluation, call: FunctionCall) -> Iterator[bool]:
+    """Yield the arguments one by one: once the result is clear, the rest is not evaluated."""
+    for number, argument in enumerate(call.arguments):
+        flag = evaluation.value(argument)
+        if not isinstance(flag, bool):
+            actual = kind_of(flag)
+            raise TemplateError(f"{call} takes bool as its argument {number + 1}, not {actual}")
+        yield flag
+
+
+def _coalesce(evaluation: Evaluation, call: FunctionCall) -> Value:
+    """Return the first value that is not null."""
+    values = (evaluation.value(argument) for argument in call.arguments)
+    return next((value for value in values if value is not None), None)
+
+
+def _lambda(evaluation: Evaluation, call: FunctionCall) -> Lambda:
+    """Return a function of the variables that the first arguments name."""
+    *names, body = call.arguments
+    if not all(isinstance(name, str) for name in names):
+        raise TemplateError("lambda() takes the names of its variables as strings")
+    outer = evaluation.lambda_variables
+
+    def invoke(*arguments: Value) -> Value:
+        own = {name.lower(): value for name, value in zip(names, arguments, strict=False)}
+        if len(own) < len(names):
+            raise TemplateError(
+                f"takes a lambda of at most {len(arguments)} variables, not {len(names)}"
+            )
+        return evaluation.with_variables({**outer, **own}).value(body)
+
+    return Lambda(invoke)
+
+
+def _lambda_variable(evaluation: Evaluation, call: FunctionCall) -> Value:
+    name = evaluation.value(call.arguments[0])
+    evaluation.check(call, [name])
+    if name.lower() not in evaluation.lambda_variables:
+        raise TemplateError(f"{call} is not a variable of a lambda around it")
+    return evaluation.copy(evaluation.lambda_variables[name.lower()])  # counts what is read
+
+
+def _copy_index(evaluation: Evaluation, call: FunctionCall) -> int:
+    """Return the current number of a loop: the named one, or that of the resource."""
+    arguments = [evaluation.value(argument) for argument in call.arguments]
+    evaluation.check(call, arguments)
+    name = arguments.pop(0) if arguments and isinstance(arguments[0], str) else ""
+    offset = arguments.pop(0) if arguments else 0
+    if arguments or isinstance(offset, str):
+        raise TemplateError(f"{call} takes the name of a loop, an offset as int, or both")
+    if name.lower() not in evaluation.loops:
+        known = ", ".join(repr(loop) for loop in evaluation.loops if loop) or "none"
+        loop = "is not inside this loop" if name else "is not inside the copy of a resource"
+        raise TemplateError(f"{call} {loop}; the loops around it are: {known}")
+    if kind_of(offset) != "int":
+        raise TemplateError(f"{call} takes an int as its offset")
+    number: int = evaluation.loops[name.lower()] + offset
+    return number
+
+
+FORMS: Functions = {
+    "and": TemplateFunction(_and, ("bool",), 2, UNLIMITED, form=True),
+    "coalesce": TemplateFunction(_coalesce, ("any",), 1, UNLIMITED, form=True),
+    "copyindex": TemplateFunction(_copy_index, ("string or int",), 0, 2, form=True),
+    "if": TemplateFunction(_if, ("bool", "any", "any"), form=True),
+    "lambda": TemplateFunction(_lambda, ("any",), 1, UNLIMITED, form=True),
+    "lambdavariables": TemplateFunction(_lambda_variable, ("string",), form=True),
+    "or": TemplateFunction(_or, ("bool",), 2, UNLIMITED, form=True),
+}

@@ -1,0 +1,212 @@
+"""Private addresses of interfaces: unique in their subnet, and those of their machines."""
+
+import asyncio
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+import pytest
+
+from fairwarning.arm.resources.network import PUTS
+from fairwarning.arm.resources.writing import ResourceWrite, WriteResult
+from fairwarning.service.config.settings import ArmSettings
+from tests.arm.attached import (
+    NETWORK,
+    NIC,
+    PIP,
+    SUBNET,
+    VNET,
+    address,
+    delete,
+    link,
+    network,
+    nic,
+    put,
+    vm,
+)
+from tests.arm.bodies import COMPUTE, VM, VM_SCOPE, refused
+from tests.fixtures.arm import VERSION, ArmHarness
+from tests.fixtures.http import Response
+
+pytestmark = pytest.mark.spec("C6")
+
+
+def path_of(number: int) -> str:
+    """Return the path of one of many interfaces."""
+    return f"{NETWORK}/networkInterfaces/n{number}"
+
+
+def static(arm: ArmHarness, wanted: object, path: str = NIC) -> Response:
+    """Write an interface with a static address."""
+    inner = {
+        "subnet": link(SUBNET),
+        "privateIPAllocationMethod": "Static",
+        "privateIPAddress": wanted,
+    }
+    properties = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
+    return arm.put(path, {"location": "local", "properties": properties})
+
+
+def test_the_lowest_free_address() -> None:
+    """The first interface has the first usable address; a free one is given again."""
+    with ArmHarness() as arm:
+        network(arm)
+        assert [address(nic(arm, path_of(n))) for n in range(3)] == [
+            "10.7.0.4",
+            "10.7.0.5",
+            "10.7.0.6",
+        ]
+        assert address(nic(arm, path_of(1))) == "10.7.0.5"
+        delete(arm, path_of(1))
+        assert address(nic(arm, path_of(3))) == "10.7.0.5"
+
+
+def test_a_full_subnet() -> None:
+    """Each address is given once, then no more."""
+    with ArmHarness() as arm:
+        network(arm, "10.7.0.0/25")
+        usable = {str(host) for host in list(ip_network("10.7.0.0/25").hosts())[3:]}
+        assert {address(nic(arm, path_of(n))) for n in range(len(usable))} == usable
+        inner = {"subnet": link(SUBNET)}
+        body = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
+        response = arm.put(NIC, {"location": "local", "properties": body})
+        assert refused(response) == (400, "SubnetIsFull")
+        assert arm.get(NIC).status == 404
+
+
+def test_several_configurations_and_subnets() -> None:
+    """Addresses are unique in each subnet; equal ones in different subnets do not matter."""
+    with ArmHarness() as arm:
+        network(arm)
+        other = f"{NETWORK}/virtualNetworks/other"
+        network(arm, path=other)
+        subnets = (SUBNET, SUBNET, f"{other}/subnets/front")
+        configurations = [
+            {"name": f"ip{n}", "properties": {"subnet": link(path)}}
+            for n, path in enumerate(subnets)
+        ]
+        shown = put(arm, NIC, ipConfigurations=configurations)["properties"]["ipConfigurations"]
+        addresses = [entry["properties"]["privateIPAddress"] for entry in shown]
+        assert addresses == ["10.7.0.4", "10.7.0.5", "10.7.0.4"]
+        assert [entry["properties"]["primary"] for entry in shown] == [True, False, False]
+
+
+def test_static_addresses() -> None:
+    """They are usable addresses of the subnet that no other interface has."""
+    with ArmHarness() as arm:
+        network(arm)
+        assert address(static(arm, "10.7.0.9").json) == "10.7.0.9"
+        assert address(static(arm, "10.7.0.9").json) == "10.7.0.9"
+        for wanted, code in (
+            ("10.8.0.9", "PrivateIPAddressNotInSubnet"),
+            ("10.7.0.3", "PrivateIPAddressInReservedRange"),
+            ("10.7.0.255", "PrivateIPAddressInReservedRange"),
+            ("10.7.0.9", "PrivateIPAddressIsAllocated"),
+            ("10.7.0", "InvalidParameter"),
+            (None, "InvalidParameter"),
+            (7, "InvalidParameter"),
+        ):
+            assert refused(static(arm, wanted, path_of(1))) == (400, code)
+            assert arm.get(path_of(1)).status == 404
+        assert static(arm, "10.7.0.10").status == 200
+        assert address(static(arm, "10.7.0.9", path_of(1)).json) == "10.7.0.9"
+
+
+def test_a_moved_interface() -> None:
+    """It has an address of its new subnet, and the old one is free."""
+    with ArmHarness() as arm:
+        network(arm)
+        back = {"properties": {"addressPrefix": "10.7.1.0/24"}}
+        assert arm.put(f"{VNET}/subnets/back", back).status == 201
+        nic(arm)
+        assert address(nic(arm, subnet=link(f"{VNET}/subnets/back"))) == "10.7.1.4"
+        assert address(nic(arm, path_of(1))) == "10.7.0.4"
+        arm.restart()
+        assert address(nic(arm, path_of(2))) == "10.7.0.5"
+
+
+def test_requests_at_the_same_time() -> None:
+    """They get different addresses."""
+    with ArmHarness() as arm:
+        network(arm)
+        inner = {"subnet": link(SUBNET)}
+        properties = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
+        body = {"location": "local", "properties": properties}
+
+        async def put_all() -> list[WriteResult]:
+            put = PUTS["microsoft.network/networkinterfaces"]
+            writes = (ResourceWrite("rg", f"n{n}", body, VERSION, "ann") for n in range(40))
+            return await asyncio.gather(*(put(arm.app.context, write) for write in writes))
+
+        written = arm._runner.run(put_all())
+        assert len({address(result.document) for result in written}) == 40
+
+
+@pytest.mark.spec("M22")
+@pytest.mark.parametrize("wanted", ["", "10.7.0.77"])
+def test_in_a_host_run_an_interface_has_its_machine_s_address(wanted: str) -> None:
+    """The address that identifies the machine, which may be another than before it was attached."""
+    with ArmHarness(ArmSettings(by_address=True)) as arm:
+        network(arm)
+        for number in range(3):
+            nic(arm, path_of(number))
+        document = static(arm, wanted).json if wanted else nic(arm)
+        vm(arm, f"{COMPUTE}/virtualMachines/other", path_of(2))
+        vm(arm, VM, NIC)
+        shown = address(arm.get(NIC).json)
+        assert shown == arm.machines(VM_SCOPE)["vm"].address
+        assert shown != address(arm.get(path_of(2)).json)
+        assert ip_address(shown) in ip_network("10.7.0.0/24")
+        assert not wanted or shown == wanted == address(document)
+        (subnet,) = arm.get(VNET).json["properties"]["subnets"]
+        assert len(subnet["properties"]["ipConfigurations"]) == 4
+
+
+# --- Names ----------------------------------------------------------------------------------------
+
+
+def test_names_of_hosts() -> None:
+    """An interface shows its domain and name servers; a public address its full name."""
+    with ArmHarness() as arm:
+        network(arm)
+        dns = {"dnsServers": ["10.7.0.5"], "internalDnsNameLabel": "db"}
+        inner = {"subnet": link(SUBNET)}
+        configurations = [{"name": "ip", "properties": inner}]
+        shown = put(arm, NIC, dnsSettings=dns, ipConfigurations=configurations)["properties"]
+        settings = shown["dnsSettings"]
+        assert settings["dnsServers"] == settings["appliedDnsServers"] == ["10.7.0.5"]
+        assert settings["internalDomainNameSuffix"].endswith(".bx.internal.cloudapp.net")
+        assert settings["internalFqdn"] == f"db.{settings['internalDomainNameSuffix']}"
+        plain = nic(arm, path_of(1))["properties"]["dnsSettings"]
+        assert plain["appliedDnsServers"] == plain["dnsServers"] == []
+        assert plain["internalDomainNameSuffix"] == settings["internalDomainNameSuffix"]
+        assert arm.put(NIC, arm.get(NIC).json).json["properties"]["dnsSettings"] == settings
+        public = put(arm, PIP, dnsSettings={"domainNameLabel": "shop"})["properties"]
+        assert public["dnsSettings"] == {
+            "domainNameLabel": "shop",
+            "fqdn": "shop.local.cloudapp.azure.com",
+        }
+
+
+@pytest.mark.parametrize("label", ["Shop", "1shop", "s", "shop-", "a.b", "x" * 64])
+def test_bad_labels(label: str) -> None:
+    """They are refused, and nothing is created."""
+    with ArmHarness() as arm:
+        arm.group()
+        properties: dict[str, Any] = {"dnsSettings": {"domainNameLabel": label}}
+        response = arm.put(PIP, {"location": "local", "properties": properties})
+        assert refused(response) == (400, "InvalidDomainNameLabel")
+        assert arm.get(PIP).status == 404
+
+
+def test_a_label_that_another_address_has() -> None:
+    """A name belongs to one public address of a region."""
+    with ArmHarness() as arm:
+        arm.group()
+        arm.group("hers")
+        properties = {"dnsSettings": {"domainNameLabel": "shop"}}
+        body = {"location": "local", "properties": properties}
+        assert arm.put(PIP, body).status == 201
+        assert arm.put(PIP, body).status == 200
+        other = PIP.replace("/rg/", "/hers/")
+        assert refused(arm.put(other, body)) == (400, "DnsRecordInUse")
+        assert arm.put(other, {**body, "location": "westus"}).status == 201

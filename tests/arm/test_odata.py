@@ -1,0 +1,223 @@
+import pytest
+
+from tests.arm.bodies import AV, COMPUTE, VM, WEB, created, machine, names, refused, scale_set
+from tests.arm.everything import FleetSnapshot
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+
+pytestmark = pytest.mark.spec("C6")
+
+MACHINES = f"{COMPUTE}/virtualMachines"
+NETWORK = "/resourceGroups/rg/providers/Microsoft.Network"
+
+
+def four_machines(arm: ArmHarness) -> None:
+    """Create machines with different tags and locations."""
+    arm.group()
+    for name, location, tags in (
+        ("web-1", "westus", {"env": "prod", "Team": "a"}),
+        ("web-2", "West US", {"env": "test"}),
+        ("db-1", "local", {"env": "dev", "other": "prod"}),
+        ("jobs", "local", {"note": "it's"}),
+    ):
+        created(arm.put(f"{MACHINES}/{name}", {"location": location, "tags": tags}))
+
+
+def matching(arm: ArmHarness, path: str, expression: str) -> list[str]:
+    """Return the names that a filter matches."""
+    response = arm.get(path, **{"$filter": expression})
+    assert response.status == 200, response.body
+    return [item["name"] for item in response.json["value"]]
+
+
+# --- Filters --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("", {"web-1", "web-2", "db-1", "jobs"}),
+        ("name eq 'WEB-1'", {"web-1"}),
+        ("name ne 'web-1'", {"web-2", "db-1", "jobs"}),
+        ("tagValue eq 'it''s'", {"jobs"}),
+        ("startswith(name, 'web')", {"web-1", "web-2"}),
+        ("startswith(name,'web') eq false", {"db-1", "jobs"}),
+        ("endswith(name, '-1') eq true", {"web-1", "db-1"}),
+        ("substringof('b-', name)", {"web-1", "web-2", "db-1"}),
+        ("contains(name, '-2')", {"web-2"}),
+        ("location eq 'westus'", {"web-1", "web-2"}),
+        ("location eq 'West US' and name ne 'web-2'", {"web-1"}),
+        ("tagName eq 'env' and tagValue eq 'prod'", {"web-1"}),
+        ("tagName eq 'ENV' and tagValue eq 'PROD'", set()),
+        ("tagName eq 'team'", {"web-1"}),
+        ("tagValue eq 'prod'", {"web-1", "db-1"}),
+        ("startswith(tagName, 'oth')", {"db-1"}),
+        ("not tagName eq 'env'", {"jobs"}),
+        ("(name eq 'web-1' or name eq 'db-1') and location eq 'local'", {"db-1"}),
+        ("name eq 'web-1' or name eq 'db-1' and location eq 'nowhere'", {"web-1"}),
+        ("resourceType eq 'microsoft.compute/virtualmachines'", {"web-1", "web-2", "db-1", "jobs"}),
+        ("resourceGroup eq 'RG'", {"web-1", "web-2", "db-1", "jobs"}),
+        ("resourceGroup eq 'other'", set()),
+    ],
+)
+def test_a_filter_of_machines(expression: str, expected: set[str]) -> None:
+    """The list and that of all resources contain exactly what the filter matches."""
+    with ArmHarness() as arm:
+        four_machines(arm)
+        assert set(matching(arm, MACHINES, expression)) == expected
+        assert set(matching(arm, "/resources", expression)) == expected
+        assert set(matching(arm, "/resourceGroups/rg/resources", expression)) == expected
+
+
+def test_machines_of_a_scale_set() -> None:
+    """A filter by `virtualMachineScaleSet/id` matches no machine outside the set."""
+    with ArmHarness() as arm:
+        machine(arm)
+        scale_set(arm)
+        expression = f"'virtualMachineScaleSet/id' eq '{SUBSCRIPTION}{WEB}'"
+        assert "vm" not in matching(arm, MACHINES, expression)
+        assert matching(arm, MACHINES, "virtualMachineScaleSet/id eq ''") == ["vm"]
+
+
+def test_filters_of_other_lists() -> None:
+    """Groups, sets, networks and their parts can be filtered by name and tag."""
+    with ArmHarness() as arm:
+        arm.put("/resourceGroups/rg", {"location": "local", "tags": {"env": "prod"}})
+        arm.put("/resourceGroups/other", {"location": "local", "tags": {"env": "test"}})
+        scale_set(arm)
+        created(arm.put(AV, {"location": "local"}))
+        subnets = [{"name": "a"}, {"name": "b"}]
+        net = f"{NETWORK}/virtualNetworks/net"
+        created(arm.put(net, {"location": "local", "properties": {"subnets": subnets}}))
+        tag = "tagName eq 'env' and tagValue eq 'test'"
+        assert matching(arm, "/resourceGroups", tag) == ["other"]
+        for path, name in (
+            (f"{COMPUTE}/virtualMachineScaleSets", "web"),
+            (f"{COMPUTE}/availabilitySets", "av"),
+            (f"{NETWORK}/virtualNetworks", "net"),
+            (f"{net}/subnets", "a"),
+        ):
+            assert matching(arm, path, f"name eq '{name}'") == [name]
+            assert matching(arm, path, "name eq 'none'") == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "name",
+        "name eq",
+        "name eq x",
+        "name eq 'a' name eq 'b'",
+        "name lt 'a'",
+        "color eq 'red'",
+        "startswith(name)",
+        "substringof(name, 'a')",
+        "(name eq 'a'",
+        "name eq 'a')",
+        "name eq 'a",
+        "and",
+        "$",
+        "(" * 30 + "name eq 'a'" + ")" * 30,
+        "not " * 5_000 + "name eq 'a'",
+    ],
+)
+def test_a_filter_that_cannot_be_evaluated(expression: str) -> None:
+    """It is refused, and the error says what a filter may be."""
+    with ArmHarness() as arm:
+        arm.group()
+        for path in (MACHINES, "/resources", "/resourceGroups", f"{NETWORK}/virtualNetworks"):
+            response = arm.get(path, **{"$filter": expression})
+            assert refused(response) == (400, "InvalidFilterInQueryString")
+            if len(expression) < 1000:
+                assert "FIELD is one of name, " in response.error_message
+
+
+# --- Other options --------------------------------------------------------------------------------
+
+
+def test_top_limits_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list ends after `$top` entries, on whatever page that is."""
+    with ArmHarness() as arm:
+        four_machines(arm)
+        monkeypatch.setattr("fairwarning.arm.http.context.PAGE", 2)
+        for top in range(1, 6):
+            page = arm.get(MACHINES, **{"$top": str(top)}).json
+            seen = [item["name"] for item in page["value"]]
+            while "nextLink" in page:
+                page = arm.follow(page["nextLink"]).json
+                seen += [item["name"] for item in page["value"]]
+            assert seen == ["db-1", "jobs", "web-1", "web-2"][:top]
+
+
+def test_a_filter_with_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nextLink keeps the filter, and `$top` counts only what matches."""
+    with ArmHarness() as arm:
+        four_machines(arm)
+        monkeypatch.setattr("fairwarning.arm.http.context.PAGE", 1)
+        page = arm.get(MACHINES, **{"$filter": "startswith(name, 'web')", "$top": "1"}).json
+        seen = [item["name"] for item in page["value"]]
+        while "nextLink" in page:
+            page = arm.follow(page["nextLink"]).json
+            seen += [item["name"] for item in page["value"]]
+        assert seen == ["web-1"]
+
+
+@pytest.mark.parametrize("top", ["0", "-1", "x", "1.5", "10001", "9" * 30, "²"])
+def test_an_invalid_top(top: str) -> None:
+    """The error says what is allowed."""
+    with ArmHarness() as arm:
+        arm.group()
+        response = arm.get(MACHINES, **{"$top": top})
+        assert refused(response) == (400, "InvalidParameter")
+        assert "from 1 to 10000" in response.error_message
+
+
+def test_expand() -> None:
+    """Known words add their members; another one is refused with those that are allowed."""
+    with ArmHarness() as arm:
+        machine(arm)
+        for path in (VM, MACHINES):
+            document = arm.get(path, **{"$expand": "InstanceView,userData"}).json
+            properties = document.get("value", [document])[0]["properties"]
+            assert properties["instanceView"]["statuses"]
+            response = arm.get(path, **{"$expand": "everything"})
+            assert refused(response) == (400, "InvalidParameter")
+            assert "instanceView" in response.error_message
+        (entry,) = arm.get("/resources", **{"$expand": "changedTime,provisioningState"}).json[
+            "value"
+        ]
+        assert entry["provisioningState"] == "Succeeded"
+        assert entry["changedTime"].endswith("Z")
+        assert "changedTime" not in arm.get("/resources").json["value"][0]
+
+
+def test_image_versions() -> None:
+    """`az vm create` asks for the newest version with `$top`, `$orderby` and `$expand`."""
+    path = "/providers/Microsoft.Compute/locations/local/publishers/Canonical/artifacttypes/vmimage"
+    path += "/offers/ubuntu-24_04-lts/skus/server/versions"
+    with ArmHarness() as arm:
+        options = {"$top": "1", "$orderby": "name desc", "$expand": "properties"}
+        (version,) = arm.get(path, **options).json
+        assert version["properties"]["osDiskImage"]["operatingSystem"] == "Linux"
+        assert refused(arm.get(path, **{"$orderby": "size"})) == (400, "InvalidParameter")
+
+
+def test_no_option_is_ignored() -> None:
+    """An option that a path does not have is refused on every path that can be read."""
+    with FleetSnapshot().restore() as arm:
+        requests = [request for request in arm.requests() if request.route.method == "GET"]
+        for request in requests:
+            for option in ("$select", "$search", "$count"):
+                response = arm.get(f"/{request.path}", **{option: "name"})
+                assert response.status == 400, (request.label, option)
+            assert arm.call(request).status == 200, request.label
+
+
+def test_the_error_names_the_supported_options() -> None:
+    """The error lists the options that the path has."""
+    with ArmHarness() as arm:
+        arm.group()
+        response = arm.get(MACHINES, **{"$select": "name"})
+        assert refused(response) == (400, "UnsupportedQueryOption")
+        assert "'$select'" in response.error_message
+        assert "$filter" in response.error_message
+        assert names(arm, MACHINES) == []

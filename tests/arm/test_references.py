@@ -1,0 +1,325 @@
+"""Resources that refer to others, which show their users and are kept while they are in use."""
+
+from typing import Any
+
+import pytest
+
+from tests.arm.attached import (
+    DISK,
+    LB,
+    NETWORK,
+    NIC,
+    NSG,
+    PIP,
+    SUBNET,
+    VNET,
+    Json,
+    delete,
+    link,
+    network,
+    nic,
+    put,
+    vm,
+)
+from tests.arm.bodies import AV, COMPUTE, VM, refused, scale_set
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+
+pytestmark = pytest.mark.spec("C6")
+
+CONFIGURATION = f"{NIC}/ipConfigurations/ip"
+
+
+# --- Both ways ------------------------------------------------------------------------------------
+
+
+def test_an_interface_shows_its_machine() -> None:
+    """The machine's id, and whether the interface is the primary one."""
+    with ArmHarness() as arm:
+        network(arm)
+        other = f"{NETWORK}/networkInterfaces/other"
+        for path in (NIC, other):
+            assert "virtualMachine" not in nic(arm, path)["properties"]
+        entries = [link(other), {**link(NIC), "properties": {"primary": True}}]
+        document = vm(arm, networkProfile={"networkInterfaces": entries})
+        assert document["properties"]["networkProfile"]["networkInterfaces"] == entries
+        first, second = (arm.get(path).json["properties"] for path in (NIC, other))
+        assert first["virtualMachine"] == second["virtualMachine"] == link(VM)
+        assert (first["primary"], second["primary"]) == (True, False)
+        listed = arm.get("/providers/Microsoft.Network/networkInterfaces").json["value"]
+        assert [item["properties"]["virtualMachine"] for item in listed] == [link(VM)] * 2
+        arm.restart()
+        assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
+
+
+def test_a_detached_interface() -> None:
+    """A machine that is written without it, or deleted, does not use it any more."""
+    with ArmHarness() as arm:
+        network(arm)
+        nic(arm)
+        vm(arm, VM, NIC)
+        assert arm.patch(VM, {"properties": {"networkProfile": {"networkInterfaces": []}}}).json
+        assert "virtualMachine" not in arm.get(NIC).json["properties"]
+        body = {"properties": {"networkProfile": {"networkInterfaces": [link(NIC)]}}}
+        assert arm.patch(VM, body).status == 200
+        assert arm.patch(VM, {"tags": {"a": "b"}}).status == 200
+        assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
+        delete(arm, VM)
+        assert "virtualMachine" not in arm.get(NIC).json["properties"]
+        delete(arm, NIC)
+
+
+def test_a_public_address_shows_its_configuration() -> None:
+    """That of an interface or of a load balancer; ids are shown in their usual case."""
+    with ArmHarness() as arm:
+        network(arm)
+        put(arm, PIP)
+        document = nic(arm, publicIPAddress={"id": f"{SUBSCRIPTION}{PIP.replace('IPA', 'IpA')}"})
+        (shown,) = document["properties"]["ipConfigurations"]
+        assert shown["properties"]["publicIPAddress"] == link(PIP)
+        assert arm.get(PIP).json["properties"]["ipConfiguration"] == link(CONFIGURATION)
+        again = arm.get(PIP).json
+        assert arm.put(PIP, again).json["properties"]["ipConfiguration"] == link(CONFIGURATION)
+        nic(arm)
+        assert "ipConfiguration" not in arm.get(PIP).json["properties"]
+        front = {"name": "front", "properties": {"publicIPAddress": link(PIP)}}
+        put(arm, LB, frontendIPConfigurations=[front])
+        place = link(f"{LB}/frontendIPConfigurations/front")
+        assert arm.get(PIP).json["properties"]["ipConfiguration"] == place
+        rule = f"{LB}/inboundNatRules/ssh"
+        assert arm.put(rule, {"properties": {}}).status == 201
+        assert arm.delete(rule).status == 200
+        assert arm.get(PIP).json["properties"]["ipConfiguration"] == place
+        delete(arm, LB)
+        assert "ipConfiguration" not in arm.get(PIP).json["properties"]
+
+
+def test_subnets_and_security_groups_show_their_users() -> None:
+    """Configurations of interfaces and of instances; interfaces and subnets."""
+    with ArmHarness() as arm:
+        arm.group()
+        put(arm, NSG)
+        secured = {"addressPrefix": "10.7.0.0/24", "networkSecurityGroup": link(NSG)}
+        document = put(arm, VNET, subnets=[{"name": "front", "properties": secured}])
+        assert "ipConfigurations" not in document["properties"]["subnets"][0]["properties"]
+        inner = {"subnet": link(SUBNET)}
+        configurations = [{"name": "ip", "properties": inner}]
+        put(arm, NIC, ipConfigurations=configurations, networkSecurityGroup=link(NSG))
+        properties = {"ipConfigurations": configurations}
+        interfaces = [{"name": "n", "properties": properties}]
+        profile = {"networkProfile": {"networkInterfaceConfigurations": interfaces}}
+        web = scale_set(arm, capacity=1, model=profile)
+        instance = f"{web}/virtualMachines/0/networkInterfaces/n/ipConfigurations/ip"
+        users = [link(CONFIGURATION), link(instance)]
+        assert arm.get(SUBNET).json["properties"]["ipConfigurations"] == users
+        (listed,) = arm.get("/providers/Microsoft.Network/virtualNetworks").json["value"]
+        assert listed["properties"]["subnets"][0]["properties"]["ipConfigurations"] == users
+        group = arm.get(NSG).json["properties"]
+        assert (group["networkInterfaces"], group["subnets"]) == ([link(NIC)], [link(SUBNET)])
+        (entry,) = arm.get(f"{NETWORK}/networkSecurityGroups").json["value"]
+        assert entry["properties"] == group
+
+
+def test_a_load_balancer_shows_its_users() -> None:
+    """The configurations in a pool and behind a rule, and the rules of each part."""
+    with ArmHarness() as arm:
+        network(arm)
+        put(
+            arm,
+            LB,
+            frontendIPConfigurations=[{"name": "front"}],
+            backendAddressPools=[{"name": "pool"}],
+            inboundNatRules=[{"name": "ssh"}],
+            loadBalancingRules=[
+                {
+                    "name": "http",
+                    "properties": {
+                        "frontendIPConfiguration": link(f"{LB}/frontendIPConfigurations/front"),
+                        "backendAddressPool": link(f"{LB}/backendAddressPools/pool"),
+                    },
+                }
+            ],
+        )
+        nic(
+            arm,
+            loadBalancerBackendAddressPools=[link(f"{LB}/backendAddressPools/pool")],
+            loadBalancerInboundNatRules=[link(f"{LB}/inboundNatRules/ssh")],
+        )
+        shown = arm.get(LB).json["properties"]
+        rules = [link(f"{LB}/loadBalancingRules/http")]
+        (pool,) = shown["backendAddressPools"]
+        assert pool["properties"]["backendIPConfigurations"] == [link(CONFIGURATION)]
+        assert pool["properties"]["loadBalancingRules"] == rules
+        assert shown["frontendIPConfigurations"][0]["properties"]["loadBalancingRules"] == rules
+        (rule,) = shown["inboundNatRules"]
+        assert rule["properties"]["backendIPConfiguration"] == link(CONFIGURATION)
+        arm.put(LB, arm.get(LB).json)
+        delete(arm, NIC)
+        after = arm.get(LB).json["properties"]
+        assert "backendIPConfigurations" not in after["backendAddressPools"][0]["properties"]
+        assert "backendIPConfiguration" not in after["inboundNatRules"][0]["properties"]
+
+
+def test_a_proximity_placement_group_shows_its_members() -> None:
+    """Machines, sets and availability sets; it is kept while it has any."""
+    path = f"{COMPUTE}/proximityPlacementGroups/near"
+    near: Json = {"proximityPlacementGroup": link(path)}
+    with ArmHarness() as arm:
+        arm.group()
+        put(arm, path)
+        vm(arm, **near)
+        put(arm, AV, **near)
+        web = scale_set(arm, capacity=0, **near)
+        shown = arm.get(path).json["properties"]
+        assert shown["virtualMachines"] == [link(VM)]
+        assert shown["availabilitySets"] == [link(AV)]
+        assert shown["virtualMachineScaleSets"] == [link(web)]
+        assert refused(arm.delete(path)) == (409, "OperationNotAllowed")
+        for used in (VM, AV, web):
+            arm.delete(used)
+        arm.advance(120)
+        delete(arm, path)
+
+
+# --- In use ---------------------------------------------------------------------------------------
+
+
+def test_what_is_in_use_is_not_deleted() -> None:
+    """The codes and texts are Azure's, with Azure's ids."""
+    with ArmHarness() as arm:
+        network(arm)
+        put(arm, PIP)
+        put(arm, NSG)
+        nic(arm, publicIPAddress=link(PIP))
+        body = arm.get(NIC).json
+        body["properties"]["networkSecurityGroup"] = link(NSG)
+        assert arm.put(NIC, body).status == 200
+        put(arm, DISK, diskSizeGB=4)
+        entry = {"lun": 0, "createOption": "Attach", "managedDisk": link(DISK)}
+        vm(arm, VM, NIC, storageProfile={"dataDisks": [entry]})
+        before = [arm.get(path).body for path in (NIC, PIP, VNET, NSG, DISK)]
+        for path, code, user in (
+            (NIC, (400, "NicInUse"), VM),
+            (PIP, (400, "PublicIPAddressCannotBeDeleted"), CONFIGURATION),
+            (SUBNET, (400, "InUseSubnetCannotBeDeleted"), CONFIGURATION),
+            (VNET, (400, "InUseSubnetCannotBeDeleted"), CONFIGURATION),
+            (NSG, (400, "InUseNetworkSecurityGroupCannotBeDeleted"), NIC),
+            (DISK, (409, "OperationNotAllowed"), VM),
+        ):
+            response = arm.delete(path)
+            assert refused(response) == code
+            assert f"{SUBSCRIPTION}{user}" in response.json["error"]["message"]
+            assert "microsoft.network" not in response.json["error"]["message"]
+        replaced = arm.put(VNET, {"location": "local", "properties": {"subnets": []}})
+        assert refused(replaced) == (400, "InUseSubnetCannotBeDeleted")
+        assert [arm.get(path).body for path in (NIC, PIP, VNET, NSG, DISK)] == before
+        for path in (VM, NIC, PIP, NSG, SUBNET, VNET, DISK):
+            assert arm.delete(path).status in {200, 202}
+            arm.advance(120)
+
+
+def test_an_interface_of_another_machine() -> None:
+    """It is refused, and nothing is created."""
+    with ArmHarness() as arm:
+        network(arm)
+        nic(arm)
+        vm(arm, VM, NIC)
+        other = f"{COMPUTE}/virtualMachines/other"
+        body = {"networkProfile": {"networkInterfaces": [link(NIC)]}, "storageProfile": {}}
+        response = arm.put(other, {"location": "local", "properties": body})
+        assert refused(response) == (400, "NicInUse")
+        assert f"{SUBSCRIPTION}{VM}" in response.json["error"]["message"]
+        assert arm.get(other).status == 404
+        assert len(arm.get(f"{COMPUTE}/disks").json["value"]) == 1
+        twice = {"networkProfile": {"networkInterfaces": [link(NIC), link(NIC)]}}
+        assert refused(arm.patch(VM, {"properties": twice})) == (400, "InvalidParameter")
+
+
+def test_a_public_address_has_one_user() -> None:
+    """A second interface or frontend is refused, also within one resource."""
+    with ArmHarness() as arm:
+        network(arm)
+        put(arm, PIP)
+        nic(arm, publicIPAddress=link(PIP))
+        inner = {"publicIPAddress": link(PIP)}
+        front = {"frontendIPConfigurations": [{"name": "a", "properties": inner}]}
+        other = {"ipConfigurations": [{"name": "a", "properties": inner}]}
+        for path, properties in ((LB, front), (f"{NETWORK}/networkInterfaces/b", other)):
+            response = arm.put(path, {"location": "local", "properties": properties})
+            assert refused(response) == (400, "PublicIPAddressInUse")
+            assert arm.get(path).status == 404
+        first = {"name": "ip", "properties": inner}
+        twice = {"ipConfigurations": [first, {**first, "name": "second"}]}
+        response = arm.put(NIC, {"location": "local", "properties": twice})
+        assert refused(response) == (400, "PublicIPAddressInUse")
+
+
+# --- Invalid references ---------------------------------------------------------------------------
+
+_BAD = [
+    ("nothing", "LinkedInvalidPropertyId"),
+    (f"{SUBSCRIPTION}{VNET}", "LinkedInvalidPropertyId"),
+    (f"{SUBSCRIPTION}{VNET}/subnets/missing", "InvalidResourceReference"),
+    (f"{SUBSCRIPTION}{SUBNET}".replace("/net/", "/missing/"), "InvalidResourceReference"),
+    (f"{SUBSCRIPTION}{SUBNET}".replace("/rg/", "/other/"), "InvalidResourceReference"),
+    (f"/subscriptions/other{SUBNET}", "InvalidResourceReference"),
+]
+
+
+@pytest.mark.parametrize(("subnet", "code"), _BAD)
+def test_a_bad_subnet(subnet: str, code: str) -> None:
+    """Neither an interface nor a scale set is created; the text names the id."""
+    with ArmHarness() as arm:
+        network(arm)
+        arm.group("other")
+        inner = {"subnet": {"id": subnet}}
+        configurations = [{"name": "ip", "properties": inner}]
+        interface = {"name": "n", "properties": {"ipConfigurations": configurations}}
+        profile = {"networkProfile": {"networkInterfaceConfigurations": [interface]}}
+        model = {"virtualMachineProfile": profile}
+        web = f"{COMPUTE}/virtualMachineScaleSets/web"
+        for path, properties in ((NIC, {"ipConfigurations": configurations}), (web, model)):
+            response = arm.put(path, {"location": "local", "properties": properties})
+            assert refused(response) == (400, code)
+            assert subnet in response.json["error"]["message"]
+            assert arm.get(path).status == 404
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"networkProfile": {"networkInterfaces": [link(NIC)]}},
+        {"networkProfile": {"networkInterfaces": [{}]}},
+        {"networkProfile": {"networkInterfaces": ["nic"]}},
+        {"proximityPlacementGroup": link(f"{COMPUTE}/proximityPlacementGroups/near")},
+        {"proximityPlacementGroup": {}},
+        {"storageProfile": {"dataDisks": [{"lun": 0, "managedDisk": link(DISK)}]}},
+        {"storageProfile": {"osDisk": {"managedDisk": {"id": "disk"}}}},
+    ],
+)
+def test_a_machine_with_a_bad_reference(properties: dict[str, Any]) -> None:
+    """It is not created."""
+    with ArmHarness() as arm:
+        arm.group()
+        response = arm.put(VM, {"location": "local", "properties": properties})
+        assert refused(response) in {
+            (400, "InvalidResourceReference"),
+            (400, "LinkedInvalidPropertyId"),
+            (400, "InvalidParameter"),  # not even an object
+        }
+        assert arm.get(VM).status == 404
+        assert arm.get(f"{COMPUTE}/disks").json == {"value": []}
+
+
+@pytest.mark.parametrize("member", ["networkSecurityGroup", "publicIPAddress", "pool"])
+def test_an_interface_with_a_bad_reference(member: str) -> None:
+    """It is not created."""
+    pool = {"loadBalancerBackendAddressPools": [link(f"{LB}/backendAddressPools/pool")]}
+    inner: dict[str, Any] = {"publicIPAddress": link(PIP)} if member == "publicIPAddress" else {}
+    inner |= pool if member == "pool" else {}
+    more = {"networkSecurityGroup": link(NSG)} if member == "networkSecurityGroup" else {}
+    with ArmHarness() as arm:
+        arm.group()
+        properties = {"ipConfigurations": [{"name": "ip", "properties": inner}], **more}
+        response = arm.put(NIC, {"location": "local", "properties": properties})
+        assert refused(response) == (400, "InvalidResourceReference")
+        assert arm.get(NIC).status == 404

@@ -1,0 +1,259 @@
+from typing import Any
+
+import pytest
+
+from fairwarning.arm.resources import network
+from fairwarning.arm.schema import types
+from fairwarning.service.resources import (
+    AVAILABILITY_SET,
+    CLOUD_SERVICE,
+    GROUP,
+    INSTANCE,
+    MACHINE,
+    SCALE_SET,
+)
+from tests.arm.bodies import (
+    AV,
+    VM,
+    VM_SCOPE,
+    WEB,
+    WEB_SCOPE,
+    created,
+    machine,
+    notice,
+    policy,
+    refused,
+    scale_set,
+)
+from tests.arm.templates import resource
+from tests.fixtures.arm import ArmHarness
+
+pytestmark = pytest.mark.spec("C6")
+
+Json = dict[str, Any]
+
+LOCATION: Json = {"location": "local"}
+NETWORK = "/resourceGroups/rg/providers/Microsoft.Network"
+
+
+def in_set(**properties: object) -> Json:
+    """Return the body of a scale set with these properties."""
+    return {**LOCATION, "sku": {"capacity": 1}, "properties": properties}
+
+
+def in_model(**model: object) -> Json:
+    """Return the body of a scale set with this model of its instances."""
+    return in_set(virtualMachineProfile=model)
+
+
+# --- Values ---------------------------------------------------------------------------------------
+
+
+def test_strings_become_booleans_and_numbers() -> None:
+    """What `az vmss create` sends as strings reads back with the types of Azure's schema."""
+    primary = {
+        "name": "nic",
+        "properties": {"primary": "true", "enableAcceleratedNetworking": "False"},
+    }
+    disk = {"createOption": "fromimage", "caching": "readwrite", "diskSizeGB": "30"}
+    body = {
+        **LOCATION,
+        "sku": {"name": "Standard_B1s", "tier": "Standard", "capacity": "2"},
+        "properties": {
+            "overprovision": "true",
+            "singlePlacementGroup": "True",
+            "platformFaultDomainCount": "1",
+            "orchestrationMode": "uniform",
+            "upgradePolicy": {"mode": "manual"},
+            "virtualMachineProfile": {
+                "storageProfile": {"osDisk": disk},
+                "osProfile": {"linuxConfiguration": {"disablePasswordAuthentication": "true"}},
+                "networkProfile": {"networkInterfaceConfigurations": [primary]},
+            },
+        },
+    }
+    with ArmHarness() as arm:
+        arm.group()
+        created(arm.put(WEB, body))
+        document = arm.get(WEB).json
+        properties = document["properties"]
+        model = properties["virtualMachineProfile"]
+        assert document["sku"]["capacity"] == 2
+        assert properties["overprovision"] is True
+        assert properties["platformFaultDomainCount"] == 1
+        assert properties["orchestrationMode"] == "Uniform"
+        assert properties["upgradePolicy"]["mode"] == "Manual"
+        assert model["storageProfile"]["osDisk"] == {
+            "osType": "Linux",
+            "createOption": "FromImage",
+            "caching": "ReadWrite",
+            "diskSizeGB": 30,
+        }
+        assert model["osProfile"]["linuxConfiguration"] == {"disablePasswordAuthentication": True}
+        assert model["networkProfile"]["networkInterfaceConfigurations"] == [
+            {"name": "nic", "properties": {"primary": True, "enableAcceleratedNetworking": False}}
+        ]
+        assert len(arm.machines(WEB_SCOPE)) == 2
+
+
+def test_a_load_balancer_with_ports_as_strings() -> None:
+    """Ports of load balancers are numbers; ports of security rules are strings."""
+    rule = {"protocol": "TCP", "frontendPort": "50000", "enableFloatingIP": "false"}
+    security = {"protocol": "tcp", "access": "ALLOW", "destinationPortRange": 22, "priority": "100"}
+    with ArmHarness() as arm:
+        arm.group()
+        path = f"{NETWORK}/loadBalancers/lb"
+        nat = {"name": "nat", "properties": rule}
+        created(arm.put(path, {**LOCATION, "properties": {"inboundNatRules": [nat]}}))
+        (stored,) = arm.get(path).json["properties"]["inboundNatRules"]
+        assert stored["properties"]["frontendPort"] == 50_000
+        assert stored["properties"]["enableFloatingIP"] is False
+        assert stored["properties"]["protocol"] == "Tcp"
+        created(arm.put(f"{path}/inboundNatRules/other", {"Properties": rule}))
+        other = arm.get(f"{path}/inboundNatRules/other").json
+        assert other["properties"]["frontendPort"] == 50_000
+        group = f"{NETWORK}/networkSecurityGroups/nsg"
+        rules = [{"name": "ssh", "properties": security}]
+        created(arm.put(group, {**LOCATION, "properties": {"securityRules": rules}}))
+        (stored,) = arm.get(group).json["properties"]["securityRules"]
+        del stored["properties"]["provisioningState"]
+        assert stored["properties"] == {
+            "protocol": "Tcp",
+            "access": "Allow",
+            "destinationPortRange": "22",
+            "priority": 100,
+        }
+
+
+def test_member_names_in_any_case() -> None:
+    """Names read back in Azure's case, and a change in another case changes the same member."""
+    body = {
+        "LOCATION": "local",
+        "Tags": {"Owner": "Ann"},
+        "Properties": {"HardwareProfile": {"VMSIZE": "Standard_B2s"}, "PRIORITY": "spot"},
+    }
+    with ArmHarness() as arm:
+        arm.put("/resourceGroups/rg", {"Location": "local"})
+        created(arm.put(VM, body))
+        change = {"PROPERTIES": {"hardwareprofile": {"vmsize": "Standard_B4ms"}}, "TAGS": {}}
+        assert arm.patch(VM, change).status == 200
+        document = arm.get(VM).json
+        assert document["properties"]["hardwareProfile"] == {"vmSize": "Standard_B4ms"}
+        assert document["properties"]["priority"] == "Spot"
+        assert document["tags"] == {}
+        names = {name.lower() for name in document["properties"]}
+        assert len(names) == len(document["properties"])
+        assert arm.machines(VM_SCOPE)["vm"].size == "Standard_B4ms"
+
+
+def test_a_deployment_converts_too() -> None:
+    """A resource in a template is converted like one in a request of its own."""
+    profile = {"osProfile": {"AllowExtensionOperations": "true"}}
+    template = {
+        "contentVersion": "1.0.0.0",
+        "resources": [resource("Microsoft.Compute/virtualMachines", "vm", properties=profile)],
+    }
+    with ArmHarness() as arm:
+        arm.group()
+        path = "/resourceGroups/rg/providers/Microsoft.Resources/deployments/d"
+        created(arm.put(path, {"properties": {"mode": "Incremental", "template": template}}))
+        document = arm.get(VM).json["properties"]
+        assert document["osProfile"]["allowExtensionOperations"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where", "allowed"),
+    [
+        (WEB, in_set(overprovision="maybe"), "properties.overprovision", "true or false"),
+        (WEB, in_set(overprovision=1), "properties.overprovision", "true or false"),
+        (WEB, in_set(platformFaultDomainCount="two"), "Count", "a whole number"),
+        (WEB, in_set(platformFaultDomainCount=1.5), "Count", "a whole number"),
+        (WEB, in_set(upgradePolicy={"mode": "Later"}), "mode", "Automatic, Manual, Rolling"),
+        (WEB, in_set(scaleInPolicy={"rules": ["Newest"]}), "rules[0]", "NewestVM"),
+        (WEB, in_set(orchestrationMode="Loose"), "orchestrationMode", "Uniform, Flexible"),
+        (WEB, in_model(osProfile=[]), "virtualMachineProfile.osProfile", "an object"),
+        (WEB, in_model(storageProfile={"dataDisks": {}}), "dataDisks", "a list"),
+        (WEB, in_model(storageProfile={"dataDisks": [{"lun": "x"}]}), "dataDisks[0].lun", "number"),
+        (VM, {**LOCATION, "properties": {"priority": "cheap"}}, "priority", "Regular, Spot, Low"),
+        (VM, {**LOCATION, "properties": {"billingProfile": {"maxPrice": "x"}}}, "max", "a number"),
+        (AV, {**LOCATION, "properties": {"virtualMachines": "all"}}, "virtualMachines", "a list"),
+    ],
+)
+def test_values_of_another_type(path: str, body: Json, where: str, allowed: str) -> None:
+    """The error names the member and what is allowed, and nothing is created."""
+    with ArmHarness() as arm:
+        arm.group()
+        response = arm.put(path, body)
+        assert refused(response) == (400, "InvalidParameter")
+        assert where in response.error_message
+        assert allowed in response.error_message
+        assert arm.get(path).status == 404
+
+
+def test_other_words_are_kept() -> None:
+    """A word that the service does not act on may be newer than the service."""
+    with ArmHarness() as arm:
+        machine(arm, securityProfile={"securityType": "FutureVM"}, newMember={"a": "true"})
+        properties = arm.get(VM).json["properties"]
+        assert properties["securityProfile"]["securityType"] == "FutureVM"
+        assert properties["newMember"] == {"a": "true"}
+
+
+# --- Misspelled members ---------------------------------------------------------------------------
+
+TERMINATE = "terminateNotificationProfile"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "suggestion"),
+    [
+        (VM, {"properties": {"scheduledEventProfile": {}}}, "scheduledEventsProfile"),
+        (VM, {"properties": {"scheduledEventsPolicies": {}}}, "scheduledEventsPolicy"),
+        (VM, {"properties": {"evictionPolicies": "Delete"}}, "evictionPolicy"),
+        (WEB, in_model(scheduledEventProfile={}), "scheduledEventsProfile"),
+        (WEB, in_model(scheduleEventsProfile={}), "scheduledEventsProfile"),
+        (WEB, in_model(scheduledEventsProfile={"terminationNotificationProfile": {}}), TERMINATE),
+        (WEB, in_model(scheduledEventsProfile={TERMINATE: {"enabled": True}}), "enable"),
+        (WEB, in_model(scheduledEventsProfile={TERMINATE: {"notBefore": "PT5M"}}), "notBefore"),
+        (WEB, in_set(upgradePolicies={}), "upgradePolicy"),
+        (WEB, in_set(upgradePolicy={"modes": "Manual"}), "mode"),
+        (WEB, in_set(scaleInPolicy={"rule": ["Default"]}), "rules"),
+        (WEB, {**in_set(), "sku": {"capcity": 2}}, "capacity"),
+        (WEB, in_set(scheduledEventsPolicy={"userInitiatedReboots": {}}), "userInitiatedReboot"),
+        (
+            AV,
+            {"properties": {"scheduledEventsPolicy": {"userInitiatedReboot": {"approve": True}}}},
+            "automaticallyApprove",
+        ),
+    ],
+)
+def test_misspelled_members_are_refused(path: str, body: Json, suggestion: str) -> None:
+    """A member that would have no effect is refused, with the name that was meant."""
+    with ArmHarness() as arm:
+        arm.group()
+        response = arm.put(path, {**LOCATION, **body})
+        assert refused(response) == (400, "BadRequest")
+        assert response.error_message.startswith("Could not find member '")
+        assert suggestion in response.error_message
+        assert arm.get(path).status == 404
+
+
+def test_misspelled_members_change_nothing() -> None:
+    """A PATCH with a misspelled member changes neither the set nor an instance."""
+    with ArmHarness() as arm:
+        scale_set(arm, model=notice(), **policy(reboot=True))
+        before = arm.get(WEB).json
+        wrong = {TERMINATE: {"enable": True, "notBeforeTime": "PT10M"}}
+        change = {"properties": {"virtualMachineProfile": {"scheduledEventsProfile": wrong}}}
+        assert refused(arm.patch(WEB, {"tags": {"a": "b"}, **change})) == (400, "BadRequest")
+        instance = f"{WEB}/virtualMachines/0"
+        protection = {"properties": {"protectionPolicy": {"protectFromScalein": 1, "protect": 1}}}
+        assert arm.put(instance, protection).status == 400
+        assert arm.get(WEB).json == before
+        assert not arm.machines(WEB_SCOPE)["web_0"].protected
+
+
+def test_every_modeled_type_has_a_shape() -> None:
+    """The types that machines consist of or refer to have shapes, and so have their parts."""
+    modeled = {MACHINE, SCALE_SET, INSTANCE, AVAILABILITY_SET, CLOUD_SERVICE, GROUP}
+    assert modeled | set(network.TYPES) == set(types.SHAPES)

@@ -1,0 +1,520 @@
+"""Copies, nested deployments, symbolic names, user functions and types of templates."""
+
+from typing import Any
+
+import pytest
+
+from fairwarning.arm.templates.names import ReferenceNeeded
+from fairwarning.arm.templates.step_builder import RESOURCES
+from fairwarning.arm.templates.template import DeploymentScope, Template
+from fairwarning.core.errors import Refused
+
+pytestmark = pytest.mark.spec("C1")
+
+Json = dict[str, Any]
+SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
+GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/shop"
+SCOPE = DeploymentScope(
+    subscription=SUBSCRIPTION,
+    group="shop",
+    location="westeurope",
+    name="main",
+    tenant="the-tenant",
+    endpoint="https://localhost:1",
+    now=1_700_000_000.0,
+    tags={"team": "web"},
+)
+NET = "Microsoft.Network/virtualNetworks"
+DEPLOYMENT = "Microsoft.Resources/deployments"
+
+
+def evaluate(template: Json, values: Json | None = None) -> Template:
+    """Return a template with these values of its parameters."""
+    parameters = {name: {"value": value} for name, value in (values or {}).items()}
+    properties = {"mode": "Incremental", "template": template, "parameters": parameters}
+    return Template(properties, SCOPE, lambda _namespace, _kind: ["2024-11-01"])
+
+
+def refused(template: Json, values: Json | None = None) -> str:
+    """Return the error message of an invalid template."""
+    with pytest.raises(Refused) as caught:
+        evaluate(template, values)
+    assert caught.value.code == "InvalidTemplate"
+    return caught.value.message
+
+
+def net(name: str, **more: object) -> Json:
+    """Return a virtual network."""
+    return {"type": NET, "name": name, "apiVersion": "2024-05-01", **more}
+
+
+def names(template: Template) -> list[str]:
+    """Return the names of resources in the order of deployment."""
+    return [step.name for step in template.resources]
+
+
+def bodies(template: Template, known: Json | None = None) -> dict[str, Json]:
+    """Return the body of each resource, by name."""
+    return {step.name: template.resource(step, known or {}) for step in template.resources}
+
+
+def outputs(template: Template, known: Json | None = None) -> Json:
+    """Return the values of the outputs."""
+    results = template.outputs(known or {})
+    return {name: output["value"] for name, output in results.items()}
+
+
+def output(text: str, kind: str = "object", **template: object) -> Any:  # noqa: ANN401  (any value)
+    """Return the value of an expression in an output."""
+    declared = {"it": {"type": kind, "value": text}}
+    return outputs(evaluate({**template, "outputs": declared}))["it"]
+
+
+# --- Copies ---------------------------------------------------------------------------------------
+
+
+def test_copies_of_a_resource() -> None:
+    """Each copy has its number in its name, condition, dependencies and body."""
+    loop = {"name": "nets", "count": "[length(variables('sizes'))]"}
+    resources = [
+        net(
+            "[concat('a', copyIndex(1))]",
+            copy=loop,
+            tags={"n": "[variables('sizes')[copyIndex()]]"},
+        ),
+        net(
+            "[format('b{0}', copyIndex('others'))]",
+            copy={"name": "others", "count": 2},
+            dependsOn=["[concat('a', copyIndex(1))]"],
+            condition="[equals(copyIndex(), 1)]",
+        ),
+        net("last", dependsOn=["nets"]),
+        net("never", dependsOn=["none"]),
+        net("[string(copyIndex())]", copy={"name": "none", "count": 0}),
+    ]
+    template = evaluate({"variables": {"sizes": ["x", "y"]}, "resources": resources})
+    assert names(template) == ["a1", "a2", "b1", "last", "never"]
+    assert bodies(template)["a2"] == {"tags": {"n": "y"}}
+    before = {
+        key.rpartition("/")[2]: [s.name for s in steps]
+        for key, steps in template.dependencies.items()
+    }
+    assert before == {"b1": ["a2"], "last": ["a1", "a2"]}
+
+
+def test_serial_copies() -> None:
+    """A copy of a serial loop waits for all copies of the batch before its own."""
+    loop = {"name": "nets", "count": 5, "mode": "Serial", "batchSize": 2}
+    template = evaluate({"resources": [net("[concat('a', copyIndex())]", copy=loop)]})
+    before = {key[-2:]: [s.name for s in steps] for key, steps in template.dependencies.items()}
+    assert before == {"a2": ["a0", "a1"], "a3": ["a0", "a1"], "a4": ["a2", "a3"]}
+    alone = {"name": "nets", "count": 3, "mode": "serial"}
+    template = evaluate({"resources": [net("[concat('a', copyIndex())]", copy=alone)]})
+    before = {key[-2:]: [s.name for s in steps] for key, steps in template.dependencies.items()}
+    assert before == {"a1": ["a0"], "a2": ["a1"]}
+
+
+def test_copies_of_properties_variables_and_outputs() -> None:
+    """A loop of properties has a name; it may be inside a loop of the resource."""
+    disks = {
+        "name": "disks",
+        "count": 2,
+        "input": "[format('{0}-{1}', copyIndex(), copyIndex('disks'))]",
+    }
+    template = evaluate(
+        {
+            "variables": {
+                "copy": [{"name": "ports", "count": 2, "input": "[add(80, copyIndex('ports'))]"}],
+                "inside": {"copy": [{"name": "x", "count": 1, "input": "[copyIndex('x', 7)]"}]},
+            },
+            "resources": [
+                net(
+                    "[concat('a', copyIndex())]",
+                    copy={"name": "nets", "count": 2},
+                    properties={"copy": [disks]},
+                )
+            ],
+            "outputs": {
+                "ports": {"type": "array", "value": "[variables('ports')]"},
+                "inside": {"type": "object", "value": "[variables('inside')]"},
+                "ids": {
+                    "type": "array",
+                    "copy": {"count": 2, "input": "[concat('a', copyIndex())]"},
+                },
+            },
+        }
+    )
+    assert bodies(template)["a1"] == {"properties": {"disks": ["1-0", "1-1"]}}
+    expected = {"ports": [80, 81], "inside": {"x": [7]}, "ids": ["a0", "a1"]}
+    assert outputs(template) == expected
+
+
+def test_nested_resources_of_copies() -> None:
+    """A nested resource is in the loop of its parent, and comes after it."""
+    part = {"type": "subnets", "name": "[concat('s', copyIndex())]", "apiVersion": "2024-05-01"}
+    parent = net("[concat('a', copyIndex())]", copy={"name": "nets", "count": 2}, resources=[part])
+    assert names(evaluate({"resources": [parent]})) == ["a0", "a1", "a0/s0", "a1/s1"]
+
+
+def test_copies_are_limited() -> None:
+    """Copies count as resources of the template."""
+    loop = {"name": "nets", "count": RESOURCES}
+    resources = [net("[concat('a', copyIndex())]", copy=loop), net("b")]
+    assert len(evaluate({"resources": resources[:1]}).resources) == RESOURCES
+    assert "may have 800 resources" in refused({"resources": resources})
+
+
+# --- Symbolic names -------------------------------------------------------------------------------
+
+
+def symbolic(**resources: Json) -> Json:
+    """Return a template with symbolic names, as Bicep writes it."""
+    return {"languageVersion": "2.0", "contentVersion": "1.0.0.0", "resources": resources}
+
+
+def test_symbolic_names() -> None:
+    """Dependencies and references use symbolic names, of one resource or of a loop."""
+    template = evaluate(
+        {
+            **symbolic(
+                last=net("c", dependsOn=["many", "[format('many[{0}]', 1)]"]),
+                many=net(
+                    "[format('b{0}', copyIndex())]",
+                    copy={"name": "many", "count": 2},
+                    dependsOn=["one"],
+                ),
+                one=net("a"),
+            ),
+            "outputs": {
+                "one": {"type": "int", "value": "[reference('one').size]"},
+                "second": {"type": "int", "value": "[reference('many[1]').size]"},
+                "all": {
+                    "type": "array",
+                    "value": "[map(references('many'), lambda('n', lambdaVariables('n').size))]",
+                },
+                "full": {"type": "string", "value": "[references('many', 'full')[0].location]"},
+                "info": {"type": "string", "value": "[resourceInfo('one').id]"},
+            },
+        }
+    )
+    assert names(template) == ["a", "b0", "b1", "c"]
+    known = {
+        f"{GROUP}/providers/{NET}/{name}".lower(): {"location": name, "properties": {"size": size}}
+        for name, size in (("a", 1), ("b0", 2), ("b1", 3))
+    }
+    assert outputs(template, known) == {
+        "one": 1, "second": 3, "all": [2, 3], "full": "b0", "info": f"{GROUP}/providers/{NET}/a"
+    }  # fmt: skip
+
+
+def test_existing_resources() -> None:
+    """An existing resource is not deployed; references to it read it, also in another group."""
+    template = evaluate(
+        {
+            **symbolic(
+                old=net("a", existing=True),
+                far=net("b", existing=True, resourceGroup="other"),
+                new=net("c", properties={"size": "[reference('old').size]"}),
+            ),
+            "outputs": {"far": {"type": "string", "value": "[reference('far').x]"}},
+        }
+    )
+    assert names(template) == ["c"]
+    with pytest.raises(ReferenceNeeded) as reference:
+        bodies(template)
+    assert reference.value.id == f"{GROUP}/providers/{NET}/a".lower()
+    with pytest.raises(ReferenceNeeded) as reference:
+        outputs(template)
+    assert "/resourcegroups/other/" in reference.value.id
+
+
+def test_a_reference_by_name_is_a_dependency() -> None:
+    """A resource comes after those that its body refers to by name or by symbol."""
+    first = net("a", properties={"size": "[reference('b').size]"})
+    assert names(evaluate({"resources": [first, net("b")]})) == ["b", "a"]
+    many = net("[format('b{0}', copyIndex())]", copy={"name": "many", "count": 2})
+    last = net("a", properties={"all": "[references('many')]"})
+    assert names(evaluate(symbolic(last=last, many=many))) == ["b0", "b1", "a"]
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (
+            {"resources": {"a": net("a")}},
+            "resources must be array, not object; symbolic names need",
+        ),
+        (symbolic(a=net("a", dependsOn=["b"])), "resources.a.dependsOn: 'b' is not a resource"),
+        (symbolic(a=net("a", tags="[no()]")), "resources.a.tags: the function 'no'"),
+        (symbolic(a=5), "resources.a: a resource must be an object"),  # type: ignore[arg-type]
+        (symbolic(a=net("a"), b=net("a")), "resources.b: this is the same resource as resources.a"),
+    ],
+)
+def test_symbolic_names_that_are_refused(template: Json, message: str) -> None:
+    """Errors have the symbolic name as their place."""
+    assert message in refused(template)
+
+
+def test_extension_resources() -> None:
+    """The scope of a resource is the id of another resource, or the end of one."""
+    lock = {"type": "Microsoft.Authorization/locks", "name": "l", "apiVersion": "2020-05-01"}
+    expected = f"{GROUP}/providers/{NET}/a/providers/Microsoft.Authorization/locks/l"
+    for scope in (f"[resourceId('{NET}', 'a')]", f"{NET}/a"):
+        template = evaluate({"resources": [net("a"), {**lock, "scope": scope}]})
+        assert template.resources[1].id == expected
+    template = evaluate({"resources": [{**lock, "scope": "[resourceGroup().id]"}]})
+    assert template.resources[0].id == f"{GROUP}/providers/Microsoft.Authorization/locks/l"
+
+
+# --- Nested deployments ---------------------------------------------------------------------------
+
+
+def nested(template: Json, *, inner: bool = False, **more: object) -> Json:
+    """Return a nested deployment."""
+    options = {"expressionEvaluationOptions": {"scope": "inner"}} if inner else {}
+    properties = {"mode": "Incremental", **options, "template": template, **more}
+    return {
+        "type": DEPLOYMENT,
+        "name": "[concat('n', 'ested')]",
+        "apiVersion": "2022-09-01",
+        "properties": properties,
+    }
+
+
+def test_a_nested_deployment_with_outer_scope() -> None:
+    """Its expressions use the parameters, variables and loops around it."""
+    inside = {"resources": [net("[variables('name')]", tags={"n": "[string(copyIndex())]"})]}
+    outer = {
+        "variables": {"name": "outer"},
+        "resources": [
+            nested(inside)
+            | {"copy": {"name": "loop", "count": 2}, "name": "[concat('n', copyIndex())]"}
+        ],
+    }
+    template = evaluate(outer)
+    assert names(template) == ["n0", "n1"]
+    child = template.nested(template.resources[1], {})
+    assert bodies(child) == {"outer": {"tags": {"n": "1"}}}
+
+
+def test_a_nested_deployment_with_inner_scope() -> None:
+    """It has parameters and variables of its own, and its own name."""
+    inside = {
+        "parameters": {"name": {"type": "string"}},
+        "variables": {"suffix": "inner"},
+        "resources": [net("[concat(parameters('name'), '-', variables('suffix'))]")],
+        "outputs": {"name": {"type": "string", "value": "[deployment().name]"}},
+    }
+    parameters = {"name": {"value": "[reference('first').size]"}}
+    step = nested(inside, inner=True, parameters=parameters)
+    template = evaluate({"variables": {"suffix": "outer"}, "resources": [step, net("first")]})
+    assert names(template) == ["first", "nested"]
+    with pytest.raises(ReferenceNeeded) as reference:
+        template.nested(template.resources[1], {})
+    child = template.nested(
+        template.resources[1], {reference.value.id: {"properties": {"size": "s"}}}
+    )
+    assert names(child) == ["s-inner"]
+    assert outputs(child) == {"name": "nested"}
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (nested({}, templateLink={"uri": "x"}), "resources[0]: templateLink is not supported"),
+        (nested({}) | {"properties": 1}, "a nested deployment needs properties"),
+        (nested({}) | {"resourceGroup": "other"}, "only to the group of the deployment"),
+        (nested({}, mode="Complete"), "template: mode must be 'Incremental'"),
+        (nested({}, expressionEvaluationOptions={"scope": "up"}), "must be 'inner' or 'outer'"),
+        (nested({"resources": [net("[no()]")]}), "template: resources[0].name: the function 'no'"),
+        (
+            nested({"resources": [net("[parameters('p')]")]}, inner=True),
+            "parameters('p') is not decl",
+        ),
+        (nested(5), "template must be an object, not int"),  # type: ignore[arg-type]
+    ],
+)
+def test_nested_deployments_that_are_refused(step: Json, message: str) -> None:
+    """The error has the place in the nested template."""
+
+    def build() -> Template:
+        template = evaluate({"resources": [step]})
+        return template.nested(template.resources[0], {})
+
+    with pytest.raises(Refused) as caught:
+        build()
+    assert message in caught.value.message
+
+
+def test_nesting_is_limited() -> None:
+    """Deployments may be nested five levels deep."""
+    template: Json = {"resources": [net("a")]}
+    for _ in range(5):
+        template = {"resources": [nested(template)]}
+    current = evaluate(template)
+    for _ in range(4):
+        current = current.nested(current.resources[0], {})
+    with pytest.raises(Refused, match="nested 5 levels deep"):
+        current.nested(current.resources[0], {})
+
+
+# --- User functions -------------------------------------------------------------------------------
+
+
+def function(value: object, *parameters: str, kind: str = "string") -> Json:
+    """Return a user function whose parameters are strings."""
+    declared = [{"name": name, "type": "string"} for name in parameters]
+    return {"parameters": declared, "output": {"type": kind, "value": value}}
+
+
+def test_user_functions() -> None:
+    """A user function sees only its own parameters, and may call those before it."""
+    members = {
+        "hello": function("[concat('hello ', parameters('who'))]", "who"),
+        "twice": function("[concat(my.hello(parameters('A')), my.hello(parameters('a')))]", "a"),
+        "none": function("x"),
+    }
+    functions = [{"namespace": "my", "members": members}]
+    text = "[concat(My.Twice('you'), my.none())]"
+    result = output(text, "string", functions=functions, variables={"who": "all"})
+    assert result == "hello youhello youx"
+
+
+@pytest.mark.parametrize(
+    ("members", "text", "message"),
+    [
+        ({"f": function("[variables('v')]")}, "[my.f()]", "the function 'variables' is not supp"),
+        ({"f": function("[reference('v')]")}, "[my.f()]", "the function 'reference' is not supp"),
+        ({"f": function("[my.f()]")}, "[my.f()]", "functions[0].members.f.output.value: the funct"),
+        ({"f": function("[parameters('b')]", "a")}, "[my.f('x')]", "it has: a"),
+        ({"f": function("a", "a")}, "[my.f()]", "my.f() takes 1 arguments, not 0"),
+        ({"f": function("a", "a")}, "[my.f(1)]", "takes string as its argument 1, not int"),
+        ({"f": function(1)}, "[my.f()]", "my.f() must return string, not int"),
+        ({"f": {}}, "[my.f()]", "a user function needs an output"),
+        ({"f": {"output": {"value": 1}}}, "[my.f()]", "needs a type"),
+    ],
+)
+def test_user_functions_that_are_refused(members: Json, text: str, message: str) -> None:
+    """The error names the function."""
+    functions = [{"namespace": "my", "members": members}]
+    with pytest.raises(Refused) as caught:
+        output(text, "string", functions=functions)
+    assert message in caught.value.message
+
+
+def test_user_functions_that_double_each_other_are_refused() -> None:
+    """Calls of user functions count for the limit on values."""
+    members = {"f0": function("x")}
+    for number in range(1, 20):
+        call = f"my.f{number - 1}()"
+        members[f"f{number}"] = function(f"[if(empty({call}), {call}, {call})]")
+    functions = [{"namespace": "my", "members": members}]
+    message = refused({"functions": functions, "variables": {"v": "[my.f19()]"}})
+    assert "create more than" in message
+
+
+# --- Types and functions of the deployment --------------------------------------------------------
+
+DEFINITIONS: Json = {
+    "port": {"type": "int", "minValue": 1},
+    "disk": {
+        "type": "object",
+        "properties": {
+            "lun": {"$ref": "#/definitions/port"},
+            "name": {"type": "string", "nullable": True},
+        },
+        "additionalProperties": False,
+    },
+    "loop": {"$ref": "#/definitions/loop"},
+}
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "message"),
+    [
+        ({"$ref": "#/definitions/port"}, 5, ""),
+        ({"$ref": "#/definitions/port"}, 0, "its minValue is 1"),
+        ({"$ref": "#/definitions/disk"}, {"lun": 1}, ""),
+        ({"$ref": "#/definitions/disk"}, {"lun": "1"}, "parameters.p.lun: its type is int"),
+        ({"$ref": "#/definitions/disk"}, {"name": "a"}, "parameters.p.lun: its type is int"),
+        ({"$ref": "#/definitions/disk"}, {"lun": 1, "x": 1}, "only these properties: lun, name"),
+        (
+            {"type": "array", "items": {"$ref": "#/definitions/port"}},
+            [1, 0],
+            "parameters.p[1]: its",
+        ),
+        ({"type": "object", "additionalProperties": {"type": "int"}}, {"a": "b"}, "parameters.p.a"),
+        ({"type": "string", "nullable": True}, None, ""),
+        ({"$ref": "#/definitions/none"}, 1, "which are: port, disk, loop"),
+        ({"$ref": "#/definitions/loop"}, 1, "a parameter needs a type"),
+        ({"$ref": 5}, 1, "the name of a definition"),
+    ],
+)
+def test_types_that_a_template_defines(rules: Json, value: object, message: str) -> None:
+    """A parameter may refer to a definition; parts are checked like parameters."""
+    template = {"definitions": DEFINITIONS, "parameters": {"p": rules}}
+    values = {} if value is None else {"p": value}
+    if message:
+        assert message in refused(template, values)
+    else:
+        (parameter,) = evaluate(template, values).parameters().values()
+        assert parameter["value"] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("[tenant().tenantId]", "string", "the-tenant"),
+        ("[subscription().tenantId]", "string", "the-tenant"),
+        ("[resourceGroup().tags.team]", "string", "web"),
+        ("[environment().resourceManager]", "string", "https://localhost:1/"),
+        ("[environment().suffixes.storage]", "string", "core.windows.net"),
+        ("[deployment().properties.mode]", "string", "Incremental"),
+        ("[pickZones('Microsoft.Compute', 'virtualMachines', 'westus2')]", "array", ["1"]),
+        (
+            "[pickZones('Microsoft.Compute', 'virtualMachines', 'westus2', 2, 1)]",
+            "array",
+            ["2", "3"],
+        ),
+        (
+            "[subscriptionResourceId('Microsoft.Authorization/roleDefinitions', 'r')]",
+            "string",
+            f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/r",
+        ),
+        ("[tenantResourceId('A.B/c', 'd')]", "string", "/providers/A.B/c/d"),
+        (
+            "[extensionResourceId(resourceGroup().id, 'A.B/c', 'd')]",
+            "string",
+            f"{GROUP}/providers/A.B/c/d",
+        ),
+    ],
+)
+def test_functions_of_the_deployment(text: str, kind: str, expected: object) -> None:
+    """Functions return the tenant, the environment, zones and ids of all scopes."""
+    assert output(text, kind) == expected
+
+
+def test_the_time_and_new_guids_are_only_for_defaults() -> None:
+    """Elsewhere a template would have other values each time that it is evaluated."""
+    declared = {
+        "now": {"type": "string", "defaultValue": "[utcNow()]"},
+        "day": {"type": "string", "defaultValue": "[utcNow('yyyy-MM-dd')]"},
+        "id": {"type": "string", "defaultValue": "[newGuid()]"},
+    }
+    parameters = evaluate({"parameters": declared}).parameters()
+    assert parameters["now"]["value"] == "20231114T221320Z"
+    assert parameters["day"]["value"] == "2023-11-14"
+    assert len(parameters["id"]["value"]) == 36
+    for text in ("[utcNow()]", "[newGuid()]"):
+        assert "only in the default value" in refused({"variables": {"v": text}})
+
+
+def test_secure_parameters_are_not_shown() -> None:
+    """The document of a deployment has the types of all parameters, and no secrets."""
+    declared = {"a": {"type": "securestring"}, "b": {"type": "secureObject"}, "c": {"type": "int"}}
+    template = evaluate({"parameters": declared}, {"a": "s3cret", "b": {"x": "s3cret"}, "c": 1})
+    assert template.parameters() == {
+        "a": {"type": "SecureString"},
+        "b": {"type": "SecureObject"},
+        "c": {"type": "Int", "value": 1},
+    }

@@ -1,0 +1,171 @@
+"""The unmodified Azure CLI and template files: `az deployment group` and its subcommands."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.real.azure_cli import GROUP, AzureCliService
+
+FLEET = """
+[cloud]
+group = "rg"
+"""
+TEMPLATE = """// A network and machines in it.
+{
+  "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+  "contentVersion": "1.0.0.0",
+  "parameters": {
+    "count": { "type": "int", "defaultValue": 2 /* machines */ },
+    "adminPassword": { "type": "secureString" },
+    "tags": { "type": "object", "defaultValue": {} }
+  },
+  "variables": {
+    "subnet": "[resourceId('Microsoft.Network/virtualNetworks/subnets',
+                           'net', 'default')]"
+  },
+  "resources": [
+    {
+      "type": "Microsoft.Network/virtualNetworks",
+      "apiVersion": "2023-09-01",
+      "name": "net",
+      "location": "[resourceGroup().location]",
+      "tags": "[parameters('tags')]",
+      "properties": {
+        "addressSpace": { "addressPrefixes": [ "10.1.0.0/16" ] },
+        "subnets": [ { "name": "default", "properties": { "addressPrefix": "10.1.0.0/24" } } ]
+      }
+    },
+    {
+      "copy": { "name": "nics", "count": "[parameters('count')]" },
+      "type": "Microsoft.Network/networkInterfaces",
+      "apiVersion": "2023-09-01",
+      "name": "[format('nic{0}', copyIndex())]",
+      "location": "[resourceGroup().location]",
+      "dependsOn": [ "net" ],
+      "properties": {
+        "ipConfigurations": [
+          { "name": "main", "properties": { "subnet": { "id": "[variables('subnet')]" } } }
+        ]
+      }
+    },
+    {
+      "copy": { "name": "machines", "count": "[parameters('count')]" },
+      "type": "Microsoft.Compute/virtualMachines",
+      "apiVersion": "2023-09-01",
+      "name": "[format('vm{0}', copyIndex())]",
+      "location": "[resourceGroup().location]",
+      "dependsOn": [ "nics" ],
+      "properties": {
+        "hardwareProfile": { "vmSize": "Standard_B2s" },
+        "osProfile": {
+          "computerName": "[format('vm{0}', copyIndex())]",
+          "adminUsername": "azureuser",
+          "adminPassword": "[parameters('adminPassword')]"
+        },
+        "networkProfile": {
+          "networkInterfaces": [
+            {
+              "id": "[resourceId('Microsoft.Network/networkInterfaces',
+                                 format('nic{0}', copyIndex()))]"
+            }
+          ]
+        }
+      }
+    }
+  ],
+  "outputs": {
+    "names": {
+      "type": "array",
+      "copy": { "count": "[parameters('count')]", "input": "[format('vm{0}', copyIndex())]" }
+    }
+  }
+}
+"""
+IN_GROUP = ("--resource-group", GROUP)
+DEPLOYMENT = (*IN_GROUP, "--name", "fleet")
+
+
+def options(path: Path, *parameters: str) -> tuple[str, ...]:
+    """Return the options for the template file and its parameters."""
+    given = ("adminPassword=S3cret-in-no-log", *parameters)
+    return ("--template-file", str(path), "--parameters", *given)
+
+
+def change_types(result: dict[str, Any]) -> dict[str, str]:
+    """Return the type of each change, by the name of the resource."""
+    changes = result["changes"]
+    return {change["resourceId"].rpartition("/")[2]: change["changeType"] for change in changes}
+
+
+@pytest.mark.spec("C2", "C1")
+@pytest.mark.usefixtures("az")
+def test_a_template_file(tmp_path: Path) -> None:
+    """`az deployment group what-if`, `validate`, `create`, `show`, `export` and `operation`."""
+    file = tmp_path / "template.json"
+    file.write_text(TEMPLATE)
+    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
+        deployment = ("deployment", "group")
+        result = service.az_json(
+            *deployment, "what-if", *DEPLOYMENT, *options(file), "--no-pretty-print"
+        )
+        assert change_types(result) == dict.fromkeys(
+            ("net", "nic0", "nic1", "vm0", "vm1"), "Create"
+        )
+        valid = service.az_json(*deployment, "validate", *DEPLOYMENT, *options(file))
+        assert valid["properties"]["provisioningState"] == "Succeeded"
+        assert service.machines() == {}
+
+        created = service.az_json(*deployment, "create", *DEPLOYMENT, *options(file))
+        assert created["properties"]["provisioningState"] == "Succeeded"
+        assert created["properties"]["outputs"]["names"]["value"] == ["vm0", "vm1"]
+        assert len(created["properties"]["outputResources"]) == 5
+        assert [*service.machines()] == ["vm0", "vm1"]
+        parameters = created["properties"]["parameters"]
+        assert parameters["adminPassword"] == {"type": "SecureString"}
+        assert parameters["count"] == {"type": "Int", "value": 2}
+
+        operations = service.az_json("deployment", "operation", "group", "list", *DEPLOYMENT)
+        names = [
+            operation["properties"]["targetResource"]["resourceName"]
+            for operation in operations
+            if operation["properties"].get("targetResource")
+        ]
+        assert names == ["net", "nic0", "nic1", "vm0", "vm1"]
+        exported = service.az_json(*deployment, "export", *DEPLOYMENT)
+        assert exported["resources"][0]["name"] == "net"
+        assert "S3cret" not in json.dumps(exported)
+        assert [entry["name"] for entry in service.az_json(*deployment, "list", *IN_GROUP)] == [
+            "fleet"
+        ]
+
+        again = options(file, "count=3", 'tags={"team": "a"}')
+        result = service.az_json(*deployment, "what-if", *DEPLOYMENT, *again, "--no-pretty-print")
+        types = change_types(result)
+        assert (types["net"], types["vm0"], types["vm2"]) == ("Modify", "NoChange", "Create")
+        assert [change["path"] for change in result["changes"][0]["delta"]] == ["tags.team"]
+        printed = service.az(*deployment, "what-if", *DEPLOYMENT, *again)
+        assert "Resource changes: 2 to create, 1 to modify" in printed.stdout, printed
+        assert "Error" in service.az_error(*deployment, "cancel", *DEPLOYMENT).title()
+        service.az_json(*deployment, "delete", *DEPLOYMENT)
+        assert service.az_json(*deployment, "list", *IN_GROUP) == []
+
+
+@pytest.mark.spec("C2")
+@pytest.mark.usefixtures("az")
+def test_template_files_that_are_refused(tmp_path: Path) -> None:
+    """The Azure CLI prints the error of the template, and creates nothing."""
+    file = tmp_path / "template.json"
+    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
+        for old, new, message in (
+            ("format('vm{0}'", "shout('vm{0}'", "the function 'shout' is not supported"),
+            ('Microsoft.Compute/virtualMachines"', 'Contoso.Sand/castles"', "Contoso.Sand/castles"),
+        ):
+            file.write_text(TEMPLATE.replace(old, new))
+            for verb in ("validate", "create", "what-if"):
+                done = service.az("deployment", "group", verb, *DEPLOYMENT, *options(file))
+                assert done.returncode == 1
+                assert message in done.stderr
+                assert "Traceback" not in done.stderr
+        assert service.machines() == {}
