@@ -38,6 +38,9 @@ _POLICY = {"userInitiatedReboot": {"automaticallyApprove": True}}
 _BASE = {"location": "local", "tags": {"owner": "somebody"}}
 _SPOT = {"priority": "Spot", "evictionPolicy": "Delete"}
 _MODEL = {"osProfile": {"computerNamePrefix": "w"}, "scheduledEventsProfile": _NOTICE}
+_IP = {"publicIPAddressConfiguration": {"name": "public"}}
+_NIC = {"ipConfigurations": [{"name": "ip", "properties": _IP}]}
+_NETWORK_PROFILE = {"networkInterfaceConfigurations": [{"name": "nic", "properties": _NIC}]}
 _RULE = {"properties": {"protocol": "Tcp", "access": "Allow", "priority": 100}}
 _NAT = {"properties": {"protocol": "Tcp", "frontendPort": 50_000}}
 _SUBNET = {"properties": {"addressPrefix": "10.7.0.0/24"}}
@@ -65,7 +68,7 @@ SET: Json = {
         "upgradePolicy": {"mode": "Manual"},
         "scaleInPolicy": {"rules": ["OldestVM"]},
         "platformFaultDomainCount": 2,
-        "virtualMachineProfile": _MODEL,
+        "virtualMachineProfile": {**_MODEL, "networkProfile": _NETWORK_PROFILE},
         "scheduledEventsPolicy": _POLICY,
     },
 }
@@ -239,6 +242,8 @@ class Everything(ArmHarness):
             return "default"
         if kind == "runCommands" and "locations" in parent:
             return "RunShellScript"
+        if last.startswith("/rollingUpgrades/"):
+            return "rolls"
         action = last.rpartition("/")[2] if route.method == "POST" else route.method
         return _NAME_FOR_ACTION.get((kind, action)) or _DEFAULT_NAME.get(kind, "one")
 
@@ -285,9 +290,12 @@ _FIXED: Mapping[str, str] = {
     "kind": "virtualMachines",
     "parent": "one",
     "instance": "role_IN_0",
+    "machine": "0",
+    "interface": "nic",
+    "configuration": "ip",
+    "address": "public",
     "tenant": TENANT,
     "resource": "one",
-    "machine": "one",
     "number": "0",
 }
 _DEFAULT_NAME = {
@@ -373,6 +381,7 @@ def fill(arm: ArmHarness) -> None:
             (f"{compute}/virtualMachineScaleSets/web", SET),
             (f"{compute}/virtualMachineScaleSets/spots", spots),
             (f"{compute}/virtualMachineScaleSets/plans", {**_BASE, "sku": ONE_INSTANCE}),
+            (f"{compute}/virtualMachineScaleSets/rolls", {**_BASE, "sku": ONE_INSTANCE}),
             (f"{compute}/cloudServices/cloud", SERVICE),
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
             (f"{home}/{_CONFIGURATIONS}/one", CONFIGURATION),
@@ -403,6 +412,9 @@ def fill(arm: ArmHarness) -> None:
         for scope, machine in ((f"{group}:planned", "planned"), (f"{group}:plans/0", "plans_0")):
             arm.poll(scope)
             arm.do(Maintain(scope=scope, operation=f"{group}-{machine}", machines=(machine,)))
+        arm.poll(f"{group}:rolls/0")
+        path = f"{compute}/virtualMachineScaleSets/rolls/osRollingUpgrade"
+        assert arm.post(path, principal=principal).status == 202
         for name in ("one", "inside"):
             path = f"{compute}/virtualMachines/{name}/powerOff"
             response = arm.post(path, principal=principal)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.fixtures.arm import VERSION
+from tests.fixtures.arm import default_version
 
 Json = dict[str, Any]
 
@@ -12,7 +12,7 @@ def resource(kind: str, name: str, *after: str, **more: object) -> Json:
     return {
         "type": kind,
         "name": name,
-        "apiVersion": VERSION,
+        "apiVersion": default_version(f"/providers/{kind}/name"),
         "location": "local",
         "dependsOn": list(after),
         **more,

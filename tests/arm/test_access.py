@@ -52,7 +52,7 @@ METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "TRACE", 
 QUIET = {  # POSTs that change nothing in this fleet
     "register", "validate", "whatIf", "exportTemplate", "cancel", "runCommand",
 }  # fmt: skip
-REFUSED = {"cancel"}  # POSTs that are always refused: no deployment is running after its request
+REFUSED = "/deployments/{name}/cancel"  # always refused: no deployment is running after its request
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_every_route_works(snapshot: FleetSnapshot) -> None:
             if request.names_nothing:
                 assert response.status in {204, 404}, request.label
                 continue
-            if request.path.rpartition("/")[2] in REFUSED:
+            if request.route.path.endswith(REFUSED):
                 assert response.status == 409, (request.label, response.body)
             else:
                 assert 200 <= response.status < 300, (request.label, response.body)
@@ -413,7 +413,7 @@ def test_a_tenant_in_its_group(snapshot: FleetSnapshot) -> None:
         with snapshot.restore() as arm:
             others = _names_of_group(arm, THEIRS)
             response = arm.call(request, principal=ANN)
-            refused = request.path.rpartition("/")[2] in REFUSED
+            refused = request.route.path.endswith(REFUSED)
             expected = {409} if refused else range(200, 300)
             assert response.status in expected, (request.label, response.body)
             assert THEIRS.lower() not in response.body.decode().lower(), request.label
@@ -425,7 +425,7 @@ def _names_of_group(arm: Everything, group: str) -> list[object]:
     """Return the names of a group's entities; their other state changes with time."""
     result, *_ = state(arm)
     assert isinstance(result, dict)
-    names = sorted(str(name) for _, name in result)
+    names = sorted(str(name) for _, name in result if ":upgrade:" not in str(name))
     return [name for name in names if f":{group}:".lower() in f":{name}:".lower()]
 
 
@@ -513,7 +513,8 @@ def test_paths_of_writes_are_case_insensitive(snapshot: FleetSnapshot) -> None:
 def _names(arm: Everything) -> set[str]:
     result, *_ = state(arm)
     assert isinstance(result, dict)
-    return {name for kind, name in result if kind.__name__ != "Operation"}
+    chosen_by_chance = {"Operation", "Rollout", "Lane"}
+    return {name for kind, name in result if kind.__name__ not in chosen_by_chance}
 
 
 def test_other_methods(snapshot: FleetSnapshot) -> None:

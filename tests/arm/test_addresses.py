@@ -161,6 +161,21 @@ def test_in_a_host_run_an_interface_has_its_machine_s_address(wanted: str) -> No
         assert len(subnet["properties"]["ipConfigurations"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ({}, {"name": "Basic", "tier": "Regional"}),
+        ({"sku": {"name": "Standard"}}, {"name": "Standard", "tier": "Regional"}),
+    ],
+)
+def test_the_sku_of_a_public_address(sent: dict[str, Any], shown: dict[str, str]) -> None:
+    """Ansible reads it, also if none was sent."""
+    with ArmHarness() as arm:
+        arm.group()
+        assert arm.put(PIP, {"location": "local", **sent}).status == 201
+        assert arm.get(PIP).json["sku"] == shown
+
+
 # --- Names ----------------------------------------------------------------------------------------
 
 

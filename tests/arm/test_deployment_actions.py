@@ -106,6 +106,17 @@ def test_a_text_that_cannot_be_read(method: str) -> None:
         assert refused(listed) == (400, "InvalidRequestContent")
 
 
+def test_api_versions_are_checked_first() -> None:
+    """A version that the provider never had is refused before anything is written."""
+    with ArmHarness() as arm:
+        arm.group()
+        late = resource(MACHINE, "vm", "net", apiVersion="2024-11-02")
+        error = deploy(arm, resource(NET, "net"), late)["error"]
+        assert error["code"] == "NoRegisteredProviderFound"
+        assert "'2024-11-02' for type 'virtualMachines'" in error["message"]
+        assert arm.get(f"{NETWORK}/virtualNetworks/net").status == 404
+
+
 # --- Documents ------------------------------------------------------------------------------------
 
 

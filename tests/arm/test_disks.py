@@ -104,6 +104,23 @@ def test_writing_a_machine_again_changes_nothing() -> None:
         assert arm.get(VM).json["properties"]["storageProfile"] == after
 
 
+def test_an_empty_file_of_a_managed_disk() -> None:
+    """Ansible sends one when it updates a machine; the disk stays managed."""
+    with ArmHarness() as arm:
+        arm.group()
+        vm(arm, **storage())
+        before = arm.get(VM).json
+        before["properties"]["storageProfile"]["osDisk"]["vhd"] = {}
+        assert arm.put(VM, before).status == 200
+        del before["properties"]["storageProfile"]["osDisk"]["vhd"]
+        assert (
+            arm.get(VM).json["properties"]["storageProfile"]
+            == (before["properties"]["storageProfile"])
+        )
+        (name,) = names(arm, DISKS)
+        assert arm.delete(f"{DISKS}/{name}").status == 409
+
+
 def test_a_machine_without_managed_disks() -> None:
     """An unmanaged disk is a file of the client's own, and a machine need not name any disk."""
     vhd = {"osDisk": {"name": "a", "vhd": {"uri": "https://x.invalid/a.vhd"}}}

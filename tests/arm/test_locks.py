@@ -133,7 +133,8 @@ def test_deployments() -> None:
         path = f"{RG}/providers/Microsoft.Resources/deployments/one"
         body = {"properties": {"mode": "Incremental", "template": template}}
         assert arm.put(path, body).status == 201
-        assert arm.get(path).json["properties"]["error"]["code"] == "ScopeLocked"
+        (detail,) = arm.get(path).json["properties"]["error"]["details"]
+        assert detail["code"] == "ScopeLocked"
         assert "tags" not in arm.get(VM).json
 
 

@@ -23,7 +23,7 @@ from tests.arm.bodies import (
 )
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
-pytestmark = pytest.mark.spec("C1")
+pytestmark = pytest.mark.spec("C6")
 
 MACHINES = f"{COMPUTE}/virtualMachines"
 ALL_MACHINES = "/providers/Microsoft.Compute/virtualMachines"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.arm.bodies import WEB, created, refused, scale_set
+from tests.arm.bodies import VM, WEB, created, refused, scale_set
 from tests.fixtures.arm import ArmHarness
 
-pytestmark = pytest.mark.spec("C1")
+pytestmark = pytest.mark.spec("C6")
 
 
 def single(arm: ArmHarness) -> bool:
@@ -86,3 +86,40 @@ def test_fault_domains_and_zone_balance_are_shown_as_sent() -> None:
         properties = arm.get(WEB).json["properties"]
         assert properties["platformFaultDomainCount"] == 1
         assert properties["zoneBalance"] is True
+
+
+def test_instances_are_spread_over_the_zones() -> None:
+    """`--zones 1 2 3`: the set has all zones, and each instance has one of them."""
+    with ArmHarness() as arm:
+        arm.group()
+        body = {"location": "local", "zones": ["1", "2", "3"], "sku": {"capacity": 5}}
+        created(arm.put(WEB, body))
+        assert arm.get(WEB).json["zones"] == ["1", "2", "3"]
+        instances = arm.get(f"{WEB}/virtualMachines").json["value"]
+        assert [instance["zones"] for instance in instances] == [["1"], ["2"], ["3"], ["1"], ["2"]]
+        arm.post(f"{WEB}/delete", {"instanceIds": ["0", "3"]})
+        arm.advance(120)
+        created(arm.put(WEB, {"location": "local", "sku": {"capacity": 5}}))
+        instances = arm.get(f"{WEB}/virtualMachines").json["value"]
+        assert [instance["zones"][0] for instance in instances] == ["2", "3", "2", "1", "1"]
+
+
+@pytest.mark.parametrize("zones", [["1", "1"], [""], [{}], "1"])
+def test_invalid_zones(zones: object) -> None:
+    """The error names the member; nothing is created."""
+    with ArmHarness() as arm:
+        arm.group()
+        for path in (WEB, VM):
+            response = arm.put(path, {"location": "local", "zones": zones})
+            assert refused(response) == (400, "InvalidParameter")
+            assert "zones" in response.error_message
+            assert arm.get(path).status == 404
+
+
+def test_a_machine_has_one_zone() -> None:
+    """Several zones are for scale sets."""
+    with ArmHarness() as arm:
+        arm.group()
+        response = arm.put(VM, {"location": "local", "zones": ["1", "2"]})
+        assert refused(response) == (400, "InvalidParameter")
+        assert "one zone" in response.error_message

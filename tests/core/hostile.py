@@ -135,6 +135,8 @@ _VALID: dict[str, Value] = {
     "hosts": st.none() | _tuples(st.sampled_from(["av-host0", "av-host1", "h"])),
     "halt_percent": st.sampled_from([None, 0, 100]),
     "batch": st.sampled_from([1, 2, 100]),
+    "pause_seconds": st.sampled_from([0, 60, 86_400]),
+    "upgrades": st.sampled_from(["", "web", "none"]),
     "power": st.sampled_from(Power),
     "size": st.sampled_from(["", "Standard_B1s"]),
     "zones": st.sampled_from([(), ("1",), ("1", "2", "3")]),

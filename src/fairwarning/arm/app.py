@@ -38,8 +38,10 @@ from fairwarning.arm.resources import (
     network,
     operations,
     resource_graph,
+    rolling_upgrades,
     scale_sets,
     set_extensions,
+    set_interfaces,
     subscriptions,
     tags,
 )
@@ -52,8 +54,9 @@ from fairwarning.service.tokens import Forbidden, Principal, Role, TokenUse, Una
 log = logging.getLogger(__name__)
 
 MODULES = (
-    login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
-    network, images, deployments, maintenance, operations,
+    login, subscriptions, groups, machines, scale_sets, instances, set_interfaces,
+    rolling_upgrades, availability,
+    cloud_services, network, images, deployments, maintenance, operations,
     tags, locks, machine_items, set_extensions, machine_actions,
     activity_log, maintenance_configurations, maintenance_assignments, maintenance_updates,
     resource_graph,

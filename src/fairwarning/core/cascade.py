@@ -73,11 +73,15 @@ _ADDS_MACHINES = (CreateScope, AddInstances, AddMachines)
 
 
 class EntityNotLoaded(Exception):
-    """The caller must load this entity, or find that it does not exist, and run again."""
+    """The caller must load this entity, or find that it does not exist, and run again.
+
+    `next` are entities that waiting messages address: loading them together saves further runs.
+    """
 
     def __init__(self, ref: Ref) -> None:
         super().__init__(ref)
         self.ref = ref
+        self.next: tuple[Ref, ...] = ()
 
 
 @short_record
@@ -220,7 +224,7 @@ class _UnitOfWork:
         """Apply the command, then the messages it causes, then the progress of operations."""
         for _ in range(_MESSAGES_AT_MOST):
             if self.waiting:
-                self._apply(self.waiting.popleft())
+                self._apply_next()
             elif self.progress:
                 self._settle(next(iter(self.progress)))
             else:
@@ -229,6 +233,13 @@ class _UnitOfWork:
         raise InvariantViolated(
             "Endless", f"{type(self.command).__name__} causes messages without end"
         )
+
+    def _apply_next(self) -> None:
+        try:
+            self._apply(self.waiting.popleft())
+        except EntityNotLoaded as missing:
+            missing.next = tuple((command.on, target_of(command)) for command in self.waiting)
+            raise
 
     def _collect(self) -> None:
         for ref, before in self.before.items():

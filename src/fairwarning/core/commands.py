@@ -330,6 +330,20 @@ class ProtectInstances(SetCommand):
 
 
 @record
+class StartUpgrade(SetCommand):
+    """Upgrade the instances of a set to its model in a rollout, one update domain at a time."""
+
+    rollout: str = required(checks.plain)
+    kind: ImpactKind = required(
+        checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
+        default=ImpactKind.REBOOT,
+    )
+    batch: int = required(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=1)
+    halt_percent: int | None = required(checks.or_none(checks.whole(0, 100)), default=None)
+    pause_seconds: int = required(checks.whole(0, limits.ROLLOUT_PAUSE_MAX_SECONDS), default=0)
+
+
+@record
 class SetOperation(SetCommand):
     """An operation on instances of a set."""
 
@@ -385,6 +399,8 @@ class StartRollout(RolloutCommand):
     batch: int = required(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
     duration_seconds: int = required(checks.duration, default=limits.UNKNOWN_DURATION)
     halt_percent: int | None = required(checks.or_none(checks.whole(0, 100)), default=None)
+    pause_seconds: int = required(checks.whole(0, limits.ROLLOUT_PAUSE_MAX_SECONDS), default=0)
+    upgrades: str = required(checks.optional, default="")  # the set whose model is applied
 
 
 @record

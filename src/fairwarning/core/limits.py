@@ -66,6 +66,7 @@ SUBNET_PREFIX_MAX = 29
 ROLLOUT_SCOPES = 1000
 ROLLOUT_BATCH = 10
 ROLLOUT_BATCH_MAX = 100
+ROLLOUT_PAUSE_MAX_SECONDS = 24 * 3600  # between the steps of a lane
 # Back-off for a step whose machines are busy; doubled with each attempt.
 ROLLOUT_RETRY_SECONDS = 30
 ROLLOUT_RETRY_MAX_SECONDS = 15 * 60

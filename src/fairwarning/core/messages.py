@@ -63,6 +63,15 @@ class LinkMachine(ScopeCommand):
 
 
 @record
+class MachinesUpgraded(SetCommand):
+    """A step of the set's rolling upgrade has completed on these machines."""
+
+    internal = True
+    scope: str
+    machines: tuple[str, ...]
+
+
+@record
 class LinkSet(SetCommand):
     """Record which ARM resource describes this set."""
 

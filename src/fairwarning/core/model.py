@@ -339,6 +339,7 @@ class ScaleSet:
     next_instance: int = 0  # ids are never reused (T7)
     queue: tuple[PendingDelete, ...] = ()  # in order of creation
     deleting: str = ""  # the operation that deletes the set
+    rollout: str = ""  # its latest rolling upgrade
     autoscale: Autoscale | None = None
     version: int = 0
 
@@ -366,6 +367,8 @@ class Rollout:
     request: str = ""  # what the caller asked for, as in `Operation`
     duration_seconds: int = limits.UNKNOWN_DURATION
     halt_percent: int | None = None  # pauses when more than this share of machines has failed
+    pause_seconds: int = 0  # between the steps of a lane
+    upgrades: str = ""  # the scale set whose model each step applies to its machines
     next_lane: int = 0
     running: tuple[int, ...] = ()  # lanes in progress
     waiting: tuple[int, ...] = ()  # running lanes that a pause has stopped

@@ -25,6 +25,7 @@ from fairwarning.core.messages import (
     CancelOperation,
     LanePaused,
     LaneProgressed,
+    MachinesUpgraded,
     MaintainForRollout,
     StepEnded,
 )
@@ -123,6 +124,8 @@ def _start(
         machines=sum(len(names) for lane in lanes for step in lane for names in step.values()),
         duration_seconds=command.duration_seconds,
         halt_percent=command.halt_percent,
+        pause_seconds=command.pause_seconds,
+        upgrades=command.upgrades,
         request=command.request,
     )
     entities = tuple(
@@ -273,7 +276,7 @@ def decide_lane(
                 return EntityDecision(lane)
             return _advance(changed(lane, retry_at=None), rollout, read, now)
         case StepEnded():
-            return _step_ended(lane, rollout, command)
+            return _step_ended(lane, rollout, command, now)
         case AbortLane():
             return _abort_lane(lane, rollout)
         case _:
@@ -399,7 +402,7 @@ def _present(step: Step, read: Read) -> Step:
     return present
 
 
-def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> EntityDecision:
+def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded, now: float) -> EntityDecision:
     counted = LaneProgressed(
         rollout=rollout.id,
         lane=lane.number,
@@ -408,8 +411,19 @@ def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> EntityDecis
         skipped=command.cancelled,
     )
     after = changed(lane, position=lane.position + 1, in_progress=False)
+    sends: list[Command] = [counted]
+    if rollout.upgrades and command.done and not command.failed and not command.cancelled:
+        step = lane.steps[lane.position].items()
+        sends += [
+            MachinesUpgraded(set=rollout.upgrades, scope=scope, machines=names)
+            for scope, names in step
+        ]
+    if rollout.pause_seconds and after.position < len(after.steps):
+        after = changed(after, retry_at=now + rollout.pause_seconds)
+    else:
+        sends.append(AdvanceLane(lane=lane.id))
     fact = Fact(FactType.STEP_ENDED, operation=step_id(lane))
-    return EntityDecision(after, (fact,), (counted, AdvanceLane(lane=lane.id)))
+    return EntityDecision(after, (fact,), tuple(sends))
 
 
 def _abort_lane(lane: Lane, rollout: Rollout) -> EntityDecision:

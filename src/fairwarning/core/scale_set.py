@@ -19,6 +19,8 @@ from fairwarning.core.commands import (
     ReportMetric,
     Scale,
     SetAutoscale,
+    StartRollout,
+    StartUpgrade,
     UpdateSet,
     UpgradeInstances,
 )
@@ -33,6 +35,7 @@ from fairwarning.core.messages import (
     DeletionFailed,
     InstanceDeleted,
     LinkSet,
+    MachinesUpgraded,
     RemoveEmptyScope,
     SetProtection,
     TargetDeleted,
@@ -41,6 +44,7 @@ from fairwarning.core.messages import (
 from fairwarning.core.model import (
     Autoscale,
     Machine,
+    Power,
     ScaleSet,
     Scope,
     UpgradeMode,
@@ -160,6 +164,35 @@ def _apply_model(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
         )
         for scope, names in choosing.by_scope(pick for pick in picks if pick[1].model).items()
     ]
+
+
+def _start_upgrade(scale_set: ScaleSet, command: StartUpgrade, groups: Groups) -> EntityDecision:
+    """Start a rollout that applies the model in its steps; at once where no instance runs."""
+    _check_not_deleting(scale_set)
+    picks = choosing.named(scale_set, None, groups)
+    running = {scope for scope, machine in picks if machine.power is not Power.DEALLOCATED}
+    if not running:
+        return EntityDecision(scale_set, (), tuple(_apply_model(scale_set, picks)))
+    start = StartRollout(
+        rollout=command.rollout,
+        scopes=tuple(scope for scope in scale_set.groups if scope in running),
+        kind=command.kind,
+        batch=command.batch,
+        halt_percent=command.halt_percent,
+        pause_seconds=command.pause_seconds,
+        upgrades=scale_set.id,
+        actor=command.actor,
+    )
+    return EntityDecision(changed(scale_set, rollout=command.rollout), (), (start,))
+
+
+def _machines_upgraded(
+    scale_set: ScaleSet, command: MachinesUpgraded, groups: Groups
+) -> EntityDecision:
+    scope = groups.get(command.scope)
+    names = [name for name in command.machines if scope and name in scope.machines]
+    picks = [(scope.id, scope.machines[name]) for name in names] if scope else []
+    return EntityDecision(scale_set, (), tuple(_apply_model(scale_set, picks)))
 
 
 def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> EntityDecision:
@@ -393,6 +426,8 @@ def _check_not_deleting(scale_set: ScaleSet) -> None:
 _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     UpdateSet: _update,
     JoinSet: _join,
+    StartUpgrade: _start_upgrade,
+    MachinesUpgraded: _machines_upgraded,
     UpgradeInstances: _upgrade,
     ProtectInstances: _protect,
     Scale: _scale,

@@ -195,6 +195,9 @@ class Committer:
     async def _decide_one(
         self, command: Command, work: CommandBatch, taken: Collection[str]
     ) -> Outcome:
+        def is_loaded(ref: Ref) -> bool:
+            return ref in work.changes or ref in self._cache or ref in work.loaded
+
         def get(ref: Ref) -> Entity | None:
             change = work.changes.get(ref)
             if change:
@@ -211,7 +214,8 @@ class Committer:
             try:
                 return cascade.run(command, self._clock.now(), get, self.secret, taken)
             except EntityNotLoaded as missing:
-                await self._load([missing.ref], work)
+                later = (ref for ref in dict.fromkeys(missing.next) if not is_loaded(ref))
+                await self._load(list(dict.fromkeys((missing.ref, *later))), work)
             except FairwarningError:
                 raise
             except Exception as bug:

@@ -1,5 +1,6 @@
 """Errors as Azure Resource Manager reports them: a code that scripts compare, and a message."""
 
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
@@ -30,6 +31,8 @@ _CODES: Mapping[str, str] = {
 }
 """Azure's code for each error code of the core. The messages stay those of the core."""
 
+_ID = re.compile(r"'(?:(?:as|cs|microsoft\.[^'\s:]+):)?[^'\s:]*:(?P<name>[^'\s:/]+)(?:/[^'\s:]*)?'")
+"""The id of a resource, scale set or scope: kind or prefix, group, name and placement group."""
 _MESSAGE_CHARACTERS = 900  # a message may quote what the client sent
 _STATUSES = {"UnknownInstance": 400}  # the request body names the instance, so the body is invalid
 
@@ -70,7 +73,17 @@ def from_error(error: FairwarningError) -> tuple[int, dict[str, object]]:
         text = "the service cannot handle this request now; its log has the cause. Try again later"
         return 503, error_body("ServiceUnavailable", text)
     code = error.code if isinstance(error, ArmError) else _CODES.get(error.code, error.code)
-    return _STATUSES.get(error.code, error.status), error_body(code, error.message)
+    return _STATUSES.get(error.code, error.status), error_body(code, public_message(error))
+
+
+def public_message(error: FairwarningError) -> str:
+    """Return the message of an error with names of resources instead of the ids of the store."""
+    return error.message if isinstance(error, ArmError) else with_names(error.message)
+
+
+def with_names(text: str) -> str:
+    """Replace the quoted ids of the core by the names that users gave: 'rg:web/0' is 'web'."""
+    return _ID.sub(lambda match: f"'{match['name']}'", text)
 
 
 def error_body(code: str, message: str) -> dict[str, object]:

@@ -33,6 +33,7 @@ async def fill_public(referrer: Referrer, body: Body) -> Links:
     properties.setdefault("publicIPAddressVersion", "IPv4")
     properties.setdefault("publicIPAllocationMethod", "Dynamic")
     properties.setdefault("idleTimeoutInMinutes", 4)
+    body["sku"] = {"name": "Basic", "tier": "Regional"} | typed_value(body, "sku", dict, {})
     label = typed_value(body, "properties.dnsSettings.domainNameLabel", str)
     if label is not None:
         if not _LABEL.fullmatch(label):

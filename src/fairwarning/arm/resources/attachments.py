@@ -159,8 +159,9 @@ class _Attachments:
         return {}
 
     async def _add_disk(self, entry: Body, stored: Body, path: str, *, lun: int | None) -> None:
-        if "vhd" in entry:  # an unmanaged disk is a file of the client's own
+        if typed_value(entry, "vhd.uri", str):  # an unmanaged disk is a file of the client's own
             return
+        entry.pop("vhd", None)  # Ansible sends an empty one with a managed disk
         default = "FromImage" if lun is None else "Empty"
         entry["createOption"] = choice(entry, "createOption", _OPTIONS, default)
         caching = "ReadWrite" if lun is None else "None"

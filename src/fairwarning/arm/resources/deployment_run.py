@@ -1,15 +1,16 @@
 """Running a deployment: its resources are written one after the other, by requests of their own."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 
 from fairwarning.arm.http import errors, internal
+from fairwarning.arm.http.api_versions import check_api_version
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body
-from fairwarning.arm.http.routes import RouteMatch
+from fairwarning.arm.http.routes import Route, RouteMatch
 from fairwarning.arm.resources import providers
 from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded
 from fairwarning.arm.templates.step_builder import DEPLOYMENT, RESOURCES
@@ -98,7 +99,8 @@ def check_template(request: ArmRequest, template: Template) -> None:
 def _check(request: ArmRequest, template: Template) -> int:
     count = len(template.resources)
     for step in template.resources:
-        check_type(request, step.type, step.id)
+        route = check_type(request, step.type, step.id)
+        check_api_version(route.path, step.version, template.scope.location)
         try:
             template.resource(step, {})
             if step.type.lower() == DEPLOYMENT:
@@ -115,16 +117,27 @@ def _any_name(kind: str) -> str:
     return "/".join([namespace, *(f"{part}/x" for part in parts)])
 
 
-def check_type(request: ArmRequest, kind: str, path: str) -> None:
-    """Refuse a resource type that the control plane cannot write."""
+def check_type(request: ArmRequest, kind: str, path: str) -> Route:
+    """Return the route that writes a resource; refuse a type that has none."""
     table = internal.application_of(request).table
-    if isinstance(table.find("PUT", path), RouteMatch):
-        return
-    routes = (route.path for route in table.routes if route.method == "PUT")
-    known = {match.group(1) for path in routes if (match := _WRITABLE.search(path))}
-    types = ", ".join(sorted(re.sub(r"/\{\w+\}", "", kind) for kind in known))
+    match = table.find("PUT", path)
+    if isinstance(match, RouteMatch):
+        return match.route
+    writable = (_WRITABLE.search(route.path) for route in table.routes if route.method == "PUT")
+    known = {re.sub(r"/\{\w+\}", "", own[1]) for own in writable if own}
+    types = _grouped(known)
     text = f"resource type '{kind}' is not supported; supported types are {types}"
     raise Refused("InvalidTemplate", text)
+
+
+def _grouped(kinds: Iterable[str]) -> str:
+    """Return resource types as text, with each namespace once: `Microsoft.Compute/{disks, ...}`."""
+    namespaces: dict[str, list[str]] = {}
+    for kind in sorted(kinds):
+        namespace, _, name = kind.partition("/")
+        namespaces.setdefault(namespace, []).append(name)
+    parts = (f"{namespace}/{{{', '.join(names)}}}" for namespace, names in namespaces.items())
+    return ", ".join(parts)
 
 
 _WRITABLE = re.compile(r"/resourceGroups/\{group\}/providers/([^{]+(?:/\{\w+\}/[^{/]+)*)/\{\w+\}$")

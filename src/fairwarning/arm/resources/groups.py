@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext, new_operation
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import ArmError, public_message
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
@@ -119,7 +119,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
         except Conflict as conflict:
             if conflict.code == "Changed":  # another request changed a resource of the group
                 continue
-            raise ArmError("Conflict", conflict.message, 409) from conflict
+            raise ArmError("Conflict", public_message(conflict), 409) from conflict
         return accepted(request, operation, context.cloud.location)
     text = f"Other requests keep changing the resources of group '{group.name}'; try again."
     raise ArmError("Conflict", text, 409)

@@ -5,24 +5,35 @@ from functools import partial
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import PAGE, ArmContext, invalid_skip_token
+from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
-from fairwarning.arm.resources import disks, documents, targets, views, writing
+from fairwarning.arm.resources import (
+    disks,
+    documents,
+    instance_query,
+    set_network,
+    targets,
+    views,
+    writing,
+)
 from fairwarning.arm.resources.documents import typed_value
 from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import DesiredResource, WriteResult, write_response
 from fairwarning.core.commands import Operate, ProtectInstances, Reimage
-from fairwarning.core.model import Machine, Ref, ScaleSet, Scope
+from fairwarning.core.model import Ref
 from fairwarning.service import resources
 from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
 
 _EXPANDED = ("instanceView", "userData")  # there is never user data
 _NO_MODEL = 0  # of a machine that joined the set
 _MODELS = {_NO_MODEL: "VirtualMachine"}
+_MODEL_PROPERTIES = (
+    "diagnosticsProfile", "licenseType", "osProfile", "securityProfile",
+)  # fmt: skip
 _FROM_SCALE_IN = "properties.protectionPolicy.protectFromScaleIn"
 _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
 
@@ -44,29 +55,48 @@ def document(
     }
     if view:
         computed["instanceView"] = views.instance_view(scope, machine, context.fleet.clock.now())
-    number = str(machine.instance)
+    number, model = str(machine.instance), documents.stored_body(owner)
+    path = context.arm_id(INSTANCE, owner.group, f"{owner.name}/{number}")
     defaults: Body = {
         "name": machine.name,
-        "id": context.arm_id(INSTANCE, owner.group, f"{owner.name}/{number}"),
+        "id": path,
         "type": INSTANCE,
-        "location": documents.stored_body(owner).get("location", context.cloud.location),
+        "location": model.get("location", context.cloud.location),
         "instanceId": number,
         "sku": {"name": machine.size or context.cloud.size, "tier": "Standard"},
         **({"tags": dict(machine.tags)} if machine.tags else {}),
         **({"zones": [machine.zone]} if machine.zone else {}),
         "properties": views.default_properties(context.cloud, machine),
     }
+    inherited = _network_of(model, path)
     if machine.model != _NO_MODEL:
-        defaults = documents.merge(defaults, _storage(context, target, owner))
+        latest = machine.model == scale_set.model  # older models are not stored
+        inherited |= _from_model(context, target, owner.group, model if latest else {})
+    defaults = documents.merge(defaults, {"properties": inherited})
     return documents.merge(documents.merge(defaults, body), {"properties": computed})
 
 
-def _storage(context: ArmContext, target: ActionTarget, owner: Resource) -> Body:
-    """Return the storage profile of an instance, with the ids of its disks."""
-    body = documents.stored_body(owner)
-    model = typed_value(body, f"{SET_PROFILE}.storageProfile", dict, {})
-    storage = disks.instance_storage(context, owner.group, target.scope.id, target.machine, model)
-    return {"properties": {"storageProfile": storage}}
+def _from_model(context: ArmContext, target: ActionTarget, group: str, body: Body) -> Body:
+    """Return the properties that an instance has from the model of its set, with its disks."""
+    model = typed_value(body, SET_PROFILE, dict, {})
+    properties: Body = {name: model[name] for name in _MODEL_PROPERTIES if name in model}
+    storage = typed_value(model, "storageProfile", dict, {})
+    scope, machine = target.scope.id, target.machine
+    storage = disks.instance_storage(context, group, scope, machine, storage)
+    properties["storageProfile"] = storage
+    return documents.without(properties, "osProfile", "computerNamePrefix")
+
+
+def _network_of(body: Body, path: str) -> Body:
+    """Return the network interfaces of the instance with this id."""
+    configurations = set_network.interface_configurations(body)
+    if not configurations:
+        return {}
+    links = [{"id": f"{path}/networkInterfaces/{nic['name']}"} for nic in configurations]
+    return {
+        "networkProfileConfiguration": {"networkInterfaceConfigurations": configurations},
+        "networkProfile": {"networkInterfaces": links},
+    }
 
 
 # --- Reading --------------------------------------------------------------------------------------
@@ -76,50 +106,26 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     """List a page of the instances, in the order of their ids."""
     resource = await context.get(SCALE_SET, request.group, request.params["set"])
     scale_set = await context.scale_set(resource)
-    after = _after(request.query("$skiptoken"))
-    later = [
-        (machine.instance, machine, scope)
-        for scope in await targets.placement_groups(context, scale_set)
-        for machine in scope.machines.values()
-        if machine.instance > after
-    ]
-    later.sort(key=lambda entry: entry[0])
-    page = [(machine, scope) for _, machine, scope in later[:PAGE]]
-    token = str(page[-1][0].instance) if len(later) > PAGE else ""
-    view = "instanceView" in parse_expand(request, _EXPANDED)
-    value = await _documents(context, resource, scale_set, page, view=view)
-    return list_response(context, request, value, token)
+    query = instance_query.parse_query(request, scale_set)
+    page, token = await instance_query.list_instances(context, request, scale_set, query.matches)
+    view = bool(query.selected) or "instanceView" in parse_expand(request, _EXPANDED)
+    instances = await _documents(context, resource, page, view=view)
+    value = [query.select(instance) for instance in instances]
+    if query.matches is None:
+        return list_response(context, request, value, token)
+    return json_response({"value": value, **context.next_link(request, token)})
 
 
 async def _documents(
-    context: ArmContext,
-    resource: Resource,
-    scale_set: ScaleSet,
-    page: list[tuple[Machine, Scope]],
-    *,
-    view: bool,
+    context: ArmContext, owner: Resource, page: list[ActionTarget], *, view: bool
 ) -> list[Body]:
-    refs: list[Ref] = [(Resource, machine.resource) for machine, _ in page if machine.resource]
+    refs: list[Ref] = [(Resource, t.machine.resource) for t in page if t.machine.resource]
     entities = (await context.fleet.reader.read_all(refs)).values()
     bodies = {row.id: documents.stored_body(row) for row in entities if isinstance(row, Resource)}
     return [
-        document(
-            context,
-            ActionTarget(scope, machine, scale_set),
-            resource,
-            bodies.get(machine.resource, {}),
-            view=view,
-        )
-        for machine, scope in page
+        document(context, target, owner, bodies.get(target.machine.resource, {}), view=view)
+        for target in page
     ]
-
-
-def _after(token: str) -> int:
-    if not token:
-        return -1
-    if not token.isascii() or not token.isdigit() or len(token) > len(str(10**9)):
-        raise invalid_skip_token()
-    return int(token)
 
 
 async def _document(

@@ -181,7 +181,7 @@ def _not_found(type_: MachineItemType, owner: AzureScope, name: str) -> errors.A
 def _parent(request: ArmRequest) -> str:
     """Return the machine, or the set and the instance, that the path names."""
     params = request.params
-    return f"{params['set']}/{params['number']}" if "set" in params else params["machine"]
+    return f"{params['set']}/{params['number']}" if "set" in params else params["parent"]
 
 
 def _wants_view(request: ArmRequest) -> bool:
@@ -229,7 +229,7 @@ async def _delete(type_: MachineItemType, context: ArmContext, request: ArmReque
 
 def _routes(type_: MachineItemType) -> list[Route]:
     paths = (
-        f"{COMPUTE}/virtualMachines/{{machine}}/{type_.segment}",
+        f"{COMPUTE}/virtualMachines/{{parent}}/{type_.segment}",
         f"{COMPUTE}/virtualMachineScaleSets/{{set}}/virtualMachines/{{number}}/{type_.segment}",
     )
     return [

@@ -4,6 +4,7 @@ Both parts are in the order of their resource ids, so that a page costs the same
 page looks at a bounded number of scale sets; it may be short, or empty, and have a `nextLink`.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ from fairwarning.core.model import Ref, ScaleSet
 from fairwarning.service import resources
 from fairwarning.service.resources import MACHINE, SCALE_SET, Resource
 
+_FILTER = re.compile(
+    r"'?virtualMachineScaleSet/id'?\s+eq\s+'/subscriptions/[^/']+/resourceGroups/(?P<group>[^/']+)"
+    r"/providers/Microsoft\.Compute/virtualMachineScaleSets/(?P<name>[^/']+)/?'",
+    re.IGNORECASE,
+)
 _ALL = 10**9  # past every instance id
 MachinePage = tuple[list[ActionTarget], str]
 """Machines, and the $skiptoken of the next page ("" on the last page)."""
@@ -41,6 +47,10 @@ class _Position:
 
 async def list_machines(context: ArmContext, request: ArmRequest, group: str) -> MachinePage:
     """Return a page of the machines of a group, or of all that the client may read."""
+    match = _FILTER.fullmatch(request.query("$filter").strip())
+    allowed = group or request.principal.group
+    if match and allowed.lower() in {"", match["group"].lower()}:
+        return await _list_members(context, request, match["group"], match["name"])
     prefix = resources.id_prefix(SCALE_SET, group or request.principal.group)
     position = _position(request.query("$skiptoken"), prefix)
     if position is not None:
@@ -53,10 +63,14 @@ async def list_machines(context: ArmContext, request: ArmRequest, group: str) ->
     return [*machines, *instances], token
 
 
-async def list_members(
-    context: ArmContext, scale_set: ScaleSet, request: ArmRequest
+async def _list_members(
+    context: ArmContext, request: ArmRequest, group: str, name: str
 ) -> MachinePage:
-    """Return a page of the machines of one Flexible set, including those that joined it."""
+    """Return a page of the machines of the set that a filter names; no other set is read."""
+    resource = await context.find(SCALE_SET, group, name)
+    scale_set = await context.fleet.reader.read(ScaleSet, resource.set) if resource else None
+    if scale_set is None or not scale_set.flexible:  # instances of a Uniform set are no machines
+        return [], ""
     position = _position(request.query("$skiptoken"), scale_set.resource)
     after = position.instance if position else -1
     members = await _members(context, scale_set, after)

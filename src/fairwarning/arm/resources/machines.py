@@ -19,12 +19,13 @@ from fairwarning.arm.resources import (
     documents,
     machine_items,
     machine_listing,
+    machine_model,
     profile,
     targets,
     views,
     writing,
 )
-from fairwarning.arm.resources.documents import choice, tags_of, typed_value
+from fairwarning.arm.resources.documents import typed_value
 from fairwarning.arm.resources.profile import MACHINE_PROFILE
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import (
@@ -44,7 +45,6 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.joining import group_with_room
 from fairwarning.core.model import (
-    EvictionPolicy,
     Machine,
     Priority,
     Scope,
@@ -54,8 +54,6 @@ from fairwarning.core.record import changed
 from fairwarning.service import resources
 from fairwarning.service.resources import AVAILABILITY_SET, INSTANCE, MACHINE, SCALE_SET, Resource
 
-PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
-EVICTIONS = {policy.value: policy for policy in EvictionPolicy}
 _EXPANDED = ("instanceView", "userData", "resiliencyView")  # there is never user data
 _FIELDS = {
     **RESOURCE_FIELDS,
@@ -136,7 +134,7 @@ async def _create(
         raise ArmError("Conflict", text, 409)
     referrer = attachments.referrer_of(context, group, write.name)
     subnet, address = await attachments.address_of(referrer, body)
-    machine = changed(_machine(write.name, body), address=address, subnet=subnet)
+    machine = changed(machine_model.parse_machine(write.name, body), address=address, subnet=subnet)
     if await _owner(context, write, body, SCALE_SET):
         return await _join(context, write, body, machine)
     if resource := await _owner(context, write, body, AVAILABILITY_SET):
@@ -185,36 +183,6 @@ async def _join(
     return DesiredResource(body, (join,), scope=scope, machine=write.name)
 
 
-def _machine(name: str, body: Body) -> Machine:
-    priority = choice(body, "properties.priority", PRIORITIES, Priority.REGULAR)
-    check_eviction(body, "properties", priority)
-    return Machine(
-        name=name,
-        host_name=typed_value(body, "properties.osProfile.computerName", str, ""),
-        size=typed_value(body, "properties.hardwareProfile.vmSize", str, ""),
-        priority=priority,
-        eviction=choice(body, "properties.evictionPolicy", EVICTIONS, EvictionPolicy.DEALLOCATE),
-        terminate_seconds=profile.terminate_seconds(body, MACHINE_PROFILE),
-        zone="".join(zones_of(body)[:1]),
-        tags=tags_of(body),
-    )
-
-
-def check_eviction(body: Body, at: str, priority: Priority) -> None:
-    """Refuse an eviction policy on a machine that is not a Spot machine."""
-    if priority is not Priority.SPOT and typed_value(body, f"{at}.evictionPolicy", str) is not None:
-        text = "Eviction policy can be set only on Azure Spot Virtual Machines."
-        raise ArmError("EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines", text)
-
-
-def zones_of(body: Body) -> tuple[str, ...]:
-    """Return the zones of a body."""
-    zones = typed_value(body, "zones", list, [])
-    if not all(isinstance(zone, str) for zone in zones):
-        raise documents.invalid_value("zones", zones, "a list of strings")
-    return tuple(zones)
-
-
 async def _owner(
     context: ArmContext, write: ResourceWrite, body: Body, kind: str
 ) -> Resource | None:
@@ -234,8 +202,8 @@ async def _change(context: ArmContext, target: ActionTarget, body: Body) -> Desi
     scope, machine = target.scope, target.machine
     defaults, stored = _defaults(context, target), documents.stored_body(target.resource)
     before, after = (documents.merge(defaults, b) for b in (stored, body))
-    updated = _machine(machine.name, after)
-    _check_immutable(_machine(machine.name, before), updated)
+    updated = machine_model.parse_machine(machine.name, after)
+    machine_model.check_immutable(machine_model.parse_machine(machine.name, before), updated)
     if writing.location_of(before) != writing.location_of(after):
         writing.refuse_change("location")
     _check_owner(context, target, body)
@@ -253,17 +221,6 @@ async def _change(context: ArmContext, target: ActionTarget, body: Body) -> Desi
         _check_standalone(scope)
         commands.append(Configure(scope=scope.id, rules=rules))
     return DesiredResource(body, tuple(commands), scope=scope.id, machine=machine.name)
-
-
-def _check_immutable(before: Machine, after: Machine) -> None:
-    for name, old, new in (
-        ("priority", before.priority, after.priority),
-        ("evictionPolicy", before.eviction, after.eviction),
-        ("zones", before.zone, after.zone),
-        ("osProfile.computerName", before.host_name, after.host_name),
-    ):
-        if old != new:
-            writing.refuse_change(name)
 
 
 def _check_owner(context: ArmContext, target: ActionTarget, body: Body) -> None:

@@ -7,8 +7,9 @@ from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
+from fairwarning.arm.resources import rolling_upgrades
 from fairwarning.arm.resources.awaited import waiting_for
-from fairwarning.core.model import Operation, OperationStatus
+from fairwarning.core.model import Operation, OperationStatus, Rollout
 from fairwarning.core.record import changed
 from fairwarning.core.times import iso
 
@@ -39,6 +40,9 @@ async def show(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _operation(context: ArmContext, request: ArmRequest) -> Operation:
     operation = await context.fleet.reader.read(Operation, request.name)
+    rollout = None if operation else await context.fleet.reader.read(Rollout, request.name)
+    if rollout and rollout.upgrades:
+        operation = rolling_upgrades.as_operation(rollout)
     allowed = not request.principal.group or (operation and operation.actor == request.actor)
     if operation is None or not allowed:
         text = f"The operation '{request.name[:60]}' was not found."
@@ -63,7 +67,8 @@ def _status(operation: Operation) -> dict[str, object]:
 
 def _error(operation: Operation) -> object:
     code, message = _ERRORS[operation.status]
-    return errors.error_body(code, f"{message} {operation.error}".strip())["error"]
+    reason = errors.with_names(operation.error)
+    return errors.error_body(code, f"{message} {reason}".strip())["error"]
 
 
 ROUTES = (Route("GET", f"{ALL_COMPUTE}/locations/{{location}}/operations/{{name}}", show),)

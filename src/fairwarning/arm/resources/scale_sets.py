@@ -11,9 +11,12 @@ from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_respon
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import (
     documents,
-    machines,
+    machine_model,
     profile,
+    rolling_policy,
+    rolling_upgrades,
     set_model,
+    set_network,
     subnets,
     targets,
     views,
@@ -57,6 +60,8 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Create a scale set, or merge the body into it: `az vmss scale` sends only the capacity."""
     write = writing.normalized(SCALE_SET, write)
     profile.check_api_version(write.body, write.version, SET_PROFILE)
+    set_network.check(write.body)
+    rolling_policy.parse(write.body)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         # The capacity is not stored: the set has it, and an old value must not be restored.
@@ -91,7 +96,7 @@ async def _create(
         fault_domains=set_model.fault_domains_of(body),
         rules=profile.with_policy(context.settings.rules, body),
         size=typed_value(body, "sku.name", str, ""),
-        zones=machines.zones_of(body),
+        zones=machine_model.zones_of(body),
         tags=tags_of(body),
         flexible=set_model.is_flexible(body),
         subnet=await subnets.of_set(context, body, group.name, write.name),
@@ -119,11 +124,24 @@ async def _change(
         renewed=set_model.instance_model(before) != set_model.instance_model(after),
     )
     commands: list[Command] = [update]
+    if set_model.upgrades_by_rolling(after) and _changes_model(scale_set, update):
+        await rolling_upgrades.check_none_running(context, scale_set)
+        commands.append(rolling_upgrades.start_command(scale_set, after, write.actor))
     capacity = set_model.capacity_of(write.body)
     if capacity is not None:
         set_model.check_single_group(body, existing.name, capacity)
         commands.append(Scale(set=scale_set.id, capacity=capacity, operation=write.operation))
     return DesiredResource(body, tuple(commands), set=existing.set)
+
+
+def _changes_model(scale_set: ScaleSet, update: UpdateSet) -> bool:
+    """Return whether a change gives the set a new model."""
+    return (
+        update.renewed
+        or update.terminate_seconds != scale_set.terminate_seconds
+        or update.size not in {None, scale_set.size}
+        or (update.tags is not None and update.tags != scale_set.tags)
+    )
 
 
 # --- Reading --------------------------------------------------------------------------------------

@@ -4,17 +4,16 @@ from collections.abc import Mapping
 
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.resources import documents, machines, writing
+from fairwarning.arm.resources import documents, machine_model, writing
 from fairwarning.arm.resources.documents import choice, typed_value
 from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.core import limits
 from fairwarning.core.model import EvictionPolicy, Priority, ScaleInRule, UpgradeMode
 
-# A Rolling set upgrades its instances in a rolling upgrade, which a client starts.
 UPGRADE_MODES: Mapping[str, UpgradeMode] = {
     "Manual": UpgradeMode.MANUAL,
     "Automatic": UpgradeMode.AUTOMATIC,
-    "Rolling": UpgradeMode.AUTOMATIC,
+    "Rolling": UpgradeMode.MANUAL,  # a rolling upgrade applies the model step by step
 }
 SINGLE_PLACEMENT_GROUP = "properties.singlePlacementGroup"
 _RULES = {rule.value: rule for rule in ScaleInRule}
@@ -28,7 +27,7 @@ def check_immutable(before: Body, after: Body) -> None:
     for name, old, new in (
         ("orchestrationMode", is_flexible(before), is_flexible(after)),
         ("priority", priority_of(before), priority_of(after)),
-        ("zones", machines.zones_of(before), machines.zones_of(after)),
+        ("zones", machine_model.zones_of(before), machine_model.zones_of(after)),
         ("platformFaultDomainCount", fault_domains_of(before), fault_domains_of(after)),
         ("evictionPolicy", eviction_of(before), eviction_of(after)),
         ("computerNamePrefix", prefix_of(before), prefix_of(after)),
@@ -76,16 +75,16 @@ def capacity_of(body: Body) -> int | None:
 def priority_of(body: Body) -> Priority:
     """Return the priority of the instances."""
     priority: Priority = choice(
-        body, f"{SET_PROFILE}.priority", machines.PRIORITIES, Priority.REGULAR
+        body, f"{SET_PROFILE}.priority", machine_model.PRIORITIES, Priority.REGULAR
     )
-    machines.check_eviction(body, SET_PROFILE, priority)
+    machine_model.check_eviction(body, SET_PROFILE, priority)
     return priority
 
 
 def eviction_of(body: Body) -> EvictionPolicy:
     """Return what an eviction does to an instance."""
     policy: EvictionPolicy = choice(
-        body, f"{SET_PROFILE}.evictionPolicy", machines.EVICTIONS, EvictionPolicy.DEALLOCATE
+        body, f"{SET_PROFILE}.evictionPolicy", machine_model.EVICTIONS, EvictionPolicy.DEALLOCATE
     )
     return policy
 
@@ -102,6 +101,12 @@ def upgrade_mode_of(body: Body) -> UpgradeMode:
         body, "properties.upgradePolicy.mode", UPGRADE_MODES, UpgradeMode.MANUAL
     )
     return mode
+
+
+def upgrades_by_rolling(body: Body) -> bool:
+    """Return whether a changed model starts a rolling upgrade."""
+    mode: str = typed_value(body, "properties.upgradePolicy.mode", str, "")
+    return mode.lower() == "rolling"
 
 
 def is_flexible(body: Body) -> bool:

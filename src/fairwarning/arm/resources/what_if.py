@@ -127,12 +127,14 @@ class _NotPredictable(Exception):
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any], path: str = "") -> Iterator[Body]:
     """Yield the properties that differ. Those that only the existing resource has are defaults."""
+    spellings = {key.lower(): key for key in before} if path != "tags" else {}
     for key, value in after.items():
-        place = f"{path}.{key}" if path else key
-        if key not in before:
+        own = spellings.get(key.lower(), key)  # names of properties are case-insensitive
+        place = f"{path}.{own}" if path else own
+        if own not in before:
             yield {"path": place, "propertyChangeType": "Create", "after": value}
         else:
-            yield from _compare_values(place, before[key], value)
+            yield from _compare_values(place, before[own], value)
     if path == "tags":
         for key in before.keys() - after.keys():
             place = f"{path}.{key}"

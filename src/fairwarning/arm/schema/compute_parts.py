@@ -51,11 +51,22 @@ STORAGE = words(
 GENERATION = words("V1 V2")
 DELETE_OPTION = words("Delete Detach")
 _CREATE_OPTION = words("FromImage Empty Attach Copy Restore")
+_ALIGNMENT = words("Aligned BestEffortAligned")
+DELAY_ACTION = words("None AutomaticReattach")
+NETWORK_ACCESS = words("AllowAll AllowPrivate DenyAll")
 _FILE = shape(text="uri")
+_DISK_PROPERTIES = shape(
+    text="tier diskAccessId",
+    flags="burstingEnabled performancePlus optimizedForFrequentAttach",
+    numbers="maxShares diskIOPSReadOnly diskMBpsReadOnly logicalSectorSize",
+    availabilityPolicy=shape(actionOnDiskDelay=DELAY_ACTION),
+    networkAccessPolicy=NETWORK_ACCESS,
+)
 _MANAGED_DISK = shape(
     text="id",
     storageAccountType=STORAGE,
     diskEncryptionSet=REFERENCE,
+    additionalDiskProperties=shape(managedDiskProperties=_DISK_PROPERTIES),
     securityProfile=shape(
         securityEncryptionType=words("VMGuestStateOnly DiskWithVMGuestState NonPersistedTPM"),
         diskEncryptionSet=REFERENCE,
@@ -67,6 +78,7 @@ _ENCRYPTION = shape(
     keyEncryptionKey=shape(text="keyUrl", sourceVault=REFERENCE),
 )
 STORAGE_PROFILE = shape(
+    text="diskApiVersion",
     flags="alignRegionalDisksToVMZone",
     imageReference=shape(
         text="id publisher offer sku version exactVersion sharedGalleryImageId "
@@ -80,8 +92,11 @@ STORAGE_PROFILE = shape(
         caching=CACHING,
         createOption=_CREATE_OPTION,
         deleteOption=DELETE_OPTION,
+        storageFaultDomainAlignment=_ALIGNMENT,
         diffDiskSettings=shape(
-            option=words("Local"), placement=words("CacheDisk ResourceDisk NvmeDisk")
+            flags="enableFullCaching",
+            option=words("Local"),
+            placement=words("CacheDisk ResourceDisk NvmeDisk"),
         ),
         encryptionSettings=_ENCRYPTION,
         vhd=_FILE,
@@ -98,6 +113,7 @@ STORAGE_PROFILE = shape(
             createOption=_CREATE_OPTION,
             deleteOption=DELETE_OPTION,
             detachOption=words("ForceDetach"),
+            storageFaultDomainAlignment=_ALIGNMENT,
             vhd=_FILE,
             image=_FILE,
             managedDisk=_MANAGED_DISK,
@@ -153,6 +169,7 @@ OS_PROFILE = shape(
 HARDWARE_PROFILE = shape(
     text="vmSize",
     vmSizeProperties=shape(numbers="vCPUsAvailable vCPUsPerCore"),
+    processorMode=words("Deterministic Opportunistic"),
 )
 
 # --- Network --------------------------------------------------------------------------------------
@@ -208,8 +225,10 @@ INTERFACE_CONFIGURATIONS = ListOf(
         ),
     )
 )
+INTERCONNECT_GROUP = shape(interconnectGroup=REFERENCE, subgroups=REFERENCES)
 NETWORK_PROFILE = shape(
     text="networkApiVersion",
+    interconnectGroupProfile=INTERCONNECT_GROUP,
     healthProbe=REFERENCE,
     networkInterfaces=ListOf(
         shape(text="id", properties=shape(flags="primary", deleteOption=DELETE_OPTION))
@@ -219,7 +238,11 @@ NETWORK_PROFILE = shape(
 
 # --- Other parts ----------------------------------------------------------------------------------
 
-_ENDPOINT = shape(text="inVMAccessControlProfileReferenceId", mode=words("Audit Enforce Disabled"))
+_ENDPOINT = shape(
+    text="inVMAccessControlProfileReferenceId",
+    flags="useLocalFileRules",
+    mode=words("Audit Enforce Disabled"),
+)
 SECURITY_PROFILE = shape(
     flags="encryptionAtHost",
     uefiSettings=shape(flags="secureBootEnabled vTpmEnabled"),
@@ -236,7 +259,10 @@ SECURITY_PROFILE = shape(
 DIAGNOSTICS_PROFILE = shape(bootDiagnostics=shape(text="storageUri", flags="enabled"))
 BILLING_PROFILE = shape(maxPrice=DECIMAL)
 CAPABILITIES = shape(flags="ultraSSDEnabled hibernationEnabled enableFips1403Encryption")
-CAPACITY_RESERVATION = shape(capacityReservationGroup=REFERENCE)
+CAPACITY_RESERVATION = shape(
+    flags="disableCapacityReservationAssignment", capacityReservationGroup=REFERENCE
+)
+INTERCONNECT_BLOCK = shape(interconnectBlock=REFERENCE)
 APPLICATION_PROFILE = shape(
     galleryApplications=ListOf(
         shape(
@@ -254,6 +280,8 @@ EXTENSION = shape(
         flags="autoUpgradeMinorVersion enableAutomaticUpgrade suppressFailures",
         provisionAfterExtensions=TEXTS,
         settings=ANY,
+        protectedSettings=ANY,
+        protectedSettingsFromKeyVault=shape(text="secretUrl", sourceVault=REFERENCE),
     ),
 )
 IDENTITY = shape(

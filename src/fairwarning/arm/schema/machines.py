@@ -11,6 +11,8 @@ from fairwarning.arm.schema.compute_parts import (
     EVICTION,
     EXTENSION,
     HARDWARE_PROFILE,
+    INTERCONNECT_BLOCK,
+    INTERCONNECT_GROUP,
     INTERFACE_CONFIGURATIONS,
     NETWORK_PROFILE,
     OS_PROFILE,
@@ -59,6 +61,9 @@ MACHINE = resource(
         scheduledEventsPolicy=EVENTS_POLICY,
         capacityReservation=CAPACITY_RESERVATION,
         applicationProfile=APPLICATION_PROFILE,
+        flexProfile=shape(text="preferredVMSize"),
+        interconnectBlockProfile=INTERCONNECT_BLOCK,
+        resiliencyProfile=shape(zoneMovement=shape(flags="isEnabled")),
         instanceView=ANY,
     ),
     resources=ListOf(EXTENSION),
@@ -80,6 +85,7 @@ _MODEL = shape(
     scheduledEventsProfile=EVENTS_PROFILE,
     capacityReservation=CAPACITY_RESERVATION,
     applicationProfile=APPLICATION_PROFILE,
+    interconnectBlockProfile=INTERCONNECT_BLOCK,
     serviceArtifactReference=REFERENCE,
     securityPostureReference=shape(text="id", flags="isOverridable", excludeExtensions=TEXTS),
 )
@@ -115,6 +121,11 @@ _RESILIENCY = shape(
         numbers="maxZoneCount",
         maxInstancePercentPerZonePolicy=shape(flags="enabled", numbers="value"),
     ),
+    operationRecoverySettings=shape(
+        restartRecoveryPolicy=_ENABLED,
+        startRecoveryPolicy=_ENABLED,
+        reimageRecoveryPolicy=_ENABLED,
+    ),
 )
 SCALE_SET = resource(
     shape(
@@ -142,7 +153,19 @@ SCALE_SET = resource(
         skuProfile=shape(
             vmSizes=ListOf(shape(text="name", numbers="rank")),
             allocationStrategy=words("LowestPrice CapacityOptimized Prioritized"),
+            automaticSkuMigrationPolicy=_ENABLED,
         ),
+        highSpeedInterconnectPlacement=words("None Trunk"),
+        lifecycleHooksProfile=shape(
+            lifecycleHooks=ListOf(
+                shape(
+                    text="waitDuration",
+                    type=words("UpgradeAutoOSScheduling UpgradeAutoOSRollingBatchStarting"),
+                    defaultAction=words("Approve Reject"),
+                )
+            )
+        ),
+        externalHealthPolicy=shape(text="expiryDuration gracePeriod", flags="enabled"),
         zonalPlatformFaultDomainAlignMode=words("Aligned Unaligned BestEffortAligned"),
         proximityPlacementGroup=REFERENCE,
         hostGroup=REFERENCE,
@@ -154,14 +177,20 @@ SCALE_SET = resource(
 
 INSTANCE = resource(
     shape(
-        text="licenseType userData provisioningState vmId modelDefinitionApplied timeCreated",
+        text="licenseType userData provisioningState vmId modelDefinitionApplied timeCreated "
+        "virtualMachineResourceId",
+        resilientVMDeletionStatus=words("Enabled Disabled InProgress Failed"),
         flags="latestModelApplied",
         protectionPolicy=shape(flags="protectFromScaleIn protectFromScaleSetActions", exact=True),
         hardwareProfile=HARDWARE_PROFILE,
         storageProfile=STORAGE_PROFILE,
         osProfile=OS_PROFILE,
         networkProfile=NETWORK_PROFILE,
-        networkProfileConfiguration=shape(networkInterfaceConfigurations=INTERFACE_CONFIGURATIONS),
+        networkProfileConfiguration=shape(
+            networkInterfaceConfigurations=INTERFACE_CONFIGURATIONS,
+            interconnectGroupProfile=INTERCONNECT_GROUP,
+        ),
+        interconnectBlockProfile=INTERCONNECT_BLOCK,
         securityProfile=SECURITY_PROFILE,
         diagnosticsProfile=DIAGNOSTICS_PROFILE,
         additionalCapabilities=CAPABILITIES,
@@ -180,6 +209,12 @@ AVAILABILITY_SET = resource(
         virtualMachines=REFERENCES,
         proximityPlacementGroup=REFERENCE,
         scheduledEventsPolicy=EVENTS_POLICY,
+        virtualMachineScaleSetMigrationInfo=shape(
+            migrateToVirtualMachineScaleSet=REFERENCE,
+            defaultVirtualMachineScaleSetInfo=shape(
+                flags="constrainedMaximumCapacity", defaultVirtualMachineScaleSet=REFERENCE
+            ),
+        ),
         statuses=ANY,
     ),
     sku=SKU,

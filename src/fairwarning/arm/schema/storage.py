@@ -1,6 +1,14 @@
 """Disks, images, placement groups and keys."""
 
-from fairwarning.arm.schema.compute_parts import CACHING, GENERATION, OS_TYPE, PLAN, STORAGE
+from fairwarning.arm.schema.compute_parts import (
+    CACHING,
+    DELAY_ACTION,
+    GENERATION,
+    NETWORK_ACCESS,
+    OS_TYPE,
+    PLAN,
+    STORAGE,
+)
 from fairwarning.arm.schema.resource import resource
 from fairwarning.arm.schema.values import (
     ANY,
@@ -25,15 +33,19 @@ DISK = resource(
         hyperVGeneration=GENERATION,
         purchasePlan=PLAN,
         supportedCapabilities=shape(
-            text="diskControllerTypes supportedSecurityOption",
+            text="diskControllerTypes",
             flags="acceleratedNetwork",
             architecture=words("x64 Arm64"),
+            supportedSecurityOption=words(
+                "TrustedLaunchSupported TrustedLaunchAndConfidentialVMSupported"
+            ),
         ),
         creationData=shape(
             text="storageAccountId sourceUri sourceResourceId sourceUniqueId securityDataUri "
-            "elasticSanResourceId",
+            "securityMetadataUri elasticSanResourceId",
             flags="performancePlus",
-            numbers="uploadSizeBytes logicalSectorSize",
+            numbers="uploadSizeBytes logicalSectorSize instantAccessDurationMinutes",
+            provisionedBandwidthCopySpeed=words("None Enhanced"),
             createOption=words(
                 "Empty Attach FromImage Import Copy Restore Upload CopyStart ImportSecure "
                 "UploadPreparedSecure CopyFromSanSnapshot"
@@ -56,10 +68,20 @@ DISK = resource(
             text="encryptionSettingsVersion", flags="enabled", encryptionSettings=ListOf(ANY)
         ),
         shareInfo=ListOf(shape(text="vmUri")),
-        networkAccessPolicy=words("AllowAll AllowPrivate DenyAll"),
+        networkAccessPolicy=NETWORK_ACCESS,
+        availabilityPolicy=shape(actionOnDiskDelay=DELAY_ACTION),
+        propertyUpdatesInProgress=shape(text="targetTier"),
         publicNetworkAccess=words("Enabled Disabled"),
         dataAccessAuthMode=words("AzureActiveDirectory None"),
-        securityProfile=shape(text="securityType secureVMDiskEncryptionSetId"),
+        securityProfile=shape(
+            text="secureVMDiskEncryptionSetId",
+            securityType=words(
+                "TrustedLaunch ConfidentialVM_VMGuestStateOnlyEncryptedWithPlatformKey "
+                "ConfidentialVM_DiskEncryptedWithPlatformKey "
+                "ConfidentialVM_DiskEncryptedWithCustomerKey ConfidentialVM_NonPersistedTPM"
+            ),
+            confidentialVMVersion=GENERATION,
+        ),
     ),
     managedByExtended=TEXTS,
     sku=shape(text="tier", name=STORAGE),

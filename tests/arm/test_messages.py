@@ -1,0 +1,132 @@
+"""Messages of errors name resources as their users did, and never show ids of the store."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fairwarning.arm.http import errors
+from fairwarning.core.errors import Conflict
+from fairwarning.core.model import Scope
+from tests.arm.bodies import WEB, WEB_SCOPE, notice, scale_set
+from tests.arm.everything import OURS, Everything, FleetSnapshot, RouteRequest
+from tests.fixtures.arm import ArmHarness
+from tests.fixtures.fleet import all_entities
+from tests.fixtures.http import Response
+
+pytestmark = pytest.mark.spec("C1")
+
+COMPUTE = f"/resourceGroups/{OURS}/providers/Microsoft.Compute"
+INTERNAL = re.compile(
+    r"microsoft\.[a-z]+/[a-z/]+:|(?:\b(?:as|cs):)?\b(?:ours|theirs|rg):[\w/.-]+", re.IGNORECASE
+)
+"""Ids of the store, `microsoft.compute/disks:ours:d`, and of scopes and sets, `Ours:web/0`."""
+
+
+def assert_public(response: Response, label: str) -> None:
+    """The message of an error shows no id of the store."""
+    if response.status >= 400 and response.body:
+        assert not INTERNAL.search(response.error_message), (label, response.error_message)
+
+
+def poll_everything(arm: Everything) -> None:
+    """Poll as every machine, so that deletions and restarts are announced and take time."""
+    for entity in list(arm._runner.run(all_entities(arm.store)).values()):
+        if isinstance(entity, Scope):
+            arm.poll(entity.id)
+
+
+def restart_everything(arm: Everything) -> None:
+    """Start an operation on every machine."""
+    for path in (
+        "virtualMachines/one/start",
+        "virtualMachines/inside/start",
+        "virtualMachines/spot/redeploy",
+        "virtualMachineScaleSets/web/restart",
+        "virtualMachineScaleSets/plans/restart",
+        "cloudServices/cloud/restart",
+    ):
+        arm.post(f"{COMPUTE}/{path}")
+
+
+def delete_resources(arm: Everything) -> None:
+    """Delete every resource; machines are being deleted for the time of their notice."""
+    for request in arm.requests():
+        if request.route.method == "DELETE" and not request.path.endswith(OURS):
+            arm.call(request)
+
+
+def delete_group(arm: Everything) -> None:
+    """Delete the group with everything in it."""
+    arm.delete(f"/resourceGroups/{OURS}")
+
+
+@pytest.fixture(scope="module")
+def fleet() -> FleetSnapshot:
+    """A fleet with a resource of every type."""
+    return FleetSnapshot()
+
+
+@pytest.fixture(scope="module")
+def requests(fleet: FleetSnapshot) -> list[RouteRequest]:
+    """A valid request for every route."""
+    with fleet.restore() as arm:
+        return arm.requests()
+
+
+def renamed(request: RouteRequest) -> Iterator[RouteRequest]:
+    """Return the request with each of its names replaced by an unknown one."""
+    for name in request.params:
+        if name != "subscription":
+            yield request.at(**{name: "nothere"})
+
+
+def test_unknown_names(fleet: FleetSnapshot, requests: list[RouteRequest]) -> None:
+    """An unknown name is quoted as it was sent."""
+    for request in requests:
+        for other in renamed(request):
+            with fleet.restore() as arm:
+                assert_public(arm.call(other), other.label)
+
+
+@pytest.mark.parametrize("prepare", [restart_everything, delete_resources, delete_group])
+def test_conflicts(
+    fleet: FleetSnapshot, requests: list[RouteRequest], prepare: Callable[[Everything], None]
+) -> None:
+    """A request that conflicts with a running operation gets a message with names."""
+    for request in requests:
+        if request.route.writes:
+            with fleet.restore() as arm:
+                poll_everything(arm)
+                prepare(arm)
+                for _ in range(2):
+                    assert_public(arm.call(request), request.label)
+
+
+def test_a_set_that_is_being_deleted() -> None:
+    """The message has the name of the set."""
+    with ArmHarness() as arm:
+        scale_set(arm, model=notice())
+        arm.poll(WEB_SCOPE)
+        arm.delete(WEB)
+        response = arm.put(WEB, {"sku": {"capacity": 9}})
+        assert response.error_message == "scale set 'web' is being deleted"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("there is no machine 'vm' in 'rg:web/0'", "there is no machine 'vm' in 'web'"),
+        ("'as:rg:av' already has a machine 'a'", "'av' already has a machine 'a'"),
+        ("a scope 'cs:rg:shop' exists", "a scope 'shop' exists"),
+        ("'microsoft.compute/disks:rg:d' changed", "'d' changed"),
+        ("'microsoft.network/loadbalancers:rg:lb/rule' changed", "'lb' changed"),
+        ("no resource 'microsoft.resources/resourcegroups::rg'", "no resource 'rg'"),
+        ("'x' is not a date: write '2016-09-19T18:29:47Z'", None),
+        ("event ABC of 'web_0' has started", None),
+    ],
+)
+def test_ids_of_the_core(text: str, expected: str | None) -> None:
+    """Ids become names; other quoted words stay as they are."""
+    assert errors.public_message(Conflict("Some", text)) == (expected or text)
+    assert errors.public_message(errors.ArmError("Some", text)) == text
