@@ -19,7 +19,7 @@ from fairwarning.arm.templates.template import Template
 from fairwarning.core.errors import FairwarningError, Refused
 
 T = TypeVar("T")
-_TYPE = re.compile(r"/providers/(?P<namespace>[^/]+)(?P<rest>(?:/[^/]+/[^/]+)+)$")
+_TYPE = re.compile(r".*/providers/(?P<namespace>[^/]+)(?P<rest>(?:/[^/]+/[^/]+)+)$")
 _FAILED = (
     "At least one resource deployment operation failed. Please list deployment operations for "
     "details. Please see https://aka.ms/arm-deployment-operations for usage details."
