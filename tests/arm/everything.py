@@ -132,6 +132,32 @@ TEMPLATE: Json = {
         },
     }
 }
+EXTENSION: Json = {
+    "location": "local",
+    "properties": {
+        "publisher": "Microsoft.Azure.Extensions",
+        "type": "CustomScript",
+        "typeHandlerVersion": "2.1",
+        "settings": {"commandToExecute": "true"},
+        "protectedSettings": {"word": "never-kept"},
+    },
+}
+RUN_COMMAND: Json = {"location": "local", "properties": {"source": {"script": "true"}}}
+CONFIGURATION: Json = {
+    **_BASE,
+    "properties": {
+        "maintenanceScope": "InGuestPatch",
+        "maintenanceWindow": {"startDateTime": "2026-01-01 00:00", "recurEvery": "Day"},
+    },
+}
+ASSIGNMENT: Json = {
+    "properties": {
+        "maintenanceConfigurationId": (
+            f"/subscriptions/{CloudSettings().subscription}/resourceGroups/{OURS}/providers"
+            "/Microsoft.Maintenance/maintenanceConfigurations/used"
+        )
+    }
+}
 INSTANCES: Json = {"instanceIds": ["0"]}
 ROLES: Json = {"roleInstances": ["role_IN_0"]}
 
@@ -149,6 +175,11 @@ class RouteRequest:
     def label(self) -> str:
         """Its name in a failed assertion."""
         return f"{self.route.method} {self.route.path}"
+
+    @property
+    def names_nothing(self) -> bool:
+        """Whether it reads or deletes a lock. There is none: it would refuse other requests."""
+        return self.route.path.endswith("/locks/{name}") and self.route.method != "PUT"
 
     def at(self, **params: str) -> "RouteRequest":
         """Return the same request with other path parameters."""
@@ -182,6 +213,10 @@ class Everything(ArmHarness):
         return RouteRequest(route, fill_path(route.path, params), params, body)
 
     def _value(self, route: Route, name: str) -> str:
+        if "/applyUpdates/" in route.path and route.method == "PUT":  # maintenance that is planned
+            planned = {"resource": "planned", "set": "plans"}
+            if name in planned:
+                return planned[name]
         if name == "set":
             return _SET_FOR_ACTION.get(route.path.rpartition("/")[2], "web")
         if name in _FIXED:
@@ -203,6 +238,10 @@ class Everything(ArmHarness):
             return self._operation()
         if kind == "virtualMachines" and "ScaleSets" in parent:
             return "0"
+        if kind == "applyUpdates":
+            return "default"
+        if kind == "runCommands" and "locations" in parent:
+            return "RunShellScript"
         if last.startswith("/rollingUpgrades/"):
             return "rolls"
         action = last.rpartition("/")[2] if route.method == "POST" else route.method
@@ -223,6 +262,13 @@ class Everything(ArmHarness):
             return body_for(route)
         if last == "acknowledge" and "{event}" not in route.path:
             return {"value": [next(iter(self.scope(f"{OURS}:planned").events))]}
+        if last == "batch":
+            url = f"/subscriptions/{_FIXED['subscription']}?api-version=2024-11-01"
+            return {"requests": [{"httpMethod": "GET", "name": "one", "url": url}]}
+        if last == "resources" and route.method == "POST":
+            return {"query": "Resources | project id, name, type"}
+        if last == "runCommand":
+            return {"commandId": "RunShellScript", "script": ["true"]}
         if last in {"validate", "whatIf"}:
             return TEMPLATE
         if last in {"delete", "manualupgrade", "performMaintenance"}:
@@ -232,6 +278,7 @@ class Everything(ArmHarness):
 
 _AUTOSCALE = "providers/Microsoft.Insights/autoscaleSettings"
 _DEPLOYMENT = "providers/Microsoft.Resources/deployments/one"
+_CONFIGURATIONS = "providers/Microsoft.Maintenance/maintenanceConfigurations"
 _FIXED: Mapping[str, str] = {
     "subscription": CloudSettings().subscription,
     "group": OURS,
@@ -249,6 +296,8 @@ _FIXED: Mapping[str, str] = {
     "configuration": "ip",
     "address": "public",
     "tenant": TENANT,
+    "resource": "one",
+    "number": "0",
 }
 _DEFAULT_NAME = {
     "virtualMachineScaleSets": "web",
@@ -285,6 +334,19 @@ def autoscale_body(name: str, group: str = OURS) -> Json:
 def body_for(route: Route) -> Json:
     """Return a valid body for a PUT or PATCH of this route."""
     path = route.path
+    if path.endswith("/tags/default"):
+        operation = {"operation": "Merge"} if route.method == "PATCH" else {}
+        return {**operation, "properties": {"tags": {"new": "tag"}}}
+    if path.endswith("/locks/{name}"):
+        return {"properties": {"level": "CanNotDelete", "notes": "keep it"}}
+    if path.endswith("/maintenanceConfigurations/{name}"):
+        return CONFIGURATION
+    if path.endswith("/configurationAssignments/{name}"):
+        return ASSIGNMENT
+    if path.endswith("/extensions/{name}"):
+        return EXTENSION
+    if path.endswith("/runCommands/{name}"):
+        return RUN_COMMAND
     if path.endswith("/resourceGroups/{group}"):
         return dict(_BASE)
     if "virtualMachineScaleSets/{set}" in path:
@@ -334,6 +396,23 @@ def fill(arm: ArmHarness) -> None:
             (f"{home}/{_AUTOSCALE}/one", autoscale_body("rolls", group)),
             (f"{compute}/cloudServices/cloud", SERVICE),
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
+            (f"{home}/{_CONFIGURATIONS}/one", CONFIGURATION),
+            (f"{home}/{_CONFIGURATIONS}/used", CONFIGURATION),
+            *(
+                (
+                    f"{path}/providers/Microsoft.Maintenance/configurationAssignments/one",
+                    _assigned(group),
+                )
+                for path in (home, f"{compute}/virtualMachines/one")
+            ),
+            (f"{compute}/virtualMachines/one/extensions/one", EXTENSION),
+            (f"{compute}/virtualMachines/one/runCommands/one", RUN_COMMAND),
+            (f"{compute}/virtualMachineScaleSets/web/extensions/one", EXTENSION),
+            (f"{compute}/virtualMachineScaleSets/web/virtualMachines/0/extensions/one", EXTENSION),
+            (
+                f"{compute}/virtualMachineScaleSets/web/virtualMachines/0/runCommands/one",
+                RUN_COMMAND,
+            ),
             (f"{home}/providers/{_SHARED}", _network_body("virtualNetworks", group)),
             *(
                 (f"{home}/providers/{kind}/one", _network_body(kind, group))
@@ -357,6 +436,12 @@ def fill(arm: ArmHarness) -> None:
 
 ONE_INSTANCE = {"name": "Standard_B1s", "capacity": 1}
 _SUBSCRIPTION = f"/subscriptions/{CloudSettings().subscription}"
+
+
+def _assigned(group: str) -> Json:
+    """Return an assignment of the configuration `used` of this group."""
+    path = ASSIGNMENT["properties"]["maintenanceConfigurationId"].replace(OURS, group)
+    return {"properties": {"maintenanceConfigurationId": path}}
 
 
 _SHARED = "Microsoft.Network/virtualNetworks/shared"  # in use, so that it cannot be deleted

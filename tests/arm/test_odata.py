@@ -206,7 +206,10 @@ def test_no_option_is_ignored() -> None:
     with FleetSnapshot().restore() as arm:
         requests = [request for request in arm.requests() if request.route.method == "GET"]
         for request in requests:
-            for option in ("$select", "$search", "$count"):
+            if request.names_nothing:
+                continue
+            selects = request.path.endswith("/eventtypes/management/values")
+            for option in ("$search", "$count") if selects else ("$select", "$search", "$count"):
                 response = arm.get(f"/{request.path}", **{option: "name"})
                 assert response.status == 400, (request.label, option)
             assert arm.call(request).status == 200, request.label

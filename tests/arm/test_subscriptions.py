@@ -85,7 +85,8 @@ def test_providers() -> None:
     with ArmHarness() as arm:
         items = arm.get("/providers").json["value"]
     assert [item["namespace"] for item in items] == [
-        "Microsoft.Compute", "Microsoft.Insights", "Microsoft.Maintenance", "Microsoft.Network",
+        "Microsoft.Authorization", "Microsoft.Compute", "Microsoft.Insights",
+        "Microsoft.Maintenance", "Microsoft.Network", "Microsoft.ResourceGraph",
         "Microsoft.Resources",
     ]  # fmt: skip
     for item in items:

@@ -19,7 +19,7 @@ from fairwarning.arm import app
 from fairwarning.arm.http import context
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.identity.login import FORM_BYTES
-from fairwarning.arm.resources import instances, subscriptions
+from fairwarning.arm.resources import instance_query, machine_listing, subscriptions
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from fairwarning.service.tokens import TokenUse
 from tests.arm.everything import OPERATOR, OURS, Everything, FleetSnapshot, state
@@ -189,7 +189,7 @@ def test_paged_listings(
     everywhere = [route for route in ROUTES if not route.public and not route.writes]
     with shared_fleet.initial() as arm:
         whole = {route.path: arm.call(arm.request_for(route)).body for route in everywhere}
-        for module in (context, subscriptions, instances):
+        for module in (context, subscriptions, instance_query, machine_listing):
             monkeypatch.setattr(module, "PAGE", 1)
         for route in everywhere:
             if b'"value":[' in whole[route.path]:

@@ -43,7 +43,7 @@ def machine(tier: str) -> dict[str, Any]:
 @needs_unshare
 @pytest.mark.spec("C2", "C6")
 def test_custodian(tmp_path: Path) -> None:
-    """Its policies find machines by tag and state, restart them with notice, and stop them."""
+    """Its policies find machines by tag and state; tag, restart with notice and stop them."""
     custodian = tool_python("custodian").parent / "custodian"
     hosts = tmp_path / "hosts"
     hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", *SERVERS)))
@@ -63,3 +63,5 @@ def test_custodian(tmp_path: Path) -> None:
             wait_until(lambda: service.machines()["db"]["power"] == "deallocated", "db stops")
         assert service.machines()["web"]["power"] == "running"
         assert "ERROR" not in done.stderr, done.stderr
+        tags = service.arm("GET", vm_path("web"))["tags"]
+        assert tags == {"tier": "front", "seen": "by-custodian"}

@@ -10,14 +10,17 @@ from starlette.types import Receive, Scope, Send
 
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.api_versions import check_api_version
+from fairwarning.arm.http.batch import batch_route
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import refuse_ignored
 from fairwarning.arm.http.own_hosts import OwnHosts
 from fairwarning.arm.http.request import ArmRequest, api_version, json_response
 from fairwarning.arm.http.routes import RouteMatch, RouteTable
+from fairwarning.arm.http.unsupported import refusal
 from fairwarning.arm.identity import login
 from fairwarning.arm.resources import (
+    activity_log,
     autoscale,
     availability,
     cloud_services,
@@ -25,14 +28,23 @@ from fairwarning.arm.resources import (
     groups,
     images,
     instances,
+    locks,
+    machine_actions,
+    machine_items,
     machines,
     maintenance,
+    maintenance_assignments,
+    maintenance_configurations,
+    maintenance_updates,
     network,
     operations,
+    resource_graph,
     rolling_upgrades,
     scale_sets,
+    set_extensions,
     set_interfaces,
     subscriptions,
+    tags,
 )
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
@@ -46,6 +58,9 @@ MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, set_interfaces,
     rolling_upgrades, autoscale, availability,
     cloud_services, network, images, deployments, maintenance, operations,
+    tags, locks, machine_items, set_extensions, machine_actions,
+    activity_log, maintenance_configurations, maintenance_assignments, maintenance_updates,
+    resource_graph,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
@@ -64,7 +79,8 @@ class ArmApplication:
     def __init__(self, context: ArmContext) -> None:
         self.context = context
         self._hosts = OwnHosts(context.settings.hosts)
-        self.table = RouteTable(route for module in MODULES for route in module.ROUTES)
+        routes = (route for module in MODULES for route in module.ROUTES)
+        self.table = RouteTable((*routes, batch_route(self.answer)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -73,19 +89,28 @@ class ArmApplication:
         request = Request(scope, receive)
         try:
             response = await self.answer(request)
+        except ClientDisconnect:
+            return
+        if request.method == "HEAD":
+            response.body = b""  # the headers stay those of the response to GET
+        await response(scope, receive, send)
+
+    async def answer(self, request: Request) -> Response:
+        """Return the response to a request, also if it is refused or fails."""
+        try:
+            response = await self._dispatch(request)
         except FairwarningError as error:
             response = _error_response(error)
         except ClientDisconnect:
-            return
+            raise
         except Exception:
-            log.exception("request failed: %s %s", request.method, scope["path"])
+            log.exception("request failed: %s %s", request.method, request.scope["path"])
             response = _error_response(FairwarningError("Bug", ""))
         response.headers.setdefault("x-ms-request-id", str(uuid.uuid4()))
         response.headers["Cache-Control"] = "no-store"
-        await response(scope, receive, send)
+        return response
 
-    async def answer(self, http: Request) -> Response:
-        """Return the response to a request; raise if it is refused."""
+    async def _dispatch(self, http: Request) -> Response:
         match = self.table.find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
@@ -98,9 +123,13 @@ class ArmApplication:
         request = ArmRequest(http, match.params, token.principal, base_url, version)
         self._check(request, match)
         check_api_version(match.route.path, version, self.context.cloud.location)
+        if match.route.writes:
+            await locks.check(self.context, http.method, request.path)
         response = await match.route.handler(self.context, request)
         if not match.route.writes:
             refuse_ignored(request)
+        if http.method == "HEAD" and match.route.is_item:
+            return Response(b"", HTTPStatus.NO_CONTENT)  # the resource exists
         return response
 
     def _check(self, request: ArmRequest, match: RouteMatch) -> None:
@@ -110,7 +139,9 @@ class ArmApplication:
             text = f"The subscription '{subscription[:80]}' could not be found."
             raise ArmError("SubscriptionNotFound", text, 404)
         own = request.principal.group
-        foreign = own and group and own.lower() != group.lower()
+        foreign = own and (
+            match.route.subscription_wide or (group and own.lower() != group.lower())
+        )
         reads_only = request.principal.role is Role.READER and match.route.writes
         if foreign or reads_only:
             raise Forbidden(
@@ -133,6 +164,8 @@ def _no_route(request: Request, allowed: set[str]) -> ArmError:
         methods = ", ".join(sorted(allowed))
         text = f"{request.method} is not supported for this path; use {methods}."
         return ArmError("MethodNotAllowed", text, 405)
+    if refused := refusal(request.scope["path"]):
+        return refused
     text = f"The path '{request.scope['path'][:200]}' does not exist."
     return ArmError("InvalidResourceType", text, 404)
 

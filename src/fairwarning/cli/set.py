@@ -205,7 +205,7 @@ def update(
 def report_metric(
     service: ServiceTarget, name: str, metric: str, value: float, *, as_json: bool
 ) -> None:
-    """Report the value of a METRIC to a set with autoscale settings.
+    """Report a METRIC to a set that scales itself.
 
     Its rules act on the last value, until another one is reported.
     """

@@ -151,7 +151,7 @@ def due(entity: Entity) -> float | None:
     if isinstance(entity, Lane):
         return entity.retry_at
     if isinstance(entity, ScaleSet):
-        return entity.autoscale.due_at if entity.autoscale else None
+        return entity.autoscale.due_at if entity.autoscale and not entity.deleting else None
     return None
 
 

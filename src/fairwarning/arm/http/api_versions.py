@@ -59,13 +59,23 @@ MAINTENANCE = _versions(
     "2020-04-01 2018-06-01-preview"
 )
 AUTOSCALE = _versions("2022-10-01 2021-05-01-preview 2015-04-01 2014-04-01")
+LOCKS = _versions("2020-05-01 2017-04-01 2016-09-01 2015-06-01 2015-01-01")
+INSIGHTS = _versions("2017-03-01-preview 2015-04-01 2014-04-01")
+"""Of the activity log."""
+GRAPH = _versions(
+    "2024-04-01 2022-10-01 2022-06-01 2021-06-01-preview 2021-03-01 2020-04-01-preview 2019-04-01 "
+    "2018-09-01-preview"
+)
+"""Of Azure Resource Graph."""
 
 _RESOURCES = "Microsoft.Resources"
 _ACCEPTED: Mapping[str, frozenset[str]] = {
+    "Microsoft.Authorization": frozenset(LOCKS),
     "Microsoft.Compute": frozenset({*COMPUTE, *DISKS, *GALLERIES, *CLOUD_SERVICES}),
-    "Microsoft.Insights": frozenset(AUTOSCALE),
+    "Microsoft.Insights": frozenset({*AUTOSCALE, *INSIGHTS}),
     "Microsoft.Maintenance": frozenset(MAINTENANCE),
     "Microsoft.Network": frozenset(NETWORK),
+    "Microsoft.ResourceGraph": frozenset(GRAPH),
     _RESOURCES: frozenset(RESOURCES),
 }
 """By namespace, every version that any of its types has: old clients use one for all types."""

@@ -26,6 +26,8 @@ class Route:
     path: str
     handler: Handler
     public: bool = False
+    reads_only: bool = False  # a POST that changes nothing: a query
+    subscription_wide: bool = False  # not for a principal of a single group
 
     @property
     def action(self) -> str:
@@ -38,7 +40,12 @@ class Route:
     @property
     def writes(self) -> bool:
         """Whether the route may change something."""
-        return self.method not in {"GET", "HEAD"}
+        return self.method not in {"GET", "HEAD"} and not self.reads_only
+
+    @property
+    def is_item(self) -> bool:
+        """Whether the path names one resource, and not a list or an action."""
+        return self.path.endswith("}")
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,11 @@ class RouteTable:
             patterns.sort(key=lambda entry: _parameters(entry[0]))
 
     def find(self, method: str, path: str) -> RouteMatch | set[str]:
-        """Return the route and its parameters, or else the methods that this path allows."""
+        """Return the route and its parameters, or else the methods that this path allows.
+
+        The route of a HEAD request is that of GET.
+        """
+        method = "GET" if method == "HEAD" else method
         segments = _segments(path)
         lower = [part.lower() for part in segments]
         allowed: set[str] = set()

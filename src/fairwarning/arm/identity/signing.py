@@ -1,6 +1,6 @@
 """X.509 certificates: creating, signing, encoding and parsing them.
 
-This is the only module that needs `cryptography`, which is slow to import: import it lazily.
+It needs `cryptography`, which is slow to import: import this module lazily.
 """
 
 import ipaddress

@@ -1,7 +1,7 @@
 """Running a deployment: its resources are written one after the other, by requests of their own."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
@@ -19,7 +19,7 @@ from fairwarning.arm.templates.template import Template
 from fairwarning.core.errors import FairwarningError, Refused
 
 T = TypeVar("T")
-_TYPE = re.compile(r"/providers/(?P<namespace>[^/]+)(?P<rest>(?:/[^/]+/[^/]+)+)$")
+_TYPE = re.compile(r".*/providers/(?P<namespace>[^/]+)(?P<rest>(?:/[^/]+/[^/]+)+)$")
 _FAILED = (
     "At least one resource deployment operation failed. Please list deployment operations for "
     "details. Please see https://aka.ms/arm-deployment-operations for usage details."
@@ -125,9 +125,19 @@ def check_type(request: ArmRequest, kind: str, path: str) -> Route:
         return match.route
     writable = (_WRITABLE.search(route.path) for route in table.routes if route.method == "PUT")
     known = {re.sub(r"/\{\w+\}", "", own[1]) for own in writable if own}
-    types = ", ".join(sorted(known))
+    types = _grouped(known)
     text = f"resource type '{kind}' is not supported; supported types are {types}"
     raise Refused("InvalidTemplate", text)
+
+
+def _grouped(kinds: Iterable[str]) -> str:
+    """Return resource types as text, with each namespace once: `Microsoft.Compute/{disks, ...}`."""
+    namespaces: dict[str, list[str]] = {}
+    for kind in sorted(kinds):
+        namespace, _, name = kind.partition("/")
+        namespaces.setdefault(namespace, []).append(name)
+    parts = (f"{namespace}/{{{', '.join(names)}}}" for namespace, names in namespaces.items())
+    return ", ".join(parts)
 
 
 _WRITABLE = re.compile(r"/resourceGroups/\{group\}/providers/([^{]+(?:/\{\w+\}/[^{/]+)*)/\{\w+\}$")

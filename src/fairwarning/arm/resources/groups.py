@@ -33,9 +33,18 @@ from fairwarning.service.resources import (
 )
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
+CONFIGURATION = "Microsoft.Maintenance/maintenanceConfigurations"
+OWNED_ITEMS = (
+    "Microsoft.Authorization/locks",
+    "Microsoft.Compute/virtualMachines/extensions",
+    "Microsoft.Compute/virtualMachines/runCommands",
+    "Microsoft.Maintenance/configurationAssignments",
+)
+"""Kinds whose documents belong to other resources (`owned_items.py`)."""
 _ATTEMPTS = 5  # other requests may change the group's resources between read and commit
 _LATER = (
     AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, reservations.KIND, autoscale.KIND, DEPLOYMENT,
+    CONFIGURATION, *OWNED_ITEMS,
 )  # fmt: skip
 """The kinds that are deleted once the machines of the group are gone."""
 
@@ -57,11 +66,6 @@ def document(context: ArmContext, group: Resource) -> Body:
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     return json_response(document(context, await context.group(request.group)))
-
-
-async def _exists(context: ArmContext, request: ArmRequest) -> Response:
-    group = await context.find(GROUP, "", request.group)
-    return Response(b"", 204 if group else 404)
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
@@ -197,7 +201,6 @@ def _is_deleting(scope: Scope, name: str) -> bool:
 ROUTES = (
     Route("GET", f"{SUBSCRIPTION}/resourceGroups", _list),
     Route("GET", GROUP_PATH, _get),
-    Route("HEAD", GROUP_PATH, _exists),
     Route("PUT", GROUP_PATH, _put),
     Route("PATCH", GROUP_PATH, _put),
     Route("DELETE", GROUP_PATH, _delete),

@@ -17,6 +17,7 @@ from fairwarning.arm.resources import (
     availability,
     disks,
     documents,
+    machine_items,
     machine_listing,
     machine_model,
     profile,
@@ -94,7 +95,9 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
 
     resource, created, operation = await writing.write_resource(context, MACHINE, write, plan)
     target = await targets.find_machine(context, write.group, resource.name)
-    return WriteResult(resource, document(context, target), created, operation)
+    body = document(context, target)
+    await machine_items.add_extensions(context, [(target, body)])
+    return WriteResult(resource, body, created, operation)
 
 
 async def _put_instance(
@@ -113,7 +116,9 @@ async def _put_instance(
         context, INSTANCE, replace(write, name=name, must_exist=False), plan
     )
     target = await targets.find_machine(context, write.group, write.name)
-    return WriteResult(resource, document(context, target), created=False, operation=operation)
+    result = document(context, target)
+    await machine_items.add_extensions(context, [(target, result)])
+    return WriteResult(resource, result, created=False, operation=operation)
 
 
 def _normalize(body: Body) -> Body:
@@ -290,14 +295,15 @@ def _owner_ids(context: ArmContext, target: ActionTarget) -> dict[str, str]:
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_machine(context, request.group, request.name)
     view = "instanceView" in parse_expand(request, _EXPANDED)
-    return json_response(document(context, target, view=view))
+    body = document(context, target, view=view)
+    await machine_items.add_extensions(context, [(target, body)])
+    return json_response(body)
 
 
 async def _view(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_machine(context, request.group, request.name)
-    return json_response(
-        views.instance_view(target.scope, target.machine, context.fleet.clock.now())
-    )
+    view = views.instance_view(target.scope, target.machine, context.fleet.clock.now())
+    return json_response({**view, **await machine_items.extension_views(context, target)})
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
@@ -308,6 +314,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         or request.query("statusonly").lower() == "true"
     )
     value = [document(context, target, view=view) for target in page]
+    await machine_items.add_extensions(context, zip(page, value, strict=True))
     return list_response(context, request, value, token, fields=_FIELDS)
 
 

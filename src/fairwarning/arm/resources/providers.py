@@ -40,21 +40,42 @@ _DEFAULT = ("2024-11-01",)
 _COMPUTE_TYPES = (
     "availabilitySets", "images", "locations", "locations/operations", "locations/publishers",
     "locations/usages", "locations/vmSizes", "proximityPlacementGroups", "skus", "sshPublicKeys",
-    "virtualMachines", "virtualMachineScaleSets", "virtualMachineScaleSets/virtualMachines",
+    "virtualMachines", "virtualMachines/extensions", "virtualMachines/runCommands",
+    "virtualMachineScaleSets", "virtualMachineScaleSets/extensions",
+    "virtualMachineScaleSets/virtualMachines",
+    "virtualMachineScaleSets/virtualMachines/extensions",
+    "virtualMachineScaleSets/virtualMachines/runCommands",
+)  # fmt: skip
+_MAINTENANCE_TYPES = (
+    "applyUpdates", "configurationAssignments", "maintenanceConfigurations",
+    "publicMaintenanceConfigurations", "scheduledEvents", "updates",
 )  # fmt: skip
 PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "Microsoft.Authorization": {"locks": versions.LOCKS},
     "Microsoft.Compute": {
         **dict.fromkeys(_COMPUTE_TYPES, versions.COMPUTE),
         "cloudServices": versions.CLOUD_SERVICES,
         "disks": versions.DISKS,
     },
-    "Microsoft.Insights": {"autoscaleSettings": versions.AUTOSCALE},
-    "Microsoft.Maintenance": {"scheduledEvents": versions.MAINTENANCE},
+    "Microsoft.Insights": {
+        "autoscaleSettings": versions.AUTOSCALE,
+        "eventtypes": versions.INSIGHTS,
+    },
+    "Microsoft.Maintenance": dict.fromkeys(_MAINTENANCE_TYPES, versions.MAINTENANCE),
     "Microsoft.Network": {
         kind.partition("/")[2]: versions.NETWORK for kind in network.TYPES if ".Network/" in kind
     },
+    "Microsoft.ResourceGraph": {"resources": versions.GRAPH},
     "Microsoft.Resources": dict.fromkeys(
-        ("deployments", "providers", "resourceGroups", "resources", "subscriptions", "tenants"),
+        (
+            "deployments",
+            "providers",
+            "resourceGroups",
+            "resources",
+            "subscriptions",
+            "tags",
+            "tenants",
+        ),
         versions.RESOURCES,
     ),
 }
@@ -70,3 +91,17 @@ def api_versions(namespace: str, kind: str) -> Sequence[str]:
 def canonical_namespace(namespace: str) -> str:
     """Return the namespace in Azure's case; "" if it is unknown."""
     return next((known for known in PROVIDERS if known.lower() == namespace.lower()), "")
+
+
+def canonical_kind(namespace: str, kind: str) -> str:
+    """Return a resource type with its namespace in Azure's case; "" if it is unknown."""
+    namespace = canonical_namespace(namespace)
+    types = PROVIDERS.get(namespace, {})
+    name = next((known for known in types if known.lower() == kind.lower()), "")
+    return f"{namespace}/{name}" if name else ""
+
+
+def newest_version(kind: str) -> str:
+    """Return the newest api-version of a resource type with its namespace."""
+    namespace, _, name = kind.partition("/")
+    return api_versions(namespace, name)[0]

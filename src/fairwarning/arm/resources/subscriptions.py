@@ -10,6 +10,7 @@ from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.resources import autoscale, documents, network
+from fairwarning.arm.resources.maintenance_assignments import CONFIGURATION
 from fairwarning.arm.resources.providers import (
     PROVIDERS,
     REGIONS,
@@ -140,13 +141,14 @@ def _provider(context: ArmContext, namespace: str) -> Body:
 
 # In the order of resource ids, so that a resource id marks a position in the listing. Nested
 # resources (instances, subnets) are not listed, as on Azure.
-_KINDS = sorted(
+KINDS = sorted(
     (
         resources.MACHINE,
         resources.SCALE_SET,
         resources.AVAILABILITY_SET,
         resources.CLOUD_SERVICE,
         autoscale.KIND,
+        CONFIGURATION,
         *network.KINDS,
     ),
     key=resources.id_prefix,
@@ -172,7 +174,7 @@ async def _resources(context: ArmContext, request: ArmRequest) -> Response:
 async def _page(context: ArmContext, group: str, after: str) -> list[tuple[str, Resource]]:
     """Return the kinds and resources after an id: a page, and one more if there are more."""
     rows: list[tuple[str, Resource]] = []
-    for kind in _KINDS:
+    for kind in KINDS:
         prefix = resources.id_prefix(kind, group)
         start = after if after.startswith(prefix) else prefix
         room = PAGE + 1 - len(rows)

@@ -63,7 +63,7 @@ class NewSet(Body):
     rules: dict[str, Any] | UnsetType = UNSET
 
 
-class Metric(Body):
+class ReportedMetric(Body):
     """The present value of a metric, for the rules of a set that scales itself."""
 
     metric: str

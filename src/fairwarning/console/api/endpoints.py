@@ -200,7 +200,7 @@ ENDPOINTS = (
     ApiEndpoint(
         "POST", "/api/sets/{name}/metrics", "Report a metric to a set that scales itself.",
         lambda api, req: api.report_metric(req.path_param("name"), req.settings, req.actor),
-        responses.ScaleSetInfo, bodies.Metric,
+        responses.ScaleSetInfo, bodies.ReportedMetric,
     ),
     ApiEndpoint(
         "POST", "/api/sets/{name}/upgrade", "Upgrade instances to the latest model.",

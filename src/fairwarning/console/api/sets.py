@@ -94,7 +94,7 @@ class ScaleSetsApi(MachinesApi):
     ) -> responses.ScaleSetInfo:
         """Report the value of a metric; the rules of the set's autoscale settings may act on it."""
         await self._scale_set(name)
-        metric = parse(bodies.Metric, settings)
+        metric = parse(bodies.ReportedMetric, settings)
         command = commands.ReportMetric(
             set=name, metric=metric.metric, value=metric.value, actor=actor
         )

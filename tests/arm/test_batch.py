@@ -1,0 +1,108 @@
+"""`POST /batch`: several requests in one (C2)."""
+
+import pytest
+
+from fairwarning.service.tokens import Principal, Role
+from tests.arm.bodies import VM, Json, machine, refused
+from tests.arm.everything import state
+from tests.fixtures.arm import HOST, SUBSCRIPTION, ArmHarness
+
+pytestmark = pytest.mark.spec("C2")
+
+VERSION = "api-version=2024-11-01"
+
+
+def entry(path: str, method: str = "GET", **members: object) -> Json:
+    """Return a request of a batch."""
+    return {"httpMethod": method, "url": f"{SUBSCRIPTION}{path}?{VERSION}", **members}
+
+
+def batch(arm: ArmHarness, *requests: Json, principal: Principal | None = None) -> list[Json]:
+    """Send a batch, and return its responses."""
+    response = arm.post("//batch", {"requests": requests}, principal=principal)
+    assert response.status == 200, response.body
+    result: list[Json] = response.json["responses"]
+    return result
+
+
+def test_reads_and_writes() -> None:
+    """Each request has its own status, headers and content, in order."""
+    with ArmHarness() as arm:
+        machine(arm)
+        full = entry(VM, name="c")
+        full["url"] = f"https://{HOST}{full['url']}"
+        responses = batch(
+            arm,
+            entry(VM, name="a"),
+            entry(f"{VM}x", name="b"),
+            full,
+            entry(VM, "PATCH", content={"tags": {"a": "b"}}),
+            entry(f"{VM}/restart", "POST"),
+            entry(VM, "HEAD"),
+        )
+        assert [r["httpStatusCode"] for r in responses] == [200, 404, 200, 200, 202, 204]
+        assert [r.get("name") for r in responses] == ["a", "b", "c", None, None, None]
+        assert responses[0]["content"]["name"] == "vm"
+        assert responses[1]["content"]["error"]["code"] == "ResourceNotFound"
+        assert responses[3]["content"]["tags"] == {"a": "b"}
+        assert responses[4]["headers"]["azure-asyncoperation"].startswith(f"https://{HOST}/")
+        assert "content" not in responses[4]
+
+
+def test_each_request_is_authorized() -> None:
+    """A batch can do nothing that its requests could not do."""
+    with ArmHarness() as arm:
+        machine(arm)
+        machine(arm, VM.replace("rg", "other"))
+        before = state(arm)
+        eve = Principal(name="eve", role=Role.READER, group="rg")
+        other = VM.replace("rg", "other")
+        no_version = {"httpMethod": "GET", "url": f"{SUBSCRIPTION}{VM}"}
+        requests = entry(VM), entry(VM, "DELETE"), entry(other), no_version
+        responses = batch(arm, *requests, principal=eve)
+        assert [r["httpStatusCode"] for r in responses] == [200, 403, 403, 400]
+        assert state(arm) == before
+        body = b'{"requests": []}'
+        assert arm.send("POST", "/batch", VERSION, body, {}).status == 401
+
+
+def test_a_batch_in_a_batch() -> None:
+    """A batch contains no other batch, however its path is spelled."""
+    with ArmHarness() as arm:
+        inner = {"requests": [entry("")]}
+        for path in ("/batch", "/BATCH/", "//batch", "/%62atch"):
+            request = {"httpMethod": "POST", "url": f"{path}?{VERSION}", "content": inner}
+            (response,) = batch(arm, request)
+            assert response["httpStatusCode"] == 400, path
+            assert response["content"]["error"]["code"] == "InvalidBatchRequest"
+
+
+def test_a_url_of_another_host() -> None:
+    """A request goes to this service only."""
+    with ArmHarness() as arm:
+        for url in ("https://elsewhere.invalid/subscriptions", "subscriptions", f"https://{HOST}"):
+            (response,) = batch(arm, {"httpMethod": "GET", "url": f"{url}?{VERSION}"})
+            assert response["httpStatusCode"] == 400, url
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"requests": {}},
+        {"requests": []},
+        {"requests": [entry("")] * 21},
+        {"requests": ["x"]},
+        {"requests": [entry("", "BREW")]},
+        {"requests": [entry(VM, "DELETE"), {"httpMethod": "GET"}]},
+        {"requests": [entry(VM, "DELETE"), {"url": "/", "httpMethod": 1}]},
+    ],
+    ids=str,
+)
+def test_a_bad_batch(body: Json) -> None:
+    """None of the requests is sent if one is not well-formed."""
+    with ArmHarness() as arm:
+        machine(arm)
+        before = state(arm)
+        assert refused(arm.post("//batch", body)) == (400, "InvalidBatchRequest")
+        assert state(arm) == before

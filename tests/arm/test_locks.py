@@ -1,0 +1,208 @@
+"""Locks on the subscription, on groups and on resources (C1)."""
+
+import pytest
+
+from fairwarning.arm.resources.azure_scopes import AzureScope, of_path
+from fairwarning.service.tokens import Principal, Role
+from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, refused, scale_set
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+from tests.fixtures.http import Response
+
+pytestmark = pytest.mark.spec("C1")
+
+RG = "/resourceGroups/rg"
+LOCKS = "providers/Microsoft.Authorization/locks"
+LOCKED = (409, "ScopeLocked")
+
+
+def lock(arm: ArmHarness, path: str, level: str = "CanNotDelete", name: str = "keep") -> Response:
+    """Create a lock, as `az lock create` does."""
+    body = {"properties": {"level": level, "notes": "ask Ann"}}
+    response = arm.put(f"{path}/{LOCKS}/{name}", body)
+    assert response.status in {200, 201}, response.body
+    return response
+
+
+def unlock(arm: ArmHarness, path: str) -> None:
+    """Delete the lock, as `az lock delete` does."""
+    assert arm.delete(f"{path}/{LOCKS}/keep").status == 200
+
+
+@pytest.mark.parametrize("path", ["", RG, VM])
+def test_a_lock(path: str) -> None:
+    """`az lock create|show|update|delete` and `az group lock` on each scope."""
+    with ArmHarness() as arm:
+        machine(arm)
+        response = lock(arm, path)
+        assert response.status == 201
+        assert response.json == {
+            "id": f"{SUBSCRIPTION}{path}/{LOCKS}/keep",
+            "name": "keep",
+            "type": "Microsoft.Authorization/locks",
+            "properties": {"level": "CanNotDelete", "notes": "ask Ann"},
+        }
+        assert arm.get(f"{path}/{LOCKS}/KEEP").json == response.json
+        assert lock(arm, path, "readonly", "Keep").json["properties"]["level"] == "ReadOnly"
+        assert arm.get(f"{path}/{LOCKS}/keep").json["name"] == "keep"
+        unlock(arm, path)
+        assert refused(arm.get(f"{path}/{LOCKS}/keep")) == (404, "LockNotFound")
+        assert arm.delete(f"{path}/{LOCKS}/keep").status == 204
+
+
+@pytest.mark.parametrize("path", ["", RG, VM])
+def test_a_deletion_is_refused(path: str) -> None:
+    """CanNotDelete refuses to delete what is in its scope, and allows everything else."""
+    with ArmHarness() as arm:
+        machine(arm)
+        lock(arm, path)
+        response = arm.delete(VM)
+        assert refused(response) == LOCKED
+        assert "cannot perform delete operation because following scope(s) are locked: " in (
+            response.error_message
+        )
+        assert f"'{SUBSCRIPTION}{path}' (lock 'keep', CanNotDelete)" in response.error_message
+        assert refused(arm.delete(RG)) == LOCKED  # also by the lock of a resource in it
+        assert arm.patch(VM, {"tags": {"a": "b"}}).status == 200
+        assert arm.post(f"{VM}/restart").status == 202
+        unlock(arm, path)
+        arm.advance(3600)
+        assert arm.delete(VM).status == 202
+
+
+@pytest.mark.parametrize("path", ["", RG, VM])
+def test_writes_are_refused(path: str) -> None:
+    """ReadOnly refuses writes, actions and tags, and allows to read."""
+    with ArmHarness() as arm:
+        machine(arm)
+        lock(arm, path, "ReadOnly")
+        tags = {"properties": {"tags": {"a": "b"}}}
+        for response in (
+            arm.patch(VM, {"tags": {"a": "b"}}),
+            arm.put(VM, {"location": "local"}),
+            arm.post(f"{VM}/restart"),
+            arm.put(f"{VM}/providers/Microsoft.Resources/tags/default", tags),
+            arm.delete(VM),
+        ):
+            assert refused(response) == LOCKED
+        assert "cannot perform write operation" in arm.post(f"{VM}/restart").error_message
+        assert arm.get(VM).status == 200
+        assert arm.request("HEAD", VM).status == 204
+        unlock(arm, path)
+        assert arm.post(f"{VM}/restart").status == 202
+
+
+def test_other_resources_are_not_locked() -> None:
+    """A lock holds for its scope only, and for the instances of a scale set."""
+    with ArmHarness() as arm:
+        machine(arm)
+        machine(arm, f"{COMPUTE}/virtualMachines/vm2")
+        scale_set(arm)
+        lock(arm, VM)
+        lock(arm, WEB)
+        assert arm.delete(f"{COMPUTE}/virtualMachines/vm2").status == 202
+        assert refused(arm.delete(f"{WEB}/virtualMachines/0")) == LOCKED
+        assert arm.post(f"{WEB}/delete", {"instanceIds": ["0"]}).status == 202  # an action
+
+
+def test_a_group_with_locks_of_deleted_resources() -> None:
+    """The lock of a machine that the service deleted by itself does not keep the group."""
+    with ArmHarness() as arm:
+        machine(arm, priority="Spot", evictionPolicy="Delete")
+        lock(arm, VM)
+        assert arm.post(f"{VM}/simulateEviction").status == 204
+        arm.advance(3600)
+        assert arm.get(VM).status == 404
+        assert arm.delete(RG).status == 202
+        assert arm.get(RG).status == 404
+        assert arm.get(f"/{LOCKS}").json["value"] == []
+
+
+def test_deployments() -> None:
+    """A deployment does not write a resource that is ReadOnly."""
+    with ArmHarness() as arm:
+        machine(arm)
+        lock(arm, VM, "ReadOnly")
+        step: Json = {
+            "type": "Microsoft.Compute/virtualMachines",
+            "name": "vm",
+            "apiVersion": "2024-11-01",
+            "location": "local",
+            "tags": {"a": "b"},
+        }
+        template = {"contentVersion": "1.0.0.0", "resources": [step]}
+        path = f"{RG}/providers/Microsoft.Resources/deployments/one"
+        body = {"properties": {"mode": "Incremental", "template": template}}
+        assert arm.put(path, body).status == 201
+        (detail,) = arm.get(path).json["properties"]["error"]["details"]
+        assert detail["code"] == "ScopeLocked"
+        assert "tags" not in arm.get(VM).json
+
+
+def test_lists() -> None:
+    """`az lock list`: a scope and what is in it; with atScope(), what is around it."""
+    with ArmHarness() as arm:
+        machine(arm)
+        machine(arm, VM.replace("rg", "other"))
+        paths = ["", RG, VM, VM.replace("rg", "other")]
+        for number, path in enumerate(paths):
+            lock(arm, path, name=f"l{number}")
+
+        def listed(path: str, **query: str) -> set[str]:
+            value = arm.get(f"{path}/{LOCKS}", **query).json["value"]
+            return {entry["name"] for entry in value}
+
+        assert listed("") == {"l0", "l1", "l2", "l3"}
+        assert listed(RG) == {"l1", "l2"}
+        assert listed(VM) == {"l0", "l1", "l2"}
+        at_scope = {"$filter": "atScope()"}
+        assert listed(RG, **at_scope) == {"l0", "l1"}
+        ann = Principal(name="ann", role=Role.TENANT, group="rg")
+        value = arm.get(f"/{LOCKS}", principal=ann).json["value"]
+        assert {entry["name"] for entry in value} == {"l1", "l2"}
+        response = arm.get(f"{RG}/{LOCKS}", **{"$filter": "level eq 'ReadOnly'"})
+        assert refused(response) == (400, "InvalidFilterInQueryString")
+
+
+def test_refusals() -> None:
+    """Bad input names what is allowed, and creates no lock."""
+    with ArmHarness() as arm:
+        machine(arm)
+        for properties, text in (
+            ({}, "CanNotDelete, ReadOnly"),
+            ({"level": "Never"}, "CanNotDelete, ReadOnly"),
+            ({"level": "ReadOnly", "notes": "x" * 513}, "512 characters"),
+        ):
+            response = arm.put(f"{VM}/{LOCKS}/keep", {"properties": properties})
+            assert refused(response) == (400, "InvalidParameter")
+            assert text in response.error_message
+        missing = arm.put(f"{VM}2/{LOCKS}/keep", {"properties": {"level": "ReadOnly"}})
+        assert refused(missing) == (404, "ResourceNotFound")
+        assert arm.get(f"/{LOCKS}").json["value"] == []
+        ann = Principal(name="ann", role=Role.TENANT, group="rg")
+        body = {"properties": {"level": "ReadOnly"}}
+        assert arm.put(f"/{LOCKS}/keep", body, principal=ann).status == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/metadata/endpoints", None),
+        ("/subscriptions/s", AzureScope()),
+        ("/subscriptions/s/providers/Microsoft.Compute/virtualMachines", AzureScope()),
+        ("/subscriptions/s/RESOURCEGROUPS/g", AzureScope("g")),
+        ("/subscriptions/s/resourceGroups/g/providers/A.B/types", AzureScope("g")),
+        ("/subscriptions/s/resourceGroups/g/Providers/A.B/t/n", AzureScope("g", "A.B/t", "n")),
+        ("/subscriptions/s/resourceGroups/g/providers/A.B/t/n/go", AzureScope("g", "A.B/t", "n")),
+        (
+            "/subscriptions/s/resourceGroups/g/providers/A.B/t/n/u/m/go",
+            AzureScope("g", "A.B/t/u", "n/m"),
+        ),
+        (
+            "/subscriptions/s/resourceGroups/g/providers/A.B/t/n/providers/C/tags/default",
+            AzureScope("g", "A.B/t", "n"),
+        ),
+    ],
+)
+def test_the_scope_of_a_path(path: str, expected: AzureScope | None) -> None:
+    """Actions and extension resources are not parts of the scope."""
+    assert of_path(path) == expected

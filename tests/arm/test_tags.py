@@ -1,0 +1,128 @@
+"""Tags of resources, groups and the subscription (C1)."""
+
+import pytest
+
+from fairwarning.service.tokens import Principal, Role
+from tests.arm.bodies import AV, COMPUTE, SERVICE, VM, WEB, Json, machine, refused, scale_set
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+
+pytestmark = pytest.mark.spec("C1")
+
+RG = "/resourceGroups/rg"
+TAGS = "providers/Microsoft.Resources/tags/default"
+
+
+def put(arm: ArmHarness, path: str, **tags: str) -> None:
+    """Replace the tags at a path, as `az tag create --resource-id` does."""
+    response = arm.put(f"{path}/{TAGS}", {"properties": {"tags": tags}})
+    assert response.status == 200, response.body
+    assert response.json["properties"]["tags"] == tags
+    assert response.json["id"] == f"{SUBSCRIPTION}{path}/{TAGS}"
+
+
+def patch(arm: ArmHarness, path: str, operation: str, **tags: str) -> dict[str, str]:
+    """Change the tags at a path, as `az tag update --resource-id` does; return the new tags."""
+    body = {"operation": operation, "properties": {"tags": tags}}
+    response = arm.patch(f"{path}/{TAGS}", body)
+    assert response.status == 200, response.body
+    result: dict[str, str] = response.json["properties"]["tags"]
+    assert arm.get(f"{path}/{TAGS}").json["properties"]["tags"] == result
+    return result
+
+
+def test_tags_of_every_type() -> None:
+    """`az tag create|list|update|delete --resource-id` write the resource's own tags."""
+    with ArmHarness() as arm:
+        machine(arm)
+        scale_set(arm)
+        disk, network = f"{COMPUTE}/disks/d", f"{RG}/providers/Microsoft.Network/virtualNetworks/n"
+        for path in (AV, SERVICE, disk, network):
+            assert arm.put(path, {"location": "local", "properties": {}}).status in {200, 201}
+        for path in (VM, WEB, AV, SERVICE, disk, network, RG):
+            put(arm, path, owner="ann", stage="test")
+            assert arm.get(path).json["tags"] == {"owner": "ann", "stage": "test"}
+            assert patch(arm, path, "Merge", stage="live", new="x") == {
+                "owner": "ann", "stage": "live", "new": "x",
+            }  # fmt: skip
+            assert patch(arm, path, "delete", owner="ann", stage="other") == {
+                "stage": "live", "new": "x",
+            }  # fmt: skip
+            assert patch(arm, path, "Replace", only="this") == {"only": "this"}
+            assert arm.delete(f"{path}/{TAGS}").status == 200
+            assert arm.get(f"{path}/{TAGS}").json["properties"]["tags"] == {}
+            assert arm.get(path).json.get("tags", {}) == {}
+
+
+def test_a_machine_gets_its_tags() -> None:
+    """Tags reach the machine itself, and the rest of the resource stays."""
+    with ArmHarness() as arm:
+        machine(arm, hardwareProfile={"vmSize": "Standard_B2s"})
+        before = arm.get(VM).json
+        put(arm, VM, owner="ann")
+        assert arm.scope("rg:vm").machines["vm"].tags == {"owner": "ann"}
+        after = arm.get(VM).json
+        assert after["properties"] == before["properties"]
+        arm.create_fleet()
+        path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachines/db_0"
+        merged = patch(arm, path, "Merge", extra="1")
+        assert merged["extra"] == "1"
+        assert arm.get(path).json["tags"] == merged
+
+
+def test_names_are_case_insensitive() -> None:
+    """A merge replaces a tag that is spelled in another case."""
+    with ArmHarness() as arm:
+        machine(arm)
+        put(arm, VM, Owner="ann")
+        assert patch(arm, VM, "Merge", owner="bob") == {"owner": "bob"}
+        assert patch(arm, VM, "Delete", OWNER="bob") == {}
+
+
+def test_the_subscription() -> None:
+    """The subscription has tags of its own, which a tenant of a group cannot change."""
+    with ArmHarness() as arm:
+        put(arm, "", cost="42")
+        assert patch(arm, "", "Merge", more="1") == {"cost": "42", "more": "1"}
+        ann = Principal(name="ann", role=Role.TENANT, group="rg")
+        body: Json = {"properties": {"tags": {}}}
+        assert refused(arm.put(f"/{TAGS}", body, principal=ann)) == (403, "AuthorizationFailed")
+        assert refused(arm.get(f"/{TAGS}", principal=ann)) == (403, "AuthorizationFailed")
+
+
+def test_tag_names() -> None:
+    """`az tag list` counts the tags of all groups and resources; a tenant sees its group's."""
+    with ArmHarness() as arm:
+        machine(arm)
+        machine(arm, VM.replace("rg", "other"))
+        put(arm, VM, owner="ann")
+        put(arm, VM.replace("rg", "other"), owner="bob")
+        put(arm, RG, owner="ann")
+        (entry,) = arm.get("/tagNames").json["value"]
+        assert (entry["tagName"], entry["count"]["value"]) == ("owner", 3)
+        assert [(v["tagValue"], v["count"]["value"]) for v in entry["values"]] == [
+            ("ann", 2), ("bob", 1),
+        ]  # fmt: skip
+        ann = Principal(name="ann", role=Role.TENANT, group="rg")
+        (entry,) = arm.get("/tagNames", principal=ann).json["value"]
+        assert [v["tagValue"] for v in entry["values"]] == ["ann"]
+
+
+def test_refusals() -> None:
+    """Bad input names what is allowed, and changes nothing."""
+    with ArmHarness() as arm:
+        machine(arm)
+        put(arm, VM, owner="ann")
+        tags = {f"t{n}": "" for n in range(51)}
+        unknown = {"operation": "Add", "properties": {"tags": {}}}
+        for body in ({"properties": {"tags": tags}}, {"properties": {"tags": {"a": 1}}}):
+            assert refused(arm.put(f"{VM}/{TAGS}", body)) == (400, "InvalidParameter")
+        assert "Merge, Replace, Delete" in arm.patch(f"{VM}/{TAGS}", unknown).error_message
+        assert "Merge, Replace, Delete" in arm.patch(f"{VM}/{TAGS}", {}).error_message
+        empty: Json = {"properties": {"tags": {}}}
+        for path, code in (
+            (f"{COMPUTE}/virtualMachines/none", "ResourceNotFound"),
+            (f"{COMPUTE}/castles/one", "InvalidResourceType"),
+            ("/resourceGroups/none", "ResourceGroupNotFound"),
+        ):
+            assert refused(arm.put(f"{path}/{TAGS}", empty)) == (404, code)
+        assert arm.get(VM).json["tags"] == {"owner": "ann"}
