@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from fairwarning.service.tokens import Principal, Role
 from tests.arm.attached import (
     DISK,
     LB,
@@ -14,6 +15,7 @@ from tests.arm.attached import (
     SUBNET,
     VNET,
     Json,
+    address,
     delete,
     link,
     network,
@@ -22,7 +24,7 @@ from tests.arm.attached import (
     vm,
 )
 from tests.arm.bodies import AV, COMPUTE, VM, refused, scale_set
-from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+from tests.fixtures.arm import OPERATOR, SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("C6")
 
@@ -323,3 +325,18 @@ def test_an_interface_with_a_bad_reference(member: str) -> None:
         response = arm.put(NIC, {"location": "local", "properties": properties})
         assert refused(response) == (400, "InvalidResourceReference")
         assert arm.get(NIC).status == 404
+
+
+def test_a_network_of_another_group() -> None:
+    """An operator may use it, as on Azure; a tenant of one group may not."""
+    with ArmHarness() as arm:
+        network(arm)
+        arm.group("elsewhere")
+        path = NIC.replace("/resourceGroups/rg/", "/resourceGroups/elsewhere/")
+        inner = {"subnet": link(SUBNET)}
+        configurations = [{"name": "ip", "properties": inner}]
+        body = {"location": "local", "properties": {"ipConfigurations": configurations}}
+        arm.principal = Principal(name="ann", role=Role.TENANT, group="elsewhere")
+        assert refused(arm.put(path, body)) == (400, "InvalidResourceReference")
+        arm.principal = OPERATOR
+        assert address(nic(arm, path)) != address(nic(arm))  # of one subnet

@@ -19,7 +19,7 @@ from fairwarning.arm.resources.references import (
     Referrer,
     Target,
 )
-from fairwarning.arm.resources.writing import DesiredResource
+from fairwarning.arm.resources.writing import DesiredResource, ResourceWrite
 from fairwarning.core.commands import Command
 from fairwarning.service import resources
 from fairwarning.service.resources import MACHINE, Resource
@@ -32,12 +32,12 @@ _UNITS = 64  # logical units of a machine
 
 
 def referrer_of(
-    context: ArmContext, group: Resource, name: str, existing: Resource | None = None
+    context: ArmContext, group: Resource, write: ResourceWrite, existing: Resource | None = None
 ) -> Referrer:
     """Return a machine as the referrer of its attachments."""
-    store_id = resources.resource_id(MACHINE, group.name, name)
-    shown = existing.name if existing else name
-    return Referrer(context, context.arm_id(MACHINE, group.name, shown), store_id, existing)
+    store_id = resources.resource_id(MACHINE, group.name, write.name)
+    path = context.arm_id(MACHINE, group.name, existing.name if existing else write.name)
+    return Referrer(context, path, store_id, existing, write.confined)
 
 
 async def address_of(referrer: Referrer, body: Body) -> tuple[str, str]:

@@ -92,7 +92,7 @@ class _Interface:
                 listed[number] = {"id": target.id}
         if inner["privateIPAddressVersion"] == "IPv4":
             net = subnets.address_range(subnet.part or {}) if subnet else None
-            group = self._referrer.group
+            group = subnet.resource.group if subnet else self._referrer.group
             names = subnet.id.split("/")[8::2] if subnet else ["-"]
             range_ = AddressRange(group, "/".join(names), net or _DEFAULT_RANGE)
             await self._add_private(name, inner, path, range_, known=net is not None)

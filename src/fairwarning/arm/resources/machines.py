@@ -90,7 +90,7 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
         else:
             target = await targets.find_machine(context, existing.group, existing.name)
             desired = await _change(context, target, body)
-        referrer = attachments.referrer_of(context, group, write.name, existing)
+        referrer = attachments.referrer_of(context, group, write, existing)
         return await attachments.attach(referrer, group, desired)
 
     resource, created, operation = await writing.write_resource(context, MACHINE, write, plan)
@@ -132,7 +132,7 @@ async def _create(
     if naming := await targets.find_naming_set(context, write.group, write.name):
         text = f"Names such as '{write.name}' are for the instances of the set '{naming.name}'."
         raise ArmError("Conflict", text, 409)
-    referrer = attachments.referrer_of(context, group, write.name)
+    referrer = attachments.referrer_of(context, group, write)
     subnet, address = await attachments.address_of(referrer, body)
     machine = changed(machine_model.parse_machine(write.name, body), address=address, subnet=subnet)
     if await _owner(context, write, body, SCALE_SET):

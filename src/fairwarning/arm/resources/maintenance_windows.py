@@ -1,12 +1,11 @@
 """Azure's `maintenanceWindow` as the window of a scope (`core/windows.py`)."""
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
+from fairwarning.arm.resources import time_zones
 from fairwarning.arm.resources.documents import invalid_value, typed_value
 from fairwarning.core import windows
 from fairwarning.core.errors import Refused
@@ -18,49 +17,17 @@ _DURATION = re.compile(r"([0-9]{1,2}):([0-5][0-9])", re.ASCII)
 _DEFAULT_DURATION = "02:00"
 _OFFSET = re.compile(r"\s+offset\s*(-?[0-9])", re.IGNORECASE)
 _NEVER = "9999"  # the year of an expiration that never comes
-ZONES: Mapping[str, str] = {
-    "UTC": "UTC",
-    "GMT Standard Time": "Europe/London",
-    "Greenwich Standard Time": "Atlantic/Reykjavik",
-    "W. Europe Standard Time": "Europe/Berlin",
-    "Romance Standard Time": "Europe/Paris",
-    "Central Europe Standard Time": "Europe/Budapest",
-    "Central European Standard Time": "Europe/Warsaw",
-    "E. Europe Standard Time": "Europe/Chisinau",
-    "FLE Standard Time": "Europe/Kiev",
-    "GTB Standard Time": "Europe/Bucharest",
-    "Israel Standard Time": "Asia/Jerusalem",
-    "South Africa Standard Time": "Africa/Johannesburg",
-    "Arabian Standard Time": "Asia/Dubai",
-    "India Standard Time": "Asia/Kolkata",
-    "SE Asia Standard Time": "Asia/Bangkok",
-    "China Standard Time": "Asia/Shanghai",
-    "Singapore Standard Time": "Asia/Singapore",
-    "Tokyo Standard Time": "Asia/Tokyo",
-    "Korea Standard Time": "Asia/Seoul",
-    "AUS Eastern Standard Time": "Australia/Sydney",
-    "New Zealand Standard Time": "Pacific/Auckland",
-    "Hawaiian Standard Time": "Pacific/Honolulu",
-    "Alaskan Standard Time": "America/Anchorage",
-    "Pacific Standard Time": "America/Los_Angeles",
-    "US Mountain Standard Time": "America/Phoenix",
-    "Mountain Standard Time": "America/Denver",
-    "Central Standard Time": "America/Chicago",
-    "Eastern Standard Time": "America/New_York",
-    "Atlantic Standard Time": "America/Halifax",
-    "E. South America Standard Time": "America/Sao_Paulo",
-}
-"""Azure's names of time zones, which are those of Windows."""
 
 
 def window_text(body: Body) -> str:
     """Return the window of a maintenance configuration; "" if it has none.
 
-    The time zone is its offset at the start: daylight saving time is not followed.
+    The time zone is its standard time: daylight saving time is not followed.
     """
     if not typed_value(body, _WHERE, dict):
         return ""
-    zone = _zone(typed_value(body, f"{_WHERE}.timeZone", str, "UTC"))
+    name = typed_value(body, f"{_WHERE}.timeZone", str, "UTC")
+    zone = time_zones.parse(name, f"{_WHERE}.timeZone")
     start = _moment(body, "startDateTime", zone)
     if start is None:
         raise invalid_value(f"{_WHERE}.startDateTime", "", "a time such as 2026-11-20 02:00")
@@ -77,20 +44,6 @@ def window_text(body: Body) -> str:
         message = f"The maintenanceWindow is invalid: {error.message}"
         raise ArmError("InvalidParameter", message) from error
     return text
-
-
-def _zone(name: str) -> tzinfo:
-    for windows_name, key in ZONES.items():
-        if name.lower() != windows_name.lower():
-            continue
-        if key == "UTC":
-            return UTC
-        try:
-            return ZoneInfo(key)
-        except ZoneInfoNotFoundError as error:
-            text = "'UTC', as this system has no time zone data"
-            raise invalid_value(f"{_WHERE}.timeZone", name, text) from error
-    raise invalid_value(f"{_WHERE}.timeZone", name, f"one of {', '.join(ZONES)}")
 
 
 def _moment(body: Body, name: str, zone: tzinfo) -> datetime | None:

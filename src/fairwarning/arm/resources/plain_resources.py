@@ -61,7 +61,8 @@ async def put(kind: PlainResourceType, context: ArmContext, write: ResourceWrite
         )
         check_location(body)
         referrer = _referrer_of(kind, context, group, write.name, existing)
-        return await _complete(kind, replace(referrer, attempt=next(attempts)), body)
+        referrer = replace(referrer, attempt=next(attempts), confined=write.confined)
+        return await _complete(kind, referrer, body)
 
     resource, created, operation = await writing.write_resource(context, kind.name, write, plan)
     new = created and kind.returns_201
@@ -87,7 +88,8 @@ async def put_part(
             raise ArmError("PreconditionFailed", f"The resource '{name}' already exists.", 412)
         else:
             listed[index] = {**documents.sanitize(write.body), "name": listed[index]["name"]}
-        return await _complete(kind, _referrer_of(kind, context, group, parent, existing), merged)
+        referrer = _referrer_of(kind, context, group, parent, existing)
+        return await _complete(kind, replace(referrer, confined=write.confined), merged)
 
     parent_write = replace(write, name=parent, body={}, must_be_new=False, must_exist=False)
     resource, _, operation = await writing.write_resource(context, kind.name, parent_write, plan)

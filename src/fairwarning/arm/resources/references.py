@@ -1,6 +1,6 @@
 """References between resources, by Azure ids: parsed, checked and written in their usual case.
 
-A resource may refer to resources of its own group only: a client may be allowed no other group.
+A tenant of one group may refer to the resources of that group only.
 """
 
 import re
@@ -60,6 +60,7 @@ class Referrer:
     id: str  # its Azure id
     store_id: str
     existing: Resource | None = None
+    confined: bool = False  # its client may use resources of its own group only
     attempt: int = 0  # how often it has been planned before: another request came first
 
     async def find(self, link: object, path: str, kind: str, part: str = "") -> Target | None:
@@ -100,10 +101,10 @@ class Referrer:
     async def _read(self, match: re.Match[str], kind: str) -> Resource | None:
         if match[1].lower() != self.context.cloud.subscription.lower():
             return None
-        if match[2].lower() != self.group.lower():
+        if self.confined and match[2].lower() != self.group.lower():
             text = (
                 f"Resource {match[0][:300]} referenced by resource {self.id} is in another "
-                "resource group; a resource may refer only to resources of its own group."
+                "resource group, which you may not use; refer to resources of your own group."
             )
             raise ArmError("InvalidResourceReference", text)
         return await self.context.find(kind, match[2], match[4])

@@ -99,7 +99,7 @@ async def _create(
         zones=machine_model.zones_of(body),
         tags=tags_of(body),
         flexible=set_model.is_flexible(body),
-        subnet=await subnets.of_set(context, body, group.name, write.name),
+        subnet=await subnets.of_set(context, body, group.name, write),
     )
     return DesiredResource(body, (create,), set=name)
 

@@ -10,6 +10,7 @@ from fairwarning.arm.http.request import Body
 from fairwarning.arm.resources import documents
 from fairwarning.arm.resources.profile import SET_PROFILE
 from fairwarning.arm.resources.references import NETWORK, Referrer
+from fairwarning.arm.resources.writing import ResourceWrite
 from fairwarning.core import limits
 from fairwarning.service import resources
 from fairwarning.service.resources import SCALE_SET
@@ -30,10 +31,11 @@ def address_range(subnet: Body) -> IPv4Network | None:
     return net if isinstance(net, IPv4Network) and net.num_addresses >= _SMALLEST else None
 
 
-async def of_set(context: ArmContext, body: Body, group: str, name: str) -> str:
+async def of_set(context: ArmContext, body: Body, group: str, write: ResourceWrite) -> str:
     """Check the subnets of a new scale set; return its own if addresses identify machines."""
-    store_id = resources.resource_id(SCALE_SET, group, name)
-    referrer = Referrer(context, context.arm_id(SCALE_SET, group, name), store_id)
+    store_id = resources.resource_id(SCALE_SET, group, write.name)
+    path = context.arm_id(SCALE_SET, group, write.name)
+    referrer = Referrer(context, path, store_id, confined=write.confined)
     nets = [
         await of_configuration(referrer, inner, path) for path, inner in set_configurations(body)
     ]

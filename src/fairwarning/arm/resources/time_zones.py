@@ -8,7 +8,7 @@ from datetime import timedelta, timezone
 
 from fairwarning.arm.http.errors import invalid_value
 
-_HOURS: Mapping[str, float] = {
+HOURS: Mapping[str, float] = {
     "Dateline Standard Time": -12, "UTC-11": -11, "Hawaiian Standard Time": -10,
     "Alaskan Standard Time": -9, "Pacific Standard Time": -8, "Pacific Standard Time (Mexico)": -8,
     "US Mountain Standard Time": -7, "Mountain Standard Time": -7,
@@ -37,7 +37,8 @@ _HOURS: Mapping[str, float] = {
     "Central Pacific Standard Time": 11, "New Zealand Standard Time": 12, "UTC+12": 12,
     "Tonga Standard Time": 13,
 }  # fmt: skip
-_ZONES = {name.lower(): timezone(timedelta(hours=hours)) for name, hours in _HOURS.items()}
+"""Hours east of Greenwich, by name."""
+_ZONES = {name.lower(): timezone(timedelta(hours=hours)) for name, hours in HOURS.items()}
 
 
 def parse(name: str, where: str) -> timezone:

@@ -44,6 +44,7 @@ class ResourceWrite:
     if_match: str = ""
     must_be_new: bool = False
     must_exist: bool = False  # a PATCH changes an existing resource
+    confined: bool = False  # the client may use resources of its own group only
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ async def parse_write(request: ArmRequest, **more: Any) -> ResourceWrite:  # noq
         if_match=headers.get("if-match", ""),
         must_be_new=headers.get("if-none-match", "") == "*",
         must_exist=request.http.method == "PATCH",
+        confined=bool(request.principal.group),
         **more,
     )
 
