@@ -43,11 +43,6 @@ async def check(context: ArmContext, method: str, path: str) -> None:
     _refuse(context, scope, rows, deletes=method == "DELETE")
 
 
-async def check_write(context: ArmContext, scope: AzureScope) -> None:
-    """Refuse to write a resource of a deployment in a locked scope."""
-    _refuse(context, scope, await _of_parents(context, scope), deletes=False)
-
-
 def _refuse(
     context: ArmContext, scope: AzureScope, locked: Iterable[Resource], *, deletes: bool
 ) -> None:
