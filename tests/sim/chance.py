@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
+from fairwarning.core import joining
 from fairwarning.core.commands import (
     AbortRollout,
     AddMachines,
@@ -18,6 +19,7 @@ from fairwarning.core.commands import (
     DeleteSet,
     Evict,
     Fail,
+    JoinSet,
     Maintain,
     Operate,
     OperateInstances,
@@ -33,6 +35,7 @@ from fairwarning.core.commands import (
     SetAutoscale,
     Start,
     StartRollout,
+    StartUpgrade,
     Stop,
     UpdateMachine,
     UpdateSet,
@@ -150,6 +153,8 @@ class Chance:
             eviction=self.random.choice(tuple(EvictionPolicy)),
             rules=self._rules(),
             subnet=addresses.subnet(self.random),
+            zones=self.random.choice(((), (), ("1", "2", "3"))),
+            flexible=self.random.random() < 0.5,
         )
         return resources.create(self.random, command)
 
@@ -295,11 +300,23 @@ class Chance:
             return UpdateSet(set=name, terminate_seconds=self.random.choice((0, 300, 600, 900)))
         if draw < 0.9:
             return self._autoscale(name)
+        if draw < 0.92:
+            return self._join(name)
+        if draw < 0.93:
+            return StartUpgrade(set=name, rollout=self._name("upgrade"))
         if draw < 0.94:
             return UpgradeInstances(set=name, instances=instances or None)
         if draw < 0.98 and instances:
             return ProtectInstances(set=name, instances=instances)
         return DeleteSet(set=name, operation=self._name("op"))
+
+    def _join(self, name: str) -> Command:
+        """Add a machine with a name of its own to a set; refused unless that is Flexible."""
+        scale_set = self.ledger.sets[name]
+        scopes = self.ledger.scopes
+        groups = {scope: scopes[scope] for scope in scale_set.groups if scope in scopes}
+        machine = Machine(name=self._name("member"), terminate_seconds=300)
+        return JoinSet(set=name, machine=machine, scope=joining.group_with_room(scale_set, groups))
 
     def _autoscale(self, name: str) -> Command:
         """Let a set scale itself, stop that, or report a metric to it."""
