@@ -185,3 +185,18 @@ def test_it_can_be_turned_off() -> None:
         harness.do(DeleteSet(set="web", operation="gone"))
         harness.advance(3 * DAY)
         assert harness.succeeded("gone")
+
+
+def test_a_full_subnet() -> None:
+    """A set that cannot grow says so once in the journal, and tries again."""
+    with FleetHarness() as harness:
+        subnet = "10.0.0.0/29"  # three usable addresses
+        harness.do(CreateSet(set="web", capacity=2, subnet=subnet))
+        scheduled = profile(5, 5, schedule="2026-01-09T13:00Z PT4H")
+        harness.do(SetAutoscale(set="web", profiles=(scheduled,)))
+        harness.advance(2 * HOUR)
+        assert count(harness) == 2
+        details = [entry.line.fact.detail for entry in harness.journal()]
+        assert sum("autoscale refused: subnet 10.0.0.0/29 has" in text for text in details) == 1
+        harness.do(SetAutoscale(set="web", profiles=(profile(3, 3),)))
+        assert count(harness) == 3

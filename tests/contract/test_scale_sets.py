@@ -15,6 +15,7 @@ from fairwarning.core.commands import (
     UpdateSet,
     UpgradeInstances,
 )
+from fairwarning.core.growing import host_name
 from fairwarning.core.model import (
     EventType,
     EvictionPolicy,
@@ -24,7 +25,6 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from fairwarning.core.scale_set import host_name
 from tests.contract.units import DAY
 from tests.fixtures.fleet import FleetHarness, instance_names
 

@@ -23,6 +23,7 @@ from fairwarning.core import (
 )
 from fairwarning.core.commands import (
     AddMachines,
+    AdjustCapacity,
     Command,
     CreateScope,
     Drop,
@@ -38,13 +39,14 @@ from fairwarning.core.commands import (
     target_of,
 )
 from fairwarning.core.decision import Decision, EntityDecision, Fact, FactType, OperationProgress
-from fairwarning.core.errors import InvariantViolated, key_reused
+from fairwarning.core.errors import Conflict, InvariantViolated, key_reused
 from fairwarning.core.messages import (
     AddInstances,
     ClaimAddress,
     LinkMachine,
     LinkSet,
     MaintainForRollout,
+    PostponeAdjustment,
     ReleaseAddress,
     RemoveEmptyScope,
     UseResource,
@@ -126,7 +128,15 @@ def run(
             _check_repeat(known, command)
             return Outcome(operation=known)
         unit.count(OperationProgress(name))
-    unit.run()
+    try:
+        unit.run()
+    except Conflict as refused:
+        if not isinstance(command, AdjustCapacity):
+            raise
+        # No caller waits for an answer, and the set must not stay due.
+        postpone = PostponeAdjustment(set=command.set, actor=command.actor, why=refused.message)
+        unit = _UnitOfWork(postpone, now, get, secret, taken)
+        unit.run()
     if name:
         unit.outcome.operation = unit.get(Operation, name)
     return unit.outcome

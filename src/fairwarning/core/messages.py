@@ -96,6 +96,14 @@ class ReleaseAddress(SubnetCommand):
 
 
 @record
+class PostponeAdjustment(SetCommand):
+    """The set could not reach the capacity that it wants; it looks again later."""
+
+    internal = True
+    why: str
+
+
+@record
 class UseResource(ResourceCommand):
     """Another resource uses this one from now on; it must exist and not be in use."""
 

@@ -310,6 +310,7 @@ class Autoscale:
     metrics: Mapping[str, float] = field(default_factory=dict)  # the last value of each
     scaled_at: float | None = None  # when a rule last changed the capacity
     due_at: float | None = None  # when it looks again: a schedule opens or closes
+    refused: str = ""  # why it could not reach the capacity that it wants
 
 
 @record

@@ -1,10 +1,9 @@
 """Scale sets: their models, placement groups and terminate queue (T1 to T7)."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from fairwarning.core import autoscale, choosing, joining, limits, terminate_queue
+from fairwarning.core import autoscale, choosing, growing, joining, self_scaling, terminate_queue
 from fairwarning.core.choosing import Groups, Pick
 from fairwarning.core.commands import (
     AdjustCapacity,
@@ -26,8 +25,8 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
 from fairwarning.core.errors import Conflict, NotFound
+from fairwarning.core.growing import check_not_deleting
 from fairwarning.core.messages import (
-    AddInstances,
     ApplyModel,
     DeleteAnnounced,
     DeleteApproved,
@@ -36,14 +35,13 @@ from fairwarning.core.messages import (
     InstanceDeleted,
     LinkSet,
     MachinesUpgraded,
+    PostponeAdjustment,
     RemoveEmptyScope,
     SetProtection,
     TargetDeleted,
     TargetDeletionFailed,
 )
 from fairwarning.core.model import (
-    Autoscale,
-    Machine,
     Power,
     ScaleSet,
     Scope,
@@ -53,17 +51,6 @@ from fairwarning.core.record import changed
 
 V = TypeVar("V")
 Read = Callable[[str], Scope | None]
-
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def host_name(prefix: str, instance: int) -> str:
-    """`web` and 85 give `web00002D`: the id in base 36, six places (T7)."""
-    digits = ""
-    for _ in range(6):
-        instance, digit = divmod(instance, 36)
-        digits = _DIGITS[digit] + digits
-    return prefix + digits
 
 
 def decide(scale_set: ScaleSet | None, command: Command, read: Read, now: float) -> EntityDecision:
@@ -111,12 +98,12 @@ def _create(scale_set: ScaleSet | None, command: CreateSet) -> EntityDecision:
         flexible=command.flexible,
         subnet=command.subnet,
     )
-    grown, sends = _grow(born, command.capacity, {})
+    grown, sends = growing.grow(born, command.capacity, {})
     return EntityDecision(grown, (Fact(FactType.SET_CREATED),), sends)
 
 
 def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> EntityDecision:
-    _check_not_deleting(scale_set)
+    check_not_deleting(scale_set)
     updated = changed(
         scale_set,
         upgrade=command.upgrade or scale_set.upgrade,
@@ -168,7 +155,7 @@ def _apply_model(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
 
 def _start_upgrade(scale_set: ScaleSet, command: StartUpgrade, groups: Groups) -> EntityDecision:
     """Start a rollout that applies the model in its steps; at once where no instance runs."""
-    _check_not_deleting(scale_set)
+    check_not_deleting(scale_set)
     picks = choosing.named(scale_set, None, groups)
     running = {scope for scope, machine in picks if machine.power is not Power.DEALLOCATED}
     if not running:
@@ -213,13 +200,13 @@ def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> 
 
 
 def _scale(scale_set: ScaleSet, command: Scale, groups: Groups) -> EntityDecision:
-    _check_not_deleting(scale_set)
+    check_not_deleting(scale_set)
     staying = choosing.staying(groups)
     fact = Fact(
         FactType.SET_CHANGED, operation=command.operation, detail=f"capacity {command.capacity}"
     )
     if command.capacity >= len(staying):
-        grown, sends = _grow(scale_set, command.capacity - len(staying), groups)
+        grown, sends = growing.grow(scale_set, command.capacity - len(staying), groups)
         return EntityDecision(grown, (fact,), sends)
     count, free = len(staying) - command.capacity, choosing.free(staying, groups)
     if len(free) < count:
@@ -230,61 +217,6 @@ def _scale(scale_set: ScaleSet, command: Scale, groups: Groups) -> EntityDecisio
         )
     leaving = choosing.choose(scale_set.scale_in, free, count)
     return EntityDecision(scale_set, (fact,), _deletes(command, leaving))
-
-
-def _set_autoscale(
-    scale_set: ScaleSet, command: SetAutoscale, groups: Groups, now: float
-) -> EntityDecision:
-    _check_not_deleting(scale_set)
-    if not command.profiles:
-        off = Fact(FactType.SET_CHANGED, detail="autoscale off")
-        return EntityDecision(changed(scale_set, autoscale=None), (off,))
-    settings = scale_set.autoscale or Autoscale(profiles=())
-    updated = changed(scale_set, autoscale=changed(settings, profiles=command.profiles))
-    return _adjust(updated, AdjustCapacity(set=scale_set.id, actor=command.actor), groups, now)
-
-
-def _report_metric(
-    scale_set: ScaleSet, command: ReportMetric, groups: Groups, now: float
-) -> EntityDecision:
-    settings = scale_set.autoscale
-    if settings is None:
-        text = f"scale set {scale_set.name!r} does not scale itself; create autoscale settings"
-        raise Conflict("NoAutoscale", text)
-    known = {rule.metric for profile in settings.profiles for rule in profile.rules}
-    if command.metric not in known:
-        allowed = ", ".join(sorted(known)) or "none, as its profiles have no rules"
-        raise Conflict("UnknownMetric", f"no rule of the set has this metric; they have: {allowed}")
-    metrics = {**settings.metrics, command.metric: command.value}
-    updated = changed(scale_set, autoscale=changed(settings, metrics=metrics))
-    return _adjust(updated, AdjustCapacity(set=scale_set.id), groups, now)
-
-
-def _adjust(
-    scale_set: ScaleSet, command: AdjustCapacity, groups: Groups, now: float
-) -> EntityDecision:
-    """Bring the capacity to what autoscale wants, as far as instances are free to go."""
-    if scale_set.autoscale is None or scale_set.deleting:
-        return EntityDecision(scale_set)
-    staying = choosing.staying(groups)
-    settings, wanted = autoscale.look(scale_set.autoscale, len(staying), now)
-    scale_set = changed(scale_set, autoscale=settings)
-    if wanted == len(staying):
-        return EntityDecision(scale_set)
-    operation = f"{scale_set.id}/autoscale/{scale_set.version}"
-    fact = Fact(FactType.SET_CHANGED, operation=operation, detail=f"autoscale to {wanted}")
-    if wanted > len(staying):
-        grown, sends = _grow(scale_set, wanted - len(staying), groups)
-        return EntityDecision(grown, (fact,), sends)
-    count = len(staying) - wanted
-    leaving = choosing.choose(scale_set.scale_in, choosing.free(staying, groups), count)
-    if len(leaving) < count:
-        scale_set = changed(scale_set, autoscale=autoscale.look_soon(settings, now))
-    sends = tuple(
-        Delete(scope=scope, machines=names, operation=operation, actor=command.actor)
-        for scope, names in choosing.by_scope(leaving).items()
-    )
-    return EntityDecision(scale_set, (fact,) if leaving else (), sends)
 
 
 def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> EntityDecision:
@@ -303,7 +235,7 @@ def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> 
 
 def _delete(scale_set: ScaleSet, command: DeleteSet, groups: Groups) -> EntityDecision:
     """Delete the set. It counts as one impact, so the operation ends with its removal."""
-    _check_not_deleting(scale_set)
+    check_not_deleting(scale_set)
     in_deletion = changed(scale_set, deleting=command.operation)
     fact = Fact(FactType.SET_CHANGED, operation=command.operation, detail="being deleted")
     planned = OperationProgress(command.operation, planned=1)
@@ -351,76 +283,10 @@ def _deletes(
     )
 
 
-def groups_of_new_set(command: CreateSet) -> list[str]:
-    """The placement groups that a new set gets, to load them at once."""
-    return [
-        f"{command.set}/{number}"
-        for number in range(-(-command.capacity // limits.PLACEMENT_GROUP_MACHINES))
-    ]
-
-
-def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tuple[Command, ...]]:
-    """Add instances to the first group with room, or to a new one; ids are never reused (T7)."""
-    first = scale_set.next_instance
-    domains = {
-        scope: [m.update_domain for m in groups[scope].machines.values()] for scope in groups
-    }
-    zones = Counter(machine.zone for _, machine in choosing.instances(groups))
-    born: dict[str, list[Machine]] = {}
-    for instance in range(first, first + count):
-        scope = next(
-            (s for s, used in domains.items() if len(used) < limits.PLACEMENT_GROUP_MACHINES), None
-        )
-        if scope is None:
-            scope = f"{scale_set.id}/{len(domains)}"
-            domains[scope] = []
-        used = domains[scope]
-        domain = min(range(scale_set.update_domains), key=used.count)
-        used.append(domain)
-        zone = min(scale_set.zones, key=zones.__getitem__, default="")
-        zones[zone] += 1
-        born.setdefault(scope, []).append(_instance(scale_set, instance, domain, zone))
-    grown = changed(scale_set, next_instance=first + count, groups=tuple(domains))
-    sends = tuple(
-        AddInstances(
-            scope=scope,
-            machines=tuple(machines),
-            owner=scale_set.id,
-            group=scale_set.group,
-            rules=scale_set.rules,
-        )
-        for scope, machines in born.items()
-    )
-    return grown, sends
-
-
 def _join(scale_set: ScaleSet, command: JoinSet, groups: Groups) -> EntityDecision:
-    _check_not_deleting(scale_set)
+    check_not_deleting(scale_set)
     grown, add = joining.join(scale_set, command, groups)
     return EntityDecision(grown, (Fact(FactType.SET_CHANGED, detail="1 joined"),), (add,))
-
-
-def _instance(scale_set: ScaleSet, instance: int, domain: int, zone: str) -> Machine:
-    return Machine(
-        name=f"{scale_set.name}_{instance}",
-        host_name=host_name(scale_set.prefix, instance),
-        update_domain=domain,
-        fault_domain=instance % scale_set.fault_domains,
-        priority=scale_set.priority,
-        eviction=scale_set.eviction,
-        terminate_seconds=scale_set.terminate_seconds,
-        instance=instance,
-        model=scale_set.model,
-        size=scale_set.size,
-        zone=zone,
-        tags=scale_set.tags,
-        subnet=scale_set.subnet,
-    )
-
-
-def _check_not_deleting(scale_set: ScaleSet) -> None:
-    if scale_set.deleting:
-        raise Conflict("SetDeleting", f"scale set {scale_set.id!r} is being deleted")
 
 
 _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
@@ -436,9 +302,10 @@ _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     InstanceDeleted: _instance_deleted,
 }
 _AUTOSCALE_HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
-    SetAutoscale: _set_autoscale,
-    ReportMetric: _report_metric,
-    AdjustCapacity: _adjust,
+    SetAutoscale: self_scaling.set_autoscale,
+    ReportMetric: self_scaling.report_metric,
+    AdjustCapacity: self_scaling.adjust,
+    PostponeAdjustment: self_scaling.postpone,
 }
 _QUEUE_HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     LinkSet: _link,

@@ -23,9 +23,9 @@ from fairwarning.core.errors import (
     InvariantViolated,
     Unavailable,
 )
+from fairwarning.core.growing import groups_of_new_set
 from fairwarning.core.model import Entity, EventStatus, Operation, Ref, Scope
 from fairwarning.core.record import changed
-from fairwarning.core.scale_set import groups_of_new_set
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand, size_of
 from fairwarning.service.clock import Clock
