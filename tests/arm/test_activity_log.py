@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spec("C1")
 LOG = "/providers/Microsoft.Insights/eventtypes/management/values"
 
 
-def log(arm: ArmHarness, *terms: str, **options: Any) -> list[Json]:  # noqa: ANN401
+def log(arm: ArmHarness, *terms: str, **options: Any) -> list[Json]:  # noqa: ANN401  (any JSON)
     """Return the records that a filter allows, as `az monitor activity-log list` does."""
     response = arm.get(LOG, **{"$filter": " and ".join(terms)}, **options)
     assert response.status == 200, response.body

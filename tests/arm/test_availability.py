@@ -66,7 +66,7 @@ def test_a_set_is_created_and_read() -> None:
         {"platformFaultDomainCount": "many"},
     ],
 )
-def test_invalid_domain_counts(properties: Any) -> None:  # noqa: ANN401
+def test_invalid_domain_counts(properties: Any) -> None:  # noqa: ANN401  (any JSON)
     """Numbers outside Azure's ranges are refused with the range."""
     with ArmHarness() as arm:
         arm.group()

@@ -74,7 +74,7 @@ def test_a_machine_is_created_and_read() -> None:
         ),
     ],
 )
-def test_immutable_properties(first: Any, change: Any, name: str) -> None:  # noqa: ANN401
+def test_immutable_properties(first: Any, change: Any, name: str) -> None:  # noqa: ANN401  (any JSON)
     """The error names the immutable property, and nothing of the request is applied."""
     with ArmHarness() as arm:
         machine(arm, **first)
@@ -287,7 +287,7 @@ tags = { a = "b" }
 @pytest.mark.parametrize(
     ("change", "name"), [({"properties": SPOT}, "priority"), ({"zones": ["1"]}, "zones")]
 )
-def test_immutable_properties_of_a_fleet_file(change: Any, name: str) -> None:  # noqa: ANN401
+def test_immutable_properties_of_a_fleet_file(change: Any, name: str) -> None:  # noqa: ANN401  (any JSON)
     """Immutable properties of a fleet file cannot be changed either."""
     with ArmHarness() as arm:
         arm.create_fleet(FLEET)
@@ -307,7 +307,7 @@ def test_immutable_properties_of_a_fleet_file(change: Any, name: str) -> None:  
         {"properties": {"scheduledEventsProfile": {"terminateNotificationProfile": {}}}},
     ],
 )
-def test_a_patch_keeps_other_properties(change: Any) -> None:  # noqa: ANN401
+def test_a_patch_keeps_other_properties(change: Any) -> None:  # noqa: ANN401  (any JSON)
     """A change is merged into the machine, including the values of a fleet file."""
     with ArmHarness() as arm:
         arm.create_fleet(FLEET)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spec("C1")
 START = "2026-11-20 02:00"
 
 
-def text(**window: Any) -> str:  # noqa: ANN401
+def text(**window: Any) -> str:  # noqa: ANN401  (any JSON)
     """Return the text of a window."""
     return window_text({"properties": {"maintenanceWindow": {"startDateTime": START, **window}}})
 

@@ -29,7 +29,7 @@ def created(response: Response) -> Any:  # noqa: ANN401  (a document)
     return response.json
 
 
-def vnet(arm: ArmHarness, **properties: Any) -> Any:  # noqa: ANN401
+def vnet(arm: ArmHarness, **properties: Any) -> Any:  # noqa: ANN401  (any JSON)
     """Create a virtual network with a subnet."""
     subnets = [{"name": "front", "properties": {"addressPrefix": "10.7.0.0/24"}}]
     body = {"location": "local", "properties": {"subnets": subnets, **properties}}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec("C1")
 GRAPH = "//providers/Microsoft.ResourceGraph/resources"
 
 
-def ask(arm: ArmHarness, query: str, **options: Any) -> Response:  # noqa: ANN401
+def ask(arm: ArmHarness, query: str, **options: Any) -> Response:  # noqa: ANN401  (any JSON)
     """Run a query, as `az graph query -q` does."""
     principal = options.pop("principal", None)
     version = options.pop("version", "2022-10-01")
@@ -24,7 +24,7 @@ def ask(arm: ArmHarness, query: str, **options: Any) -> Response:  # noqa: ANN40
     return arm.post(GRAPH, body, principal=principal, version=version)
 
 
-def data(arm: ArmHarness, query: str, **options: Any) -> list[Json]:  # noqa: ANN401
+def data(arm: ArmHarness, query: str, **options: Any) -> list[Json]:  # noqa: ANN401  (any JSON)
     """Return the rows of a query."""
     response = ask(arm, query, **options)
     assert response.status == 200, response.body

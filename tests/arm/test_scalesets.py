@@ -79,7 +79,7 @@ def test_a_set_is_created_and_read() -> None:
         ({"zones": [True]}, "zones"),
     ],
 )
-def test_invalid_values(body: Any, path: str) -> None:  # noqa: ANN401
+def test_invalid_values(body: Any, path: str) -> None:  # noqa: ANN401  (any JSON)
     """The error names the member, and nothing is created."""
     with ArmHarness() as arm:
         arm.group()
@@ -124,7 +124,7 @@ def test_a_put_is_merged() -> None:
         ),
     ],
 )
-def test_immutable_properties(change: Any, name: str) -> None:  # noqa: ANN401
+def test_immutable_properties(change: Any, name: str) -> None:  # noqa: ANN401  (any JSON)
     """The error names the immutable property, and nothing of the request is applied."""
     with ArmHarness() as arm:
         scale_set(arm)

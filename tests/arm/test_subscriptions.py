@@ -14,14 +14,14 @@ ANN = Principal(name="ann", role=Role.TENANT, group="hers")
 READER = Principal(name="eve", role=Role.READER)
 
 
-def address(arm: ArmHarness, group: str, name: str, **more: Any) -> str:  # noqa: ANN401
+def address(arm: ArmHarness, group: str, name: str, **more: Any) -> str:  # noqa: ANN401  (any JSON)
     """Create a public IP address, and return its path."""
     path = f"{group}/providers/Microsoft.Network/publicIPAddresses/{name}"
     assert arm.put(path, {"location": "local", **more}).status == 201
     return path
 
 
-def walk(arm: ArmHarness, path: str, **options: Any) -> tuple[list[Any], int]:  # noqa: ANN401
+def walk(arm: ArmHarness, path: str, **options: Any) -> tuple[list[Any], int]:  # noqa: ANN401  (any JSON)
     """Return all items of a listing, and its number of pages."""
     response = arm.get(path, **options)
     items, pages = list(response.json["value"]), 1

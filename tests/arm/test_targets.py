@@ -53,7 +53,7 @@ def test_actions(action: str, kind: ImpactKind, event: str) -> None:
 
 @pytest.mark.parametrize("ids", [["7"], ["db_0"], ["x"], [0], [], "0", ["01"], ["1", "7"]])
 @pytest.mark.parametrize("action", ["restart", "delete", "manualupgrade", "performMaintenance"])
-def test_invalid_instance_ids(action: str, ids: Any) -> None:  # noqa: ANN401
+def test_invalid_instance_ids(action: str, ids: Any) -> None:  # noqa: ANN401  (any JSON)
     """If any id is invalid, the request is refused and no action runs."""
     with ArmHarness() as arm:
         scale_set(arm)

@@ -108,7 +108,7 @@ def test_generated_requests_get_documented_responses(operation: Any) -> None:  #
 
 def _send_generated(
     console: ConsoleHarness,
-    operation: Any,  # noqa: ANN401
+    operation: Any,  # noqa: ANN401  (any JSON)
     mode: GenerationMode,
 ) -> None:
     if mode is GenerationMode.NEGATIVE and not _can_be_invalid(operation):
@@ -116,17 +116,17 @@ def _send_generated(
 
     @settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(operation.as_strategy(mode))
-    def attempt(case: Any) -> None:  # noqa: ANN401
+    def attempt(case: Any) -> None:  # noqa: ANN401  (any JSON)
         case.validate_response(_respond(console, case), checks=CHECKS)
 
     attempt()
 
 
-def _can_be_invalid(operation: Any) -> bool:  # noqa: ANN401
+def _can_be_invalid(operation: Any) -> bool:  # noqa: ANN401  (any JSON)
     return bool(list(operation.iter_parameters()) or operation.body)
 
 
-def _respond(console: ConsoleHarness, case: Any) -> Response:  # noqa: ANN401
+def _respond(console: ConsoleHarness, case: Any) -> Response:  # noqa: ANN401  (any JSON)
     kwargs = case.as_transport_kwargs(base_url=f"http://{HOST}")
     kwargs.pop("cookies", None)
     prepared = requests.Request(**kwargs).prepare()

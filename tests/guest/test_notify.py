@@ -39,7 +39,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "FIRST_PAUSE_SECONDS", 0.01)
 
 
-def webhook(url: str, name: str = "team", **more: Any) -> NotifySettings:  # noqa: ANN401
+def webhook(url: str, name: str = "team", **more: Any) -> NotifySettings:  # noqa: ANN401  (other fields of the settings)
     """Return a notification to this URL."""
     return NotifySettings(**{"name": name, "kind": NotifyKind.WEBHOOK, "url": url, **more})
 

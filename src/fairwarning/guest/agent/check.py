@@ -71,7 +71,7 @@ def _run(what: str, detail: str, check: Callable[[], str | None]) -> AgentCheck:
         more = check()
     except CheckFailed as failed:
         problem = to_printable(str(failed))
-        return AgentCheck(False, what, f"{detail}: {problem}", failed.next_step)  # noqa: FBT003
+        return AgentCheck(False, what, f"{detail}: {problem}", failed.next_step)  # noqa: FBT003  (the result itself)
     return AgentCheck(ok=True, what=what, detail=f"{detail}, {more}" if more else detail)
 
 

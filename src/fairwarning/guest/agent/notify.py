@@ -334,4 +334,4 @@ def _mail_refused(error: Exception) -> DeliveryFailed:
     for code, text in getattr(error, "recipients", {}).values():  # noqa: B007  (one is enough)
         break
     shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return DeliveryFailed(f"the mailer answered {code} {shown}", final=code >= 500)  # noqa: PLR2004
+    return DeliveryFailed(f"the mailer answered {code} {shown}", final=code >= 500)  # noqa: PLR2004  (permanent failures)
