@@ -186,9 +186,9 @@ PLANTS: dict[str, Plant] = {
     "reuse an instance id": Plant(
         "IC4",
         Patch(
-            "core.scale_set",
+            "core.growing",
             "    first = scale_set.next_instance\n",
-            "    first = len(_instances(groups))\n",
+            "    first = len(instances(groups))\n",
         ),
     ),
     "forget impacts at a restart": Plant(
