@@ -184,7 +184,7 @@ PLANTS: dict[str, Plant] = {
         Patch("core.rollout", "    if rollout.status is RolloutStatus.PAUSED:", "    if False:"),
     ),
     "reuse an instance id": Plant(
-        "IC4",
+        "IC4 IC8",
         Patch(
             "core.growing",
             "    first = scale_set.next_instance\n",
