@@ -62,7 +62,7 @@ class Books:
     carried_out: set[str] = field(default_factory=set)
     acknowledged: set[str] = field(default_factory=set)  # approvals
     accepted: set[str] = field(default_factory=set)  # acknowledged operations
-    names: set[str] = field(default_factory=set)  # all instances that ever existed
+    instances: set[tuple[str, int]] = field(default_factory=set)  # all that ever existed
     reads: dict[str, int] = field(default_factory=dict)
     last_read: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)

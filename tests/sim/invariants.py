@@ -93,10 +93,11 @@ def ic4(books: Books, before: Scope | None, after: Scope) -> None:
     """Instance ids are never reused, and placement groups never exceed their limit."""
     if not after.owner or (before and before.machines is after.machines):
         return
-    for name in after.machines:
+    for name, machine in after.machines.items():
         if before is None or name not in before.machines:
-            must(name not in books.names, "IC4", f"instance id {name} was reused")
-            books.names.add(name)
+            instance = (after.owner, machine.instance)  # a machine that joins has any name
+            must(instance not in books.instances, "IC4", f"instance id {instance} was reused")
+            books.instances.add(instance)
     must(len(after.machines) <= 100, "T7", f"{len(after.machines)} machines in {after.id}")
 
 
