@@ -64,12 +64,12 @@ class RouteTable:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
-        self._by_length: dict[int, list[tuple[tuple[str, ...], Route]]] = {}
+        self._by_length: dict[int, list[_Pattern]] = {}
         for route in self.routes:
-            pattern = tuple(_lower_literal(part) for part in _segments(route.path))
-            self._by_length.setdefault(len(pattern), []).append((pattern, route))
+            pattern = _Pattern.of(route)
+            self._by_length.setdefault(pattern.length, []).append(pattern)
         for patterns in self._by_length.values():
-            patterns.sort(key=lambda entry: _parameters(entry[0]))
+            patterns.sort(key=lambda pattern: pattern.is_parameter)
 
     def find(self, method: str, path: str) -> RouteMatch | set[str]:
         """Return the route and its parameters, or else the methods that this path allows.
@@ -80,29 +80,47 @@ class RouteTable:
         segments = _segments(path)
         lower = [part.lower() for part in segments]
         allowed: set[str] = set()
-        best: list[bool] | None = None
-        for pattern, route in self._by_length.get(len(segments), ()):
-            if not _matches(pattern, lower) or best not in (None, _parameters(pattern)):
+        best: tuple[bool, ...] | None = None
+        for pattern in self._by_length.get(len(segments), ()):
+            if not pattern.matches(lower) or best not in (None, pattern.is_parameter):
                 continue
-            best = _parameters(pattern)  # the most specific path wins, whatever its methods
-            if route.method == method:
-                pairs = zip(pattern, segments, strict=True)
-                return RouteMatch(route, {p[1:-1]: part for p, part in pairs if p.startswith("{")})
-            allowed.add(route.method)
+            best = pattern.is_parameter  # the most specific path wins, whatever its methods
+            if pattern.route.method == method:
+                params = {name: segments[place] for place, name in pattern.parameters}
+                return RouteMatch(pattern.route, params)
+            allowed.add(pattern.route.method)
         return allowed
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """The path of a route, prepared for comparing: the last literals differ most often."""
+
+    route: Route
+    length: int
+    is_parameter: tuple[bool, ...]
+    literals: tuple[tuple[int, str], ...]
+    parameters: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, route: Route) -> "_Pattern":
+        """Return the pattern of a route."""
+        parts = list(enumerate(_segments(route.path)))
+        return cls(
+            route,
+            len(parts),
+            tuple(part.startswith("{") for _, part in parts),
+            tuple((n, part.lower()) for n, part in reversed(parts) if not part.startswith("{")),
+            tuple((n, part[1:-1]) for n, part in parts if part.startswith("{")),
+        )
+
+    def matches(self, segments: list[str]) -> bool:
+        """Whether a path, in lower case, has the literals of this pattern."""
+        for place, literal in self.literals:  # noqa: SIM110  (twice as fast as a generator)
+            if segments[place] != literal:
+                return False
+        return True
 
 
 def _segments(path: str) -> list[str]:
     return [part for part in path.split("/") if part]  # the Azure CLI doubles some slashes
-
-
-def _lower_literal(part: str) -> str:
-    return part if part.startswith("{") else part.lower()
-
-
-def _parameters(pattern: tuple[str, ...]) -> list[bool]:
-    return [part.startswith("{") for part in pattern]
-
-
-def _matches(pattern: tuple[str, ...], segments: list[str]) -> bool:
-    return all(p == s or (p[0] == "{" and s) for p, s in zip(pattern, segments, strict=True))
