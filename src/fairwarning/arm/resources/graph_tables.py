@@ -110,9 +110,9 @@ async def _machines(context: ArmContext, page: Iterable[Resource]) -> list[Actio
     ]
 
 
-def _machine_rows(context: ArmContext, found: Iterable[ActionTarget]) -> list[Row]:
+def _machine_rows(context: ArmContext, action_targets: Iterable[ActionTarget]) -> list[Row]:
     rows = []
-    for target in found:
+    for target in action_targets:
         body = machines.document(context, target)
         view = instance_view(target.scope, target.machine, context.fleet.clock.now())
         power = next(s for s in view["statuses"] if s["code"].startswith("PowerState/"))

@@ -67,12 +67,12 @@ class MachinesApi(ApiSection):
         """List machines by number, of the whole fleet or those that a filter allows."""
         await self._check_names(wanted.scope, wanted.set)
         await self.index.refresh()
-        found = self.index.find_machines(wanted)
-        later = [location for location in found if location.number > after]
+        locations = self.index.find_machines(wanted)
+        later = [location for location in locations if location.number > after]
         return responses.MachineList(
             machines=await self.describe_machines(later[:limit]),
             next=later[limit - 1].number if len(later) > limit else None,
-            total=len(found),
+            total=len(locations),
         )
 
     async def machine(self, name: str) -> responses.MachineInfo:

@@ -42,17 +42,17 @@ class RolloutsApi(ApiSection):
         self, after: str = "", limit: int = PAGE_SIZE, status: str = "", prefix: str = ""
     ) -> responses.RolloutList:
         """List rollouts by id; optionally with a status or a prefix of their id."""
-        found: list[Rollout] = []
+        matching: list[Rollout] = []
         while True:
             names = await self.fleet.reader.list_ids(Rollout, after, limit)
             refs: list[Ref] = [(Rollout, name) for name in names if name.startswith(prefix)]
             for rollout in (await self.fleet.reader.read_all(refs)).values():
                 if isinstance(rollout, Rollout) and status in {"", rollout.status}:
-                    found.append(rollout)
-                    if len(found) == limit:
-                        return _page(found, rollout.id)
+                    matching.append(rollout)
+                    if len(matching) == limit:
+                        return _page(matching, rollout.id)
             if len(names) < limit:
-                return _page(found, None)
+                return _page(matching, None)
             after = names[-1]
 
     async def rollout(self, name: str) -> responses.RolloutDetails:
@@ -105,8 +105,8 @@ class RolloutsApi(ApiSection):
         if await self.fleet.reader.read(Rollout, name):
             raise Conflict("RolloutExists", f"a rollout {name!r} exists already")
         refs: list[Ref] = [(Scope, scope) for scope in command.scopes]
-        found = (await self.fleet.reader.read_all(refs)).values()
-        scopes = {scope.id: scope for scope in found if isinstance(scope, Scope)}
+        entities = (await self.fleet.reader.read_all(refs)).values()
+        scopes = {scope.id: scope for scope in entities if isinstance(scope, Scope)}
         for missing in set(command.scopes) - scopes.keys():
             await self._scope(missing)  # raises
         planned = forecast(scopes, command)
@@ -159,7 +159,7 @@ class RolloutsApi(ApiSection):
         return await self.rollout(name)
 
 
-def _page(found: list[Rollout], following: str | None) -> responses.RolloutList:
+def _page(rollouts: list[Rollout], following: str | None) -> responses.RolloutList:
     return responses.RolloutList(
-        rollouts=[views.rollout_info(rollout) for rollout in found], next=following
+        rollouts=[views.rollout_info(rollout) for rollout in rollouts], next=following
     )

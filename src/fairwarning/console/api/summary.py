@@ -36,5 +36,5 @@ class SummaryApi(ApiSection):
     async def _rollouts(self) -> list[Rollout]:
         names = await self.fleet.reader.list_ids(Rollout, "", MAX_PAGE_SIZE)
         refs: list[Ref] = [(Rollout, name) for name in names]
-        found = (await self.fleet.reader.read_all(refs)).values()
-        return [rollout for rollout in found if isinstance(rollout, Rollout)]
+        entities = (await self.fleet.reader.read_all(refs)).values()
+        return [rollout for rollout in entities if isinstance(rollout, Rollout)]

@@ -19,7 +19,7 @@ from fairwarning.core.model import Event, EventStatus, EventType, Rollout, Scope
 from fairwarning.core.rollout import rollout_of_step
 from fairwarning.service.listing.filters import EventFilter
 
-Found = tuple[Scope, Event]
+ScopedEvent = tuple[Scope, Event]
 
 AT_ONCE = 500  # events that one form approves or cancels
 _PARALLEL = 50  # requests
@@ -28,12 +28,12 @@ _IN_GROUP = 8  # rows shown of a group
 _PREVIEWED = 20
 _ROWS = 8  # of the timeline
 
-_SORTS: dict[str, Callable[[Found], Any]] = {
-    "start": lambda found: (found[1].not_before, found[1].id),
-    "type": lambda found: (found[1].type, found[1].not_before, found[1].id),
-    "status": lambda found: (found[1].status, found[1].not_before, found[1].id),
-    "scope": lambda found: (found[0].id, found[1].not_before, found[1].id),
-    "created": lambda found: (found[1].created_at, found[1].id),
+_SORTS: dict[str, Callable[[ScopedEvent], Any]] = {
+    "start": lambda pair: (pair[1].not_before, pair[1].id),
+    "type": lambda pair: (pair[1].type, pair[1].not_before, pair[1].id),
+    "status": lambda pair: (pair[1].status, pair[1].not_before, pair[1].id),
+    "scope": lambda pair: (pair[0].id, pair[1].not_before, pair[1].id),
+    "created": lambda pair: (pair[1].created_at, pair[1].id),
 }
 _GROUPS: dict[str, Callable[[Scope, Event], str]] = {
     "rollout": lambda _, event: rollout_of_step(event.operation),
@@ -75,29 +75,29 @@ async def show(request: PageRequest) -> PageContent:
     data |= await timeline_data(request, wanted, _ROWS)
     if wanted.status == OVER:
         return PageContent("events.html", data | await _ended(request, query, wanted))
-    found = await find_events(request, wanted)
-    found.sort(key=_SORTS[query.sort.removeprefix("-")], reverse=query.sort.startswith("-"))
-    data["bulk"] = _bulk(query, found) if request.can_edit else []
+    scoped_events = await find_events(request, wanted)
+    scoped_events.sort(key=_SORTS[query.sort.removeprefix("-")], reverse=query.sort.startswith("-"))
+    data["bulk"] = _bulk(query, scoped_events) if request.can_edit else []
     if group := request.query("group"):
         if group not in _GROUPS:
             raise Refused("BadQuery", f"group must be one of {', '.join(_GROUPS)}")
-        groups = _grouped(query, group, found)
+        groups = _grouped(query, group, scoped_events)
         shown_groups = {"groups": groups[:_GROUPS_SHOWN], "more": len(groups) - _GROUPS_SHOWN}
         return PageContent("events.html", data | shown_groups)
-    shown, page = cut_page(query, found)
+    shown, page = cut_page(query, scoped_events)
     return PageContent("events.html", data | {"events": infos(shown), "page": page})
 
 
-async def find_events(request: PageRequest, wanted: EventFilter) -> list[Found]:
+async def find_events(request: PageRequest, wanted: EventFilter) -> list[ScopedEvent]:
     """Return the live events that a filter allows."""
     index = request.api.index
     await index.refresh()
-    return [found for found in index.events() if wanted.allows(*found)]
+    return [pair for pair in index.events() if wanted.allows(*pair)]
 
 
-def infos(found: Iterable[Found]) -> list[EventInfo]:
+def infos(scoped_events: Iterable[ScopedEvent]) -> list[EventInfo]:
     """Describe events."""
-    return [views.event_info(event, scope.id) for scope, event in found]
+    return [views.event_info(event, scope.id) for scope, event in scoped_events]
 
 
 async def _ended(request: PageRequest, query: ListQuery, wanted: EventFilter) -> dict[str, Any]:
@@ -106,10 +106,10 @@ async def _ended(request: PageRequest, query: ListQuery, wanted: EventFilter) ->
     return {"events": page.events, "older": older}
 
 
-def _grouped(query: ListQuery, group: str, found: list[Found]) -> list[EventGroup]:
+def _grouped(query: ListQuery, group: str, scoped_events: list[ScopedEvent]) -> list[EventGroup]:
     """Return the groups, those with most events first."""
-    members: dict[str, list[Found]] = {}
-    for each in found:
+    members: dict[str, list[ScopedEvent]] = {}
+    for each in scoped_events:
         members.setdefault(_GROUPS[group](*each), []).append(each)
     return [
         EventGroup(
@@ -140,9 +140,9 @@ async def timeline_data(request: PageRequest, wanted: EventFilter, rows: int) ->
 # --- Many events at once ---
 
 
-def _bulk(query: ListQuery, found: list[Found]) -> list[dict[str, str]]:
+def _bulk(query: ListQuery, scoped_events: list[ScopedEvent]) -> list[dict[str, str]]:
     """Return the buttons that act on all scheduled events of the filter."""
-    count = sum(event.status is EventStatus.SCHEDULED for _, event in found)
+    count = sum(event.status is EventStatus.SCHEDULED for _, event in scoped_events)
     if not count:
         return []
     shown = {name: value for name, value in query.values.items() if name in EVENT_FILTERS}
@@ -161,10 +161,10 @@ async def confirm(request: PageRequest) -> PageContent:
     if action not in _ACTIONS:
         raise Refused("BadQuery", f"action must be one of {', '.join(_ACTIONS)}")
     wanted = event_filter(request.query, request.fleet.clock.now())
-    found = await find_events(request, wanted)
-    found = [each for each in found if each[1].status is EventStatus.SCHEDULED]
-    found.sort(key=_SORTS["start"])
-    chosen = found[:AT_ONCE]
+    scoped_events = await find_events(request, wanted)
+    scoped_events = [each for each in scoped_events if each[1].status is EventStatus.SCHEDULED]
+    scoped_events.sort(key=_SORTS["start"])
+    chosen = scoped_events[:AT_ONCE]
     machines = {(scope.id, name) for scope, event in chosen for name in event.resources}
     back = {name: value for name in EVENT_FILTERS if (value := request.query(name))}
     data = {
@@ -175,7 +175,7 @@ async def confirm(request: PageRequest) -> PageContent:
         "types": Counter(event.type.value for _, event in chosen),
         "machines": len(machines),
         "scopes": len({scope.id for scope, _ in chosen}),
-        "left": len(found) - len(chosen),
+        "left": len(scoped_events) - len(chosen),
         "back": f"/events?{urlencode(back)}" if back else "/events",
     }
     return PageContent("events_confirm.html", data)

@@ -44,9 +44,9 @@ async def show(request: PageRequest) -> PageContent:
     summary = await request.api.summary()
     pattern = request.query("q")
     index = request.api.index
-    found = index.find_machines(MachineFilter(text=pattern))
+    locations = index.find_machines(MachineFilter(text=pattern))
     members: dict[str, list[MachineInfo]] = {}
-    for machine in await request.api.describe_machines(found[:CELLS]):
+    for machine in await request.api.describe_machines(locations[:CELLS]):
         members.setdefault(machine.scope, []).append(machine)
     shown = [(index.scopes[name], machines) for name, machines in members.items()]
     data = {
@@ -54,7 +54,7 @@ async def show(request: PageRequest) -> PageContent:
         "figures": figure_groups(summary),
         "q": pattern,
         "blocks": _blocks(shown),
-        "more": max(len(found) - CELLS, 0),
+        "more": max(len(locations) - CELLS, 0),
         "timeline_path": f"/?{urlencode({'q': pattern})}" if pattern else "/",
     }
     return PageContent("fleet.html", data | await timeline_data(request, EVERY_EVENT, _ROWS))

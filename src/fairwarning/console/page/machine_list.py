@@ -35,13 +35,13 @@ async def show(request: PageRequest) -> PageContent:
     query = list_query(request, tuple(MACHINE_FILTERS), tuple(_SORTS))
     index = request.api.index
     await index.refresh()
-    found = index.find_machines(machine_filter(request.query))
+    locations = index.find_machines(machine_filter(request.query))
     key = _SORTS[query.sort.removeprefix("-")]
-    found.sort(
+    locations.sort(
         key=lambda location: key(index.scopes[location.scope], location),
         reverse=query.sort.startswith("-"),
     )
-    shown, page = cut_page(query, found)
+    shown, page = cut_page(query, locations)
     data = {
         "machines": await request.api.describe_machines(shown),
         "query": query,

@@ -114,8 +114,10 @@ def chart(
     The events of these rollouts are grouped. A group counts as one row.
     """
     scale = _Scale(now, seconds)
-    found = [row for event in sorted(events, key=_sort_key) if (row := _row(event, scale, now))]
-    groups = _groups(found, rollouts)
+    event_rows = [
+        row for event in sorted(events, key=_sort_key) if (row := _row(event, scale, now))
+    ]
+    groups = _groups(event_rows, rollouts)
     return TimelineChart(
         seconds=seconds,
         now=now,

@@ -17,20 +17,20 @@ async def ended_events(
     fleet: Fleet, wanted: EventFilter, before: int | None, limit: int
 ) -> tuple[list[EventHistory], int | None]:
     """Return ended events, and the line before which the next page begins, if there may be one."""
-    found: list[EventHistory] = []
+    histories: list[EventHistory] = []
     searched = 0
     while searched < _LINES:
         lines = await fleet.reader.latest_lines(_PAGE, before=before)
         for entry in lines:
             before = entry.number
             if _is_end(entry) and (history := await _history(fleet, entry)):
-                found += [history] if allows(wanted, history) else []
-            if len(found) == limit:
-                return found, before
+                histories += [history] if allows(wanted, history) else []
+            if len(histories) == limit:
+                return histories, before
         searched += len(lines)
         if len(lines) < _PAGE:
-            return found, None
-    return found, before
+            return histories, None
+    return histories, before
 
 
 def _is_end(entry: JournalEntry) -> bool:

@@ -115,13 +115,13 @@ class FleetIndex:
 
     def find_machines(self, wanted: MachineFilter) -> list[MachineLocation]:
         """The machines that a filter allows, by number."""
-        found = [
+        locations = [
             MachineLocation(self._numbers.get((scope.id, machine.name), 0), scope.id, machine)
             for scope in self._scopes_for(wanted)
             for machine in scope.machines.values()
             if wanted.allows(scope, machine)
         ]
-        return sorted(found, key=lambda location: location.number)
+        return sorted(locations, key=lambda location: location.number)
 
     def _scopes_for(self, wanted: MachineFilter) -> Iterable[Scope]:
         """The scopes in which the wanted machines can be."""

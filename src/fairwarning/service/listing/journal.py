@@ -78,21 +78,21 @@ async def newest_lines(
     size = limit if wanted == EVERY_LINE else _PAGE
     if before is None and entity is None and wanted.until is not None:
         before = await _first_after(fleet, wanted.until + _DISORDER_SECONDS)
-    found: list[JournalEntry] = []
+    entries: list[JournalEntry] = []
     searched = 0
     while searched < LINES:
         lines = await fleet.reader.latest_lines(size, before=before, entity=entity)
         for entry in lines:
             before = entry.number
             if wanted.since is not None and entry.line.at < wanted.since - _DISORDER_SECONDS:
-                return found, None
-            found += [entry] if wanted.allows(entry.line) else []
-            if len(found) == limit:
-                return found, before
+                return entries, None
+            entries += [entry] if wanted.allows(entry.line) else []
+            if len(entries) == limit:
+                return entries, before
         searched += len(lines)
         if len(lines) < size:
-            return found, None
-    return found, before
+            return entries, None
+    return entries, before
 
 
 async def _first_after(fleet: Fleet, moment: float) -> int | None:

@@ -69,8 +69,8 @@ def _is_started(lane: Lane) -> bool:
 
 async def _scopes(fleet: Fleet, names: Iterable[str]) -> dict[str, Scope]:
     refs: list[Ref] = [(Scope, name) for name in names]
-    found = (await fleet.reader.read_all(refs)).values()
-    return {scope.id: scope for scope in found if isinstance(scope, Scope)}
+    entities = (await fleet.reader.read_all(refs)).values()
+    return {scope.id: scope for scope in entities if isinstance(scope, Scope)}
 
 
 def _summary(
@@ -146,15 +146,15 @@ def _in_the_way(lane: Lane, scopes: Mapping[str, Scope], moments: Moments) -> It
     if lane.window_at is not None:
         yield _window_sentence(lane.window_at, moments)
         return
-    found = dict.fromkeys(
+    sentences = dict.fromkeys(
         sentence
         for name, machines in lane.steps[lane.position].items()
         if (scope := scopes.get(name))
         for sentence in _obstacles(scope, machines, moments)
     )
-    for sentence in found:
+    for sentence in sentences:
         yield f"{sentence}, which is in the way; {again}"
-    if not found:
+    if not sentences:
         yield f"its next step, {again}"
 
 

@@ -15,7 +15,7 @@ async def newest_operations(
 
     A status selects those that have it. Dropped operations are left out.
     """
-    found: list[Operation] = []
+    matching: list[Operation] = []
     for _ in range(0, _LINES, _PAGE):
         lines = await fleet.reader.latest_lines(_PAGE, before=before)
         accepted: dict[Ref, int] = {
@@ -25,13 +25,13 @@ async def newest_operations(
         }
         for ref, operation in (await fleet.reader.read_all(accepted)).items():
             if isinstance(operation, Operation) and status in {"", operation.status}:
-                found.append(operation)
-            if len(found) == limit:
-                return found, accepted[ref]
+                matching.append(operation)
+            if len(matching) == limit:
+                return matching, accepted[ref]
         if len(lines) < _PAGE:
-            return found, None
+            return matching, None
         before = lines[-1].number
-    return found, before
+    return matching, before
 
 
 async def operations_by_prefix(fleet: Fleet, prefix: str, limit: int) -> list[Operation]:
@@ -40,5 +40,5 @@ async def operations_by_prefix(fleet: Fleet, prefix: str, limit: int) -> list[Op
     names = await fleet.reader.list_ids(Operation, prefix, limit)
     refs: list[Ref] = [(Operation, name) for name in names if name.startswith(prefix)]
     others = (await fleet.reader.read_all(refs)).values()
-    found = [exact, *others]
-    return [operation for operation in found if isinstance(operation, Operation)][:limit]
+    candidates = [exact, *others]
+    return [operation for operation in candidates if isinstance(operation, Operation)][:limit]

@@ -60,8 +60,8 @@ async def _failed_operations(fleet: Fleet, rollout: Rollout) -> list[Operation]:
     for _ in range(0, _OPERATIONS, _PAGE):
         names = await fleet.reader.list_ids(Operation, after, _PAGE)
         refs: list[Ref] = [(Operation, name) for name in names if name.startswith(prefix)]
-        found = (await fleet.reader.read_all(refs)).values()
-        failed += [entity for entity in found if isinstance(entity, Operation) and entity.failed]
+        entities = (await fleet.reader.read_all(refs)).values()
+        failed += [entity for entity in entities if isinstance(entity, Operation) and entity.failed]
         if len(refs) < _PAGE:
             break
         after = names[-1]
