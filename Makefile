@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help .venv az tools run test test-all test-qemu test-containers check bench conformance docs dist clean
+.PHONY: help .venv az tools run test test-all test-qemu test-release test-containers check bench conformance docs dist audit clean
 
 # The first Python that is new enough; name another with  make PYTHON=/path/to/python
 new_enough := import sys; sys.exit(sys.version_info < (3, 11))
@@ -27,13 +27,13 @@ help: ## show this list
 
 az: .venv-az/.ready ## set up the Azure CLI in .venv-az, for the tests that use it (700 MB)
 
-tools: .venv-libcloud/.ready .venv-custodian/.ready .venv-ansible/.ready .cache/javascript/.ready ## set up more of Azure's tools (2 GB; needs Python 3.12 and npm)
+tools: .venv-libcloud/.ready .venv-custodian/.ready .venv-ansible/.ready .local/javascript/.ready ## set up more of Azure's tools (2 GB; needs Python 3.12 and npm)
 
 run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
 
 # More workers than cores: many tests wait for a process or a timer.
-pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 4)) --dist worksteal
+pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 6)) --dist worksteal
 
 test: .venv ## run the tests, without the long campaigns
 	$(pytest) -m "not campaign" $(ARGS)
@@ -44,15 +44,23 @@ test-all: test ## the same, then the long campaigns: simulator, crashes, cluster
 test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
 	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/qemu $(ARGS)
 
-test-containers: .venv .cache/containers/compose/.ready ## build and run the container image and compose.yaml (minutes; needs root and Podman)
+test-containers: .venv .local/containers/compose/.ready ## build and run the container image and compose.yaml (minutes; needs root and Podman)
 	FAIRWARNING_CONTAINERS=1 $(py) -m pytest -rs -p no:randomly tests/containers $(ARGS)
 
-check: .venv ## lint, format, types, import rules
+check: .venv ## lint, format, types, import rules, workflows
 	$(py) -m ruff check
 	$(py) -m ruff format --check
 	$(py) -m mypy
 	$(py) -m mypy --platform win32 --no-warn-unreachable src/fairwarning/guest src/fairwarning/cli/agent_program.py
 	.venv/bin/lint-imports --no-logo
+	.venv/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	.venv/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	.venv/bin/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	.venv/bin/check-jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	.venv/bin/zizmor --offline --pedantic --no-progress --quiet .github
+
+test-release: .venv ## all campaigns at the scale of a release (hours; goes on where it was interrupted)
+	$(py) -m tests.release $(ARGS)
 
 bench: .venv ## measure, each figure beside a peer's
 	$(py) -m tests.bench $(ARGS)
@@ -65,12 +73,17 @@ docs: .venv/.docs ## build the documentation into site/
 
 # The time of all files: the same commit gives the same bytes.
 dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1580601600)
-dist: .venv ## build the wheel, the sdist, fairwarning-agent.pyz and the agent's Debian package in dist/
-	$(py) -m hatchling build --directory dist
-	$(py) -m deploy.agent dist
+dist: .venv/.docs ## build the files of a release in dist/, with SBOMs and checksums
+	@rm -rf dist
+	$(py) -m deploy.dist dist
+	$(py) -m twine check --strict dist/*.whl dist/fairwarning-[0-9]*.tar.gz
+
+audit: .venv/.audit ## known vulnerabilities, age and checksums of all dependencies (needs the network)
+	$(py) -m deploy.dependencies
+	$(py) -m pip_audit --strict --disable-pip --no-deps --requirement constraints.txt
 
 clean: ## remove whatever these commands made
-	rm -rf .venv .venv-* site dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache
+	rm -rf .venv .venv-* site dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache .local
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamps, so that nothing is done twice: new pins empty the environment, a new pyproject.toml
@@ -88,6 +101,10 @@ clean: ## remove whatever these commands made
 
 .venv/.docs: .venv/.ready
 	@$(pip_install) --group docs
+	@touch $@
+
+.venv/.audit: .venv/.ready
+	@$(pip_install) --group audit
 	@touch $@
 
 # Without our pins: it pins its own dependencies, and shares none with us.
@@ -116,13 +133,13 @@ ANSIBLE_PYTHON ?= $(shell for p in python3.14 python3.13 python3.12 python3; do 
 	@$(py) -m pip --python .venv-ansible/bin/python install -qq --disable-pip-version-check --requirement .venv-ansible/requirements.txt
 	@touch $@
 
-.cache/javascript/.ready: Makefile
-	@mkdir -p .cache/javascript
-	@npm install --prefix .cache/javascript --no-audit --no-fund --loglevel=error @azure/identity@4 @azure/arm-compute@25 @azure/arm-resources@7
+.local/javascript/.ready: Makefile
+	@mkdir -p .local/javascript
+	@npm install --prefix .local/javascript --no-audit --no-fund --loglevel=error @azure/identity@4 @azure/arm-compute@25 @azure/arm-resources@7
 	@touch $@
 
 # In an environment of its own, as it is a program that tests start.
-.cache/containers/compose/.ready: .venv/.ready
-	@$(PYTHON) -m venv --clear --without-pip .cache/containers/compose
-	@$(py) -m pip --python .cache/containers/compose/bin/python install -qq --disable-pip-version-check --constraint constraints.txt --group compose
+.local/containers/compose/.ready: .venv/.ready
+	@$(PYTHON) -m venv --clear --without-pip .local/containers/compose
+	@$(py) -m pip --python .local/containers/compose/bin/python install -qq --disable-pip-version-check --constraint constraints.txt --group compose
 	@touch $@

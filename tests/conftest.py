@@ -6,6 +6,7 @@ Fixtures do not live here: a test builds what it needs in its body.
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -20,7 +21,7 @@ MadeItems = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector
 # means a change and nothing else. Look for new ones with
 #   make test ARGS="-m hypothesis --hypothesis-profile=explore"
 _ALWAYS = settings(database=None, deadline=None, print_blob=True)
-settings.register_profile("short", _ALWAYS, derandomize=True, max_examples=25)
+settings.register_profile("short", _ALWAYS, derandomize=True, max_examples=10)
 settings.register_profile("fixed", _ALWAYS, derandomize=True, max_examples=100)
 settings.register_profile("explore", _ALWAYS, derandomize=False, max_examples=2_000)
 settings.load_profile("short")
@@ -31,11 +32,11 @@ gc.disable()  # until all tests are collected: nothing of that is garbage
 # start and signal would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A service that the user of this shell works with is none of the tests' business.
-for _name in ("URL", "TOKEN", "TOKEN_FILE", "CA", "CONTEXT", "DATA"):
+for _name in ("SERVER", "TOKEN", "TOKEN_FILE", "CA", "CONTEXT", "DATA"):
     os.environ.pop(getattr(variables, _name), None)
 
 

@@ -1,6 +1,8 @@
 """The pytest plugin in projects of its users, run by the real pytest."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -152,12 +154,23 @@ def test_the_service_is_imported_only_when_used(pytester: pytest.Pytester) -> No
         from typing import TYPE_CHECKING
 
         if TYPE_CHECKING:
-            from fairwarning.pytest_plugin import Cloud
+            from fairwarning.testing import Cloud
 
         def test_it(fairwarning: "Cloud"): ...
     """)
     result = pytester.runpytest_subprocess(*ARGS, "--collect-only", "-s")
     result.stdout.fnmatch_lines(["loaded: fairwarning.pytest_plugin .", "*1 test collected*"])
+
+
+@pytest.mark.spec("O9")
+def test_importing_the_plugin_imports_nothing_else() -> None:
+    """A suite that does not use the plugin pays for one module beside what pytest imports."""
+    code = (
+        "import sys, pytest; before = set(sys.modules); import fairwarning.pytest_plugin;"
+        " print(*sorted(set(sys.modules) - before))"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    assert output.split() == [b"fairwarning", b"fairwarning.pytest_plugin"]
 
 
 @pytest.mark.spec("O9")
@@ -189,11 +202,11 @@ def test_an_older_python_says_what_it_needs(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.spec("O9")
 def test_its_types_can_be_imported(pytester: pytest.Pytester) -> None:
-    """The plugin exports the types for annotations, and nothing else."""
+    """`fairwarning.testing` exports the types for annotations, and nothing else."""
     pytester.makepyfile("""
         import pytest
-        from fairwarning import pytest_plugin
-        from fairwarning.pytest_plugin import (
+        from fairwarning import testing
+        from fairwarning.testing import (
             Cloud, MachineHandle, OperationHandle, RolloutHandle, ScaleSetHandle
         )
 
@@ -201,7 +214,7 @@ def test_its_types_can_be_imported(pytester: pytest.Pytester) -> None:
             assert isinstance(fairwarning, Cloud)
             assert isinstance(fairwarning.machine("web"), MachineHandle)
             with pytest.raises(AttributeError):
-                pytest_plugin.Server
+                testing.Server
     """)
     pytester.runpytest(*ARGS).assert_outcomes(passed=1)
 

@@ -74,8 +74,16 @@ def build_deb(modules: Mapping[str, bytes], version: str, epoch: int) -> bytes:
 def _installed(path: str, source: str, variables: Mapping[str, str]) -> _Entry:
     content = _filled(source, variables)
     if path.endswith(".gz"):
-        content = gzip.compress(content, 9, mtime=0)
+        content = _gzip(content)
     return _Entry(content, executable=path.startswith("usr/bin/"))
+
+
+def _gzip(content: bytes) -> bytes:
+    """Compress a file; unlike those of `gzip.compress`, its bytes do not depend on Python."""
+    buffer = BytesIO()
+    with gzip.GzipFile("", "wb", fileobj=buffer, mtime=0) as file:
+        file.write(content)
+    return buffer.getvalue()
 
 
 def _filled(source: str, variables: Mapping[str, str]) -> bytes:

@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from fairwarning.testing.cloud import (
-        Cloud,
-        MachineHandle,
-        OperationHandle,
-        RolloutHandle,
-        ScaleSetHandle,
-    )
+    from fairwarning.testing import Cloud
 
-__all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleSetHandle"]
+__all__: list[str] = []  # the types of its fixtures are in `fairwarning.testing`
 
 _clouds_of: dict[str, list[Cloud]] = {}  # by id of the running test
 _INI = "fairwarning_fleet"
@@ -32,12 +25,6 @@ _MARK = (
     "fairwarning(fleet, *, start): the initial fleet of the fixture `fairwarning` (TOML, or a path "
     "relative to the test or the root) and its start time (a datetime)"
 )
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("fairwarning.testing.cloud"), name)
 
 
 # --- Fixtures -----------------------------------------------------------------------------------

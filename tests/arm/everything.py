@@ -249,7 +249,7 @@ class Everything(ArmHarness):
 
     def _operation(self) -> str:
         """Return the id of an operation of Ann's."""
-        entities = self._runner.run(all_entities(self.store)).values()
+        entities = self.run(all_entities(self.store)).values()
         return next(
             entity.id
             for entity in entities
@@ -478,7 +478,7 @@ class FleetSnapshot:
 
 def state(arm: ArmHarness) -> tuple[object, ...]:
     """Return the whole state of a fleet, to compare."""
-    entities = arm._runner.run(all_entities(arm.store))
+    entities = arm.run(all_entities(arm.store))
     return entities, len(arm.journal()), list(arm.driver.impacts), arm.clock.now()
 
 

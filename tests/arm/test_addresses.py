@@ -137,7 +137,7 @@ def test_requests_at_the_same_time() -> None:
             writes = (ResourceWrite("rg", f"n{n}", body, VERSION, "ann") for n in range(40))
             return await asyncio.gather(*(put(arm.app.context, write) for write in writes))
 
-        written = arm._runner.run(put_all())
+        written = arm.run(put_all())
         assert len({address(result.document) for result in written}) == 40
 
 

@@ -203,7 +203,7 @@ def assert_addresses(arm: ArmHarness, interfaces: dict[str, Json]) -> None:
         for subnet in item["properties"]["subnets"]
         for user in subnet["properties"].get("ipConfigurations", ())
     }
-    rows = arm._runner.run(all_entities(arm.store)).values()
+    rows = arm.run(all_entities(arm.store)).values()
     reserved = {
         row.name.rpartition("/")[2]: f"{SUBSCRIPTION}{nic_path(row.used_by.rpartition(':')[2])}"
         for row in rows
@@ -234,5 +234,5 @@ def test_references_agree(steps: list[bytes]) -> None:
         arm.delete("/resourceGroups/rg")
         arm.advance(2_000)
         assert arm.get("/resourceGroups/rg").status == 404
-        entities = arm._runner.run(all_entities(arm.store))
+        entities = arm.run(all_entities(arm.store))
         assert not [name for kind, name in entities if kind is Resource]

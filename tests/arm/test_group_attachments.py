@@ -51,7 +51,7 @@ def fill(arm: ArmHarness) -> None:
 
 def rest(arm: ArmHarness) -> list[str]:
     """Return the ids of all resources in the store."""
-    entities = arm._runner.run(all_entities(arm.store))
+    entities = arm.run(all_entities(arm.store))
     return [name for kind, name in entities if kind is Resource]
 
 

@@ -20,12 +20,10 @@ def seen(arm: ArmHarness, scope: str = VM_SCOPE, name: str = "vm") -> NetworkInt
     """Return the interface that a machine sees."""
     reader = arm.fleet.reader
     (place,) = [
-        place
-        for place in arm._runner.run(reader.find_machines(scope=scope))
-        if place.machine.name == name
+        place for place in arm.run(reader.find_machines(scope=scope)) if place.machine.name == name
     ]
     work = InterfaceFinder(reader).find(arm.scope(scope), place.machine, place.number)
-    return arm._runner.run(work)
+    return arm.run(work)
 
 
 def nic(

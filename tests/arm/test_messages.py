@@ -10,6 +10,7 @@ from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Scope
 from tests.arm.bodies import WEB, WEB_SCOPE, notice, scale_set
 from tests.arm.everything import OURS, Everything, FleetSnapshot, RouteRequest
+from tests.campaigns import split
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.fleet import all_entities
 from tests.fixtures.http import Response
@@ -31,7 +32,7 @@ def assert_public(response: Response, label: str) -> None:
 
 def poll_everything(arm: Everything) -> None:
     """Poll as every machine, so that deletions and restarts are announced and take time."""
-    for entity in list(arm._runner.run(all_entities(arm.store)).values()):
+    for entity in list(arm.run(all_entities(arm.store)).values()):
         if isinstance(entity, Scope):
             arm.poll(entity.id)
 
@@ -89,7 +90,7 @@ def test_unknown_names(fleet: FleetSnapshot, requests: list[RouteRequest]) -> No
                 assert_public(arm.call(other), other.label)
 
 
-@pytest.mark.parametrize("prepare", [restart_everything, delete_resources, delete_group])
+@pytest.mark.parametrize("prepare", split([delete_group, restart_everything, delete_resources], 1))
 def test_conflicts(
     fleet: FleetSnapshot, requests: list[RouteRequest], prepare: Callable[[Everything], None]
 ) -> None:

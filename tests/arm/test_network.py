@@ -385,7 +385,7 @@ def deploy(arm: ArmHarness, kind: str, write: ResourceWrite) -> WriteResult:
     async def put() -> WriteResult:
         return await network.PUTS[kind.lower()](arm.app.context, write)
 
-    return arm._runner.run(put())
+    return arm.run(put())
 
 
 def test_all_types_can_be_deployed() -> None:

@@ -51,7 +51,7 @@ def without_etags(value: Any) -> Any:  # noqa: ANN401  (any JSON)
 
 def machines_and_sets(arm: ArmHarness) -> dict[str, Scope | ScaleSet]:
     """Return the scopes with their machines, and the scale sets without their versions."""
-    entities = arm._runner.run(all_entities(arm.store)).values()
+    entities = arm.run(all_entities(arm.store)).values()
     scopes = {entity.id: entity for entity in entities if isinstance(entity, Scope)}
     sets = {e.id: changed(e, version=0) for e in entities if isinstance(e, ScaleSet)}
     return {**{f"scope {name}": scope for name, scope in scopes.items()}, **sets}

@@ -20,6 +20,7 @@ from tests.bench import (
     agent,
     arm,
     clustered,
+    cold_start,
     commands,
     decisions,
     growth,
@@ -31,9 +32,11 @@ from tests.bench import (
     pgcommands,
     pollers,
     reach,
+    recording,
     report,
     serving,
     startup,
+    suites,
     upstart,
     visible,
     workers,
@@ -56,11 +59,14 @@ BENCHMARKS: Mapping[str, Callable[[BenchmarkContext], Result]] = {
     "reach": reach.run,
     "upstart": upstart.run,
     "open-page": open_page.run,
+    "suites": suites.run,
     "million-sqlite": million.sqlite,
     "million-postgresql": million.postgresql,
+    "cold-start": cold_start.run,
     "workers": workers.run,
     "cluster-commands": pgcommands.run,
     "cluster-visible": clustered.run,
+    "recording": recording.run,
     "agent": agent.run,
     "arm-first-request": arm.first_request,
     "arm-reads": arm.reads,
@@ -73,9 +79,9 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 @contextmanager
 def workplace() -> Iterator[Path]:
     """A temporary folder on the project's own disk."""
-    cache = ROOT / ".cache"
-    cache.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=cache) as folder:
+    parent = ROOT / ".local"
+    parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as folder:
         yield Path(folder)
 
 

@@ -49,7 +49,7 @@ http {{
 
 
 def _settings() -> str:
-    """As many connections as descriptors allow; with more, the server accepts in a slower way."""
+    """As many connections as descriptors allow."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _ENOUGH if hard == resource.RLIM_INFINITY else min(_ENOUGH, hard - _OTHER_DESCRIPTORS)
     return f"[metadata]\nconnections = {most}\nconnections_of_machine = {most}\n"

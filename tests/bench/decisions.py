@@ -6,7 +6,7 @@ from itertools import count
 
 from fairwarning.core import cascade
 from fairwarning.core.commands import Approve, Command, CreateScope, Poll, ReportImpact, Restart
-from fairwarning.core.limits import POLL_WRITE_SECONDS
+from fairwarning.core.limits import POLL_RECORD_SECONDS
 from fairwarning.core.model import Entity, Ref, ScopeKind, guid
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result
@@ -76,7 +76,7 @@ def _decisions() -> dict[str, Callable[[], object]]:
     ready(approve)
     (impact,) = enter(approve).impacts
     ready(ReportImpact(scope=_SCOPE, machine=impact.machine, impact=impact.id))
-    ready(Poll(scope=_SCOPE, actor="machine"), _NOW + POLL_WRITE_SECONDS)
+    ready(Poll(scope=_SCOPE, actor="machine"), _NOW + POLL_RECORD_SECONDS)
     return acts
 
 

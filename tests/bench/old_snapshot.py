@@ -28,24 +28,24 @@ DECLARE
 BEGIN
     FOR n IN {first}..{last} LOOP
         this := gen_random_uuid();
-        PERFORM commit_batch('p', json_build_object(
-            'batch', this,
-            'finished', CASE WHEN last IS NULL THEN '[]' ELSE json_build_array(last) END,
-            'entities', json_build_array(
-                json_build_object('kind', 'Scope', 'id', 's' || n, 'was', -1, 'version', 1,
-                    'due', n, 'moves', true, 'body', '{{}}'),
+        PERFORM write_batch(
+            'p', this, ARRAY[last],
+            json_build_array(
                 json_build_object('kind', 'Scope', 'id', 's' || n - 1,
-                    'was', CASE WHEN n > 1 THEN 1 ELSE -1 END,
-                    'version', 2, 'due', NULL, 'moves', false, 'body', '{{}}')),
-            'read', json_build_array(),
-            'machines', json_build_object('removed', json_build_array(), 'freed',
-                json_build_array(), 'changed', json_build_array(), 'added', json_build_array(
-                    json_build_object('scope', 's', 'name', n, 'address', '', 'body', '{{}}'))),
-            'lines', json_build_array(json_build_object('at', n, 'actor', 'a', 'kind', 'Scope',
+                    'was', CASE WHEN n > 1 THEN 1 ELSE -1 END),
+                json_build_object('kind', 'Scope', 'id', 's' || n, 'was', -1)), NULL,
+            json_build_array(json_build_object('n', 1, 'kind', 'Scope', 'id', 's' || n - 1,
+                'version', 2, 'due', NULL, 'moves', false, 'body', '{{}}')),
+            CASE WHEN n > 1 THEN 1 ELSE 0 END,
+            json_build_array(json_build_object('n', 2, 'kind', 'Scope', 'id', 's' || n,
+                'version', 1, 'due', n, 'moves', true, 'body', '{{}}')),
+            1,
+            json_build_object('added', json_build_array(
+                json_build_object('scope', 's', 'name', n, 'address', '', 'body', '{{}}'))),
+            json_build_array(json_build_object('at', n, 'actor', 'a', 'kind', 'Scope',
                 'id', 's' || n, 'type', 't', 'event', '', 'machines', '', 'operation', '',
                 'detail', '', 'announcement', '')),
-            'impacts', json_build_array(), 'settled', json_build_array(),
-            'notes', json_build_object()));
+            1, NULL, NULL, NULL, false);
         COMMIT;
         last := this;
     END LOOP;

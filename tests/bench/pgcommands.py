@@ -1,16 +1,23 @@
-"""Durable commands on PostgreSQL, from one and two processes, compared with plain PostgreSQL."""
+"""Durable commands on PostgreSQL, from one to four processes, compared with plain PostgreSQL.
+
+All of them and the database share the cores of one machine, so four processes are no faster here
+than two. What a server of its own would commit follows from two figures that do not depend on the
+number of cores: the CPU time of a command, and how far commits that take long wait for each other.
+"""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any
 
+import psycopg
+
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result
+from tests.bench.figures import Result, Target
 from tests.bench.fleets import SCOPE
 from tests.bench.homes import Databases, on_postgresql
 from tests.bench.measure import MICRO, Sample, middle
@@ -21,17 +28,33 @@ _NAME = "cluster-commands"
 _TITLE = "Commands on PostgreSQL"
 _PEER = "PostgreSQL alone, one row a transaction"
 _MANY = fleets.SUBMITTERS
-_CASES = {  # processes, submitters per process
-    "1 process, 1 submitter": (1, 1),
-    f"1 process, {_MANY} submitters": (1, _MANY),
-    f"2 processes, {_MANY} submitters each": (2, _MANY),
+_PROCESSES = 4
+_ONE = f"1 process, {_MANY} submitters"
+_CASES = {  # processes, submitters per process, seconds by which a commit takes longer
+    "1 process, 1 submitter": (1, 1, 0.0),
+    _ONE: (1, _MANY, 0.0),
+    f"2 processes, {_MANY} submitters each": (2, _MANY, 0.0),
+    f"{_PROCESSES} processes, {_MANY} submitters each": (_PROCESSES, _MANY, 0.0),
 }
+_SLOW_SECONDS = 0.5
+_SLOW_ONE = f"1 process, commits take {_SLOW_SECONDS:g} s longer"
+_SLOW_MANY = f"{_PROCESSES} processes, commits take {_SLOW_SECONDS:g} s longer"
+_SLOW_CASES = {
+    _SLOW_ONE: (1, _MANY, _SLOW_SECONDS),
+    _SLOW_MANY: (_PROCESSES, _MANY, _SLOW_SECONDS),
+}
+_AT_LEAST = 10_000
+_ROW_WORK = "INSERT INTO journal"  # the last part of a commit that writes rows
 _ABOUT = (
     f"{WORDS}: on scopes of {SCOPE} machines; every command is awaited until it is durable and "
     "visible. PostgreSQL runs on the same machine and flushes every commit; each process has its "
     f"own scopes, as many as submitters. Compared with: {_PEER}, of {len(body(0, 0))} bytes, on "
     "one connection. CPU is given for our processes and for PostgreSQL. The log is the "
-    "write-ahead log, which a standby would receive."
+    "write-ahead log, which a standby would receive. In the last two rows every commit also waits "
+    f"for {_SLOW_SECONDS:g} s while it writes its rows: if commits were serial, {_PROCESSES} "
+    "processes would be as fast as one. The target is computed: a process with a core for itself "
+    "and one for its commits takes, for each command, the CPU time of both and its share of a "
+    f"flush; {_PROCESSES} processes are faster by the factor between the last two rows."
 )
 
 
@@ -51,7 +74,8 @@ def run(context: BenchmarkContext) -> Result:
 
 def _run(context: BenchmarkContext, home: Databases) -> Result:
     runs: dict[str, Callable[[], Spent]] = {_PEER: partial(_alone, context, home)}
-    runs |= {name: partial(_drive, context, home, *case) for name, case in _CASES.items()}
+    cases = _CASES | _SLOW_CASES
+    runs |= {name: partial(_drive, context, home, *case) for name, case in cases.items()}
     context.expect(len(runs) * context.effort.rounds)
     taken = context.in_turn(runs)
     samples = {name: middle([spent.done for spent in rounds]) for name, rounds in taken.items()}
@@ -67,7 +91,16 @@ def _run(context: BenchmarkContext, home: Databases) -> Result:
         }
         for name, sample in samples.items()
     }
-    return Result(_NAME, _TITLE, _ABOUT, rows)
+    what = f"{_PROCESSES} processes, with cores of their own: a second (computed)"
+    target = Target(what, _with_own_cores(rows), _AT_LEAST, at_least=True)
+    return Result(_NAME, _TITLE, _ABOUT, rows, (target,))
+
+
+def _with_own_cores(rows: Mapping[str, Mapping[str, float]]) -> float:
+    """Commands a second of all processes, if none waits for a core; see `_ABOUT`."""
+    one = rows[_ONE]
+    command = one["CPU µs"] + one["PostgreSQL's CPU µs"] + rows[_PEER]["wall µs"] / _MANY
+    return MICRO / command * rows[_SLOW_MANY]["a second"] / rows[_SLOW_ONE]["a second"]
 
 
 def _alone(context: BenchmarkContext, home: Databases) -> Spent:
@@ -77,11 +110,16 @@ def _alone(context: BenchmarkContext, home: Databases) -> Spent:
     )
 
 
-def _drive(context: BenchmarkContext, home: Databases, processes: int, submitters: int) -> Spent:
+def _drive(
+    context: BenchmarkContext, home: Databases, processes: int, submitters: int, longer: float
+) -> Spent:
     """Each process has as many scopes as the largest case has submitters."""
     scopes = _MANY if context.effort.apart else 1
+    url = home.copy(_PROCESSES * scopes * SCOPE, "driven")
+    if longer:
+        _slow_down(url, longer)
     how = {
-        "url": home.copy(2 * scopes * SCOPE, "driven"),
+        "url": url,
         "server": home.server.process(),
         "submitters": submitters,
         "seconds": context.effort.seconds,
@@ -96,6 +134,17 @@ def _drive(context: BenchmarkContext, home: Databases, processes: int, submitter
             return context.probe("drive", numbers=numbers, barrier=barrier, **how)
 
         return _spent(list(threads.map(drive, range(processes))))
+
+
+def _slow_down(url: str, seconds: float) -> None:
+    """Let every commit wait, without using a core, while it writes its rows."""
+    with psycopg.connect(url) as connection:
+        connection.execute("SET search_path TO fairwarning")
+        row = connection.execute("SELECT pg_get_functiondef('write_batch'::regproc)").fetchone()
+        assert row
+        slow = row[0].replace(_ROW_WORK, f"PERFORM pg_sleep({seconds}); {_ROW_WORK}")
+        assert slow != row[0], "the function that commits has changed"
+        connection.execute(slow.encode())
 
 
 def _spent(reports: Sequence[Any]) -> Spent:

@@ -3,18 +3,20 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
+from random import Random
 from secrets import token_hex
 from typing import Any
 
 import psycopg
 
+from fairwarning.service.polls import STATEMENT_SCOPES
 from tests.bench import fleets, raw
 from tests.bench.fleets import serving
 from tests.bench.generator import store_of
 from tests.bench.measure import Stopwatch, times_ms
-from tests.bench.processes import cpu_seconds
+from tests.bench.processes import family_seconds
 from tests.bench.traffic import Traffic, shares
 
 _ROWS = 200
@@ -35,20 +37,13 @@ class Meter:
     def read(self) -> dict[str, float]:
         row = self._connection.execute(_POSITION).fetchone()
         assert row
-        return {"log": float(row[0]), "cpu": _family_seconds(self._server)}
+        return {"log": float(row[0]), "cpu": family_seconds(self._server)}
+
+    def checkpoint(self) -> None:
+        self._connection.execute("CHECKPOINT")
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _family_seconds(process: int) -> float:
-    """The CPU time of a server and its children; short-lived children are negligible."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()
-    total = 0.0
-    for pid in (process, *map(int, children)):
-        with suppress(ProcessLookupError):
-            total += cpu_seconds([pid])
-    return total
 
 
 async def drive(
@@ -94,6 +89,26 @@ async def row_by_row(url: str, server: int, seconds: float) -> dict[str, Any]:
             done += 1
         sample = watch.sample(done)
         return {"sample": sample.plain(), "before": before, "after": meter.read()}
+
+
+async def record(url: str, server: int, scopes: int) -> dict[str, float]:
+    """Record the polls of all scopes once; return the database's usage for each."""
+    names = fleets.scope_names(scopes)
+    Random(scopes).shuffle(names)
+    store = store_of(url)
+    await store.open()
+    try:
+        with closing(Meter(url, server)) as meter:
+            before, now = meter.read(), time.time()
+            for first in range(0, scopes, STATEMENT_SCOPES):
+                await store.record_polls(
+                    dict.fromkeys(names[first : first + STATEMENT_SCOPES], now)
+                )
+            meter.checkpoint()
+            after = meter.read()
+    finally:
+        await store.close()
+    return {what: (after[what] - before[what]) / scopes for what in before}
 
 
 async def notified(url: str, changes: int) -> dict[str, float]:

@@ -17,7 +17,7 @@ from fairwarning.service.config import fleet_file
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.bench import across, armclients, clients, crowds, fleets, pgprobes
+from tests.bench import across, armclients, arrivals, clients, crowds, fleets, pgprobes
 from tests.bench.fleets import SCOPE, Never, serving
 from tests.bench.generator import generate, store_of
 from tests.bench.measure import Stopwatch
@@ -151,8 +151,8 @@ PROBES: dict[str, Callable[..., Any]] = {
     for probe in (
         *(build, age, impacts, commands, many, at_rest, in_memory, start, open_alone),
         *(clients.flood, clients.pace, clients.hold),
-        *(crowds.one_by_one, crowds.each_once, crowds.together),
-        *(pgprobes.drive, pgprobes.row_by_row, pgprobes.notified, across.across),
+        *(crowds.one_by_one, crowds.each_once, crowds.together, arrivals.arrive),
+        *(pgprobes.drive, pgprobes.row_by_row, pgprobes.record, pgprobes.notified, across.across),
         *(build_resources, armclients.ask_over_tls, armclients.list_over_tls),
     )
 }

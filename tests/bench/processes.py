@@ -6,7 +6,7 @@ import resource
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -46,6 +46,25 @@ def cpu_since(pids: Iterable[int], before: float) -> float:
     Never zero: the clock of a process that runs on another core may lag behind by a tick.
     """
     return max(cpu_seconds(pids) - before, 1e-6)
+
+
+def family_seconds(process: int) -> float:
+    """The CPU time of a server and of all its children, those that have ended included."""
+    children = Path(f"/proc/{process}/task/{process}/children")
+    while True:
+        ended = _ended_seconds(process)
+        total = ended
+        for pid in (process, *map(int, children.read_text("ascii").split())):
+            with suppress(ProcessLookupError):
+                total += cpu_seconds([pid])
+        if _ended_seconds(process) == ended:  # no child was counted twice or not at all
+            return total
+
+
+def _ended_seconds(process: int) -> float:
+    """The CPU time of the children that have ended, in clock ticks of the system."""
+    fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def _clock(pid: int) -> int:

@@ -1,5 +1,8 @@
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from math import isfinite
@@ -20,6 +23,7 @@ from tests.bench.figures import Result, Target
 from tests.bench.fleets import SMALL_FLEET
 from tests.bench.machine import describe
 from tests.bench.past import HOT, Author, Written
+from tests.bench.processes import family_seconds
 from tests.campaigns import split
 from tests.fixtures.postgres.programs import NoPostgreSQL
 
@@ -128,6 +132,20 @@ def test_without_postgresql_the_rest_is_measured(
     result = BENCHMARKS["cluster-commands"](BenchmarkContext(SMOKE, tmp_path))
     assert not result.rows
     assert result.notes == ("Not measured: there is none here.",)
+
+
+def test_cpu_of_an_ended_child_still_counts() -> None:
+    """The CPU time of a server does not fall when one of its children ends."""
+    burn = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\ninput()"
+    command = [sys.executable, "-c", burn]
+    before = family_seconds(os.getpid())
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout
+        child.stdout.readline()
+        alive = family_seconds(os.getpid())
+        child.communicate(b"\n")
+    assert alive >= before + 0.2
+    assert family_seconds(os.getpid()) >= alive - 0.01  # a clock tick
 
 
 def test_all_reports_have_the_same_numbers(tmp_path: Path) -> None:

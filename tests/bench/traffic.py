@@ -78,8 +78,8 @@ class Traffic:
         return self._events[scope]
 
     def _follow(self, fleet: Fleet) -> None:
-        if self._keep_event not in fleet.followers:
-            fleet.followers.append(self._keep_event)
+        if self._keep_event not in fleet.publisher.followers:
+            fleet.publisher.followers.append(self._keep_event)
 
     def _keep_event(self, name: str, scope: Scope | None) -> None:
         if scope and scope.events:

@@ -53,13 +53,13 @@ def test_the_plan_of_a_rollout(tmp_path: Path) -> None:
         service.poll("web_0")
         service.poll("db_0")
         now = service.ok("GET", "/api/clock")["now"]
-        plan = service.json("rollout", "start", "--kind", "reboot", "--seconds", "60", "--dry-run")
+        plan = service.json("rollout", "start", "--kind", "reboot", "--duration", "60", "--dry-run")
         assert (plan["machines"], plan["scopes"], plan["batch"]) == (7, 4, 10)
         assert plan["not_polled"] == ["batch_0", "legacy"]
         # Three update domains of one machine each, one after the other.
         assert seconds(now, plan["earliest_end"]) == 3 * 60
         assert seconds(now, plan["latest_end"]) == 3 * (15 * 60 + 60)
-        one_lane = service.json("rollout", "start", "--batch", "1", "--seconds", "5", "--dry-run")
+        one_lane = service.json("rollout", "start", "--batch", "1", "--duration", "5", "--dry-run")
         assert seconds(now, one_lane["earliest_end"]) == 7 * 5
         printed = service.run("rollout", "start").stderr
         assert "no notice  2 scopes: batch_0, legacy" in printed

@@ -82,7 +82,7 @@ def test_a_network_file_system_is_refused(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert f"{data} is on a network file system (fuse.test)" in done.stderr
         assert "use a local disk, --memory, or a database" in done.stderr
-    words = ("up", *FREE_PORTS, "--data", str(mounted), "--network-folder")
+    words = ("up", *FREE_PORTS, "--data", str(mounted), "--allow-network-folder")
     done = run_python(ON_FUSE, str(mounted), *PROGRAM, *words)
     assert "Transport endpoint is not connected" in done.stderr  # it was tried
 

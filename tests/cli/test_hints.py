@@ -127,7 +127,7 @@ class PrintedLogin:
             monkeypatch.setenv(name, value)
         self._folder = folder
         with ServiceProcess(folder / "the data", "--memory") as service:
-            words = ("token", NAME, "--role", "tenant", "--login")
+            words = ("token", "create", NAME, "--role", "tenant", "--login")
             printed = run_command(*words, "--data", str(service.data)).stdout
             self.arm, self.ca = service.ready["arm"], service.ready["ca"]
         self.lines = [line for line in printed.splitlines() if line.startswith("  ")]

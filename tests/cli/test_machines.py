@@ -39,8 +39,8 @@ def test_machines_are_created_shown_and_listed(tmp_path: Path) -> None:
 ACTIONS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "restart": ("Reboot", ()),
     "redeploy": ("Redeploy", ()),
-    "freeze": ("Freeze", ("--seconds", "9s")),
-    "migrate": ("Freeze", ("--seconds", "5")),
+    "freeze": ("Freeze", ("--duration", "9s")),
+    "migrate": ("Freeze", ("--duration", "5")),
     "degrade": ("Redeploy", ("--days", "3")),
     "evict": ("Preempt", ()),
     "recommend": ("SpotRebalanceRecommendation", ()),
@@ -164,8 +164,8 @@ WRONG = [
     (("machine", "create", "batch_0"), 4, "batch_0"),
     (("machine", "create", "x", "--tag", "novalue"), 2, "is not K=V, such as env=prod"),
     (("machine", "create", "x", "--priority", "low"), 2, "spot"),
-    (("machine", "freeze", "db_0", "--seconds", "soon"), 2, "write 90, 90s, 15m"),
-    (("machine", "freeze", "db_0", "--seconds", "0.5"), 2, "whole number of seconds"),
+    (("machine", "freeze", "db_0", "--duration", "soon"), 2, "write 90, 90s, 15m"),
+    (("machine", "freeze", "db_0", "--duration", "0.5"), 2, "whole number of seconds"),
     (("operation", "show", "nothing"), 3, "nothing"),
     (("operation", "explain", "nothing"), 3, "nothing"),
 ]

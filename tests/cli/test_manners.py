@@ -44,7 +44,7 @@ def test_help_has_examples(name: str, command: click.Command) -> None:
 def test_every_read_has_json(name: str, command: click.Command) -> None:
     """Commands that read have --json; commands with --watch have it too."""
     words = {word for parameter in command.params for word in parameter.opts}
-    if name.rsplit(maxsplit=1)[-1] in {"list", "show", "status", "explain", "watch"}:
+    if name.rsplit(maxsplit=1)[-1] in {"list", "show", "explain", "watch"}:
         assert "--json" in words
     assert "--watch" not in words or "--json" in words
 

@@ -23,7 +23,7 @@ def test_actions_schedule_events_for_machines_that_poll(tmp_path: Path) -> None:
         done = service.run("machine", "restart", "web_0", "db_0")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("web_0: accepted, operation ")
-        assert service.run("machine", "freeze", "web_1", "--seconds", "7").returncode == 0
+        assert service.run("machine", "freeze", "web_1", "--duration", "7").returncode == 0
         assert service.run("machine", "evict", "batch_0").returncode == 0
         assert service.run("machine", "delete", "web_2", "--yes").returncode == 0
         events = event_types(service)
@@ -61,7 +61,11 @@ def test_a_virtual_clock(tmp_path: Path) -> None:
         assert "60 times real time" in service.run("clock", "run", "60").stdout
         assert "stopped" in service.run("clock", "freeze").stdout
     with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        for wrong in (b'{"advance": true}', b'{"advance": 1e400}', b'{"rate": %d}' % 10**400):
+        for wrong in (
+            b'{"advance_seconds": true}',
+            b'{"advance_seconds": 1e400}',
+            b'{"rate": %d}' % 10**400,
+        ):
             assert service.api("POST", "/api/clock", wrong).status == 400
         refused = service.run("clock", "advance", "1")
         assert refused.returncode == 4

@@ -28,7 +28,7 @@ print(connection.getresponse().status)
 
 def wait_until_held(service: ServiceProcess) -> None:
     """Return once the service holds a long poll."""
-    pattern = re.compile(r"^fairwarning_held 1(\.0)?$", re.MULTILINE)
+    pattern = re.compile(r"^fairwarning_long_polls_held 1(\.0)?$", re.MULTILINE)
     wait_until(
         lambda: pattern.search(fetch(f"{service.ready['console']}/metrics").text),
         "the service holds the long poll",

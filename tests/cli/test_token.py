@@ -101,7 +101,7 @@ def test_a_client_secret_is_revoked_by_itself(tmp_path: Path) -> None:
     """With the logins that it was used for; another secret of the same client stays valid."""
     with ServiceProcess(tmp_path / "data", "--memory") as service:
         first = service.json("token", "create", "ann", "--role", "tenant", "--login")
-        second = service.json("token", "ann", "--role", "tenant", "--login")
+        second = service.json("token", "create", "ann", "--role", "tenant", "--login")
         assert first["authority"] == service.ready["arm"]
         logins = [
             log_in(service, "ann", secret["secret"]).json["access_token"]

@@ -220,7 +220,7 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert response.status == 200
         lines = response.text.splitlines()
         assert "fairwarning_polls_total 1.0" in lines
-        assert 'fairwarning_refused_total{reason="path"} 1.0' in lines
+        assert 'fairwarning_requests_refused_total{reason="path"} 1.0' in lines
         healthy = service.run("healthcheck")
         assert (healthy.returncode, healthy.stderr) == (0, "")
     killed = run_command("healthcheck", "--data", str(tmp_path / "data"))

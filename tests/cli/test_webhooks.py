@@ -28,7 +28,7 @@ def test_a_webhook_is_created_listed_tested_and_removed(tmp_path: Path) -> None:
         receiver.answer = lambda _: ReceiverResponse(500)
         failed = service.run("webhook", "test", "pager")
         assert (failed.returncode, failed.stdout) == (1, "pager: target answered 500\n")
-        assert service.run("webhook", "remove", "pager").stdout == "pager: removed\n"
+        assert service.run("webhook", "delete", "pager").stdout == "pager: deleted\n"
         assert [hook["name"] for hook in service.json("webhook", "list")] == ["own"]
         assert receiver.posts
 
@@ -37,7 +37,7 @@ WRONG = [
     (("webhook", "create", "x", "http://elsewhere.example/in"), 4, "webhook_hosts"),
     (("webhook", "create", "x", "http://127.0.0.1/", "--form", "xml"), 2, "eventgrid"),
     (("webhook", "create", "x", "u", "--secret-file", "/nowhere"), 2, "/nowhere"),
-    (("webhook", "remove", "nothing"), 3, "nothing"),
+    (("webhook", "delete", "nothing"), 3, "nothing"),
     (("webhook", "test", "nothing"), 3, "nothing"),
 ]
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.fixtures.loopback import free_range
 from tests.fixtures.postgres.database import database_or_skip
-from tests.fixtures.service import ServiceProcess, run_command
+from tests.fixtures.programs import run_program
+from tests.fixtures.service import PROGRAM, ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 FLEET = """
@@ -125,9 +126,8 @@ def test_workers_end_with_their_parent(tmp_path: Path, number: signal.Signals) -
 
 def test_a_worker_that_cannot_start_ends_all(tmp_path: Path) -> None:
     """The error has the reason and no traceback."""
-    done = run_command(
-        "up", "--data", "postgresql://x@127.0.0.1:1/x", "--run", str(tmp_path), "--workers", "2"
-    )
+    words = ("up", "--data", "postgresql://x@127.0.0.1:1/x", "--run", str(tmp_path))
+    done = run_program(*PROGRAM, *words, "--workers", "2")  # it starts itself again
     assert done.returncode == 1
     assert "the database failed: connection" in done.stderr
     assert "Traceback" not in done.stderr

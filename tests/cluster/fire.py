@@ -14,7 +14,7 @@ import psycopg
 from fairwarning.service.failpoints import NAMES
 from tests.cluster.cluster import Cluster, NoAnswer, WorkerProcess
 
-LEASE_SECONDS = 0.4
+LEASE_SECONDS = 0.4  # a process that cannot renew it in this time connects anew
 FAILPOINTS = tuple(name for name in NAMES if not name.startswith(("start.", "stop.")))
 DISCONNECT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -43,7 +43,7 @@ class Fault:
     failpoint: str  # empty: at any point
 
 
-def draw_faults(random: Random, size: int, seconds: float) -> list[Fault]:
+def draw_faults(random: Random, size: int, seconds: float, lease: float) -> list[Fault]:
     """Return a kill, a pause, a cut, and up to two more faults of any kind."""
     more = random.choices(list(FaultKind), k=random.randrange(3))
     return [
@@ -51,8 +51,7 @@ def draw_faults(random: Random, size: int, seconds: float) -> list[Fault]:
             kind=kind,
             at=random.uniform(0.1, seconds),
             process=random.randrange(size),
-            seconds=LEASE_SECONDS
-            * random.uniform(*((1.2, 2.5) if kind is FaultKind.PAUSE else (0, 1))),
+            seconds=lease * random.uniform(*((1.2, 2.5) if kind is FaultKind.PAUSE else (0, 1))),
             failpoint=random.choice(FAILPOINTS) if random.random() < 0.6 else "",
         )
         for kind in (FaultKind.KILL, FaultKind.PAUSE, FaultKind.CUT, *more)

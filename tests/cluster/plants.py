@@ -4,8 +4,8 @@ A bug is planted in the store, the committer or the driver of every process that
 afterwards, or in the database function that commits.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 
 import psycopg
@@ -33,7 +33,7 @@ class Plant:
 
     breaks: str
     code: Callable[[], None] | None = None
-    sql: tuple[str, str] | None = None  # text in `commit_batch`, and its replacement
+    sql: Mapping[str, str] = field(default_factory=dict)  # texts in `write_batch`, replacements
     failover: bool = False  # whether only a failover finds it
 
 
@@ -136,7 +136,14 @@ PLANTS = {
     "trust memory after a failover": Plant("E9", _trust_memory_after_a_failover, failover=True),
     "keep old subscriptions": Plant("IK5", _keep_old_subscriptions),
     "resume webhooks only in one process": Plant("IK5", _resume_only_in_one_process),
-    "skip the version check": Plant("IK1", sql=("IF stale IS NOT NULL THEN", "IF false THEN")),
+    "skip the version check": Plant("IK1", sql={"IF stale IS NOT NULL THEN": "IF false THEN"}),
+    "end commits in any order": Plant(
+        "IC7 IK1 IK3 IK5 X2",
+        sql={
+            "PERFORM pg_advisory_xact_lock_shared(1180789107, first.predecessor);": "",
+            "IF (before.position,": "IF false AND (before.position,",
+        },
+    ),
 }
 
 
@@ -148,12 +155,14 @@ def plant_code(name: str) -> None:
 
 def plant_sql(name: str, url: str) -> None:
     """Plant the bug in the database."""
-    if replacement := PLANTS[name].sql:
-        with psycopg.connect(url) as connection:
-            connection.execute("SET search_path TO fairwarning")
-            row = connection.execute(
-                "SELECT pg_get_functiondef('commit_batch'::regproc)"
-            ).fetchone()
-            assert row
-            assert replacement[0] in row[0], f"the function does not contain {replacement[0]!r}"
-            connection.execute(row[0].replace(*replacement).encode())
+    if not PLANTS[name].sql:
+        return
+    with psycopg.connect(url) as connection:
+        connection.execute("SET search_path TO fairwarning")
+        row = connection.execute("SELECT pg_get_functiondef('write_batch'::regproc)").fetchone()
+        assert row
+        text = str(row[0])
+        for part, replacement in PLANTS[name].sql.items():
+            assert part in text, f"the function does not contain {part!r}"
+            text = text.replace(part, replacement)
+        connection.execute(text.encode())

@@ -22,11 +22,12 @@ from tests.cluster.load import Load
 from tests.cluster.plants import plant_sql
 from tests.cluster.record import Record
 from tests.cluster.worker import WorkerSettings
+from tests.fixtures.waiting import on_this_machine
 from tests.sim.violations import Violation, must
 
 CLIENTS = 8
 FAULT_SECONDS = 2.0
-STALENESS_SECONDS = 0.5  # shorter than a pause
+STALENESS = 1.25  # of a lease; shorter than a pause
 SETTLING_SECONDS = 20.0
 TRANSACTION_ROWS = 6  # so few that most batches are split
 
@@ -89,9 +90,9 @@ async def run(
 async def _run(
     seed: int, url: str, fork_server: ForkServer, folder: Path, settling_seconds: float
 ) -> dict[str, Any]:
-    settings = WorkerSettings(
-        "", url, str(folder), LEASE_SECONDS, STALENESS_SECONDS, TRANSACTION_ROWS
-    )
+    lease = on_this_machine(LEASE_SECONDS)
+    staleness = STALENESS * lease
+    settings = WorkerSettings("", url, str(folder), lease, staleness, TRANSACTION_ROWS)
     unsettled: Violation | None = None
     async with (
         HookReceiver(Random(f"receiver {seed}")) as receiver,
@@ -100,7 +101,7 @@ async def _run(
         load = Load(cluster, Random(seed))
         hooks = HookLoad(cluster, Random(f"hooks {seed}"), receiver)
         await load.create_fleet()
-        await run_with_faults(load, hooks, url, Random(f"blows {seed}"))
+        await run_with_faults(load, hooks, url, Random(f"blows {seed}"), lease)
         try:
             await wait_until_quiet(load, url, settling_seconds)
             await hooks.wait_until_delivered(url, settling_seconds)
@@ -111,7 +112,7 @@ async def _run(
     for batch in batches:
         record.add(batch)
     actions = read_actions(settings.action_log)
-    check_all(record, load.history, actions, staleness_seconds=STALENESS_SECONDS)
+    check_all(record, load.history, actions, staleness_seconds=staleness)
     check_tables(record, tables)
     check_hooks(record, hooks)
     if unsettled:
@@ -132,10 +133,12 @@ async def _run(
     }
 
 
-async def run_with_faults(load: Load, hooks: HookLoad, url: str, random: Random) -> None:
+async def run_with_faults(
+    load: Load, hooks: HookLoad, url: str, random: Random, lease: float
+) -> None:
     """Run clients while faults are injected."""
     stop = asyncio.Event()
-    faults = draw_faults(random, len(load.cluster.processes), FAULT_SECONDS)
+    faults = draw_faults(random, len(load.cluster.processes), FAULT_SECONDS, lease)
     async with asyncio.TaskGroup() as group:
         for _ in range(CLIENTS):
             group.create_task(load.client(stop))

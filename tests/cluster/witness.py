@@ -1,11 +1,12 @@
 """Records every batch inside the transaction that commits it, even if its process then dies.
 
-A function that replaces `commit_batch` fills a table beside the store's own. The table contains the
-committed batches in order, as a commit locks the head until it ends.
+A function that replaces `write_batch` fills a table beside the store's own. The table contains the
+committed batches in order: the original returns after the end of the commit before it.
 """
 
 import json
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import psycopg
@@ -22,14 +23,23 @@ CREATE TABLE witness (
     n bigint GENERATED ALWAYS AS IDENTITY, at double precision NOT NULL, process text NOT NULL,
     payload json NOT NULL
 );
-ALTER FUNCTION commit_batch(text, json) RENAME TO commit_unrecorded;
-CREATE FUNCTION commit_batch(
-    by_process text, payload json, OUT base bigint, OUT next_due double precision
+ALTER FUNCTION write_batch RENAME TO write_unrecorded;
+CREATE FUNCTION write_batch(
+    by_process text, batch_id uuid, finished uuid [], keys json, read_keys json, updates json,
+    update_count bigint, inserts json, insert_count bigint, machines json, lines json,
+    line_count bigint, impacts json, settled json, notes json, alone boolean,
+    OUT base bigint, OUT next_due double precision
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT * FROM commit_unrecorded(by_process, payload) INTO base, next_due;
+    SELECT * FROM write_unrecorded(
+        by_process, batch_id, finished, keys, read_keys, updates, update_count, inserts,
+        insert_count, machines, lines, line_count, impacts, settled, notes, alone
+    ) INTO base, next_due;
     INSERT INTO witness (at, process, payload)
-    VALUES (extract(epoch FROM clock_timestamp()), by_process, payload);
+    VALUES (extract(epoch FROM clock_timestamp()), by_process, json_build_object(
+        'keys', keys, 'read', read_keys, 'updates', updates, 'inserts', inserts,
+        'machines', machines, 'lines', lines, 'impacts', impacts, 'settled', settled
+    ));
 END
 $$;
 """
@@ -66,23 +76,24 @@ def install(url: str) -> None:
 
 
 def _batch(at: float, process: str, document: dict[str, Any]) -> CommittedBatch:
-    machines = document["machines"]
+    rows = {name: value or [] for name, value in document.items()}  # null if there are none
+    entities = sorted(rows["updates"] + rows["inserts"], key=itemgetter("n"))
+    machines = document["machines"] or {"removed": [], "changed": [], "added": []}
     return CommittedBatch(
         at=at,
         process=process,
         entities=[
-            _entity_write(row, key["was"])
-            for row, key in zip(document["entities"], document["keys"], strict=True)
+            _entity_write(row, key["was"]) for row, key in zip(entities, rows["keys"], strict=True)
         ],
-        read=[((KINDS[row["kind"]], row["id"]), row["was"]) for row in document["read"]],
+        read=[((KINDS[row["kind"]], row["id"]), row["was"]) for row in rows["read"]],
         removed=[(row["scope"], row["name"]) for row in machines["removed"]],
         machines=[
             (row["scope"], codec.decode_machine(row["body"]))
             for row in (*machines["changed"], *machines["added"])
         ],
-        lines=[_line(one) for one in document["lines"]],
-        impacts=[codec.decode_impact(row["body"]) for row in document["impacts"]],
-        settled=document["settled"],
+        lines=[_line(line) for line in rows["lines"]],
+        impacts=[codec.decode_impact(row["body"]) for row in rows["impacts"]],
+        settled=rows["settled"],
     )
 
 

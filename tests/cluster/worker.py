@@ -35,6 +35,7 @@ from tests.cluster.plants import plant_code
 
 VERSION = "2020-07-01"
 LINE_BYTES = 2**20
+RETRY_SECONDS = 0.05  # between two attempts to start
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ async def start_fleet(settings: WorkerSettings) -> Fleet:
             await fleet.start()
         except Unavailable:
             await store.close()
+            await asyncio.sleep(RETRY_SECONDS)
         else:
             return fleet
 
@@ -181,6 +183,8 @@ async def start_webhooks(fleet: Fleet) -> WebhookService:
             await webhooks.start()
         except Unavailable:
             await webhooks.stop()
+            # A database that is known to be away refuses at once: let the fleet connect again.
+            await asyncio.sleep(RETRY_SECONDS)
         else:
             return webhooks
 

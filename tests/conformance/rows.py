@@ -17,6 +17,7 @@ def chapters() -> dict[str, dict[str, str]]:
     return tomllib.loads(ROWS_FILE.read_text(encoding="utf-8"))
 
 
+@functools.cache
 def all_rows() -> dict[str, str]:
     """Every row: id to title, in the contract's order."""
     return {row: title for rows in chapters().values() for row, title in rows.items()}

@@ -47,7 +47,7 @@ def _lines(explanation: dict[str, Any]) -> list[str]:
         f"summary:  {explanation['summary']}",
         f"awaits:   {explanation['awaits'] or '-'}",
         *(
-            f"  {step['at'][11:19]} +{step['after']:g}  {step['text']}"
+            f"  {step['at'][11:19]} +{step['after_seconds']:g}  {step['text']}"
             for step in explanation["steps"]
         ),
         f"told:     {', '.join(delivered) or '-'}",

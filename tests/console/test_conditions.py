@@ -18,10 +18,22 @@ def test_virtual_time() -> None:
             "rate": 0.0,
             "ahead_seconds": 0.0,
         }
-        assert console.ok("POST", "/api/clock", {"advance": 90})["now"] == "2026-01-09T12:01:30Z"
-        assert console.ok("POST", "/api/clock", {"advance": 0.5})["now"] == "2026-01-09T12:01:30Z"
-        assert console.ok("POST", "/api/clock", {"advance": 0.5})["now"] == "2026-01-09T12:01:31Z"
-        assert console.ok("POST", "/api/clock", {"advance": 0})["now"] == "2026-01-09T12:01:31Z"
+        assert (
+            console.ok("POST", "/api/clock", {"advance_seconds": 90})["now"]
+            == "2026-01-09T12:01:30Z"
+        )
+        assert (
+            console.ok("POST", "/api/clock", {"advance_seconds": 0.5})["now"]
+            == "2026-01-09T12:01:30Z"
+        )
+        assert (
+            console.ok("POST", "/api/clock", {"advance_seconds": 0.5})["now"]
+            == "2026-01-09T12:01:31Z"
+        )
+        assert (
+            console.ok("POST", "/api/clock", {"advance_seconds": 0})["now"]
+            == "2026-01-09T12:01:31Z"
+        )
         assert console.ok("POST", "/api/clock", {"rate": 1000})["rate"] == 1000
         console.wait_until(lambda: console.clock.now() > 1_767_960_100)
         stopped = console.ok("POST", "/api/clock", {"rate": 0})
@@ -33,7 +45,7 @@ def test_virtual_time() -> None:
 def test_time_survives_a_restart() -> None:
     """Advanced time is stored even if nothing else happened."""
     with ConsoleHarness() as console:
-        console.ok("POST", "/api/clock", {"advance": 3600})
+        console.ok("POST", "/api/clock", {"advance_seconds": 3600})
         console.restart_service()
         assert console.ok("GET", "/api/clock")["now"] == "2026-01-09T13:00:00Z"
 
@@ -45,7 +57,7 @@ def test_advancing_the_clock_runs_what_is_due() -> None:
         console.created("machines", name="vm")
         console.poll("vm")
         console.act("vm", "restart", key="op")
-        console.ok("POST", "/api/clock", {"advance": 960})
+        console.ok("POST", "/api/clock", {"advance_seconds": 960})
         done = console.ok("GET", "/api/operations/op")
         assert (done["status"], done["ended_at"]) == ("Succeeded", "2026-01-09T12:16:00Z")
 
@@ -63,7 +75,9 @@ def test_concurrent_advances() -> None:
         async def all_at_once() -> list[str]:
             requests = [
                 asgi_request(
-                    console.app, asgi_scope("POST", "/api/clock", headers), b'{"advance": 500}'
+                    console.app,
+                    asgi_scope("POST", "/api/clock", headers),
+                    b'{"advance_seconds": 500}',
                 )
                 for _ in range(5)
             ]
@@ -71,7 +85,7 @@ def test_concurrent_advances() -> None:
 
         times = console.run(all_at_once())
         assert all("2026-01-09T12:08:20Z" <= now <= "2026-01-09T12:41:40Z" for now in times)
-        console.ok("POST", "/api/clock", {"advance": 3600})
+        console.ok("POST", "/api/clock", {"advance_seconds": 3600})
         for number in range(20):
             assert console.ok("GET", f"/api/operations/op{number}")["status"] == "Succeeded"
 
@@ -80,12 +94,13 @@ def test_concurrent_advances() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b"{}", b'{"advance": 1, "rate": 1}', b'{"advance": -1}', b'{"advance": 1e12}',
-        b'{"advance": NaN}', b'{"advance": Infinity}', b'{"advance": 1e400}',
-        b'{"advance": true}', b'{"advance": "60"}', b'{"advance": null}', b'{"advance": [1]}',
+        b"{}", b'{"advance_seconds": 1, "rate": 1}', b'{"advance_seconds": -1}',
+        b'{"advance_seconds": 1e12}', b'{"advance_seconds": NaN}', b'{"advance_seconds": Infinity}',
+        b'{"advance_seconds": 1e400}', b'{"advance_seconds": true}', b'{"advance_seconds": "60"}',
+        b'{"advance_seconds": null}', b'{"advance_seconds": [1]}',
         b'{"rate": -1}', b'{"rate": 1e7}', b'{"rate": 1e400}', b'{"rate": true}', b'{"rate": "1"}',
-        b'{"advance": ' + b"9" * 400 + b"}", b'{"rate": ' + b"9" * 5000 + b"}",
-        b'{"now": "2026-01-09T12:00:00Z"}', b'{"advance": -0.001}',
+        b'{"advance_seconds": ' + b"9" * 400 + b"}", b'{"rate": ' + b"9" * 5000 + b"}",
+        b'{"now": "2026-01-09T12:00:00Z"}', b'{"advance_seconds": -0.001}',
     ],
 )  # fmt: skip
 def test_invalid_clock_changes(body: bytes) -> None:
@@ -100,7 +115,7 @@ def test_invalid_clock_changes(body: bytes) -> None:
 
 
 @pytest.mark.spec("O5")
-@pytest.mark.parametrize("change", [{"advance": 1}, {"rate": 2}, {"rate": 0}])
+@pytest.mark.parametrize("change", [{"advance_seconds": 1}, {"rate": 2}, {"rate": 0}])
 def test_a_real_clock_cannot_be_changed(change: dict[str, float]) -> None:
     """The error says to use a virtual clock."""
     with ConsoleHarness(real=True) as console:

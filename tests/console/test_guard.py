@@ -51,7 +51,11 @@ def all_requests(console: ConsoleHarness) -> list[RouteRequest]:
         path = re.sub(r"{(\w+)(:\w+)?}", lambda match: PATH_PARAMS.get(match[1], "x"), route.path)
         path = path.replace("/static/vm", "/static/page.css")
         api = path.startswith("/api")
-        body = b'{"name": "new", "advance": 60}' if api else urlencode({"advance": 60}).encode()
+        body = (
+            b'{"name": "new", "advance_seconds": 60}'
+            if api
+            else urlencode({"advance": 60}).encode()
+        )
         requests += [
             RouteRequest(method, path, body if method not in {"GET", "HEAD"} else b"")
             for method in sorted(route.methods or {"GET"})
@@ -393,7 +397,7 @@ def test_login_by_link() -> None:
         pair = session.partition(";")[0]
         headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
         assert console.send("GET", "/api/clock", headers).status == 200
-        assert console.send("POST", "/api/clock", headers, b'{"advance": 1}').status == 200
+        assert console.send("POST", "/api/clock", headers, b'{"advance_seconds": 1}').status == 200
         for wrong in ("", "x", KEY[:-1], KEY + "x", "%ff", "%00"):
             reply = console.send("GET", f"/login?key={wrong}", [("Host", HOST)])
             assert reply.status == 401
@@ -412,7 +416,7 @@ def test_login_with_a_token() -> None:
         pair = reply.headers["set-cookie"].partition(";")[0]
         headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
         assert console.send("GET", "/api/clock", headers).status == 200
-        assert console.send("POST", "/api/clock", headers, b'{"advance": 1}').status == 403
+        assert console.send("POST", "/api/clock", headers, b'{"advance_seconds": 1}').status == 403
         for bad in ("", "token=", "token=x", "other=1"):
             reply = console.send("POST", "/login", [("Host", HOST), form], bad.encode())
             assert reply.status == 401
@@ -448,7 +452,7 @@ def test_checks_in_the_real_server(tmp_path: Path) -> None:
             ({"Origin": "null"}, 403),
             ({}, 200),
         ):
-            response = service.api("POST", "/api/clock", {"advance": 1}, headers=headers)
+            response = service.api("POST", "/api/clock", {"advance_seconds": 1}, headers=headers)
             assert response.status == status
         for path in ("/static/../login.html", "/static/..%2f..%2fapp.py", "/static/%2e%2e/page.py"):
             assert fetch(f"{service.ready['console']}{path}").status == 404

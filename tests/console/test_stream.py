@@ -86,7 +86,7 @@ def test_no_line_is_lost_under_load(store: str, tmp_path: Path) -> None:
         async def write() -> None:
             for number in range(0, 5000, 250):
                 await console._store.commit(batch(number, 250))
-                console.fleet._notify_readers()
+                console.fleet.publisher.notify_readers()
                 await asyncio.sleep(0)
 
         console.run(write())
@@ -103,7 +103,7 @@ def test_changes_of_the_clock_are_sent() -> None:
         console.created("machines", name="vm")
         listener = open_stream(console)
         clocks = []
-        for change in ({"advance": 3600}, {"rate": 10}, {"rate": 0}):
+        for change in ({"advance_seconds": 3600}, {"rate": 10}, {"rate": 0}):
             console.ok("POST", "/api/clock", change)
             (message,) = receive(console, listener, 1)
             assert message.kind == "clock"
@@ -121,24 +121,24 @@ def test_many_streams_open_and_close() -> None:
     """All get the same lines; a closed stream leaves no reader behind, even with unread lines."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
-        readers_before = len(console.fleet.readers)
+        readers_before = len(console.fleet.publisher.readers)
         start = newest(console)
         listeners = [open_stream(console) for _ in range(50)]
-        assert len(console.fleet.readers) == readers_before + 50
+        assert len(console.fleet.publisher.readers) == readers_before + 50
         console.created("machines", name="other")
         count = newest(console) - start
         first = receive(console, listeners[0], count)
         assert all(receive(console, listener, count) == first for listener in listeners[1:25])
         for listener in listeners:  # half of them have unread lines
             console.run(listener.disconnect())
-        console.wait_until(lambda: len(console.fleet.readers) == readers_before)
+        console.wait_until(lambda: len(console.fleet.publisher.readers) == readers_before)
 
 
 def test_a_client_that_does_not_read_can_disconnect() -> None:
     """A client disconnects during a write, and its reader is removed."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm", count=100)
-        readers_before = len(console.fleet.readers)
+        readers_before = len(console.fleet.publisher.readers)
         hang_up = asyncio.Event()
 
         async def begin() -> asyncio.Task[None]:
@@ -157,7 +157,7 @@ def test_a_client_that_does_not_read_can_disconnect() -> None:
         task = console.run(begin())
         console.call(hang_up.set)
         console.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
-        console.wait_until(lambda: len(console.fleet.readers) == readers_before)
+        console.wait_until(lambda: len(console.fleet.publisher.readers) == readers_before)
 
 
 @pytest.mark.parametrize("target", ["?after=x", "?after=-1", "?after=1e3", "?after=" + "9" * 19])
@@ -165,7 +165,7 @@ def test_after_must_be_a_number(target: str) -> None:
     """Anything else is refused before the stream starts."""
     with ConsoleHarness() as console:
         assert console.api("GET", f"/api/stream{target}").error_code == "BadQuery"
-        assert not console.fleet.readers[1:]
+        assert not console.fleet.publisher.readers[1:]
 
 
 def assert_next_line_is_sent(last: str) -> None:
@@ -241,7 +241,7 @@ def test_a_stream_needs_a_token() -> None:
         headers = [("Host", HOST)]
         reply = console.run(asgi_request(console.app, asgi_scope("GET", "/api/stream", headers)))
         assert (reply.status, reply.error_code) == (401, "Unauthorized")
-        assert console.fleet.readers == console.fleet.readers[:1]
+        assert console.fleet.publisher.readers == console.fleet.publisher.readers[:1]
 
 
 @pytest.mark.spec("O2", "C4")

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CACHE = ROOT / ".cache" / "containers"
+CACHE = ROOT / ".local" / "containers"
 COMPOSE = CACHE / "compose" / "bin" / "podman-compose"  # `make test-containers` installs it
 REQUESTED = "FAIRWARNING_CONTAINERS"  # these tests take minutes, so they only run on request
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

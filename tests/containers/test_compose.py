@@ -18,7 +18,7 @@ from tests.fixtures.waiting import wait_until
 ONE, TWO, DATABASE = (f"fairwarning_{name}_1" for name in ("one", "two", "database"))
 THROUGH_ONE, THROUGH_TWO = "http://one:8169", "http://two:8169"
 DATA = "/var/lib/fairwarning"
-FREEZE = ("fairwarning", "machine", "freeze", "--data", DATA, "--seconds", "1")
+FREEZE = ("fairwarning", "machine", "freeze", "--data", DATA, "--duration", "1")
 NOTICE = [("Freeze", "Scheduled")]
 _UP = 3  # number of the page's commands that start everything
 

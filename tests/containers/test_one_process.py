@@ -32,7 +32,7 @@ def test_a_container_is_a_machine(podman: Podman) -> None:
     endpoint = f"http://{networks['podman']['IPAddress']}:8169"
     web = Machine(podman, "web")
     assert web.events(endpoint) == []
-    podman.run(*shlex.split(list_machines.replace("list", "freeze")), "--seconds", "1", "web")
+    podman.run(*shlex.split(list_machines.replace("list", "freeze")), "--duration", "1", "web")
     wait_until(
         lambda: web.events(endpoint) == [("Freeze", "Scheduled")], "the machine sees the event"
     )

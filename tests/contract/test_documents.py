@@ -63,7 +63,7 @@ def test_a_document_is_compact_json() -> None:
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
-        body = harness._runner.run(harness.fleet.poll("vm")).body(NEWEST)
+        body = harness.run(harness.fleet.poll("vm")).body(NEWEST)
         name = harness.event_of("vm", "vm").id
         assert (
             body

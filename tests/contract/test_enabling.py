@@ -235,7 +235,7 @@ def test_the_first_poll_is_held(delay: int) -> None:
 
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(enable_delay_seconds=delay))
-        harness._runner.run(first_poll(harness))
+        harness.run(first_poll(harness))
         assert harness.poll("vm") == EMPTY
 
 
@@ -253,7 +253,7 @@ def test_later_polls_are_held_with_the_first() -> None:
 
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(enable_delay_seconds=60))
-        harness._runner.run(two_polls(harness))
+        harness.run(two_polls(harness))
 
 
 @pytest.mark.spec("M14")
@@ -271,7 +271,7 @@ def test_a_cancelled_held_poll_still_enables() -> None:
 
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(enable_delay_seconds=60))
-        harness._runner.run(cancelled_poll(harness))
+        harness.run(cancelled_poll(harness))
         assert harness.scope("vm").enabled
         harness.advance(60)
         assert harness.poll("vm") == EMPTY

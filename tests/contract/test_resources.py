@@ -48,7 +48,7 @@ def vm(name: str = "vm", **machine: object) -> Write:
 
 def read_resource(harness: FleetHarness, name: str) -> Resource | None:
     """The resource of this id, or None."""
-    return harness._runner.run(harness.fleet.reader.read(Resource, name))
+    return harness.run(harness.fleet.reader.read(Resource, name))
 
 
 def test_a_resource_is_created_with_its_entity() -> None:
@@ -262,7 +262,7 @@ def test_a_removal_survives_a_restart() -> None:
         harness.restart()
         harness.advance(60)
         assert read_resource(harness, GROUP.resource) is None
-        assert harness._runner.run(harness.fleet.reader.read(Scope, "vm")) is None
+        assert harness.run(harness.fleet.reader.read(Scope, "vm")) is None
 
 
 def test_a_group_waits_for_running_deletes() -> None:

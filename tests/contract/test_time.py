@@ -75,7 +75,7 @@ def test_running_at_a_multiple() -> None:
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
-        harness._runner.run(run(harness))
+        harness.run(run(harness))
         frozen = harness.clock.now()
         assert harness.impact_times()["vm"] >= 15 * MINUTE
         assert frozen == harness.clock.now()

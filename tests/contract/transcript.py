@@ -186,7 +186,7 @@ class TranscriptRunner:
 
     def do_poll(self, scope: str, *versions: str) -> list[str]:
         """`poll SCOPE [VERSIONS...]`: its document at the newest version or at these."""
-        published = self.harness._runner.run(self.harness.fleet.poll(scope))
+        published = self.harness.run(self.harness.fleet.poll(scope))
         return [
             line
             for version in versions or (NEWEST,)

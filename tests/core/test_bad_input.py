@@ -122,7 +122,7 @@ def reusable() -> Iterator[ReusableFleet]:
 
 def _state(harness: FleetHarness) -> tuple[object, ...]:
     """The complete observable state."""
-    entities = harness._runner.run(_entities(harness))
+    entities = harness.run(_entities(harness))
     documents = [
         published.body(version)
         for scope in ("av", "spot", "web/0", "cloud")
@@ -173,7 +173,7 @@ def _check_refused(harness: FleetHarness, error: FairwarningError, before: objec
 
 
 def _check_storable(harness: FleetHarness) -> None:
-    for (kind, _), entity in harness._runner.run(_entities(harness)).items():
+    for (kind, _), entity in harness.run(_entities(harness)).items():
         assert entity is not None
         text = codec.encode(entity)
         text.encode()

@@ -20,7 +20,7 @@ DAY_SECONDS = 24 * 3600.0
 
 def stored(harness: FleetHarness, kind: type[Operation | Rollout | Lane]) -> list[str]:
     """Return the ids of the stored entities of a kind."""
-    entities = harness._runner.run(all_entities(harness.store))
+    entities = harness.run(all_entities(harness.store))
     return [name for known, name in entities if known is kind]
 
 

@@ -116,7 +116,9 @@ def test_a_bad_subnet_is_refused(subnet: str) -> None:
         create(harness, 1, subnet)
 
 
-@pytest.mark.parametrize("address", ["10.0.0.04", "::ffff:10.0.0.4", "FD00::4", "web", " "])
+@pytest.mark.parametrize(
+    "address", ["10.0.0.04", "::ffff:10.0.0.4", "::ffff:a00:4", "FD00::4", "web", " "]
+)
 def test_a_bad_address_is_refused(address: str) -> None:
     """Only the spelling of connections can identify a machine."""
     with FleetHarness() as harness:

@@ -60,7 +60,7 @@ class KilledService(ServiceProcess):
     def advance_with(self, credentials: Credentials, seconds: int) -> None:
         """Advance the virtual clock; raises `ProcessEnded` if no response comes."""
         url = f"{self.ready['console']}/api/clock"
-        assert self._request(credentials, url, "POST", {"advance": seconds}).status == 200
+        assert self._request(credentials, url, "POST", {"advance_seconds": seconds}).status == 200
 
     def machines(self, credentials: Credentials) -> dict[str, Any]:
         """Return all machines of the console API, by name."""

@@ -94,7 +94,7 @@ def test_no_database_url_is_on_a_command_line() -> None:
 @pytest.mark.parametrize("path", FILES, ids=name)
 def test_the_image_tag_is_this_version(path: Path) -> None:
     """In every file that contains the tag."""
-    tags = re.findall(r"(?:fairwarning:|newTag: )([\d.]+\d)", path.read_text())
+    tags = re.findall(r"(?:fairwarning:|newTag: )([\w.]+\w)", path.read_text())
     assert set(tags) <= {version("fairwarning")}
 
 

@@ -6,7 +6,16 @@ fails when they are out of date.
 
 import sys
 
-from tests.docs.chapters import api, cli, contract, events, figures, invariants, settings
+from tests.docs.chapters import (
+    api,
+    cli,
+    contract,
+    dependencies,
+    events,
+    figures,
+    invariants,
+    settings,
+)
 from tests.docs.pages import GENERATED, ROOT
 
 PAGES = {
@@ -18,6 +27,7 @@ PAGES = {
     "invariants.md": invariants.write,
     "exit-codes.md": figures.exit_codes,
     "metrics.md": figures.metrics,
+    "dependencies.md": dependencies.write,
 }
 REGENERATE = "regenerate it with `.venv/bin/python -m tests.docs.reference --write`"
 

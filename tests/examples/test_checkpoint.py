@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.pytest_plugin import Cloud
+from fairwarning.testing import Cloud
 from tests.examples.copies import copy
 from tests.fixtures.programs import start_program
 from tests.fixtures.requirements import needs_namespaces

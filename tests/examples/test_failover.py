@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.pytest_plugin import Cloud
+from fairwarning.testing import Cloud
 from tests.examples.copies import AGENT, copy, fill_in
 from tests.fixtures.http import free_ports
 from tests.fixtures.postgres.programs import find

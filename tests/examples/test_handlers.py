@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.pytest_plugin import Cloud
+from fairwarning.testing import Cloud
 from tests.examples.copies import copy
 from tests.fixtures.http import fetch, free_port, is_listening, local_url
 from tests.fixtures.programs import start_program

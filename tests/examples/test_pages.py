@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.pytest_plugin import Cloud
+from fairwarning.testing import Cloud
 from tests.fixtures.programs import ROOT, run_program, start_program
 from tests.fixtures.requirements import needs_curl, needs_namespaces
 from tests.fixtures.service import ServiceProcess

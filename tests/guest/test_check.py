@@ -13,12 +13,14 @@ from fairwarning.guest.agent.check import AgentCheck, check_agent
 from fairwarning.guest.agent.check_target import CheckFailed, check_hook
 from fairwarning.guest.agent.config import (
     AgentConfig,
+    ApprovalPolicy,
     GroupSettings,
     HookKind,
     HookSettings,
     parse,
 )
 from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
+from fairwarning.guest.events import EventType
 from fairwarning.guest.watch import Phase
 from tests.fixtures.http import free_port
 from tests.fixtures.receiver import Receiver
@@ -171,6 +173,27 @@ def test_notifications(tmp_path: Path) -> None:
     assert "No such file" in shown[2].detail
     assert receiver.requests == []
     assert mailer.messages == []
+
+
+@pytest.mark.parametrize(
+    ("approve", "detail"),
+    [
+        ({}, "none; events are approved immediately"),
+        ({"": ApprovalPolicy.AT_ONCE}, "none; events are approved immediately"),
+        ({"": ApprovalPolicy.NEVER}, "none; no event is approved"),
+        ({"": ApprovalPolicy.USER_ONLY}, "none; some events are approved immediately"),
+        ({"Reboot": ApprovalPolicy.NEVER}, "none; some events are approved immediately"),
+        (dict.fromkeys(EventType, ApprovalPolicy.NEVER), "none; no event is approved"),
+    ],
+)
+def test_what_is_approved_without_hooks(
+    approve: dict[str, ApprovalPolicy], detail: str, tmp_path: Path
+) -> None:
+    """It depends on the policy: as its Debian package is installed, the agent approves nothing."""
+    with Double() as azure:
+        config = AgentConfig(endpoint=azure.url, state=tmp_path, approve=approve)
+        (result,) = results(config, "hooks")
+    assert (result.ok, result.detail) == (True, detail)
 
 
 def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def program(code: str, name: str = "main") -> HookSettings:
 def descriptors() -> int:
     """Return the number of open files, after collecting garbage of earlier tests."""
     gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 # --- Programs -------------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ class RandomSteps:
             self.arm.do(command)
 
     def _scopes(self) -> list[Scope]:
-        entities = self.arm._runner.run(all_entities(self.arm.store)).values()
+        entities = self.arm.run(all_entities(self.arm.store)).values()
         return [entity for entity in entities if isinstance(entity, Scope)]
 
 
@@ -294,7 +294,7 @@ STEPS: Sequence[Callable[[RandomSteps], None]] = (
 
 def assert_consistent(arm: ArmHarness) -> None:
     """Check that resources and entities match, and that none is orphaned."""
-    entities = arm._runner.run(all_entities(arm.store))
+    entities = arm.run(all_entities(arm.store))
     for entity in entities.values():
         if isinstance(entity, Resource):
             _check_resource(entities, entity)
@@ -375,7 +375,7 @@ def assert_all_done(arm: ArmHarness) -> None:
     arm.driver.fail = ""
     for _ in range(_DAYS):
         arm.advance(_DAY_SECONDS)
-    entities = arm._runner.run(all_entities(arm.store)).values()
+    entities = arm.run(all_entities(arm.store)).values()
     going = [
         entity
         for entity in entities

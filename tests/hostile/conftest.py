@@ -4,13 +4,13 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from fairwarning.metadata import accepting
+from fairwarning.metadata import socket_events
 from tests.fixtures.endpoint import EndpointHarness
 
 _WAYS = {
-    "uvloop": (uvloop.new_event_loop, False),
-    "uvloop with few descriptors": (uvloop.new_event_loop, True),
-    "asyncio": (asyncio.new_event_loop, False),
+    "uvloop": (uvloop.new_event_loop, True),
+    "uvloop without epoll": (uvloop.new_event_loop, False),
+    "asyncio": (asyncio.new_event_loop, True),
 }
 
 
@@ -18,7 +18,7 @@ _WAYS = {
 def make_endpoint(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], EndpointHarness]:
-    """Make an endpoint; run the test with each way of accepting connections."""
-    make_loop, few_descriptors = _WAYS[request.param]
-    monkeypatch.setattr(accepting, "_may_run_out", lambda _: few_descriptors)
+    """Make an endpoint; run the test with each way of waiting for connections."""
+    make_loop, epoll = _WAYS[request.param]
+    monkeypatch.setattr(socket_events, "HAS_EPOLL", epoll)
     return lambda: EndpointHarness(make_loop=make_loop)

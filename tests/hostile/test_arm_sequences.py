@@ -59,7 +59,7 @@ def test_a_group_waits_for_deletions(thing: str, body: Json, inside: str, error:
     with ArmHarness() as arm:
         path = f"{arm.group()}/providers/Microsoft.Compute/{thing}"
         assert arm.put(path, body).status in {200, 201}
-        for scope in arm._runner.run(arm.store.list_ids(Scope, "", 10)):
+        for scope in arm.run(arm.store.list_ids(Scope, "", 10)):
             arm.poll(scope)
         arm.driver.fail = error
         assert arm.delete(path + inside).status in {200, 202}

@@ -19,8 +19,8 @@ MakeLoop = Callable[[], asyncio.AbstractEventLoop]
 Test = Callable[[Path], Coroutine[Any, Any, None]]
 
 # $0 is the test's folder. Each run logs its start and its end in one file.
-NOTES = 'echo "begun $FAIRWARNING_IMPACT $FAIRWARNING_REPEAT $$ $PPID" >> "$0/log"\n'
-ENDS = 'echo "ended $FAIRWARNING_IMPACT" >> "$0/log"\n'
+NOTES = 'echo "begun $FAIRWARNING_IMPACT_ID $FAIRWARNING_REPEAT $$ $PPID" >> "$0/log"\n'
+ENDS = 'echo "ended $FAIRWARNING_IMPACT_ID" >> "$0/log"\n'
 QUICK = NOTES + ENDS
 WAITS = NOTES + 'while [ ! -e "$0/go" ]; do sleep 0.02; done\n' + ENDS
 """Runs until the test releases it."""

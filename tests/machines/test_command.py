@@ -44,12 +44,12 @@ async def test_the_input_of_a_program(tmp_path: Path) -> None:
         }
         seen = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
         assert {name: seen[name] for name in seen if name.startswith("FAIRWARNING_")} == {
-            "FAIRWARNING_IMPACT": "one",
+            "FAIRWARNING_IMPACT_ID": "one",
             "FAIRWARNING_KIND": "reboot",
             "FAIRWARNING_SCOPE": "web",
             "FAIRWARNING_MACHINE": "web_0",
-            "FAIRWARNING_EVENT": "event",
-            "FAIRWARNING_OPERATION": "restart",
+            "FAIRWARNING_EVENT_ID": "event",
+            "FAIRWARNING_OPERATION_ID": "restart",
             "FAIRWARNING_REPEAT": "0",
         }
         assert seen["PATH"] == os.environ["PATH"]

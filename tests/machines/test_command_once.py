@@ -29,7 +29,7 @@ from tests.machines.process_harness import steady
 
 pytestmark = pytest.mark.spec("E9")
 
-CHECKS = 'echo "check $FAIRWARNING_IMPACT $FAIRWARNING_REPEAT" >> "$0/log"\n'
+CHECKS = 'echo "check $FAIRWARNING_IMPACT_ID $FAIRWARNING_REPEAT" >> "$0/log"\n'
 
 
 def runs(harness: CommandDriverHarness) -> list[list[str]]:

@@ -1,9 +1,13 @@
-"""Build the agent as `make dist` does, and read what was built."""
+"""Build a release as `make dist` does, and read what was built."""
 
 import os
 import sys
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fcntl import LOCK_EX, flock
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
@@ -12,12 +16,34 @@ from tests.fixtures.programs import ROOT, run_program
 EPOCH = 1_700_000_000  # seconds; the time of every file
 
 
-def build_agent(folder: Path) -> Path:
-    """Build fairwarning-agent.pyz and the Debian package in a folder; return it."""
+def build_release(folder: Path, source: Path = ROOT, umask: int = -1) -> Path:
+    """Build all files of a release in a folder; return it. The site needs zensical."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
-    command = (sys.executable, "-m", "deploy.agent", folder)
-    run_program(*command, cwd=ROOT, env=environment, check=True)
+    site = () if find_spec("zensical") else ("--without-site",)
+    command = (sys.executable, "-m", "deploy.dist", folder, *site)
+    done = run_program(*command, cwd=source, env=environment, umask=umask)
+    assert done.returncode == 0, done.stdout + done.stderr
     return folder
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack an archive that was built here, with the modes of its files."""
+    with tarfile.open(archive) as content:
+        for header in content:
+            file = content.extractfile(header)
+            assert file is not None, f"{header.name} is not a file"
+            path = folder / header.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.read())
+            path.chmod(header.mode)
+
+
+@contextmanager
+def only_one_worker(folder: Path) -> Iterator[None]:
+    """Hold a lock that all workers of a test run share."""
+    with (folder / "lock").open("w") as file:
+        flock(file, LOCK_EX)
+        yield
 
 
 @dataclass(frozen=True)
@@ -65,9 +91,8 @@ class DebianPackage:
             }
 
 
-def read_deb(path: Path) -> DebianPackage:
+def parse_deb(data: bytes) -> DebianPackage:
     """Read a Debian package: an ar archive of two tar archives."""
-    data = path.read_bytes()
     assert data.startswith(b"!<arch>\n")
     members, at = {}, 8
     while at < len(data):

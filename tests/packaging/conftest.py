@@ -1,13 +1,15 @@
-"""What `make dist` builds for the agent, built once; and Pythons to run it with."""
+"""What `make dist` builds, built once for all workers; and Pythons to run it with."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from deploy.dist.artifacts import artifacts
 from tests.fixtures.programs import ROOT, run_program
-from tests.packaging.building import build_agent
+from tests.packaging.building import build_release, only_one_worker
 
 OLD_PYTHONS = ("python3.9", "python3.10", "pypy3")
 IS_OLD = "import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 11))"
@@ -15,8 +17,13 @@ IS_OLD = "import sys; sys.exit(not (3, 9) <= sys.version_info < (3, 11))"
 
 @pytest.fixture(name="dist", scope="session")
 def _dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with fairwarning-agent.pyz and the Debian package."""
-    return build_agent(tmp_path_factory.mktemp("dist"))
+    """Return a folder with the files of a release, built from this checkout."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with only_one_worker(shared):
+        if not (shared / "dist").exists():
+            build_release(shared / "building").rename(shared / "dist")
+    return shared / "dist"
 
 
 @pytest.fixture(name="pyz", scope="session")
@@ -28,8 +35,7 @@ def _pyz(dist: Path) -> Path:
 @pytest.fixture(name="deb", scope="session")
 def _deb(dist: Path) -> Path:
     """Return the path of the Debian package."""
-    (path,) = dist.glob("*.deb")
-    return path
+    return dist / artifacts()["deb"].file
 
 
 @pytest.fixture(name="old_python", scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import fairwarning
-from deploy.agent.deb import debian_version
+from deploy.agent.deb import build_deb, debian_version
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, parse
 from fairwarning.guest.events import EventSource, EventType
 from tests.deploy.files import settings
@@ -17,13 +17,14 @@ from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_dpkg, needs_lintian, needs_man, needs_systemd
 from tests.fixtures.systemd import assert_accepted
 from tests.guest.notices import event
-from tests.packaging.building import EPOCH, DebianPackage, read_deb
+from tests.packaging.building import EPOCH, DebianPackage, parse_deb
 from tests.packaging.test_pyz import sources
 
 PROGRAM = "/usr/bin/fairwarning-agent"
 MODULES = "/usr/lib/fairwarning-agent"
 UNIT = "/usr/lib/systemd/system/fairwarning-agent.service"
 CONFIG = "/etc/fairwarning/agent.toml"
+CHANGELOG = "/usr/share/doc/fairwarning-agent/changelog.gz"
 MANUAL = "/usr/share/man/man1/fairwarning-agent.1.gz"
 HOOKS = {f"/etc/fairwarning/hooks.d/{phase}" for phase in ("scheduled", "started", "over")}
 MOUNT_NAMESPACE = re.compile(
@@ -35,7 +36,7 @@ MOUNT_NAMESPACE = re.compile(
 
 @pytest.fixture(name="package", scope="module")
 def _package(deb: Path) -> DebianPackage:
-    return read_deb(deb)
+    return parse_deb(deb.read_bytes())
 
 
 @pytest.fixture(name="unit")
@@ -108,9 +109,17 @@ def test_checksums_and_configuration_files(package: DebianPackage) -> None:
 
 def test_the_changelog_is_that_of_this_version(package: DebianPackage) -> None:
     """Its date is that of the sources."""
-    text = gzip.decompress(package.files["/usr/share/doc/fairwarning-agent/changelog.gz"]).decode()
+    text = gzip.decompress(package.files[CHANGELOG]).decode()
     assert text.startswith(f"fairwarning-agent ({package.fields['Version']}) ")
     assert text.endswith("  Tue, 14 Nov 2023 22:13:20 +0000\n")
+
+
+def test_the_changelog_has_room_for_a_longer_version() -> None:
+    """Lintian allows 80 characters in what changed, also for a release candidate's version."""
+    package = build_deb({}, "10.10.10rc10", EPOCH)
+    text = gzip.decompress(parse_deb(package).files[CHANGELOG]).decode()
+    changes = [line for line in text.splitlines() if line.startswith("  ")]
+    assert max(map(len, changes)) <= 80
 
 
 # --- Before it is configured ----------------------------------------------------------------------

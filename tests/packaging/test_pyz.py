@@ -12,7 +12,6 @@ import fairwarning
 from tests.fixtures.programs import ROOT, run_program, run_python, start_program
 from tests.fixtures.waiting import wait_until
 from tests.guest.agents import environment, one_machine
-from tests.packaging.building import build_agent
 
 IMPORT_ALL = """
 import sys
@@ -37,19 +36,6 @@ def sources(pyz: Path) -> dict[str, str]:
 
 
 # --- The file -------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("G10")
-def test_the_same_sources_give_the_same_bytes(dist: Path, tmp_path: Path) -> None:
-    """The program and the Debian package do not depend on when and where they are built."""
-    again = build_agent(tmp_path / "elsewhere")
-    names = sorted(path.name for path in dist.iterdir())
-    assert names == [
-        "fairwarning-agent.pyz",
-        f"fairwarning-agent_{fairwarning.__version__}_all.deb",
-    ]
-    for name in names:
-        assert (again / name).read_bytes() == (dist / name).read_bytes(), name
 
 
 def test_it_can_be_started_by_its_name(pyz: Path) -> None:

@@ -13,6 +13,7 @@ from fairwarning import FairwarningError, Refused, ScheduledEvents, Unavailable
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.guest.endpoint import VARIABLE
 from fairwarning.testing.cloud import Cloud, MachineHandle
+from fairwarning.testing.service import ask
 from tests.fixtures.programs import run_python
 
 pytestmark = pytest.mark.spec("O9")
@@ -465,3 +466,9 @@ def test_a_closed_cloud() -> None:
         web.restart()
     with pytest.raises(Unavailable, match="no answer"):
         web.document()
+
+
+def test_a_machine_whose_socket_is_gone(tmp_path: Path) -> None:
+    """Where machines have Unix sockets, as on macOS, a closed cloud has removed them."""
+    with pytest.raises(Unavailable, match="no answer"):
+        ask(f"unix:{tmp_path}/1.sock", "GET", "/")

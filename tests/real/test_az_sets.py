@@ -169,7 +169,7 @@ def test_platform_events_of_instances(tmp_path: Path) -> None:
         error = service.az_error(*maintain)
         assert error.startswith("ERROR: (OperationNotAllowed)")
         assert "no maintenance is planned" in error
-        assert service.run("machine", "freeze", "web_0", "--seconds", "7").returncode == 0
+        assert service.run("machine", "freeze", "web_0", "--duration", "7").returncode == 0
         event = service.wait_for_event("web_0", "Freeze")
         assert event["EventStatus"] == "Scheduled"
         maintenance = service.start_az(*maintain)

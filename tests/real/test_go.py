@@ -41,7 +41,7 @@ def build(folder: Path) -> str:
     settings = {
         "GO111MODULE": "off",
         "GOPATH": str(GOPATH),
-        "GOCACHE": str(ROOT / ".cache" / "go-build"),
+        "GOCACHE": str(ROOT / ".local" / "go-build"),
     }
     words = (go, "build", "-o", program, "./tests/real/tools/go")
     done = run_program(*words, cwd=ROOT, env=os.environ | settings, timeout=BUILD_SECONDS)
@@ -49,6 +49,7 @@ def build(folder: Path) -> str:
     return program
 
 
+@pytest.mark.campaign  # the first build takes minutes
 @pytest.mark.spec("C2", "C6")
 def test_the_sdk_for_go(tmp_path: Path) -> None:
     """It creates, restarts, scales in with notice, reads everything back typed, and deletes."""

@@ -11,7 +11,7 @@ from tests.fixtures.programs import ROOT, run_program, start_program
 from tests.real.tool_service import ToolService
 
 PROGRAM = str(ROOT / "tests" / "real" / "tools" / "machines.mjs")
-PACKAGES = ROOT / ".cache" / "javascript"
+PACKAGES = ROOT / ".local" / "javascript"
 
 
 def find_node() -> str:

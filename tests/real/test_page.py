@@ -248,7 +248,7 @@ def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
     """A reader sees what operators see, and can change nothing."""
     with browser_harness(tmp_path / "data") as harness:
         event = event_of(harness.start_events(), "web_2")
-        token = harness.service.run("token", "looker", "--role", "reader")
+        token = harness.service.run("token", "create", "looker", "--role", "reader")
         context = harness.browser.new_context(base_url=harness.service.ready["console"])
         page = harness.open(context, "/machines/web_1")  # redirects to the login
         page.get_by_label("Token").fill(token.stdout.strip())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairwarning.service.config.settings import TENANT
-from tests.fixtures.http import send
+from tests.fixtures.http import Response, send
 from tests.fixtures.programs import BackgroundProgram
 from tests.fixtures.service import FREE, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -46,15 +46,19 @@ class ToolService(ServiceProcess):
         }
 
     def arm(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  (JSON)
-        """Send a plain request for a resource of the subscription; return its JSON."""
+        """Send a plain request that must succeed; return its JSON, if any."""
+        response = self.arm_response(method, path, body)
+        assert response.status < 300, response.body
+        return response.json if response.body else None
+
+    def arm_response(self, method: str, path: str, body: object = None) -> Response:
+        """Send a plain request for a resource of the subscription."""
         target = f"/subscriptions/{self.ready['subscription']}/{path}?api-version=2024-03-01"
         host, _, port = self.ready["arm"].removeprefix("https://").partition(":")
         trust = ssl.create_default_context(cafile=self.ready["ca"])
         headers = {"Authorization": f"Bearer {self.ready['token']}"}
         with closing(HTTPSConnection(host, int(port or 443), context=trust)) as connection:
-            response = send(connection, method, target, headers, json.dumps(body))
-        assert response.status < 300, response.body
-        return response.json
+            return send(connection, method, target, headers, json.dumps(body))
 
     def create_group(self) -> None:
         """Create the resource group of the tests."""

@@ -223,7 +223,7 @@ async def test_a_stop_writes_pending_polls() -> None:
         await harness.fleet.advance(10)
         await harness.fleet.poll("vm")
     async with controlled_fleet(store) as harness:
-        assert (await harness.scope()).polled_at == NOON + 20
+        assert await harness.fleet.polled_at([await harness.scope()]) == [NOON + 20]
 
 
 @pytest.mark.parametrize("cached", [0, 1, 3])

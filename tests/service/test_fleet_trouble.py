@@ -113,19 +113,20 @@ async def test_an_event_due_during_an_outage_starts_later(call: str) -> None:
 
 @pytest.mark.spec("M14")
 @run_async
-async def test_a_poll_is_written_after_an_outage() -> None:
-    """A poll that could not be written is retried."""
+async def test_a_poll_is_recorded_after_an_outage() -> None:
+    """A poll that could not be recorded is retried."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         await harness.fleet.poll("vm")
         await harness.fleet.advance(600)
-        harness.store.down = {"commit"}
+        harness.store.down = {"record_polls"}
         await harness.fleet.poll("vm")
         await harness.fleet.settled()
+        assert await harness.store.recorded_polls(["vm"]) == {}
         harness.store.down.clear()
         harness.retry()
         await harness.fleet.settled()
-        assert (await harness.scope()).polled_at == harness.clock.now()
+        assert await harness.store.recorded_polls(["vm"]) == {"vm": harness.clock.now()}
 
 
 @run_async

@@ -316,7 +316,7 @@ def test_names_of_later_instances_are_not_reserved() -> None:
 
 def applied(harness: FleetHarness, file: FleetFile) -> ApplyResult:
     """Apply a fleet file to the harness."""
-    return harness._runner.run(apply(file, harness.fleet.submit))
+    return harness.run(apply(file, harness.fleet.submit))
 
 
 def test_applied_to_a_fleet() -> None:

@@ -11,7 +11,7 @@ from fairwarning.service.documents import DocumentCache
 from fairwarning.service.following import ChangeFollower
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
-from tests.fixtures.postgres.database import migrated_database_or_skip
+from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.waiting import run_async, wait_until_async
 
 REF: Ref = (Scope, "vm")
@@ -41,17 +41,6 @@ class FollowingProcess:
     def _heard(self, position: int) -> bool:
         heartbeat = self.follower._heartbeat
         return heartbeat is not None and heartbeat.position >= position
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[PostgresStore]:
-    """An open store."""
-    store = PostgresStore(url)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @asynccontextmanager

@@ -52,16 +52,16 @@ class OldFleet(FleetHarness):
 
     def drop_old(self, *, lines: int = 0, operations: int = 7) -> None:
         """Drop what is older than these days."""
-        self._runner.run(retention(self.fleet, lines=lines, operations=operations).drop_old())
+        self.run(retention(self.fleet, lines=lines, operations=operations).drop_old())
 
     def stored(self, kind: type[Entity]) -> list[str]:
         """The ids of the stored entities of a kind."""
-        entities = self._runner.run(all_entities(self.store))
+        entities = self.run(all_entities(self.store))
         return [name for known, name in entities if known is kind]
 
     def has_operation(self, name: str) -> bool:
         """Whether an operation can be looked up."""
-        return self._runner.run(self.fleet.reader.read(Operation, name)) is not None
+        return self.run(self.fleet.reader.read(Operation, name)) is not None
 
 
 @each_store
@@ -144,17 +144,17 @@ def test_removals_are_forgotten_after_an_hour(make: Make, tmp_path: Path) -> Non
         pass_by = retention(harness.fleet, lines=1, operations=1).drop_old
 
         def feed() -> list[str]:
-            changes = harness._runner.run(harness.store.changes_since(0, 99))
+            changes = harness.run(harness.store.changes_since(0, 99))
             return [change.scope for change in changes]
 
         harness.advance(2 * DAY_SECONDS)
-        harness._runner.run(pass_by())
+        harness.run(pass_by())
         assert feed() == ["vm"]
         harness.advance(3599)
-        harness._runner.run(pass_by())
+        harness.run(pass_by())
         assert feed() == ["vm"]
         harness.advance(1)
-        harness._runner.run(pass_by())
+        harness.run(pass_by())
         assert feed() == []
 
 
@@ -231,10 +231,10 @@ def test_a_journal_in_use_delays_only_its_own_lines(caplog: pytest.LogCaptureFix
         harness.drop_old(lines=1)
         assert "the journal is in use by pg_dump" in caplog.text
         assert not harness.has_operation("op")
-        assert harness._runner.run(store.journal())
+        assert harness.run(store.journal())
         store.in_use = False
         harness.drop_old(lines=1)
-        assert not harness._runner.run(store.journal())
+        assert not harness.run(store.journal())
 
 
 def test_deliveries_of_events_that_ended_elsewhere_are_forgotten() -> None:

@@ -64,6 +64,8 @@ class Books:
     accepted: set[str] = field(default_factory=set)  # acknowledged operations
     instances: set[tuple[str, int]] = field(default_factory=set)  # all that ever existed
     reads: dict[str, int] = field(default_factory=dict)
+    polled: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """When each enabled scope was last polled, as far as a crash cannot lose it; its idle time."""
     last_read: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
     sets: dict[str, ScaleSet] = field(default_factory=dict)

@@ -131,8 +131,19 @@ def _enabled(books: Books, line: JournalLine) -> None:
 
 
 def _disabled(books: Books, line: JournalLine) -> None:
+    polled_at, idle_seconds = books.polled.get(line.entity[1], (0.0, 0))
+    must(
+        line.at >= polled_at + idle_seconds,
+        "M14",
+        f"{line.entity[1]} is disabled at {line.at}, but was polled at {polled_at}",
+    )
+    _gone(books, line)
+
+
+def _gone(books: Books, line: JournalLine) -> None:
     books.on.discard(line.entity[1])
     books.reads.pop(line.entity[1], None)  # M11: the incarnation restarts
+    books.polled.pop(line.entity[1], None)
 
 
 def _operation_accepted(books: Books, line: JournalLine) -> None:
@@ -185,7 +196,7 @@ def _removed(books: Books, line: JournalLine) -> None:
 LINES = {
     FactType.ENABLED: _enabled,
     FactType.DISABLED: _disabled,
-    FactType.SCOPE_REMOVED: _disabled,
+    FactType.SCOPE_REMOVED: _gone,
     FactType.SCHEDULED: _scheduled,
     FactType.APPROVED: _approved,
     FactType.STARTED: _started,

@@ -140,7 +140,11 @@ PLANTS: dict[str, Plant] = {
     "publish before the commit": Plant(
         "ID2 IL9",
         BEFORE_COMMIT,
-        Patch("service.fleet", DECIDE, f"self._committer.planted = self._make_visible; {DECIDE}"),
+        Patch(
+            "service.fleet",
+            DECIDE,
+            f"self._committer.planted = self.publisher.make_visible; {DECIDE}",
+        ),
     ),
     "dispatch impacts before the commit": Plant(
         "IL5 E9",
@@ -238,6 +242,14 @@ PLANTS: dict[str, Plant] = {
             "core.cascade",
             "        if known is not None:",
             "        if known is not None and known.planned > 1:",
+        ),
+    ),
+    "ignore the recorded polls of an idle scope": Plant(
+        "M14",
+        Patch(
+            "service.due_work",
+            "        last = max(recorded, self._polls.last(name))\n",
+            "        last = 0.0\n",
         ),
     ),
     "keep the address of a deleted machine": Plant(

@@ -4,7 +4,7 @@ The production engine, fleet and store run unchanged; the simulation only acts f
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from zlib import crc32
 
 from fairwarning.core.commands import Approve, Command, DropOperation, Operate, Poll, SetOperation
@@ -15,6 +15,7 @@ from fairwarning.core.errors import (
     Refused,
     Unavailable,
 )
+from fairwarning.core.limits import POLL_RECORD_SECONDS
 from fairwarning.core.model import Impact, Operation
 from fairwarning.core.record import changed
 from fairwarning.machines.driver import Report
@@ -78,6 +79,11 @@ class WatchedMemoryStore(MemoryStore):
         self.disk.ledger.committed(batch)
         return next_due
 
+    async def record_polls(self, polls: Mapping[str, float]) -> None:
+        """Record polls, unless the disk is full."""
+        self.disk.before()
+        await super().record_polls(polls)
+
 
 class WatchedSQLiteStore(SQLiteStore):
     """The SQLite store, with an observer."""
@@ -92,6 +98,11 @@ class WatchedSQLiteStore(SQLiteStore):
         next_due = await super().commit(batch)
         self.disk.ledger.committed(batch)
         return next_due
+
+    async def record_polls(self, polls: Mapping[str, float]) -> None:
+        """Record polls, unless the disk is full."""
+        self.disk.before()
+        await super().record_polls(polls)
 
 
 class Machines:
@@ -196,6 +207,14 @@ class World:
 
         self.clock.call_at(self.clock.now() + seconds, counted)
 
+    def _lose_polls(self) -> None:
+        """A killed process loses the polls that it has not recorded yet."""
+        for scope, (polled_at, idle) in list(self.ledger.polled.items()):
+            lost = min(POLL_RECORD_SECONDS, idle / 4)
+            self.ledger.polled[scope] = (polled_at - lost, idle)
+        if self.disk.trouble:  # it could not record them for longer
+            self.ledger.polled.clear()
+
     async def _restart(self, kill: Kill) -> None:
         failpoints.arm(None)
         self.host.now += kill.down_seconds
@@ -215,6 +234,7 @@ class World:
         try:
             await self._act(action)
         except Crash as crash:
+            self._lose_polls()
             await self._restart(crash.args[0])
         self._check_writing()
 
@@ -235,9 +255,10 @@ class World:
             case Kill():
                 self._kill(action)
             case StopAndStart():
-                for poll in self.fleet.polls.unwritten():
-                    self.fleet.post(poll)
+                self.fleet.polls.record_all()
                 await self.fleet.process_queue()
+                if self.disk.trouble:
+                    self._lose_polls()
                 await self._restart(Kill("", 1.0))
             case FillDisk():
                 self.disk.refuse = action.commits
@@ -348,7 +369,9 @@ class World:
             must(scope not in self.ledger.scopes, "IL11", f"{scope} exists but cannot be read")
             return
         if published.scope and published.scope.enabled:
-            self.fleet.polls.record(published.scope, self.clock.now())
+            now = self.clock.now()
+            self.fleet.polls.record(published.scope, now)
+            self.ledger.polled[scope] = (now, published.scope.rules.idle_seconds)
         else:
             await self.fleet.process_batch(
                 [PendingCommand(Poll(scope=scope, actor="machine"), None)]

@@ -173,21 +173,6 @@ def test_impacts_of_an_unclear_commit_are_found() -> None:
     run_on_store(scenario)
 
 
-def test_records_of_processes_of_an_older_version_are_dropped_once_they_have_ended() -> None:
-    """They record their last batch in another table."""
-
-    async def scenario(store: PostgresStore, url: str) -> None:
-        with psycopg.connect(url, autocommit=True) as observer:
-            observer.execute("SET search_path TO fairwarning")
-            observer.execute("INSERT INTO process VALUES ('running', now() + interval '1 hour')")
-            observer.execute("INSERT INTO writer VALUES ('running', 'b1'), ('ended', 'b2')")
-            await store.close()
-            await store.open()
-            assert observer.execute("SELECT process FROM writer").fetchall() == [("running",)]
-
-    run_on_store(scenario)
-
-
 @pytest.mark.spec("X3")
 def test_records_of_batches_do_not_accumulate() -> None:
     """A process drops the records of its earlier batches, and the last ones when it leaves."""
@@ -234,6 +219,22 @@ def test_a_request_during_the_first_heartbeat_goes_on() -> None:
             async for _heartbeat in store.heartbeats():
                 break
             await connection.execute("SELECT 1")
+
+    run_on_store(scenario)
+
+
+@pytest.mark.spec("X3")
+def test_a_cancelled_statement_stays_cancelled_if_its_connection_is_lost() -> None:
+    """Otherwise a service whose database is gone would never stop: its tasks would go on."""
+
+    async def scenario(store: PostgresStore, url: str) -> None:
+        with psycopg.connect(url, autocommit=True) as observer, locked(url, "note"):
+            writing = asyncio.create_task(store.add_note_if_absent("a", "1"))
+            await wait_for(observer, WAITING, 1)
+            writing.cancel()
+            cut(store)
+            with pytest.raises(asyncio.CancelledError):
+                await writing
 
     run_on_store(scenario)
 

@@ -1,10 +1,6 @@
 """Retention: each store finds what has ended, and forgets what was removed."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-
-import pytest
 
 from fairwarning.core.model import (
     Entity,
@@ -16,14 +12,9 @@ from fairwarning.core.model import (
     Scope,
     ScopeKind,
 )
-from fairwarning.store import schema
-from fairwarning.store.postgres import schema as postgres_schema
-from fairwarning.store.postgres.store import PostgresStore
-from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.fixtures.postgres.database import database_or_skip
-from tests.store.author import BatchGenerator, line_about
-from tests.store.conftest import RunOnStore, restart, run_scenario
+from tests.store.author import line_about
+from tests.store.conftest import RunOnStore, restart
 
 
 def operation(name: str, ended_at: float | None, version: int = 1) -> Operation:
@@ -200,63 +191,3 @@ def test_notes_are_listed_and_dropped(run_on_store: RunOnStore) -> None:
         }  # fmt: skip
 
     run_on_store(scenario)
-
-
-# --- Databases of earlier versions ----------------------------------------------------------------
-
-
-def write_old_database(store: Store) -> BatchGenerator:
-    """Write to a store as an earlier version did."""
-    generator = BatchGenerator(3)
-
-    async def scenario(store: Store) -> None:
-        for _ in range(30):
-            await store.commit(generator.random_batch(5))
-
-    run_scenario(store, scenario)
-    return generator
-
-
-def check_old_database(store: Store, generator: BatchGenerator) -> None:
-    """Check that retention finds what had ended before the migration."""
-    ended = {
-        ref
-        for ref, entity in generator.entities.items()
-        if isinstance(entity, Operation | Rollout) and entity.ended_at is not None
-    }
-
-    async def scenario(store: Store) -> None:
-        assert await store.load(generator.entities) == generator.entities
-        assert len(ended) > 5
-        assert set(await store.ended_entities(generator.now + 1, 9999)) == ended
-        await store.drop_old_lines(generator.now + 1)
-        position = await store.position()
-        assert await drop_all(lambda: store.drop_tombstones(position)) >= len(
-            generator.removed - set(generator.entities)
-        )
-
-    run_scenario(store, scenario)
-
-
-def test_a_data_folder_of_an_earlier_version_is_migrated(tmp_path: Path) -> None:
-    """Its entities are found by the new indexes."""
-    path = tmp_path / "fleet.db"
-    old = SQLiteStore(path, reserved_bytes=4096, migrations=schema.migrations()[:3])
-    generator = write_old_database(old)
-    check_old_database(SQLiteStore(path, reserved_bytes=4096), generator)
-
-
-@pytest.mark.spec("X1")
-def test_a_database_of_an_earlier_version_is_migrated() -> None:
-    """Its entities are found by the new indexes, and the earlier version can still open it."""
-    url = database_or_skip()
-    earlier = postgres_schema.migrations()[:4]  # the store's queries need these
-    generator = write_old_database(PostgresStore(url, migrations=earlier))
-    check_old_database(PostgresStore(url), generator)
-
-    async def open_again() -> None:
-        store = PostgresStore(url, migrations=earlier)
-        await store.open()
-        await store.close()
-
-    asyncio.run(open_again())

@@ -12,6 +12,18 @@ from cryptography.x509.oid import NameOID
 
 _DAY = timedelta(days=1)
 
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 def authority(folder: Path, host: str, days: int = 1) -> tuple[Path, ssl.SSLContext]:
     """Return the authority's certificate file, and the TLS context of a server at this host.
@@ -27,6 +39,8 @@ def authority(folder: Path, host: str, days: int = 1) -> tuple[Path, ssl.SSLCont
     root = (
         _builder(name, name, key.public_key(), now - 9 * _DAY, now + 9 * _DAY)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
         .sign(key, hashes.SHA256())
     )
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A receiver")])
@@ -34,9 +48,12 @@ def authority(folder: Path, host: str, days: int = 1) -> tuple[Path, ssl.SSLCont
         alternative: x509.GeneralName = x509.IPAddress(ip_address(host))
     except ValueError:
         alternative = x509.DNSName(host)
+    # Clients of Python 3.13 and newer want the identifiers of the keys, and their use.
+    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
     leaf = (
         _builder(subject, name, server_key.public_key(), now - 8 * _DAY, now + days * _DAY)
         .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
+        .add_extension(issued_by, critical=False)
         .sign(key, hashes.SHA256())
     )
     file, chain = folder / "authority.pem", folder / "server.pem"

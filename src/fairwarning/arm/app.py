@@ -2,15 +2,15 @@
 
 import logging
 import uuid
+from functools import cache
 from http import HTTPStatus
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fairwarning.arm.http import errors
+from fairwarning.arm.http import batch, errors
 from fairwarning.arm.http.api_versions import check_api_version
-from fairwarning.arm.http.batch import batch_route
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import refuse_ignored
@@ -60,7 +60,7 @@ MODULES = (
     cloud_services, network, images, deployments, maintenance, operations,
     tags, locks, machine_items, set_extensions, machine_actions,
     activity_log, maintenance_configurations, maintenance_assignments, maintenance_updates,
-    resource_graph,
+    resource_graph, batch,
 )  # fmt: skip
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
@@ -73,14 +73,19 @@ def application(
     return ArmApplication(ArmContext(fleet, cloud, settings or ArmSettings(), tokens))
 
 
+@cache
+def route_table() -> RouteTable:
+    """Return all routes, prepared once for all services of this process."""
+    return RouteTable(route for module in MODULES for route in module.ROUTES)
+
+
 class ArmApplication:
     """Authenticates every request, checks its permissions and calls its handler."""
 
     def __init__(self, context: ArmContext) -> None:
         self.context = context
         self._hosts = OwnHosts(context.settings.hosts)
-        routes = (route for module in MODULES for route in module.ROUTES)
-        self.table = RouteTable((*routes, batch_route(self.answer)))
+        self.table = route_table()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

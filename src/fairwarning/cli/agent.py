@@ -59,6 +59,7 @@ def _parser(program: str = _PROGRAM) -> argparse.ArgumentParser:
         description="Run hooks before, during and after events of this machine, and approve them.",
         epilog=_EXAMPLES.replace(_PROGRAM, program),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|check|simulate")
     run = _add_verb(verbs, "run", "handle events until stopped")
@@ -87,7 +88,7 @@ def _parser(program: str = _PROGRAM) -> argparse.ArgumentParser:
 
 def _add_verb(verbs: Any, verb: str, summary: str) -> argparse.ArgumentParser:  # noqa: ANN401  (argparse's own type is private)
     parser: argparse.ArgumentParser = verbs.add_parser(
-        verb, help=summary, description=summary.capitalize() + "."
+        verb, help=summary, description=summary.capitalize() + ".", allow_abbrev=False
     )
     parser.add_argument(
         "--config",

@@ -44,7 +44,7 @@ def advance(service: ServiceTarget, duration: float, *, as_json: bool) -> None:
 
     DURATION is written as 90, 90s, 15m, 2h, 1d or PT15M.
     """
-    _set(service, as_json=as_json, advance=duration)
+    _set(service, as_json=as_json, advance_seconds=duration)
 
 
 @command.command(epilog=show.examples("clock run 1", "clock run 60"))

@@ -47,8 +47,8 @@ def _steps(steps: list[Json]) -> OutputTable:
     """Return a table of the steps. A step takes until the next one starts."""
     rows = []
     first = steps[0]["at"]
-    ends = [step["after"] for step in steps[1:]]
+    ends = [step["after_seconds"] for step in steps[1:]]
     for number, step in enumerate(steps):
-        duration = spoken(ends[number] - step["after"]) if number < len(ends) else ""
+        duration = spoken(ends[number] - step["after_seconds"]) if number < len(ends) else ""
         rows.append((moment(step["at"], first), duration, step["text"]))
     return OutputTable(("time", "duration", "step"), rows)

@@ -13,7 +13,7 @@ from fairwarning.service.faults import FaultKind
 
 _EPILOG = show.examples(
     "fault set 410 --machine web_0 --count 3",
-    "fault set delay --delay 5 --seconds 60",
+    "fault set delay --delay 5 --duration 60",
     "fault list",
     "fault clear",
 )
@@ -28,7 +28,7 @@ def command() -> None:
     "set",
     epilog=show.examples(
         "fault set 410 --machine web_0 --count 3",
-        "fault set 500 --scope web/0 --seconds 2m",
+        "fault set 500 --scope web/0 --duration 2m",
         "fault set delay --delay 5",
     ),
 )
@@ -38,7 +38,9 @@ def command() -> None:
 )
 @click.option("--scope", help="Only machines of this scope.", shell_complete=completion.scopes)
 @click.option("--count", type=click.IntRange(1), help="Number of requests.  [default: no limit]")
-@click.option("--seconds", type=Duration(), help="How long the fault lasts: 90, 2m, 1h.")
+@click.option(
+    "--duration", "seconds", type=Duration(), help="How long the fault lasts: 90, 2m, 1h."
+)
 @click.option("--delay", "delay_seconds", type=Duration(), help="Length of a delay: 5, 0.5.")
 @options.service
 def set_(

@@ -31,7 +31,7 @@ _NO_URL = (
 _EPILOG = show.examples(
     "machine list",
     "machine restart web_0 --wait",
-    "machine freeze db_0 db_1 --seconds 5",
+    "machine freeze db_0 db_1 --duration 5",
     "machine explain web_0",
 )
 

@@ -22,8 +22,8 @@ class _Action(NamedTuple):
     asks: bool = False  # for confirmation
 
 
-_SECONDS = click.option(
-    "--seconds",
+_DURATION = click.option(
+    "--duration",
     "duration_seconds",
     type=WholeSeconds(),
     help="Length of the pause: 5, 90s, 2m.",
@@ -43,12 +43,12 @@ _ACTIONS = {
     "restart": _Action("Restart machines. Event: Reboot, 15 minutes' notice."),
     "redeploy": _Action("Move machines to other hosts. Event: Redeploy, 10 minutes' notice."),
     "freeze": _Action(
-        "Pause machines. Event: Freeze, 15 minutes' notice.", _SECONDS, " --seconds 5"
+        "Pause machines. Event: Freeze, 15 minutes' notice.", _DURATION, " --duration 5"
     ),
     "migrate": _Action(
         "Live-migrate machines to other hosts. Event: Freeze, 15 minutes' notice.",
-        _SECONDS,
-        " --seconds 5",
+        _DURATION,
+        " --duration 5",
     ),
     "maintain": _Action(
         "Perform maintenance on the hosts of machines. Event: Freeze, Reboot or Redeploy, 10 or 15"

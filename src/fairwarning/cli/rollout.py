@@ -62,7 +62,7 @@ def command() -> None:
 @click.option("--by-host", is_flag=True, help="Update one host at a time, not one update domain.")
 @click.option("--host", "hosts", multiple=True, help="Only machines on this host; repeatable.")
 @click.option(
-    "--seconds",
+    "--duration",
     "duration_seconds",
     type=WholeSeconds(),
     help="Expected duration per machine, announced in the event: 5, 90s, 2m.",
@@ -181,12 +181,12 @@ def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> N
         listing.show_list(service, _ROLLOUTS, wanted, **query)
 
 
-@command.command("status", epilog=show.examples("rollout status ID", "rollout status ID --watch"))
+@command.command("show", epilog=show.examples("rollout show ID", "rollout show ID --watch"))
 @_ID
 @show.as_json
 @show.watched
 @options.service
-def status(service: ServiceTarget, id_: str, *, as_json: bool, watch: bool) -> None:
+def show_(service: ServiceTarget, id_: str, *, as_json: bool, watch: bool) -> None:
     """Show the progress of a rollout, and what it waits for."""
     with options.errors_reported():
         id_ = full_id(service, "rollout", id_)
@@ -316,7 +316,7 @@ def _wait_for_end(service: ServiceTarget, id_: str, *, silent: bool, wait: bool 
         )
     except KeyboardInterrupt:
         click.echo("Stopped waiting; the rollout continues. To watch it again, run:", err=True)
-        click.echo(f"  {service.command_line('rollout status --watch', id_)}", err=True)
+        click.echo(f"  {service.command_line('rollout show --watch', id_)}", err=True)
         raise SystemExit(options.FAILED if wait else 0) from None
     return rollout
 

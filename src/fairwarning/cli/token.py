@@ -11,6 +11,7 @@ from fairwarning.cli import client, listing, options, show
 from fairwarning.cli.arm_address import ArmAddress, arm_address
 from fairwarning.cli.az import CLOUD
 from fairwarning.cli.blocks import StyledText
+from fairwarning.cli.groups import SuggestingGroup
 from fairwarning.cli.ids import full_id
 from fairwarning.cli.listing import Column, Listing, ListOptions
 from fairwarning.cli.show import Json
@@ -31,18 +32,9 @@ _EPILOG = show.examples(
 )
 
 
-class _TokenGroup(click.Group):
-    """`fairwarning token NAME ...` is short for `fairwarning token create NAME ...`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] != "--help":
-            args = ["create", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("token", cls=_TokenGroup, epilog=_EPILOG)
+@click.group("token", cls=SuggestingGroup, epilog=_EPILOG)
 def command() -> None:
-    """Manage tokens and client secrets. `create` may be left out."""
+    """Manage tokens and client secrets."""
 
 
 @command.command(

@@ -82,9 +82,10 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     help="Number of processes on the same ports; more than one needs a database.",
 )
 @click.option(
-    "--network-folder",
+    "--allow-network-folder",
+    "network_folder",
     is_flag=True,
-    help="Use a data folder on a network file system; only this host may use it.",
+    help="Allow a data folder on a network file system; only this host may use it.",
 )
 @click.option("--memory", is_flag=True, help="Keep the fleet in memory only.")
 @click.option(

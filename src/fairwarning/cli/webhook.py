@@ -102,14 +102,14 @@ def _table(webhooks: list[Json]) -> list[Block]:
     )
 
 
-@command.command("remove", epilog=show.examples("webhook remove pager"))
+@command.command("delete", epilog=show.examples("webhook delete pager"))
 @_NAME
 @options.service
-def remove(service: ServiceTarget, name: str) -> None:
-    """Remove a webhook."""
+def delete(service: ServiceTarget, name: str) -> None:
+    """Delete a webhook."""
     with options.errors_reported():
         client.ask(service, "DELETE", f"/api/webhooks/{client.quoted(name)}")
-    click.echo(f"{name}: removed")
+    click.echo(f"{name}: deleted")
 
 
 @command.command("test", epilog=show.examples("webhook test pager", "webhook test pager --json"))

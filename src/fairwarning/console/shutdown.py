@@ -18,5 +18,4 @@ class ShutdownSignal:
     def begin(self) -> None:
         """Begin shutdown and wake the streams."""
         self.begun = True
-        for reader in tuple(self.fleet.readers):
-            reader()
+        self.fleet.publisher.notify_readers()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import Enum
-from ipaddress import IPv4Network, ip_address
+from ipaddress import IPv4Network, IPv6Address, ip_address
 from math import isfinite
 
 from fairwarning.core import limits, windows
@@ -40,8 +40,9 @@ def _is_id(value: object) -> bool:
 
 def known(value: object) -> str | None:
     """The name or id of an existing entity."""
-    allowed = f"an id of 1 to {limits.ID_CHARACTERS} printable characters, no space at its ends"
-    return None if _is_id(value) else allowed
+    if _is_id(value):
+        return None
+    return f"an id of 1 to {limits.ID_CHARACTERS} printable characters, no space at its ends"
 
 
 def name(value: object) -> str | None:
@@ -132,9 +133,12 @@ def body(value: object) -> str | None:
 def address(value: object) -> str | None:
     """The address of a machine, spelled as the connection of a guest shows it."""
     try:
-        fits = isinstance(value, str) and str(ip_address(value)) == value
+        parsed = ip_address(value) if isinstance(value, str) else None
     except ValueError:
-        fits = False
+        parsed = None
+    # An IPv4 address has one spelling. Before Python 3.13, ::ffff:10.0.0.4 was not its own text.
+    is_mapped = isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None
+    fits = parsed is not None and str(parsed) == value and not is_mapped
     return None if fits else "an IP address in its usual spelling, as 10.0.0.4 or fd00::4"
 
 

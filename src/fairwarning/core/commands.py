@@ -88,7 +88,10 @@ class UpdateMachine(ScopeCommand):
 
 @record
 class Poll(ScopeCommand):
-    """A machine polled; the first poll enables Scheduled Events (M14)."""
+    """A machine polls; the first poll enables Scheduled Events (M14).
+
+    With `at`, a machine polled then: this renews what is enabled, and enables nothing.
+    """
 
     at: float | None = required(checks.or_none(checks.moment), default=None)  # None: now
 

@@ -24,7 +24,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import Decision, Fact, FactType
 from fairwarning.core.errors import Conflict, NotFound, Refused
-from fairwarning.core.lifecycle import ScopeDraft
+from fairwarning.core.lifecycle import ScopeDraft, idle_at
 from fairwarning.core.messages import (
     AddInstances,
     ApplyModel,
@@ -164,7 +164,10 @@ def _change(draft: ScopeDraft, machine: Machine, detail: str) -> None:
 
 
 def _poll(draft: ScopeDraft, command: Poll) -> None:
-    draft.poll(draft.now if command.at is None else min(command.at, draft.now))
+    if command.at is None:
+        draft.poll()
+    else:
+        draft.renew(min(command.at, draft.now))
 
 
 def _record_delivery(draft: ScopeDraft, command: RecordDelivery) -> None:
@@ -234,7 +237,7 @@ def _advance_time(draft: ScopeDraft, _: AdvanceTime) -> None:
     for event in tuple(draft.events.values()):
         if event.status is EventStatus.SCHEDULED and draft.now >= event.not_before:
             draft.time_out(event)
-    if draft.incarnation and draft.now >= draft.polled_at + draft.rules.idle_seconds:
+    if draft.incarnation and draft.now >= idle_at(draft):
         draft.disable()
 
 

@@ -89,8 +89,13 @@ def due(scope: Scope) -> float | None:
         event.not_before for event in scope.events.values() if event.status is EventStatus.SCHEDULED
     ]
     if scope.enabled:
-        times.append(scope.polled_at + scope.rules.idle_seconds)
+        times.append(idle_at(scope))
     return min(times, default=None)
+
+
+def idle_at(scope: "Scope | ScopeDraft") -> float:
+    """When Scheduled Events is disabled unless a machine polls before (M14)."""
+    return scope.polled_at + scope.rules.idle_seconds
 
 
 class ScopeDraft:
@@ -415,16 +420,21 @@ class ScopeDraft:
 
     # --- Scheduled Events on and off ---
 
-    def poll(self, at: float) -> None:
-        """Record a poll; the first one enables Scheduled Events (M14)."""
+    def poll(self) -> None:
+        """A machine polls; the first poll enables Scheduled Events (M14)."""
         if self.incarnation:
-            self.polled_at = max(self.polled_at, at)
+            self.renew(self.now)
             return
-        self.polled_at = at
+        self.polled_at = self.now
         self.incarnation = 1
         self.enabled_anew = True
         self.ready_at = self.now + self.rules.enable_delay_seconds
         self.facts.append(Fact(FactType.ENABLED))
+
+    def renew(self, at: float) -> None:
+        """A machine polled before: Scheduled Events stays enabled for another day if it is."""
+        if self.incarnation:
+            self.polled_at = max(self.polled_at, at)
 
     def disable(self) -> None:
         """Disable Scheduled Events after a day without polls. Existing events continue (M15)."""

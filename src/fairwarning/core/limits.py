@@ -31,8 +31,8 @@ IMPACT_LIMIT_MAX_SECONDS = 7 * 24 * 3600
 ENABLE_DELAY_MAX_SECONDS = 120
 IDLE_SECONDS = 24 * 3600
 IDLE_MAX_SECONDS = 365 * 24 * 3600
-# The time of the last poll is written at most this often; a restart may lose that much.
-POLL_WRITE_SECONDS = 5 * 60
+# The time of a scope's last poll is recorded this often; a crash may lose that much.
+POLL_RECORD_SECONDS = 5 * 60
 
 # Sizes. They bound the document (ID8), a transaction, and the cost of a command.
 USER_OPERATIONS = 100  # scheduled at once in a scope (E6; 10 in the preview)

@@ -56,13 +56,14 @@ class MaintenanceWindow:
 
 def check(value: object) -> str | None:
     """What is allowed, if the value is not a window or empty."""
+    allowed = f"empty, or a window: {FORM}"
     if not isinstance(value, str):
-        return f"a window, or empty: {FORM}"
+        return allowed
     try:
         if value:
             parse(value)
-    except Refused as refused:
-        return refused.message
+    except Refused:
+        return allowed
     return None
 
 

@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-import resource
 import socket
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fairwarning.metadata.callers import CallerResolver, Key
+from fairwarning.metadata.callers import CallerResolver, PeerAddress
 from fairwarning.metadata.listeners import BACKLOG
 
 log = logging.getLogger(__name__)
@@ -16,7 +15,6 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 64  # connections accepted before other callbacks run
 _RETRY_SECONDS = 1.0  # after a failed accept, for example without a free descriptor
 _WARN_SECONDS = 60.0
-_OTHER_DESCRIPTORS = 128  # that the process needs besides listeners and their connections
 
 
 class AcceptWarning:
@@ -44,6 +42,9 @@ class Acceptor:
     def __init__(self, sock: socket.socket, warning: AcceptWarning) -> None:
         self._sock = sock
         self._warning = warning
+        # `socket.accept` calls this and then makes objects that cost more than the system call.
+        self._accept_descriptor: Callable[[], tuple[int, PeerAddress]] = sock._accept  # type: ignore[attr-defined]  # noqa: SLF001  (see above)
+        self._let_others_run = False  # before the next connection is accepted
         self._reading = False
         self._retry: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[object]] = set()
@@ -55,19 +56,20 @@ class Acceptor:
         self._reading = True
         self._loop.add_reader(self._sock, self._accept)
 
-    def _serve(self, accepted: socket.socket, address: str) -> None:
-        """Serve a new connection of this address; "" if it has none."""
+    def _serve(self, descriptor: int, address: PeerAddress) -> None:
+        """Serve the new connection that has this descriptor."""
         raise NotImplementedError
 
     def _accept(self) -> None:
+        self._let_others_run = False
         for _ in range(_AT_ONCE):
-            if not self._accept_next():
+            if not self._accept_next() or self._let_others_run:
                 return
 
     def _accept_next(self) -> bool:
         """Accept a connection; return whether there may be another one."""
         try:
-            accepted, address = self._sock.accept()
+            descriptor, address = self._accept_descriptor()
         except (BlockingIOError, InterruptedError):
             return False
         except ConnectionAbortedError:
@@ -75,7 +77,7 @@ class Acceptor:
         except OSError as error:
             self._pause(error)
             return False
-        self._serve(accepted, address[0] if address else "")
+        self._serve(descriptor, address)
         return True
 
     def _connect(
@@ -121,65 +123,35 @@ class Acceptor:
 
 
 class Listener(Acceptor):
-    """A listening socket, and the way to identify the callers that connect to it.
-
-    uvloop accepts in C, a quarter cheaper for each connection. But it closes the connections of
-    waiting clients when descriptors run out, so it accepts only if that cannot happen. Otherwise,
-    and on asyncio's own loop, `_accept` leaves clients waiting until a descriptor is free.
-    """
+    """A listening socket, and the way to identify the callers that connect to it."""
 
     def __init__(
         self,
         sock: socket.socket,
         resolve_key: CallerResolver,
         warning: AcceptWarning,
+        serve: "Callable[[Listener, int, PeerAddress], bool]",
         *,
         proxy: bool = False,
     ) -> None:
-        """`proxy` means that clients may use it as a proxy for 169.254.169.254."""
+        """`serve` returns whether the next connection may be accepted at once.
+
+        `proxy` means that clients may use the listener as a proxy for 169.254.169.254.
+        """
         super().__init__(sock, warning)
+        self.family = int(sock.family)
         self.resolve_key = resolve_key
         self.proxy = proxy
-        self._server: asyncio.Server | None = None
+        self._serve_accepted = serve
+        if sock.family != socket.AF_UNIX:  # inherited by the connections
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    async def listen(self, make: Callable[[], asyncio.Protocol], descriptors: int) -> None:
-        """Accept connections; `descriptors` is how many all listeners and connections may need."""
-        loop = self._loop = asyncio.get_running_loop()
-        self._make = make
-        if isinstance(loop, asyncio.SelectorEventLoop) or _may_run_out(descriptors):
-            self.start()
-        else:
-            self._sock.settimeout(0)
-            self._server = await loop.create_server(make, sock=self._sock, backlog=BACKLOG)
+    def _serve(self, descriptor: int, address: PeerAddress) -> None:
+        self._let_others_run = not self._serve_accepted(self, descriptor, address)
 
-    def _serve(self, accepted: socket.socket, _: str) -> None:
-        self._connect(self._make, accepted)
-
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Accept the clients that have connected, and close the socket."""
         for _ in range(BACKLOG):
             if self._sock.fileno() < 0 or not self._accept_next():
                 break
         self.close()
-        if self._connecting:
-            await asyncio.wait(self._connecting)
-
-    def refuse(self) -> None:
-        """Close the socket, and refuse connections that are accepted but not yet served."""
-        self.resolve_key = _nobody
-        self.close()
-
-    def close(self) -> None:
-        """Close the socket."""
-        if self._server is not None:
-            self._server.close()
-        super().close()
-
-
-def _nobody(_: asyncio.BaseTransport) -> Key | None:
-    return None
-
-
-def _may_run_out(descriptors: int) -> bool:
-    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return allowed != resource.RLIM_INFINITY and allowed < descriptors + _OTHER_DESCRIPTORS

@@ -1,11 +1,10 @@
 """Identify the calling machine by its connection, never by anything in the request (M22)."""
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from socket import inet_aton, inet_ntoa
-from typing import TypeGuard
+from socket import SocketType, inet_aton, inet_ntoa
+from typing import Any, TypeGuard
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Machine, Power, Scope
@@ -17,8 +16,11 @@ Key = str | tuple[str, str]
 """A local address, a source address with the prefix `_FROM`, a scope and a machine name, or the
 name of the default machine with the prefix `_DEFAULT`."""
 
-CallerResolver = Callable[[asyncio.BaseTransport], Key | None]
-"""Returns the key of the machine at the other end of a connection; None if that end is gone."""
+PeerAddress = Any
+"""The address of the other end of a connection, as `socket.accept` returns it."""
+
+CallerResolver = Callable[[SocketType, PeerAddress], Key]
+"""Returns the key of the machine at the other end of a connection; may raise `OSError`."""
 
 FindGuest = Callable[[str], Awaitable[MachineLocation | None]]
 
@@ -44,19 +46,14 @@ def _number(address: str) -> int:
     return number if 0 < number <= _LAST - _FIRST else 0
 
 
-def by_local_address(transport: asyncio.BaseTransport) -> Key | None:
+def by_local_address(sock: SocketType, _: PeerAddress) -> Key:
     """Identify a machine by its own address in 127.0.0.0/8; one listener serves them all."""
-    if transport.get_extra_info("peername") is None:
-        return None  # reset before it was accepted
-    address: str = transport.get_extra_info("sockname")[0]
+    address: str = sock.getsockname()[0]
     return address
 
 
-def by_source_address(transport: asyncio.BaseTransport) -> Key | None:
+def by_source_address(_: SocketType, peer: PeerAddress) -> Key:
     """Identify a real guest by the source address that the fleet file gives it."""
-    peer = transport.get_extra_info("peername")
-    if peer is None:
-        return None  # reset before it was accepted
     address: str = peer[0]
     return _FROM + address.partition("%")[0].removeprefix("::ffff:")
 
@@ -68,7 +65,7 @@ def _is_source(key: Key) -> TypeGuard[str]:
 def for_machine(scope: str, machine: str) -> CallerResolver:
     """Identify every connection as one machine: for a Unix socket or a network namespace."""
     key = (scope, machine)
-    return lambda _: key
+    return lambda _sock, _peer: key
 
 
 class Caller:
@@ -144,7 +141,7 @@ class Callers:
         self.find_guest: FindGuest | None = None
         """Finds a machine by an address that no machine has yet, if the host can tell."""
         self._changes = 0
-        fleet.watchers.append(self._changed)
+        fleet.publisher.watchers.append(self._changed)
 
     def _changed(self) -> None:
         """Drop the negative cache: the change may have created a machine."""

@@ -17,7 +17,7 @@ from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import changed
 from fairwarning.metadata.answers import RequestRefused
-from fairwarning.metadata.callers import Caller, Key
+from fairwarning.metadata.callers import Caller
 from fairwarning.metadata.events import refusal_of
 from fairwarning.metadata.faults import faulty_response
 from fairwarning.metadata.handler import TOO_MANY_CONNECTIONS, Work
@@ -33,13 +33,11 @@ _FAILED = RequestRefused(503, "unavailable", "Internal failure; try again.", "Re
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, zero seconds: close() sends RST
 _BLANK = b"\r\n\r\n"
 _KEEP = limits.KEEP_SECONDS
-_COPIED_BYTES = 8192  # below this, copying a response costs less than writing two buffers
 
 
 class MetadataConnection(RequestStream):
     """Identifies the caller before it reads the first byte, and answers its requests."""
 
-    _key: Key
     _held: ParsedRequest | None = None
     _timer: asyncio.TimerHandle | None = None
     _task: asyncio.Task[None] | None = None
@@ -47,13 +45,9 @@ class MetadataConnection(RequestStream):
     # --- Called by the event loop ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Identify the caller, once for all requests on this connection (M22)."""
+        """Look up the caller, once for all requests on this connection (M22)."""
         self._transport = cast("asyncio.Transport", transport)
-        key = self.listener.resolve_key(transport)
-        if key is None:
-            self._transport.abort()  # before it is counted
-            return
-        self._key = key
+        key = self._key
         handler = self._handler
         connections = handler.connections
         connections.add(self)
@@ -95,13 +89,9 @@ class MetadataConnection(RequestStream):
         caller.polls = polls + 1
         if not polls:
             handler.callers.active.append(caller)
-        transport = self._transport
-        if len(rest) < _COPIED_BYTES:
-            transport.write(date.ok + rest)
-        else:
-            transport.writelines((date.ok, rest))
+        self._transport.write(date.ok + rest)
         if parsed.close:
-            transport.close()
+            self._transport.close()
         else:
             self._seconds_left = _KEEP
 
@@ -206,7 +196,7 @@ class MetadataConnection(RequestStream):
             self._write(response)
         self._serve_queued()
 
-    async def _identify(self, request: ReceivedRequest) -> None:
+    async def _identify(self, request: ReceivedRequest) -> bytes | None:
         """Look up a caller that is not in memory, or whose machine was deleted or recreated."""
         if self._caller is not None:
             self._caller.connections -= 1
@@ -222,7 +212,12 @@ class MetadataConnection(RequestStream):
             self._closing = True
             self._queue = None
             raise TOO_MANY_CONNECTIONS
-        self._requeue(request)
+        assert request.parsed is not None
+        if request.parsed.wait:
+            self._requeue(request)  # it may be held
+            return None
+        response = self._respond(request)
+        return response if response is None or isinstance(response, bytes) else await response()
 
     def _requeue(self, request: ReceivedRequest) -> None:
         """Put a request at the head of the queue."""

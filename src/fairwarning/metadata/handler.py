@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
+from time import monotonic
 from typing import Protocol
 
 from fairwarning.core import limits
@@ -124,6 +125,28 @@ class RequestHandler:
         self.events.record_poll(caller)
 
     # --- Responses ---
+
+    def cached_response(self, caller: Caller, parsed: ParsedRequest) -> bytes | None:
+        """Return the response to a poll, without `date.ok`; None if it needs more than a look-up.
+
+        Call `count_poll` when it is sent.
+        """
+        published = caller.published
+        rest = published.answers.get(parsed.key)
+        if (
+            rest is None
+            or caller.checked_scope is not published.scope
+            or caller.polls >= caller.allowed
+            or monotonic() >= self.date.expires_at
+        ):
+            return None
+        return rest
+
+    def count_poll(self, caller: Caller) -> None:
+        """Count a poll that was answered by `cached_response`."""
+        if not caller.polls:
+            self.callers.active.append(caller)
+        caller.polls += 1
 
     def handle(self, caller: Caller, parsed: ParsedRequest, body: bytes) -> bytes | Work:
         """Return the response to a request, or the work that produces it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from fairwarning.core.errors import Refused
 from fairwarning.core.record import record
 
-BACKLOG = 1024
+BACKLOG = 4096  # as Linux allows by default; a client beyond it tries again after a second
 LAST_PORT = 65535
 IPV4_LOOPBACK = "127.0.0.1"
 IPV6_LOOPBACK = "::1"

@@ -3,20 +3,20 @@
 import asyncio
 import socket
 from contextlib import suppress
-from functools import partial
 
 from fairwarning.core import limits
 from fairwarning.metadata.accepting import AcceptWarning, Listener
 from fairwarning.metadata.callers import CallerResolver
-from fairwarning.metadata.connection import MetadataConnection
 from fairwarning.metadata.handler import RequestHandler
+from fairwarning.metadata.new_connections import NewConnections
+from fairwarning.metadata.socket_events import EVENTS_AT_ONCE, SocketEvents, new_socket_events
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.metrics import Metric, counter, counters, gauge
 
 _EVICT_TICKS = 300
-_STOP_SECONDS = 2.0  # for clients that do not read their response
 _LAST_TURNS = 3  # of the event loop: it reads each accepted connection at least once
+_STOP_SECONDS = 2.0  # for clients that do not read their response
 
 
 class MetadataServer(RequestHandler):
@@ -33,6 +33,7 @@ class MetadataServer(RequestHandler):
         self._listeners: set[Listener] = set()
         self._accept_warning = AcceptWarning()
         self.other_connections = 0  # that other ports of this process may have
+        self._events: SocketEvents | None = None
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
 
@@ -40,18 +41,21 @@ class MetadataServer(RequestHandler):
         self, sock: socket.socket, resolve_key: CallerResolver, *, proxy: bool = False
     ) -> Listener:
         """Accept connections from a listening socket until the listener is closed."""
-        listener = Listener(sock, resolve_key, self._accept_warning, proxy=proxy)
-        descriptors = self.max_connections + self.other_connections + len(self._listeners) + 1
-        await listener.listen(partial(MetadataConnection, self, listener), descriptors)
+        loop = asyncio.get_running_loop()
+        if self._events is None:
+            self._events = new_socket_events(loop)
+            self._new_connections = NewConnections(self, self._events)
+            self._ticker = loop.call_later(1.0, self._tick_again)
+        serve = self._new_connections.serve
+        listener = Listener(sock, resolve_key, self._accept_warning, serve, proxy=proxy)
+        listener.start()
         self._listeners.add(listener)
-        if self._ticker is None:
-            self._ticker = asyncio.get_running_loop().call_later(1.0, self._tick_again)
         return listener
 
     def close(self, listener: Listener) -> None:
         """Close a listener and abort its connections."""
         self._listeners.discard(listener)
-        listener.refuse()
+        listener.close()
         for connection in tuple(self.connections):
             if connection.listener is listener:
                 connection.abort()
@@ -80,8 +84,10 @@ class MetadataServer(RequestHandler):
             self._ticker.cancel()
             self._ticker = None
         for listener in tuple(self._listeners):
-            await listener.stop()
-        for _ in range(_LAST_TURNS):
+            listener.stop()
+        if self._events is None:
+            return
+        for _ in range(_LAST_TURNS + len(self.connections) // EVENTS_AT_ONCE):
             await asyncio.sleep(0)
         for connection in tuple(self.connections):
             connection.finish()
@@ -91,6 +97,8 @@ class MetadataServer(RequestHandler):
                 await asyncio.wait_for(self.drained.wait(), _STOP_SECONDS)
         for connection in tuple(self.connections):
             connection.abort()
+        self._events.close()
+        self._events = None
 
     def metrics(self) -> list[Metric]:
         """Return the request metrics."""
@@ -99,11 +107,17 @@ class MetadataServer(RequestHandler):
         return [
             counter("fairwarning_polls", "Documents sent, and 304 responses.", counts.polls),
             counter("fairwarning_approvals", "Approvals accepted.", counts.approvals),
-            counter("fairwarning_descriptions", "Instance metadata sent.", counts.descriptions),
+            counter(
+                "fairwarning_instance_metadata", "Instance metadata sent.", counts.descriptions
+            ),
             counter("fairwarning_connections", "Connections accepted.", self.accepted),
-            counters("fairwarning_refused", "Requests refused.", "reason", counts.refused),
-            counters("fairwarning_faults", "Injected faults.", "kind", counts.faults),
-            gauge("fairwarning_held", "Long polls held.", counts.held),
-            gauge("fairwarning_open", "Open connections.", len(self.connections)),
-            gauge("fairwarning_callers", "Machines that polled recently.", len(self.callers.known)),
+            counters("fairwarning_requests_refused", "Requests refused.", "reason", counts.refused),
+            counters("fairwarning_faults_injected", "Injected faults.", "kind", counts.faults),
+            gauge("fairwarning_long_polls_held", "Long polls held.", counts.held),
+            gauge("fairwarning_connections_open", "Open connections.", len(self.connections)),
+            gauge(
+                "fairwarning_machines_polling",
+                "Machines that polled recently.",
+                len(self.callers.known),
+            ),
         ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fairwarning.core import limits
 from fairwarning.metadata.accepting import Listener
 from fairwarning.metadata.answers import CONTINUE, RequestRefused
-from fairwarning.metadata.callers import Caller
+from fairwarning.metadata.callers import Caller, Key
 from fairwarning.metadata.handler import RequestHandler
 from fairwarning.metadata.reader import ReceivedRequest, RequestReader
 from fairwarning.metadata.validation import ParsedRequest
@@ -40,9 +40,11 @@ class RequestStream(asyncio.Protocol):
     _reading_paused = False  # back-pressure: we do not read from the client
     _lingering = False  # all responses are sent; the client still sends
 
-    def __init__(self, handler: RequestHandler, listener: Listener) -> None:
+    def __init__(self, handler: RequestHandler, listener: Listener, key: Key) -> None:
+        """`key` identifies the caller."""
         self._handler = handler
         self.listener = listener
+        self._key = key
 
     def _serve(self, request: ReceivedRequest) -> None:
         """Answer a request now, or set `_busy` until it is answered."""
@@ -77,6 +79,8 @@ class RequestStream(asyncio.Protocol):
             return
         reader = self._reader
         if reader is None:
+            if self._caller is None and not self._busy and self._serve_cached(data):
+                return
             reader = self._reader = RequestReader(
                 self._handler.validator, proxy=self.listener.proxy
             )
@@ -95,6 +99,14 @@ class RequestStream(asyncio.Protocol):
         if at_start or requests or reader.in_body != in_body:
             self._set_read_deadline()
         self._prepare_next_read()
+
+    def _serve_cached(self, data: bytes) -> bool:
+        """Serve the first request of an unidentified caller if its bytes are cached."""
+        cache = self._handler.request_cache
+        parsed = cache.requests.get(data) or cache.parse(data)
+        if parsed is not None:
+            self._serve(ReceivedRequest(parsed, None, b"", parsed.close))
+        return parsed is not None
 
     def _in_message(self) -> bool:
         return self._reader is not None and self._reader.in_message

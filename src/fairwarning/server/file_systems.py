@@ -32,7 +32,7 @@ def refuse_network(folder: Path) -> None:
             "NetworkFileSystem",
             f"data folder {folder} is on a network file system ({kind}), where locks may not work;"
             " use a local disk, --memory, or a database (--data postgresql://...)."
-            " With --network-folder you can use it if only this host does",
+            " With --allow-network-folder you can use it if only this host does",
         )
 
 

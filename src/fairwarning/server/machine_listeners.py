@@ -62,7 +62,7 @@ class MachineListeners(Generic[Slot]):
 
     async def open_all(self) -> None:
         """Open the listeners of existing machines, and follow changes."""
-        self._fleet.followers.append(self._follow)
+        self._fleet.publisher.followers.append(self._follow)
         await self._compare()
         await self._update()
         self._tasks = [asyncio.create_task(work) for work in (self._run(), self._keep_comparing())]
@@ -257,8 +257,8 @@ class MachineListeners(Generic[Slot]):
 
     def close_all(self) -> None:
         """Close all listeners, and open no more."""
-        if self._follow in self._fleet.followers:
-            self._fleet.followers.remove(self._follow)
+        if self._follow in self._fleet.publisher.followers:
+            self._fleet.publisher.followers.remove(self._follow)
         for task in self._tasks:
             task.cancel()
         for slot in tuple(self._open):

@@ -27,13 +27,7 @@ from fairwarning.core.errors import (
     Refused,
     Unavailable,
 )
-from fairwarning.core.model import (
-    Entity,
-    Lane,
-    Operation,
-    ScaleSet,
-    Scope,
-)
+from fairwarning.core.model import Operation, Scope
 from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
@@ -42,11 +36,13 @@ from fairwarning.service.clock_monitor import ClockMonitor
 from fairwarning.service.committer import CACHED_ENTITIES, Committer, target
 from fairwarning.service.deliveries import DeliveryLog
 from fairwarning.service.documents import DocumentCache, PublishedScope
+from fairwarning.service.due_work import DueWork
 from fairwarning.service.faults import FaultRules
 from fairwarning.service.following import ChangeFollower
 from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
+from fairwarning.service.publisher import Publisher
 from fairwarning.service.reader import FleetReader
 from fairwarning.service.snapshot_monitor import SnapshotMonitor
 from fairwarning.service.store_check import StoreCheck
@@ -57,7 +53,6 @@ log = logging.getLogger(__name__)
 
 BATCH_COMMANDS = 256  # per transaction at most
 RETRY_SECONDS = 1.0  # of real time, until a command without a caller is retried
-_CONTENDED_SECONDS = 0.02
 _COMPARE_SECONDS = 1.0  # between two comparisons of the clocks
 
 
@@ -74,21 +69,16 @@ class Fleet:
         self._committer = Committer(store, clock, self.reader, self.documents, cached=cached)
         self.store_check = StoreCheck(self._committer.check_store)
         self._shared = store.shared
-        self.polls = PollLog(self.post)
+        self.polls = PollLog(self.post, self._wake)
         self.deliveries = DeliveryLog(self.post, lambda: clock.rate)
         self._advancing = asyncio.Lock()
         self.faults = FaultRules(clock.now, shared=bool(self._shared))
-        self.followers: list[Callable[[str, Scope | None], None]] = [self.deliveries.follow]
-        """Called with each changed scope once the change is durable; None: it was removed.
-
-        Of scopes that another process changed, only those published here are passed."""
-        self.watchers: list[Callable[[], None]] = []
-        """Called after any scope has changed, in this or another process."""
-        self.readers: list[Callable[[], None]] = []
-        """Called when the journal has new lines or the clock was changed."""
+        self.publisher = Publisher(self.documents, self.polls)
+        self.publisher.followers.append(self.deliveries.follow)
         self._decided = self._refused = 0
         self._impacts = ImpactDispatcher(driver, clock, self.post)
         self._timers = Timers(clock, self._wake)
+        self._due_work = DueWork(store, clock, self.documents, self.polls, self._timers)
         self.following = (
             ChangeFollower(store, self._shared, self.documents, self._wake, self._synchronize)
             if self._shared
@@ -167,8 +157,7 @@ class Fleet:
 
     async def stop(self) -> None:
         """Finish accepted commands, write what is buffered, and close the store."""
-        for poll in self.polls.unwritten():
-            self.post(poll)
+        self.polls.record_all()
         self.deliveries.write()
         self._stopping = True
         self._drop_abandoned()
@@ -245,7 +234,7 @@ class Fleet:
 
     async def _keep_time(self) -> None:
         await self._committer.store_clock()
-        self._notify_readers()
+        self.publisher.notify_readers()
 
     def _virtual(self) -> VirtualClock:
         if not isinstance(self.clock, VirtualClock):
@@ -283,8 +272,8 @@ class Fleet:
             counter("fairwarning_commands_refused", "Commands refused.", self._refused),
             counter("fairwarning_commits", "Transactions committed.", self._committer.commits),
             gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
-            gauge("fairwarning_writing", "1 while commands are taken.", not self.broken),
-            gauge("fairwarning_stale", "1 while polls are refused as too old.", stale),
+            gauge("fairwarning_accepting_commands", "1 while commands are taken.", not self.broken),
+            gauge("fairwarning_documents_stale", "1 while polls are refused as too old.", stale),
             *self.clock_monitor.metrics(),
             *(self.following.snapshots if self.following else SnapshotMonitor()).metrics(),
         ]
@@ -304,8 +293,14 @@ class Fleet:
 
     async def process_queue(self) -> None:
         """Process batches until the queue is empty and nothing is due."""
-        while self._queue or self._timers.due or (self.following and self.following.has_heartbeat):
+        while (
+            self._queue
+            or self._timers.due
+            or self.polls.has_waiting
+            or (self.following and self.following.has_heartbeat)
+        ):
             await self._catch_up()
+            await self._record_polls()
             waiting = self._queue[:BATCH_COMMANDS]
             del self._queue[:BATCH_COMMANDS]
             try:
@@ -319,19 +314,32 @@ class Fleet:
 
     async def _catch_up(self) -> None:
         """Apply changes of other processes, and take over their orphaned impacts."""
-        heartbeat = await self.following.catch_up(self._publish) if self.following else None
+        heartbeat = (
+            await self.following.catch_up(self.publisher.publish) if self.following else None
+        )
         if heartbeat is None or self.following is None:
             return
         if self.following.journal_grew(heartbeat):
-            self._notify_watchers()
-            self._notify_readers()
+            self.publisher.notify_watchers()
+            self.publisher.notify_readers()
         if self._committer.broken:
             return
         self._timers.arm(heartbeat.due)
-        self.polls.write_idle(self.clock.now())
+        self.polls.record_idle(self.clock.now())
         if heartbeat.orphaned_impacts:
             with suppress(Unavailable):  # the next heartbeat reports them again
                 await self._resume_impacts()
+
+    async def _record_polls(self) -> None:
+        """Record some of the polls that wait, in one statement and without a decision (X5)."""
+        polls = self.polls.take_waiting()
+        if not polls or self._committer.broken:
+            return
+        try:
+            await self.store.record_polls(polls)
+        except Unavailable:
+            if not self._stopping:
+                self.retry_later(lambda: self.polls.put_back(polls))
 
     async def process_batch(self, waiting: Sequence[PendingCommand]) -> None:
         """Process these commands and everything that is due, in as few transactions as possible."""
@@ -363,10 +371,10 @@ class Fleet:
         if not work.changes and (overdue := [pending for pending in waiting if pending in due]):
             await self._check_time(overdue, now)
         if self._shared:
-            self._show_newer(work)
+            self.publisher.show_newer(work)
         if work.committed:
             self._timers.arm(work.next_due)
-            self._make_visible(work)
+            self.publisher.make_visible(work)
             self._carry_out(work)
         self._acknowledge(waiting)
         return left
@@ -394,74 +402,28 @@ class Fleet:
             return
         except (Unavailable, Conflict):
             work = CommandBatch()  # it is tried again
-        self._make_visible(work)
+        self.publisher.make_visible(work)
         self._timers.fire()
 
     async def _take_due(self) -> list[PendingCommand]:
         """Commands for the entities that are due."""
         self._timers.due = False
         try:
-            refs = await self.store.due_entities(self.clock.now(), BATCH_COMMANDS)
-            if not refs:
-                self._arm(await self.store.next_due())
+            commands = await self._due_work.commands(BATCH_COMMANDS)
         except Unavailable:
             self.retry_later(self._timers.fire)
             return []
+        return [PendingCommand(command, None) for command in commands]
+
+    async def polled_at(self, scopes: Sequence[Scope]) -> list[float]:
+        """The last poll of each scope, or 0. Another process may have had one since."""
+        recorded = await self.store.recorded_polls([scope.id for scope in scopes])
         return [
-            PendingCommand(command, None) for ref in refs for command in self._due_commands(*ref)
+            max(scope.polled_at, self.polls.last(scope.id), recorded.get(scope.id, 0.0))
+            for scope in scopes
         ]
 
-    def _arm(self, moment: float | None) -> None:
-        """Set the timer. A time in the past means that another process holds the entity."""
-        if moment is not None and moment <= self.clock.now():
-            asyncio.get_running_loop().call_later(_CONTENDED_SECONDS, self._timers.fire)
-        else:
-            self._timers.arm(moment)
-
-    def _due_commands(self, kind: type[Entity], name: str) -> list[Command]:
-        if kind is Lane:
-            return [RetryLane(lane=name)]
-        if kind is ScaleSet:
-            return [AdjustCapacity(set=name)]
-        last = self.polls.last(name)
-        if not last:
-            return [AdvanceTime(scope=name)]
-        # A poll that was not written yet keeps Scheduled Events enabled (M14).
-        return [Poll(scope=name, at=last, actor="machine"), AdvanceTime(scope=name)]
-
     # --- After the commit ---
-
-    def _make_visible(self, work: CommandBatch) -> None:
-        for name, scope in work.scopes():
-            self._publish(name, scope)
-        self._notify_watchers()
-        if work.lines:
-            self._notify_readers()
-        failpoints.hit("publish.after")
-
-    def _show_newer(self, work: CommandBatch) -> None:
-        """Publish loaded scopes that other processes wrote and that are not published yet."""
-        for (_, name), entity in work.loaded.items():
-            published = self.documents.get(name) if isinstance(entity, Scope) else None
-            if isinstance(entity, Scope) and published is not None and published.is_older(entity):
-                self._publish(name, entity)
-
-    def _publish(self, name: str, scope: Scope | None) -> None:
-        self.documents.publish(name, scope)
-        if scope and scope.enabled:
-            self.polls.drop_stored(scope)
-        else:
-            self.polls.forget(name)
-        for follower in self.followers:
-            follower(name, scope)
-
-    def _notify_watchers(self) -> None:
-        for watcher in self.watchers:
-            watcher()
-
-    def _notify_readers(self) -> None:
-        for reader in tuple(self.readers):
-            reader()
 
     def _carry_out(self, work: CommandBatch) -> None:
         for impact in work.impacts:

@@ -1,56 +1,78 @@
-"""The time of each scope's last poll: kept in memory, rarely written to the store (M14)."""
+"""The time of each scope's last poll: in memory, and now and then recorded in the store (M14).
 
-from collections.abc import Callable
-from math import inf
+Recording touches no entity: the store keeps poll times in a table of its own, and one statement
+records many of them (X5). A `Poll` command changes a scope, and is posted about once a day.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from zlib import crc32
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Poll
 from fairwarning.core.model import Scope
 
+STATEMENT_SCOPES = 1000  # recorded at once; commands wait meanwhile
+
+_HASHES = 2**32
+
 
 class PollLog:
-    """The last poll of each scope, if it is later than the stored one.
+    """The last poll of each scope, if it is later than the scope's own `polled_at`.
 
-    Several processes may receive polls for a scope; once one has written, the others need not.
+    Several processes may receive polls for a scope. Each records those that it received.
     """
 
-    def __init__(self, post: Callable[[Poll], None]) -> None:
+    def __init__(self, post: Callable[[Poll], None], wake: Callable[[], None]) -> None:
         self._post = post
+        self._wake = wake
         self.collectors: list[Callable[[], None]] = []
         """Called before poll times are read, to record polls that other parts have buffered."""
         self._last: dict[str, float] = {}
-        self._posted: dict[str, float] = {}  # submitted, not yet stored
-        self._checked_at = 0.0  # when `write_idle` last ran
+        self._recorded: dict[str, float] = {}  # recorded, posted, or waiting for either
+        self._waiting: dict[str, float] = {}  # to be recorded
+        self._checked_at = 0.0  # when `record_idle` last ran
 
     def record(self, scope: Scope, now: float) -> None:
         """Record a poll by a machine of this enabled scope."""
         self._last[scope.id] = now
-        written = max(scope.polled_at, self._posted.get(scope.id, 0.0))
-        if now - written >= _write_interval(scope):
-            self._write(scope.id, now)
+        recorded = max(scope.polled_at, self._recorded.get(scope.id, 0.0))
+        if now - recorded >= _record_interval(scope):
+            self._recorded[scope.id] = now
+            if now - scope.polled_at >= _renewal_age(scope):
+                self._post(Poll(scope=scope.id, at=now, actor="machine"))
+            else:
+                self.put_back({scope.id: now})
 
     def drop_stored(self, scope: Scope) -> None:
         """Drop the poll times that the committed scope already includes."""
-        for polled_at in (self._last, self._posted):
-            if polled_at.get(scope.id, inf) <= scope.polled_at:
+        for polled_at in (self._last, self._recorded, self._waiting):
+            at = polled_at.get(scope.id)
+            if at is not None and at <= scope.polled_at:
                 del polled_at[scope.id]
 
-    def write_idle(self, now: float) -> None:
-        """Write the last poll of scopes that stopped polling: other processes rely on it (M14)."""
-        if now - self._checked_at >= limits.POLL_WRITE_SECONDS:
+    def record_idle(self, now: float) -> None:
+        """Record the last poll of scopes that stopped polling: other processes rely on it (M14)."""
+        if now - self._checked_at >= limits.POLL_RECORD_SECONDS:
             self._checked_at = now
-            for scope, last in self._unposted():
-                if now - last >= limits.POLL_WRITE_SECONDS:
-                    self._write(scope, last)
+            idle = {
+                scope: last
+                for scope, last in self._unrecorded().items()
+                if now - last >= limits.POLL_RECORD_SECONDS
+            }
+            self._recorded |= idle
+            self.put_back(idle)
 
-    def _write(self, scope: str, at: float) -> None:
-        self._posted[scope] = at
-        self._post(_poll(scope, at))
+    def record_all(self) -> None:
+        """Record everything that is known only here, before a clean stop."""
+        rest = self._unrecorded()
+        self._recorded |= rest
+        self.put_back(rest)
 
-    def _unposted(self) -> list[tuple[str, float]]:
+    def _unrecorded(self) -> dict[str, float]:
         self.collect()
-        posted = self._posted
-        return [(scope, at) for scope, at in self._last.items() if at > posted.get(scope, 0.0)]
+        recorded = self._recorded
+        return {scope: at for scope, at in self._last.items() if at > recorded.get(scope, 0.0)}
 
     def collect(self) -> None:
         """Record all polls that other parts have buffered."""
@@ -58,24 +80,46 @@ class PollLog:
             collector()
 
     def last(self, scope: str) -> float:
-        """The time of the scope's last poll, if the store does not have it yet."""
+        """The time of the scope's last poll through this process, if its entity lacks it."""
         self.collect()
         return self._last.get(scope, 0.0)
 
     def forget(self, scope: str) -> None:
         """Drop a scope that was deleted or disabled."""
-        self._last.pop(scope, None)
-        self._posted.pop(scope, None)
+        for polled_at in (self._last, self._recorded, self._waiting):
+            polled_at.pop(scope, None)
 
-    def unwritten(self) -> list[Poll]:
-        """The polls to write before a clean stop."""
-        return [_poll(scope, at) for scope, at in self._unposted()]
+    # --- For the writer ---
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether polls wait to be recorded."""
+        return bool(self._waiting)
+
+    def take_waiting(self) -> dict[str, float]:
+        """Take some of the polls that wait to be recorded, as many as fit into a statement."""
+        taken = dict(islice(self._waiting.items(), STATEMENT_SCOPES))
+        for scope in taken:
+            del self._waiting[scope]
+        return taken
+
+    def put_back(self, polls: Mapping[str, float]) -> None:
+        """Let polls wait to be recorded; newer ones that wait already stay."""
+        for scope, at in polls.items():
+            self._waiting[scope] = max(at, self._waiting.get(scope, 0.0))
+        if polls:
+            self._wake()
 
 
-def _write_interval(scope: Scope) -> float:
-    """Seconds between two writes, few enough that no other process considers the scope idle."""
-    return min(limits.POLL_WRITE_SECONDS, scope.rules.idle_seconds / 4)
+def _record_interval(scope: Scope) -> float:
+    """Seconds between two records, few enough that no other process considers the scope idle."""
+    return min(limits.POLL_RECORD_SECONDS, scope.rules.idle_seconds / 4)
 
 
-def _poll(scope: str, at: float) -> Poll:
-    return Poll(scope=scope, at=at, actor="machine")
+def _renewal_age(scope: Scope) -> float:
+    """The age at which `polled_at` is renewed by a command: between 0.5 and 0.75 of the idle time.
+
+    It differs from scope to scope, so that machines that first asked together do not renew together
+    for ever.
+    """
+    return scope.rules.idle_seconds * (0.5 + 0.25 * crc32(scope.id.encode()) / _HASHES)

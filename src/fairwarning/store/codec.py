@@ -52,6 +52,16 @@ def encode(value: Entity | Machine | Impact) -> str:
     return _encode(value).decode()
 
 
+def ended_at(entity: Entity | None) -> float | None:
+    """When an operation or a rollout ended, by which retention finds it."""
+    return entity.ended_at if isinstance(entity, Operation | Rollout) else None
+
+
+def has_events(entity: Entity | None) -> bool | None:
+    """True for a scope that has events, else None, so that an index holds only those."""
+    return True if isinstance(entity, Scope) and entity.events else None
+
+
 def decode_entity(kind: str, body: str) -> Entity:
     """Return the entity; a scope without its machines."""
     return _entities[kind].decode(body)

@@ -31,9 +31,13 @@ def ended_entities(connection: SqliteConnection, before: float, limit: int) -> l
 
 def drop_tombstones(connection: SqliteConnection, until: int) -> int:
     """Drop some rows of removed entities; a row stays while it leads to journal lines."""
+    connection.execute("BEGIN")
+    connection.execute(_SQL["delete_polls_of_removed"], {"until": until})
     changes = connection.total_changes
     connection.execute(_SQL["delete_tombstones"], {"until": until})
-    return connection.total_changes - changes
+    dropped = connection.total_changes - changes
+    connection.execute("COMMIT")
+    return dropped
 
 
 def drop_notes(connection: SqliteConnection, notes: Mapping[str, str]) -> None:

@@ -41,6 +41,7 @@ class MemoryStore:
         self._removed: dict[Ref, int] = {}  # -> position, in order
         self._impacts: dict[str, Impact] = {}
         self._notes: dict[str, str] = {}
+        self._polls: dict[str, float] = {}
 
     async def open(self) -> None:
         """Open the store; there is nothing to prepare."""
@@ -184,6 +185,15 @@ class MemoryStore:
         self._check_open()
         return self._feed.position
 
+    async def record_polls(self, polls: Mapping[str, float]) -> None:
+        self._check_open()
+        for scope, at in polls.items():
+            self._polls[scope] = max(at, self._polls.get(scope, 0.0))
+
+    async def recorded_polls(self, scopes: Iterable[str]) -> dict[str, float]:
+        self._check_open()
+        return {scope: self._polls[scope] for scope in scopes if scope in self._polls}
+
     async def get_note(self, name: str) -> str | None:
         self._check_open()
         return self._notes.get(name)
@@ -225,6 +235,7 @@ class MemoryStore:
             self._due_times.forget(ref)
             if ref[0] is Scope:
                 self._feed.forget(ref[1])
+                self._polls.pop(ref[1], None)
         return len(old)
 
     async def drop_notes(self, notes: Mapping[str, str]) -> None:

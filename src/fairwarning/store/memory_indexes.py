@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from itertools import count, islice
+from itertools import islice
 
 from fairwarning.core.errors import AddressTaken
 from fairwarning.core.model import Entity, Ref, Scope
@@ -26,13 +26,13 @@ class DueTimes:
     def __init__(self) -> None:
         self._times: dict[Ref, float] = {}
         self._numbers: dict[Ref, int] = {}
-        self._order = count()
+        self._last = 0
         self._heap: list[tuple[float, int, Ref]] = []
 
     def put(self, ref: Ref, due: float | None) -> None:
         number = self._numbers.get(ref)
         if number is None:
-            number = self._numbers[ref] = next(self._order)
+            self._last = number = self._numbers[ref] = self._last + 1
         if due is None:
             self._times.pop(ref, None)
         elif self._times.get(ref) != due:

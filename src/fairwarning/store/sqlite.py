@@ -296,6 +296,12 @@ class SQLiteStore:
     async def position(self) -> int:
         return (await self._read(tables.head))[0]
 
+    async def record_polls(self, polls: Mapping[str, float]) -> None:
+        await self._change_rows(tables.record_polls, polls)
+
+    async def recorded_polls(self, scopes: Iterable[str]) -> dict[str, float]:
+        return await self._read(tables.recorded_polls, list(scopes))
+
     async def get_note(self, name: str) -> str | None:
         return await self._read(tables.get_note, name)
 
@@ -322,18 +328,18 @@ class SQLiteStore:
         return await self._read(dropping.ended_entities, before, limit)
 
     async def drop_old_lines(self, before: float) -> int:
-        return await self._drop_rows(dropping.drop_old_lines, before)
+        return await self._change_rows(dropping.drop_old_lines, before)
 
     async def drop_tombstones(self, until: int) -> int:
-        return await self._drop_rows(dropping.drop_tombstones, until)
+        return await self._change_rows(dropping.drop_tombstones, until)
 
     async def drop_notes(self, notes: Mapping[str, str]) -> None:
-        await self._drop_rows(dropping.drop_notes, notes)
+        await self._change_rows(dropping.drop_notes, notes)
 
-    async def _drop_rows(self, drop: Callable[[SqliteConnection, V], T], value: V) -> T:
+    async def _change_rows(self, change: Callable[[SqliteConnection, V], T], value: V) -> T:
         def job() -> T:
             try:
-                return drop(self._connected(), value)
+                return change(self._connected(), value)
             except sqlite3.Error as error:
                 self._roll_back()
                 raise self._translate_error(error) from error

@@ -180,6 +180,12 @@ class Store(Protocol):
     async def position(self) -> int:
         """Return the last position of the change feed."""
 
+    async def record_polls(self, polls: Mapping[str, float]) -> None:
+        """Record when scopes were polled, outside the entities; an earlier time changes nothing."""
+
+    async def recorded_polls(self, scopes: Iterable[str]) -> dict[str, float]:
+        """Return the recorded polls of these scopes; those without one are left out."""
+
     async def get_note(self, name: str) -> str | None:
         """Return a small named value stored outside the entities."""
 

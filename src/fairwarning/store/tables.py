@@ -6,7 +6,7 @@ few long statements let the event loop run, while hundreds of short ones would c
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import cast
 
@@ -77,7 +77,7 @@ class SqliteRows:
         fact, kind, name = line.fact, line.entity[0].__name__, line.entity[1]
         row = (
             line.at, line.actor, kind, name,
-            fact.type.value, fact.event, codec.names(fact.machines), fact.operation,
+            fact.type._value_, fact.event, codec.names(fact.machines), fact.operation,
             fact.detail, codec.announcement(fact.announcement),
         )  # fmt: skip
         before = self._newest.get(line.entity)
@@ -101,9 +101,10 @@ class SqliteRows:
         version, due, body = _NO_VERSION, None, None
         if after is not None:
             version, due, body = after.version, cascade.due(after), codec.encode(after)
-        self.entities.append(
-            (number, ref[0].__name__, ref[1], version, due, position, line, expected, body)
-        )
+        self.entities.append((
+            number, ref[0].__name__, ref[1], version, due, position,
+            codec.ended_at(after), codec.has_events(after), line, expected, body,
+        ))  # fmt: skip
 
     def _put_machines(self, diff: Differences) -> None:
         for _, machine in diff.changed:
@@ -311,6 +312,19 @@ def latest_lines(
 
 def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> JournalEntry:
     return JournalEntry(number, JournalLine(at, actor, (KINDS[kind], name), codec.fact(*fact)))
+
+
+def record_polls(connection: SqliteConnection, polls: Mapping[str, float]) -> None:
+    """Record the polls of these scopes in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    _write_rows(connection, "record_polls", sorted(polls.items()))
+    connection.execute("COMMIT")
+
+
+def recorded_polls(connection: SqliteConnection, scopes: Sequence[str]) -> dict[str, float]:
+    """Return the recorded polls of these scopes."""
+    rows = (connection.execute(_SQL["recorded_poll"], (scope,)).fetchone() for scope in scopes)
+    return dict(row for row in rows if row)
 
 
 def get_note(connection: SqliteConnection, name: str) -> str | None:

@@ -200,13 +200,20 @@ class MachineHandle:
         """Freeze it for some seconds as the platform: Freeze, 15 minutes' notice."""
         return self.maintain("freeze", seconds)
 
-    def maintain(
-        self, kind: str = "freeze", seconds: int | None = None, *, migration: bool = False
-    ) -> OperationHandle:
+    def maintain(self, kind: str = "freeze", seconds: int | None = None) -> OperationHandle:
         """Perform maintenance on its host as the platform: `freeze`, `reboot` or `redeploy`."""
+        return self._maintain(impact(kind), seconds)
+
+    def migrate(self, seconds: int | None = None) -> OperationHandle:
+        """Live-migrate it to another host as the platform: Freeze, 15 minutes' notice."""
+        return self._maintain(ImpactKind.FREEZE, seconds, migration=True)
+
+    def _maintain(
+        self, kind: ImpactKind, seconds: int | None, *, migration: bool = False
+    ) -> OperationHandle:
         duration = limits.UNKNOWN_DURATION if seconds is None else seconds
         return self._operate(
-            commands.Maintain, kind=impact(kind), duration_seconds=duration, migration=migration
+            commands.Maintain, kind=kind, duration_seconds=duration, migration=migration
         )
 
     def evict(self) -> OperationHandle:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Coroutine, Iterable
 from concurrent.futures import CancelledError, Future
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
@@ -258,11 +258,11 @@ def _closed() -> Refused:
 
 def ask(url: str, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
     """Send a request as a machine; return status and body."""
-    connection = _connection(url)
     try:
-        connection.request(method, path, body, {"Metadata": "true"})
-        response = connection.getresponse()
-        return response.status, response.read()
+        with closing(_connection(url)) as connection:
+            connection.request(method, path, body, {"Metadata": "true"})
+            response = connection.getresponse()
+            return response.status, response.read()
     except TimeoutError:
         text = (
             f"no answer within {LONGEST_SECONDS:g} seconds; the request may be waiting for the"
@@ -271,8 +271,6 @@ def ask(url: str, method: str, path: str, body: bytes | None = None) -> tuple[in
         raise Unavailable("NoAnswer", text) from None
     except (OSError, http.client.HTTPException) as error:
         raise Unavailable("NoAnswer", f"no answer: {error!r}") from error
-    finally:
-        connection.close()
 
 
 def _connection(url: str) -> http.client.HTTPConnection:

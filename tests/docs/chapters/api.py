@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.docs.chapters.page import code, page, table
 from tests.docs.pages import DOCS
+from tests.promises.program_surfaces import error_codes
 
 Shape = dict[str, Any]
 
@@ -36,7 +37,7 @@ def write() -> str:
         "refused (409). Lists take `limit` (1 to 1000) and `after`; pass the response's `next` as "
         "`after` to get the next page. `next` is null on the last page. Times are ISO 8601 in UTC.",
         "An error has a status of 400 or above and an [ErrorResponse](#errorresponse) body that "
-        "says what is allowed.",
+        "says what is allowed. Its `code` is one of the [error codes](#error-codes).",
         "## Requests",
         *(part for path, methods in whole["paths"].items() for part in _path(path, methods)),
         "## Schemas",
@@ -45,6 +46,9 @@ def write() -> str:
             for name, schema in whole["components"]["schemas"].items()
             for part in _shape(name, schema)
         ),
+        "## Error codes",
+        "Clients tell errors apart by their `code`. New codes may be added.",
+        ", ".join(f"`{code}`" for code in error_codes()["operator API"]) + ".",
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairwarning.cli import options
 from fairwarning.guest.agent import figures as agent_figures
-from fairwarning.guest.agent.metrics import REGISTRY
+from fairwarning.guest.agent.metrics import REGISTRY, MetricFamily
 from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.service.config.fleet_file import FleetFile
 from fairwarning.service.metrics import Metric
@@ -73,12 +73,16 @@ def _row(metric: Metric) -> list[str]:
 
 
 def _agent() -> list[list[str]]:
-    """Return the agent's metrics."""
-    assert agent_figures.READINGS in REGISTRY.families()
     return [
         [f"`{family.name}`", family.kind, _names(family.labels), family.meaning]
-        for family in REGISTRY.families()
+        for family in agent_families()
     ]
+
+
+def agent_families() -> list[MetricFamily]:
+    """Return the agent's metrics."""
+    assert agent_figures.READINGS in REGISTRY.families()
+    return REGISTRY.families()
 
 
 def _names(labels: tuple[str, ...]) -> str:

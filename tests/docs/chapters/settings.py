@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 
-from fairwarning.core import limits
+from fairwarning.core import limits, windows
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Machine, Rules
@@ -30,8 +30,8 @@ from tests.docs.pages import ROOT
 # No key accepts the first two, and few the third; the error then lists the allowed values.
 _WRONG = (-1, object(), "A")
 _OTHER = {  # where a parser accepts more than its error lists
-    "machines": "a whole number from 1 to 200, or an array of names and of tables with a machine's "
-    "keys",
+    "machines": "a whole number from 1 to 200, or an array of names and of tables with the keys "
+    "of a machine",
     "rules": "a table with keys of [`[rules]`](#rules)",
     "approve": "one of when done, at once, never, user events only; or a table of these by type of "
     "event, and `default`",
@@ -41,6 +41,8 @@ _OTHER = {  # where a parser accepts more than its error lists
     "on": "an array of event types",
     "phases": "an array of scheduled, approved, started, over, failed",
     "text": "a template with the fields " + ", ".join(f"`{{{name}}}`" for name in TEMPLATE_FIELDS),
+    "url": "a URL such as http://HOST:PORT/PATH or https://USER:PASSWORD@HOST/PATH",
+    "maintenance_window": f"empty, or a window: {windows.FORM}",
     "url_file": "the path of a file that holds the URL",
     "url_env": "the name of an environment variable that holds the URL",
     "smtp": "HOST:PORT of a mailer",
@@ -79,6 +81,8 @@ _OF_AGENT = {
 _NEEDED = {"capacity", "machines", "roles"}
 
 Read = Callable[[object], object]
+SettingsTable = tuple[str, list[list[str]]]
+"""A heading, and for each key a row: the key, its allowed values and its default."""
 
 
 def write() -> str:
@@ -89,9 +93,9 @@ def write() -> str:
         "parsers report them. For the meaning of each key see [the fleet file](../fleet-file.md) "
         "and [the agent](../agent.md).",
         "## Fleet file",
-        *_fleet(),
+        *_sections(fleet_tables()),
         "## Agent configuration",
-        *_agent(),
+        *_sections(agent_tables()),
         "## Limits",
         "These are constants in `src/fairwarning/core/limits.py`, which gives the reasons. Some "
         "are bounds and defaults of the settings above.",
@@ -99,7 +103,14 @@ def write() -> str:
     )
 
 
-def _fleet() -> Iterator[str]:
+def _sections(tables: Iterator[SettingsTable]) -> Iterator[str]:
+    for heading, rows in tables:
+        yield f"### {heading}"
+        yield table(["key", "allowed values", "default"], rows)
+
+
+def fleet_tables() -> Iterator[SettingsTable]:
+    """Yield the tables of the fleet file."""
     own: Mapping[str, object] = _defaults(Machine)
     ours: list[tuple[str, Mapping[str, Read], Mapping[str, object]]] = [
         ("[cloud]", values.CLOUD, _defaults(CloudSettings)),
@@ -125,18 +136,18 @@ def _fleet() -> Iterator[str]:
         left_out = _LEFT_OUT | (_OF_ENTRY if entry else {})
         needed = _NEEDED | ({"name"} if entry else set())
         rows = [
-            [f"`{key}`", _allowed(key, read), _left_out(key, needed, left_out, defaults)]
+            [f"`{key}`", allowed_values(key, read), _left_out(key, needed, left_out, defaults)]
             for key, read in keys.items()
         ]
-        yield f"### `{heading}`"
-        yield table(["key", "allowed values", "default"], rows)
+        yield f"`{heading}`", rows
 
 
 def _entry(more: Mapping[str, Read], **own: Read) -> dict[str, Read]:
     return {**values.ENTRY, **own, **more}
 
 
-def _agent() -> Iterator[str]:
+def agent_tables() -> Iterator[SettingsTable]:
+    """Yield the tables of the agent's configuration."""
     parts: list[tuple[str, dict[str, tuple[str, config.Read]], type, set[str]]] = [
         ("The file", config._CONFIG, config.AgentConfig, set()),
         ("`[[hook]]`", config._HOOK, config.HookSettings, {"name", "phase"}),
@@ -151,12 +162,11 @@ def _agent() -> Iterator[str]:
             rows.append(
                 [
                     f"`{shown}`",
-                    _allowed(shown, partial(_read_at, read)),
+                    allowed_values(shown, partial(_read_at, read)),
                     _left_out(key, needed, _OF_AGENT, default),
                 ]
             )
-        yield f"### {heading}"
-        yield table(["key", "allowed values", "default"], rows)
+        yield heading, rows
 
 
 def _read_at(read: config.Read, value: object) -> object:
@@ -167,13 +177,17 @@ def _defaults(kind: type) -> dict[str, object]:
     return {field.name: field.default for field in fields(kind)}
 
 
-def _allowed(key: str, read: Read) -> str:
+def allowed_values(key: str, read: Read, known: Mapping[str, str] = _OTHER) -> str:
     """Return the allowed values that the parser's error names, with quoted values as code."""
-    if key in _OTHER:
-        return _OTHER[key]
-    said = [text for wrong in _WRONG if (text := _refusal(read, wrong))]
-    best = max(said, key=len) if said else ""
-    return re.sub(r"'([^']*)'", r"`\1`", best).replace("one of False, True", "true or false")
+    if key in known:
+        return _as_code(known[key])
+    texts = [text for wrong in _WRONG if (text := _refusal(read, wrong))]
+    longest = max(texts, key=len, default="")
+    return _as_code(longest).replace("one of False, True", "true or false")
+
+
+def _as_code(text: str) -> str:
+    return re.sub(r"'([^'\n]*)'", r"`\1`", text)
 
 
 def _refusal(read: Read, wrong: object) -> str:
@@ -181,7 +195,7 @@ def _refusal(read: Read, wrong: object) -> str:
         read(wrong)
     except (Refused, ValueError) as error:
         text = re.sub(r"^.*?must be ", "", str(getattr(error, "what", error)))
-        return re.sub(r", not (a fraction or a date|-1|'A')$", "", text)
+        return re.sub(r", not (a fraction or a date|-1|'A'|<object .*>)$", "", text)
     return ""
 
 

@@ -3,7 +3,6 @@
 The portal, Azure PowerShell and Cloud Custodian read many resources with it.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +13,7 @@ from starlette.types import Message
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError, error_body
+from fairwarning.arm.http.internal import application_of
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import Route
 
@@ -22,20 +22,17 @@ METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
 _INSIDE = "fairwarning.batch"  # marks the ASGI scope of a request in a batch
 _KEPT_HEADERS = (b"authorization", b"host", b"accept-language")
 
-Answer = Callable[[Request], Awaitable[Response]]
+
+async def _answer_each(_context: ArmContext, request: ArmRequest) -> Response:
+    """Answer every request of a batch."""
+    if _INSIDE in request.http.scope:
+        raise ArmError("InvalidBatchRequest", "A batch cannot contain a batch.")
+    entries = _entries(await request.body())
+    responses = [await _response(request, entry) for entry in entries]
+    return json_response({"responses": responses})
 
 
-def batch_route(answer: Answer) -> Route:
-    """Return the route of batches; `answer` handles each request of one."""
-
-    async def handler(_context: ArmContext, request: ArmRequest) -> Response:
-        if _INSIDE in request.http.scope:
-            raise ArmError("InvalidBatchRequest", "A batch cannot contain a batch.")
-        entries = _entries(await request.body())
-        responses = [await _response(answer, request, entry) for entry in entries]
-        return json_response({"responses": responses})
-
-    return Route("POST", "/batch", handler, reads_only=True)
+ROUTES = (Route("POST", "/batch", _answer_each, reads_only=True),)
 
 
 def _entries(body: Body) -> list[Body]:
@@ -57,13 +54,13 @@ def _entries(body: Body) -> list[Body]:
     return entries
 
 
-async def _response(answer: Answer, request: ArmRequest, entry: Body) -> Body:
+async def _response(request: ArmRequest, entry: Body) -> Body:
     url = entry["url"]
     if not url.startswith("/") and not url.lower().startswith(f"{request.base_url.lower()}/"):
         text = f"The url must begin with '/' or with {request.base_url}/."
         response = json_response(error_body("InvalidBatchRequest", text), 400)
     else:
-        response = await answer(_request(request.http, entry))
+        response = await application_of(request).answer(_request(request.http, entry))
     content = msgspec.json.decode(response.body) if response.body else None
     headers = {name: value for name, value in response.headers.items() if name != "content-length"}
     name = {"name": entry["name"]} if isinstance(entry.get("name"), str) else {}

@@ -115,9 +115,9 @@ class NewRollout(Body):
 
 
 class ClockChange(Body):
-    """Either seconds to `advance` the clock by, or the `rate` to run it at; rate 0 stops it."""
+    """Either `advance_seconds`, or the `rate` at which the clock runs; rate 0 stops it."""
 
-    advance: float | UnsetType = UNSET
+    advance_seconds: float | UnsetType = UNSET
     rate: float | UnsetType = UNSET
 
 

@@ -25,9 +25,9 @@ class ClockAndFaultsApi(ApiSection):
         """Advance the virtual clock, or set its rate."""
         change = bodies.set_fields(parse(bodies.ClockChange, settings))
         if len(change) != 1:
-            raise Refused("BadBody", "give either advance or rate")
-        if "advance" in change:
-            await self.fleet.advance(change["advance"])
+            raise Refused("BadBody", "give either advance_seconds or rate")
+        if "advance_seconds" in change:
+            await self.fleet.advance(change["advance_seconds"])
         else:
             await self.fleet.run_clock(change["rate"])
         return self.clock()

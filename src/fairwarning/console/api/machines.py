@@ -1,6 +1,6 @@
 """Machines, scopes and the actions on machines."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 
 from fairwarning.console.api import bodies, responses, views
@@ -211,18 +211,21 @@ class MachinesApi(ApiSection):
         """List scopes with their machines, by scope id."""
         limit = min(limit, PAGE_SIZE)  # a scope has up to 200 machines
         names = await self.fleet.reader.list_ids(Scope, after, limit)
-        scopes = []
-        for name in names:
-            scope = await self.fleet.reader.read(Scope, name)
-            if scope:
-                machines = await self.fleet.reader.find_machines(scope=name)
-                scopes.append(views.scope_info(scope, machines, await self._urls(machines)))
+        read = [await self.fleet.reader.read(Scope, name) for name in names]
+        scopes = await self._scope_infos([scope for scope in read if scope])
         return responses.ScopeList(scopes=scopes, next=names[-1] if len(names) == limit else None)
 
     async def scope(self, name: str) -> responses.ScopeInfo:
         """Return a scope with its machines."""
-        machines = await self.fleet.reader.find_machines(scope=name)
-        return views.scope_info(await self._scope(name), machines, await self._urls(machines))
+        (info,) = await self._scope_infos([await self._scope(name)])
+        return info
+
+    async def _scope_infos(self, scopes: Sequence[Scope]) -> list[responses.ScopeInfo]:
+        infos = []
+        for scope, polled_at in zip(scopes, await self.fleet.polled_at(scopes), strict=True):
+            machines = await self.fleet.reader.find_machines(scope=scope.id)
+            infos.append(views.scope_info(scope, machines, await self._urls(machines), polled_at))
+        return infos
 
 
 def _name_taken(command: fleet_file.Create) -> Conflict:

@@ -5,6 +5,7 @@
 
 import json
 import re
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -50,6 +51,8 @@ def document() -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(
         [*dict.fromkeys(types), ErrorResponse], ref_template=_REF
     )
+    for schema in schemas.values():  # before Python 3.13, docstrings are indented
+        schema["description"] = cleandoc(schema["description"])
     return {
         "openapi": "3.1.0",
         "info": {

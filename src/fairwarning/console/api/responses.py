@@ -264,10 +264,10 @@ class JournalLineInfo(Struct):
 
 
 class ExplanationStepInfo(Struct):
-    """A step of an explanation, `after` seconds since the first step."""
+    """A step of an explanation; `after_seconds`: since the first step."""
 
     at: Time
-    after: float
+    after_seconds: float
     type: str
     actor: str
     machines: list[str]
@@ -339,7 +339,7 @@ class ScenarioResultInfo(Struct):
     passed: bool
     steps: int
     seconds: float
-    took: float
+    real_seconds: float
     difference: str
 
 

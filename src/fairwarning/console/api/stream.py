@@ -42,7 +42,7 @@ async def stream(
     def ended() -> bool:
         return closing() or not tokens.is_valid(token)
 
-    with _woken_by(fleet.readers, api.issued_tokens.listeners) as woken:
+    with _woken_by(fleet.publisher.readers, api.issued_tokens.listeners) as woken:
         end = await _newest(fleet)
         after = end if after is None else min(after, end)  # the number may be of an earlier journal
         clock = _ClockWatch(fleet)

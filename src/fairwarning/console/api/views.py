@@ -117,7 +117,7 @@ def machine_info(location: MachineLocation, scope: Scope, url: str | None) -> re
 
 
 def scope_info(
-    scope: Scope, locations: list[MachineLocation], urls: list[str | None]
+    scope: Scope, locations: list[MachineLocation], urls: list[str | None], polled_at: float
 ) -> responses.ScopeInfo:
     """Describe a scope with its machines."""
     return responses.ScopeInfo(
@@ -127,7 +127,7 @@ def scope_info(
         group=scope.group,
         enabled=scope.enabled,
         incarnation=scope.incarnation,
-        polled_at=time(scope.polled_at) if scope.polled_at else None,
+        polled_at=time(polled_at) if polled_at else None,
         machines=[
             machine_info(location, scope, url)
             for location, url in zip(locations, urls, strict=True)
@@ -262,7 +262,7 @@ def explanation_info(explanation: Explanation) -> responses.ExplanationInfo:
         steps=[
             responses.ExplanationStepInfo(
                 at=time(step.at),
-                after=round(step.at - first, 3),
+                after_seconds=round(step.at - first, 3),
                 type=step.type.value,
                 actor=step.actor,
                 machines=list(step.machines),

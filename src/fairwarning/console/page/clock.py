@@ -21,7 +21,7 @@ async def change(request: PageRequest) -> FormDone:
         return FormDone(f"The clock is {words.clock_rate(rate)}.", back)
     if seconds is None:
         raise Refused("NoTime", "enter how many minutes to advance the clock by")
-    now = (await request.api.set_clock({"advance": seconds})).now
+    now = (await request.api.set_clock({"advance_seconds": seconds})).now
     notice = f"Advanced by {words.duration(seconds)}. It is now {words.time_of_day(now, now)}."
     return FormDone(notice, back)
 

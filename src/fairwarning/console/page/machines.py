@@ -40,7 +40,7 @@ async def show(request: PageRequest) -> PageContent:
         "is_preview": version == PREVIEW,
         "curl": _curl(machine, _VERSIONS[0] if version == PREVIEW else version),
         "exec": await _exec(request, machine),
-        "polled_at": _polled_at(request.fleet, scope),
+        "polled_at": await _polled_at(request.fleet, scope),
         "about": "about " if request.fleet.store.shared else "",
     }
     return PageContent("machine.html", data)
@@ -62,9 +62,9 @@ async def _exec(request: PageRequest, machine: MachineInfo) -> str:
     return f"fairwarning exec {arguments}"
 
 
-def _polled_at(fleet: Fleet, scope: Scope) -> str | None:
-    """Return the last poll of the scope; another process writes its polls every few minutes."""
-    polled_at = max(scope.polled_at, fleet.polls.last(scope.id))
+async def _polled_at(fleet: Fleet, scope: Scope) -> str | None:
+    """Return the last poll of the scope; another process records its polls every few minutes."""
+    (polled_at,) = await fleet.polled_at([scope])
     return iso(int(polled_at)) if polled_at else None
 
 

@@ -18,7 +18,7 @@ async def run(request: PageRequest) -> FormDone:
         raise Conflict("ScenarioFailed", f"failed: {result.difference}")
     steps = words.count(result.steps, "step")
     virtual = f"{words.duration(result.seconds)} of virtual time"
-    notice = f"{result.name} passed: {steps}, {virtual} in {result.took:.2f} s."
+    notice = f"{result.name} passed: {steps}, {virtual} in {result.real_seconds:.2f} s."
     return FormDone(notice, "/scenarios")
 
 

@@ -341,6 +341,8 @@ class Agent:
                 reader = ScheduledEvents(endpoint, name=self._config.name, patience=_RETRY_SECONDS)
                 return _Contact(endpoint, reader, reader.me())
             except Unavailable as error:
+                if self._stopped.is_set():
+                    break
                 if time.monotonic() >= self._give_up_at:
                     raise
                 log.warning("%s; retrying", error.message)

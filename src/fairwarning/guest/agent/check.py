@@ -25,12 +25,12 @@ from fairwarning.guest.agent.check_target import (
     check_hook,
     check_url,
 )
-from fairwarning.guest.agent.config import AgentConfig, HookSettings
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
 from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
 from fairwarning.guest.agent.work import to_printable
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
-from fairwarning.guest.events import Event, normalize_name
+from fairwarning.guest.events import Event, EventType, normalize_name
 
 ENDPOINT_SECONDS = 10.0
 _KUBERNETES = "fairwarning.guest.agent.kubernetes"
@@ -54,7 +54,7 @@ def check_agent(config: AgentConfig) -> Iterator[AgentCheck]:
     if config.listen:
         yield _run("listen", config.listen, partial(_check_listen, config.listen))
     if not config.hooks:
-        yield AgentCheck(ok=True, what="hooks", detail="none; events are approved immediately")
+        yield AgentCheck(ok=True, what="hooks", detail=f"none; {_describe_approval(config)}")
     for hook in config.hooks:
         yield _run("hook", describe_hook(hook), partial(check_hook, hook))
     for target in config.notify:
@@ -186,6 +186,17 @@ def describe_hook(hook: HookSettings) -> str:
     types = ", ".join(sorted(hook.types)) or "any event"
     target = " ".join(hook.command) or hook.url or hook.call
     return f"{hook.name}: when {hook.phase}, for {types}: {target}"
+
+
+def _describe_approval(config: AgentConfig) -> str:
+    """Return what an agent without hooks approves, which may not be what its owner wants."""
+    default = config.approve.get("", ApprovalPolicy.WHEN_DONE)
+    policies = {config.approve.get(kind, default) for kind in EventType}
+    if policies == {ApprovalPolicy.NEVER}:
+        return "no event is approved"
+    if policies & {ApprovalPolicy.NEVER, ApprovalPolicy.USER_ONLY}:
+        return "some events are approved immediately"
+    return "events are approved immediately"
 
 
 def _check_target(target: NotifySettings) -> str:

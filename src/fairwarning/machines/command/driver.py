@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 from fairwarning.core.errors import Refused
@@ -117,21 +118,26 @@ class CommandDriver:
         left = received_at + impact.limit_seconds - self._now()
         return CommandRun(
             record=str(self._state / name[:2] / name[2:]),
-            impact={
-                "id": impact.id,
-                "kind": str(impact.kind),
-                "scope": impact.scope,
-                "machine": impact.machine,
-                "event": impact.event,
-                "operation": impact.operation,
-                "duration_seconds": impact.duration_seconds,
-            },
+            impact=impact_json(impact),
             program=self._program,
             check=self._check,
             timeout_seconds=self._timeout_seconds,
             grace_seconds=self._grace_seconds,
             left_seconds=left,
         )
+
+
+def impact_json(impact: Impact) -> dict[str, Any]:
+    """Return what the program gets of an impact; the keeper adds `repeat`."""
+    return {
+        "id": impact.id,
+        "kind": str(impact.kind),
+        "scope": impact.scope,
+        "machine": impact.machine,
+        "event": impact.event,
+        "operation": impact.operation,
+        "duration_seconds": impact.duration_seconds,
+    }
 
 
 def _runnable(name: str, command: Sequence[str]) -> list[str]:

@@ -161,10 +161,15 @@ def _unlinked_file(path: Path, impact: dict[str, Any]) -> Iterator[int]:
 
 
 def _variables(impact: dict[str, Any]) -> dict[str, str]:
-    names = ("kind", "scope", "machine", "event", "operation")
-    values = {name: str(impact[name]) for name in names}
-    values |= {"impact": str(impact["id"]), "repeat": "1" if impact["repeat"] else "0"}
-    return {f"FAIRWARNING_{name.upper()}": value for name, value in values.items()}
+    return {
+        "FAIRWARNING_IMPACT_ID": str(impact["id"]),
+        "FAIRWARNING_KIND": str(impact["kind"]),
+        "FAIRWARNING_SCOPE": str(impact["scope"]),
+        "FAIRWARNING_MACHINE": str(impact["machine"]),
+        "FAIRWARNING_EVENT_ID": str(impact["event"]),
+        "FAIRWARNING_OPERATION_ID": str(impact["operation"]),
+        "FAIRWARNING_REPEAT": "1" if impact["repeat"] else "0",
+    }
 
 
 def keep(run: CommandRun) -> None:

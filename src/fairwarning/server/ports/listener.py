@@ -9,6 +9,7 @@ from ssl import SSLContext
 
 from fairwarning.core import limits
 from fairwarning.metadata.accepting import Acceptor, AcceptWarning
+from fairwarning.metadata.callers import PeerAddress
 from fairwarning.server.ports.counting import ConnectionCounter
 from fairwarning.server.ports.refusals import TLS_REQUIRED, PortRefusal
 
@@ -35,7 +36,9 @@ class PortListener(Acceptor):
         self._now = now
         self._tls = tls
 
-    def _serve(self, accepted: socket.socket, address: str) -> None:
+    def _serve(self, descriptor: int, peer: PeerAddress) -> None:
+        accepted = socket.socket(fileno=descriptor)
+        address = peer[0] if peer else ""
         if refusal := self._counter.refusal(address):
             self._refuse(accepted, refusal)
             return

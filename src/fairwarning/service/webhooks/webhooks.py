@@ -71,7 +71,7 @@ class WebhookService:
 
     async def start(self) -> None:
         """Resume every subscription at its cursor."""
-        self._fleet.readers.append(self._wake)
+        self._fleet.publisher.readers.append(self._wake)
         await self._rescan()
         if self._fleet.store.shared:
             self._rescanner = asyncio.create_task(self._rescan_periodically(), name="webhooks")
@@ -79,7 +79,7 @@ class WebhookService:
     async def stop(self) -> None:
         """Stop all deliveries; they resume after the next start."""
         with suppress(ValueError):
-            self._fleet.readers.remove(self._wake)
+            self._fleet.publisher.readers.remove(self._wake)
         if self._rescanner:
             self._rescanner.cancel()
             await asyncio.wait([self._rescanner])

@@ -25,7 +25,7 @@ from fairwarning.store.postgres.connections import (
     server_changed,
     translate_error,
 )
-from fairwarning.store.postgres.rows import PostgresRows
+from fairwarning.store.postgres.rows import PostgresRows, Values
 from fairwarning.store.postgres.statements import Row, execute, run
 
 _UNCLEAR_SECONDS = 1.0  # how long to try to reach the database after a lost connection
@@ -34,6 +34,9 @@ _KEPT_SECONDS = 24 * 3600.0  # after which rows of batches are dropped
 _USUAL_BYTES = 2**22  # of a batch, at most
 _BYTES_PER_SECOND = 2**18  # that the slowest database writes
 _STALE = "FW001"
+_ADDRESS = "machine_address"  # the name of the index
+# Numbers that do not follow those of the last commit, or are in use; a wait that might not end.
+_REPEATED = ("FW002", "23505", "55P03", "40P01")
 
 
 class AddressInUseError(Exception):
@@ -65,25 +68,24 @@ class BatchWriter:
         The commit drops the rows of earlier batches, so that rows do not accumulate.
         """
         name = str(uuid.uuid4())
+        values = batch_rows.encode()
         dropped, self.finished = self.finished, []
+        values |= {"batch": name, "finished": "{" + ",".join(dropped) + "}"}
         try:
-            committed = await self._commit(name, batch_rows.encode(name, dropped))
+            committed = await self._commit(name, values)
         except BaseException:
             self.finished += dropped
             raise
         self.finished.append(name)
         return committed
 
-    async def _commit(self, name: str, text: str) -> Committed:
+    async def _commit(self, name: str, values: Values) -> Committed:
         sent_at = elapsed_time()
-        async with self._connections.acquire(_limit_seconds(text)) as connection:
+        async with self._connections.acquire(_limit_seconds(values)) as connection:
             if self.server and connection.server != self.server:
                 raise server_changed()
             try:
-                ((base, due),) = await execute(
-                    connection, "commit_batch", process=self.process, batch=text
-                )
-                return Committed(base, due)
+                return await self._write(connection, values)
             except psycopg.Error as error:
                 if _is_rolled_back(error, connection):
                     _raise_conflict(error)
@@ -96,6 +98,21 @@ class BatchWriter:
         with suppress(Unavailable):
             await self.remove_old()
         raise lost
+
+    async def _write(self, connection: Connection, values: Values) -> Committed:
+        """Commit beside the other processes; if that fails because of them, alone."""
+        try:
+            return await self._call(connection, values, alone=False)
+        except psycopg.Error as error:
+            if not (_is_about_others(error) and _is_rolled_back(error, connection)):
+                raise
+        return await self._call(connection, values, alone=True)
+
+    async def _call(self, connection: Connection, values: Values, *, alone: bool) -> Committed:
+        ((base, due),) = await execute(
+            connection, "write_batch", process=self.process, alone=alone, **values
+        )
+        return Committed(base, due)
 
     async def _abandon(self, name: str, sent_at: float) -> Row:
         """Prevent the commit unless it took place; return whether, and the next due time."""
@@ -128,9 +145,10 @@ class BatchWriter:
         return await run(self._connections, query, process=self.process, **values)
 
 
-def _limit_seconds(text: str) -> float:
+def _limit_seconds(values: Values) -> float:
     """How long a commit may take: a single command may write any number of rows."""
-    return RESPONSE_SECONDS + max(0, len(text) - _USUAL_BYTES) / _BYTES_PER_SECOND
+    size = sum(len(value) for value in values.values() if isinstance(value, str))
+    return RESPONSE_SECONDS + max(0, size - _USUAL_BYTES) / _BYTES_PER_SECOND
 
 
 def _is_rolled_back(error: psycopg.Error, connection: Connection) -> bool:
@@ -138,8 +156,13 @@ def _is_rolled_back(error: psycopg.Error, connection: Connection) -> bool:
     return error.diag.severity_nonlocalized == "ERROR" and not connection.closed
 
 
+def _is_about_others(error: psycopg.Error) -> bool:
+    """Whether a commit failed because of others that were at work at the same time."""
+    return error.sqlstate in _REPEATED and error.diag.constraint_name != _ADDRESS
+
+
 def _raise_conflict(error: psycopg.Error) -> None:
-    if error.diag.constraint_name == "machine_address":
+    if error.diag.constraint_name == _ADDRESS:
         raise AddressInUseError from error
     if error.sqlstate == _STALE:
         kind, _, name = str(error.diag.message_primary).partition(" ")

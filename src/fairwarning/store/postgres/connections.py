@@ -23,6 +23,21 @@ class Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
     reusable = True
     """Whether it has the settings of all others."""
 
+    async def wait(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401  (of psycopg)
+        """Wait for a statement; a task that is cancelled meanwhile ends as cancelled.
+
+        When cancelled, psycopg waits for the end of the statement, and raises what then fails: the
+        task would not end if it retries after a lost connection.
+        """
+        task = asyncio.current_task()
+        requests = task.cancelling() if task else 0
+        try:
+            return await super().wait(*arguments, **options)
+        except psycopg.Error as error:
+            if task and task.cancelling() > requests:
+                raise asyncio.CancelledError from error
+            raise
+
 
 SCHEMA = "fairwarning"
 RESPONSE_SECONDS = 5.0  # after which a database that does not respond counts as unreachable

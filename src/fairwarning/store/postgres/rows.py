@@ -14,18 +14,21 @@ from fairwarning.store.store import Batch, JournalEntry, MachineLocation
 
 NO_VERSION = -1  # of an entity that does not exist
 
+Values = dict[str, str | int | None]
+
 _MASK = "\1"
 _encode = msgspec.json.Encoder().encode
 
 
 class PostgresRows:
-    """A batch as the database function `commit_batch` takes it."""
+    """A batch as the database function `write_batch` takes it."""
 
     def __init__(self, batch: Batch) -> None:
         self.written: list[tuple[Ref, Entity | None]] = []  # in order of position
         self.diffs: list[Differences] = []
         self._keys: list[dict[str, object]] = []  # apart from the long bodies
-        self._entities: list[dict[str, object]] = []
+        self._updates: list[dict[str, object]] = []
+        self._inserts: list[dict[str, object]] = []
         for ref, (before, after) in batch.changes.items():
             if before is not after:
                 self._put_entity(ref, before, after)
@@ -37,38 +40,46 @@ class PostgresRows:
         if diff:
             self.diffs.append(diff)
         self._keys.append(_version(ref, before))
-        self._entities.append(
+        (self._inserts if before is None else self._updates).append(
             {
+                "n": len(self.written),
                 "kind": ref[0].__name__,
                 "id": ref[1],
                 "version": NO_VERSION if after is None else after.version,
                 "due": None if after is None else cascade.due(after),
                 "moves": diff is not None,
+                "ended_at": codec.ended_at(after),
+                "has_events": codec.has_events(after),
                 "body": None if after is None else codec.encode(after),
             }
         )
 
-    def encode(self, name: str, finished: Sequence[str]) -> str:
-        """Return the batch as JSON with this id, and earlier ones whose records can be dropped.
+    def encode(self) -> Values:
+        """Return the arguments of `write_batch`; those without content are None.
 
         Raises UnicodeEncodeError for a lone surrogate.
         """
         batch = self._batch
-        document = {
-            "batch": name,
-            "finished": finished,
-            "keys": self._keys,
-            "entities": self._entities,
-            "read": [_version(ref, entity) for ref, entity in batch.read.items()],
-            "machines": _machines(self.diffs),
-            "lines": [_line(line) for line in batch.lines],
-            "impacts": [
-                {"id": impact.id, "body": codec.encode(impact)} for impact in batch.impacts
-            ],
-            "settled": batch.settled,
-            "notes": batch.notes,
+        return {
+            "keys": _json(self._keys),
+            "read_keys": _json([_version(ref, entity) for ref, entity in batch.read.items()]),
+            "updates": _json(self._updates),
+            "update_count": len(self._updates),
+            "inserts": _json(self._inserts),
+            "insert_count": len(self._inserts),
+            "machines": _json(self.diffs and _machines(self.diffs)),
+            "lines": _json([_line(line) for line in batch.lines]),
+            "line_count": len(batch.lines),
+            "impacts": _json(
+                [{"id": impact.id, "body": codec.encode(impact)} for impact in batch.impacts]
+            ),
+            "settled": _json(batch.settled),
+            "notes": _json(batch.notes),
         }
-        return _encode(document).decode()
+
+
+def _json(content: object) -> str | None:
+    return _encode(content).decode() if content else None
 
 
 def _version(ref: Ref, entity: Entity | None) -> dict[str, object]:

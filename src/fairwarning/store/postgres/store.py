@@ -5,13 +5,11 @@ timers, impacts and duties that its process held. `heartbeats` tells each proces
 of the others.
 """
 
-import asyncio
 import logging
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import ceil
 from time import monotonic
 from typing import cast
 
@@ -22,7 +20,6 @@ from fairwarning.core.model import Entity, Impact, Ref
 from fairwarning.store import codec
 from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import machines_after
-from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.postgres import rows, schema
 from fairwarning.store.postgres.batch_writer import AddressInUseError, BatchWriter
 from fairwarning.store.postgres.connections import (
@@ -33,6 +30,7 @@ from fairwarning.store.postgres.connections import (
 )
 from fairwarning.store.postgres.entity_cache import EntityCache
 from fairwarning.store.postgres.rows import PostgresRows
+from fairwarning.store.postgres.shared_clock import SharedClock
 from fairwarning.store.postgres.statements import Row, execute, run
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import (
@@ -52,10 +50,7 @@ CONNECTIONS = 5  # in addition to the listening one
 CACHED_ENTITIES = 4096
 
 _RENEWALS_PER_LEASE = 3
-_CLOCK_READINGS = 5
-_UNCLEAR_CLOCK_SECONDS = 0.2
 _SNAPSHOT_SECONDS = 5.0  # between two looks for old transactions
-_STEP_SECONDS = 2.0  # a smaller step of the database's clock is followed
 _LAST_NUMBER = 2**63 - 1
 
 
@@ -74,6 +69,7 @@ class PostgresStore:
         self.process = ""
         self._connections = ConnectionPool(url, CONNECTIONS)
         self._writer = BatchWriter(self._connections)
+        self._clock = SharedClock(self._connections)
         self._lease = lease_seconds
         self._migrations = schema.migrations() if migrations is None else migrations
         self._cached = cached
@@ -84,16 +80,15 @@ class PostgresStore:
         self._server = ""  # of this epoch
         self._retired = False
         self._impacts_unclear = False  # a failed commit may have stored impacts of this process
-        self._clock_read_at: float | None = None  # None before the first time
 
     async def open(self) -> None:
         self.process = self._writer.process = str(uuid.uuid4())
-        self._clock_read_at = None
+        self._clock.start()
         self._connections.open()
         try:
             await self._migrate()
-            await self._let_others_advance_clock()
-            await self.read_clock()
+            await self._clock.let_others_advance(self.process, self._lease)
+            await self._clock.read()
             await self._run("renew_lease", lease=self._lease)
             await self._run("remove_dead_processes")
             await self._writer.remove_old()
@@ -178,7 +173,7 @@ class PostgresStore:
 
     async def _renew(self, connection: Connection) -> Heartbeat:
         with time_limit(connection, self._lease):
-            reading = await self._advance_clock(connection)
+            reading = await self._clock.advance(connection)
             if self._retired:
                 return await self._read_heartbeat(connection, clock=reading)
             await self._execute(connection, "renew_lease", lease=self._lease)
@@ -217,44 +212,7 @@ class PostgresStore:
             await self._end_lease()
 
     async def read_clock(self) -> ClockReading:
-        """Return the time that all processes share; the quickest of a few readings."""
-        async with self._connections.acquire() as connection:
-            readings = [await self._advance_clock(connection) for _ in range(_CLOCK_READINGS)]
-        return min(readings, key=lambda reading: reading.received_at - reading.sent_at)
-
-    async def _let_others_advance_clock(self) -> None:
-        """Wait for another process to tell whether the database's clock was stepped.
-
-        If there is none within its lease, all were down.
-        """
-        for _ in range(ceil(self._lease / _UNCLEAR_CLOCK_SECONDS)):
-            ((is_unclear,),) = await self._run("clock_is_unclear")
-            if not is_unclear:
-                return
-            await asyncio.sleep(_UNCLEAR_CLOCK_SECONDS)
-
-    async def _advance_clock(self, connection: Connection) -> ClockReading:
-        sent_at = elapsed_time()
-        ((now, ahead, gap, last_read_at),) = await self._execute(connection, "advance_clock")
-        if gap is not None:
-            step = self._step_in(gap)
-            sent_at = elapsed_time()
-            ((now, ahead),) = await self._execute(
-                connection, "settle_clock", last_read_at=last_read_at, step=step
-            )
-        self._clock_read_at = sent_at
-        return ClockReading(now, ahead, sent_at, elapsed_time())
-
-    def _step_in(self, gap: float) -> float | None:
-        """Return which part of a gap was a step of the clock; None if nothing can be known.
-
-        If this process has read the clock in less time than the gap, by its own clock, then the
-        database's clock was stepped.
-        """
-        if self._clock_read_at is None:
-            return None
-        elapsed = elapsed_time() - self._clock_read_at
-        return gap if gap > elapsed + _STEP_SECONDS else 0.0
+        return await self._clock.read()
 
     async def claim_duty(self, duty: str) -> bool:
         return bool(await self._run("claim_duty", name=duty)) if not self._retired else False
@@ -315,6 +273,12 @@ class PostgresStore:
     async def add_note_if_absent(self, name: str, value: str) -> str:
         await self._run("add_note_if_absent", name=name, value=value)
         return str((await self._run("get_note", name=name))[0][0])
+
+    async def record_polls(self, polls: Mapping[str, float]) -> None:
+        await self._run("record_polls", scopes=list(polls), times=list(polls.values()))
+
+    async def recorded_polls(self, scopes: Iterable[str]) -> dict[str, float]:
+        return dict(await self._run("recorded_polls", scopes=list(scopes)))
 
     # --- Entities ---
 

@@ -11,12 +11,16 @@ UPDATE head SET position = ?, line = ?, machine = ?;
 -- `previous` passes the expected version (-1: none). If the stored one differs, the row does not
 -- change, and the statement changes too few rows (IK1). An entity that must exist comes with
 -- number -1, which is only stored if the entity is missing; see missing_entities.
-INSERT INTO entity (number, kind, id, version, due, changed, line, previous, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO entity (
+    number, kind, id, version, due, changed, ended_at, has_events, line, previous, body
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (kind, id) DO UPDATE SET
     version = excluded.version,
     due = excluded.due,
     changed = excluded.changed,
+    ended_at = excluded.ended_at,
+    has_events = excluded.has_events,
     line = max(entity.line, excluded.line),
     previous = entity.line,
     body = excluded.body
@@ -48,7 +52,7 @@ SELECT id FROM entity WHERE kind = ? AND id > ? AND body IS NOT NULL ORDER BY id
 
 -- name: scopes_with_events
 SELECT id FROM entity
-WHERE id > ? AND instr(body, '"events":{"') > 0 AND kind = 'Scope' ORDER BY id LIMIT ?;
+WHERE id > ? AND has_events = 1 ORDER BY id LIMIT ?;
 
 -- name: changes_since
 SELECT changed, id FROM entity WHERE changed > ? ORDER BY changed LIMIT ?;
@@ -214,11 +218,8 @@ DELETE FROM event WHERE id IN (
 DELETE FROM journal WHERE number <= ?;
 
 -- name: ended_entities
-SELECT kind, id FROM entity INDEXED BY entity_ended
-WHERE kind IN ('Operation', 'Rollout')
-    AND instr(body, '"ended_at":') > 0 AND instr(body, '"ended_at":null') = 0
-    AND CAST(substr(body, instr(body, '"ended_at":') + 11) AS REAL) < :before
-ORDER BY CAST(substr(body, instr(body, '"ended_at":') + 11) AS REAL), kind, id LIMIT :limit;
+SELECT kind, id FROM entity
+WHERE ended_at IS NOT NULL AND ended_at < :before ORDER BY ended_at, kind, id LIMIT :limit;
 
 -- name: delete_tombstones
 -- A row that leads to journal lines stays.
@@ -229,6 +230,24 @@ DELETE FROM entity WHERE number IN (
     )
     ORDER BY line LIMIT 500
 );
+
+-- name: delete_polls_of_removed
+-- Runs before the rows of removed entities are deleted.
+DELETE FROM poll WHERE scope IN (
+    SELECT id FROM entity
+    WHERE kind = 'Scope' AND body IS NULL AND coalesce(changed, 0) <= :until AND line < coalesce(
+        (SELECT min(number) FROM journal), (SELECT line + 1 FROM head)
+    )
+    ORDER BY line LIMIT 500
+);
+
+-- name: record_polls
+INSERT INTO poll (scope, at)
+VALUES (?, ?)
+ON CONFLICT (scope) DO UPDATE SET at = max(at, excluded.at);
+
+-- name: recorded_poll
+SELECT scope, at FROM poll WHERE scope = ?;
 
 -- name: put_notes
 INSERT INTO note (name, value)

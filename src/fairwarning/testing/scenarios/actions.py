@@ -224,10 +224,7 @@ ACTIONS: dict[str, ScenarioAction] = {
         **_LASTS,
     ),
     "migrate": _each_machine(
-        lambda machine, arguments: machine.maintain(
-            "freeze", arguments.get("lasts"), migration=True
-        ),
-        **_LASTS,
+        lambda machine, arguments: machine.migrate(arguments.get("lasts")), **_LASTS
     ),
     "evict": _each_machine(lambda machine, _: machine.evict()),
     "recommend": _each_machine(lambda machine, _: machine.recommend()),

@@ -23,6 +23,6 @@ class BundledScenarios:
             passed=result.passed,
             steps=len(result.scenario.steps),
             seconds=result.seconds,
-            took=round(result.real_seconds, 3),
+            real_seconds=round(result.real_seconds, 3),
             difference="\n".join(difference.lines()) if difference else "",
         )

@@ -12,13 +12,8 @@ WITH finished AS (DELETE FROM batch WHERE id = ANY(%(finished)s::uuid []))
 DELETE FROM process WHERE id = %(process)s;
 
 -- name: remove_dead_processes
--- Processes whose lease expired more than a day ago. A process of an older version has a row in
--- `writer` as long as it runs.
-WITH old AS (
-    DELETE FROM process WHERE until < to_timestamp(fleet_time()) - interval '1 day' RETURNING id
-)
-DELETE FROM writer
-WHERE process IN (SELECT id FROM old) OR process NOT IN (SELECT id FROM process);
+-- Processes whose lease expired more than a day ago.
+DELETE FROM process WHERE until < to_timestamp(fleet_time()) - interval '1 day';
 
 -- name: remove_old_batches
 DELETE FROM batch WHERE at < now() - make_interval(secs => %(age)s);
@@ -59,8 +54,12 @@ SELECT EXISTS (SELECT FROM process WHERE id <> %(process)s)
     AND abs(extract(epoch FROM clock_timestamp())::double precision - read_at) > 2
 FROM fleet_clock WHERE single;
 
--- name: commit_batch
-SELECT base, next_due FROM commit_batch(%(process)s, %(batch)s::json);
+-- name: write_batch
+SELECT base, next_due FROM write_batch(
+    %(process)s, %(batch)s, %(finished)s::uuid [], %(keys)s, %(read_keys)s,
+    %(updates)s, %(update_count)s, %(inserts)s, %(insert_count)s, %(machines)s,
+    %(lines)s, %(line_count)s, %(impacts)s, %(settled)s, %(notes)s, %(alone)s
+);
 
 -- name: abandon_batch
 -- Prevent the commit of a batch, unless it took place. Waits for a commit in progress. It writes in
@@ -157,7 +156,7 @@ WHERE kind = %(kind)s AND id > %(after)s AND body IS NOT NULL ORDER BY id LIMIT 
 
 -- name: scopes_with_events
 SELECT id FROM entity
-WHERE kind = 'Scope' AND position('"events":{"' IN body) > 0 AND id > %(after)s
+WHERE has_events AND id > %(after)s
 ORDER BY id LIMIT %(limit)s;
 
 -- name: changes_since
@@ -227,10 +226,7 @@ SELECT position FROM head ORDER BY number DESC LIMIT 1;
 
 -- name: ended_entities
 SELECT kind, id FROM entity
-WHERE kind IN ('Operation', 'Rollout') AND substring(body FROM '"ended_at":([0-9][^,}]*)') <> ''
-    AND substring(body FROM '"ended_at":([0-9][^,}]*)')::double precision < %(before)s
-ORDER BY substring(body FROM '"ended_at":([0-9][^,}]*)')::double precision, kind, id
-LIMIT %(limit)s;
+WHERE ended_at < %(before)s ORDER BY ended_at, kind, id LIMIT %(limit)s;
 
 -- name: drop_tombstones
 -- Waits for no commit, and notes up to which position removals may be gone from the change feed.
@@ -243,6 +239,9 @@ dropped AS (
     DELETE FROM entity USING old WHERE entity.kind = old.kind AND entity.id = old.id
     RETURNING entity.id
 ),
+forgotten AS (
+    DELETE FROM poll USING old WHERE old.kind = 'Scope' AND poll.scope = old.id
+),
 noted AS (
     INSERT INTO note (name, value)
     SELECT 'tombstones', %(until)s::bigint FROM dropped LIMIT 1
@@ -250,6 +249,15 @@ noted AS (
     SET value = greatest(note.value::bigint, excluded.value::bigint)
 )
 SELECT count(*) FROM dropped;
+
+-- name: record_polls
+-- In order, so that two processes that record the same scopes do not wait for each other.
+INSERT INTO poll (scope, at)
+SELECT * FROM unnest(%(scopes)s::text [], %(times)s::double precision []) ORDER BY 1
+ON CONFLICT (scope) DO UPDATE SET at = excluded.at WHERE poll.at < excluded.at;
+
+-- name: recorded_polls
+SELECT scope, at FROM poll WHERE scope = ANY(%(scopes)s);
 
 -- name: drop_note
 DELETE FROM note WHERE name = %(name)s AND value = %(value)s;

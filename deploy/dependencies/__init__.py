@@ -1,0 +1,1 @@
+"""What Fairwarning depends on: pinned versions, licenses, checksums and ages. See `make audit`."""

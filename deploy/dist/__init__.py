@@ -1,0 +1,1 @@
+"""Build what a release consists of: `make dist`."""

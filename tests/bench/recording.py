@@ -1,0 +1,63 @@
+"""The cost of recording polls on PostgreSQL, compared with a transaction for each (X5)."""
+
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+
+from fairwarning.core.limits import POLL_RECORD_SECONDS
+from fairwarning.service.polls import STATEMENT_SCOPES
+from tests.bench.context import BenchmarkContext
+from tests.bench.figures import Result, Target
+from tests.bench.homes import Databases, on_postgresql
+from tests.bench.measure import MICRO
+
+_NAME = "recording"
+_TITLE = "Recording that a million scopes were polled"
+_SCOPES = 1_000_000
+_PEER = "PostgreSQL alone, one row a transaction"
+_OURS = f"{STATEMENT_SCOPES:,} scopes a statement"
+_ABOUT = (
+    f"The polls of many scopes are recorded, in random order, {STATEMENT_SCOPES:,} with a "
+    "statement. PostgreSQL's CPU includes its background processes and a checkpoint at the end. "
+    f"The last column is its share of a core if {_SCOPES:,} scopes are recorded every "
+    f"{POLL_RECORD_SECONDS // 60} minutes, as the service does. Compared with: {_PEER}."
+)
+_BOUND = 5.0
+
+
+def run(context: BenchmarkContext) -> Result:
+    """Measure."""
+    return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
+
+
+def _run(context: BenchmarkContext, home: Databases) -> Result:
+    server = home.server.process()
+    url = home.server.database()
+    context.probe("record", url=url, server=server, scopes=context.effort.vast)  # fills the table
+    runs: dict[str, Callable[[], dict[str, float]]] = {
+        _PEER: partial(_alone, context, home),
+        _OURS: partial(context.probe, "record", url=url, server=server, scopes=context.effort.vast),
+    }
+    context.expect(len(runs) * context.effort.rounds)
+    taken = context.in_turn(runs)
+    home.server.drop(url)
+    rows = {}
+    for name, rounds in taken.items():
+        cpu = median(spent["cpu"] for spent in rounds)
+        rows[name] = {
+            "PostgreSQL's CPU µs a scope": cpu * MICRO,
+            "bytes of log a scope": median(spent["log"] for spent in rounds),
+            f"% of a core, {_SCOPES:,} scopes": cpu * _SCOPES / POLL_RECORD_SECONDS * 100,
+        }
+    share = rows[_OURS][f"% of a core, {_SCOPES:,} scopes"]
+    target = Target(f"{_SCOPES:,} scopes: recording polls, % of a core", share, _BOUND, False)
+    return Result(_NAME, _TITLE, _ABOUT, rows, targets=(target,))
+
+
+def _alone(context: BenchmarkContext, home: Databases) -> dict[str, float]:
+    url, server = home.server.url(), home.server.process()
+    report = context.probe("row_by_row", url=url, server=server, seconds=context.effort.seconds)
+    count = report["sample"]["count"]
+    return {
+        what: (report["after"][what] - report["before"][what]) / count for what in ("cpu", "log")
+    }

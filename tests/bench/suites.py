@@ -1,0 +1,95 @@
+"""The pytest plugin: what it costs a suite that does not use it, and what a cloud costs."""
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+from fairwarning.testing.cloud import Cloud
+from tests.bench.context import BenchmarkContext
+from tests.bench.figures import Result, Target
+from tests.bench.measure import Sample, middle, repeat
+
+_WITHOUT = "pytest, an empty suite"
+_WITH = "the same, with the plugin"
+_THREAD = "a thread that runs an event loop"
+_CLOUD = "a cloud"
+_MACHINE = "a cloud with one machine"
+_MORE_AT_MOST = 1.02
+_CLOUD_MS_AT_MOST = 1.0
+_RUNS = 5  # of pytest, per round; the one that took the least CPU counts
+_CLOUDS = 20  # at once
+
+
+def run(context: BenchmarkContext) -> Result:
+    """Measure."""
+    context.expect(5 * context.effort.rounds)
+    empty = context.folder / "empty"
+    empty.mkdir(exist_ok=True)
+    taken = {
+        name: middle(samples)
+        for name, samples in context.in_turn(
+            {
+                _WITHOUT: partial(_pytest, context, empty),
+                _WITH: partial(_pytest, context, empty, "-p", "fairwarning.pytest_plugin"),
+                _THREAD: partial(repeat, _run_thread, context.effort.seconds, _CLOUDS),
+                _CLOUD: partial(repeat, _run_cloud, context.effort.seconds, _CLOUDS),
+                _MACHINE: partial(repeat, _run_machine, context.effort.seconds, _CLOUDS),
+            }
+        ).items()
+    }
+    more = taken[_WITH].cpu / taken[_WITHOUT].cpu
+    return Result(
+        name="suites",
+        title="The pytest plugin",
+        about="`pytest --collect-only` in an empty folder, with no plugin and with ours, which is "
+        "loaded wherever Fairwarning is installed. And a cloud, as a test with the fixture "
+        "`fairwarning` has it: created and closed, also with a machine; compared with a thread "
+        "that starts and closes an event loop.",
+        rows={
+            name: {"CPU ms": sample.cpu * 1e3, "wall ms": sample.wall * 1e3}
+            for name, sample in taken.items()
+        },
+        targets=(
+            Target("CPU, an empty suite: with ÷ without", more, _MORE_AT_MOST, at_least=False),
+            Target("CPU ms, a cloud", taken[_CLOUD].cpu * 1e3, _CLOUD_MS_AT_MOST, at_least=False),
+        ),
+    )
+
+
+def _pytest(context: BenchmarkContext, folder: Path, *words: str) -> Sample:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-pno:cacheprovider", *words]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    samples = []
+    for _ in range(_RUNS if context.effort.apart else 1):
+        before, began = _cpu_of_children(), time.perf_counter()
+        subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=False)
+        cpu = _cpu_of_children() - before
+        samples.append(Sample(1, cpu, cpu, time.perf_counter() - began))
+    return min(samples, key=lambda sample: sample.cpu)
+
+
+def _cpu_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _run_thread() -> None:
+    thread = threading.Thread(target=lambda: asyncio.run(asyncio.sleep(0)))
+    thread.start()
+    thread.join()
+
+
+def _run_cloud() -> None:
+    Cloud("").close()
+
+
+def _run_machine() -> None:
+    cloud = Cloud("")
+    cloud.machine("web")
+    cloud.close()

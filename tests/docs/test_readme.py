@@ -1,0 +1,44 @@
+"""The README fits on one screen, and its badges are true."""
+
+import re
+import tomllib
+from urllib.parse import unquote
+
+from tests.docs.pages import ROOT, blocks, links, text_of
+
+README = ROOT / "README.md"
+BADGE = "https://img.shields.io/badge/"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+MOST_LINES = 72
+
+
+def badges() -> dict[str, str]:
+    """Return the text of each badge by its label; `--` is a dash, and `_` a space."""
+    texts = [link.target.removeprefix(BADGE) for link in links(README) if BADGE in link.target]
+    parts = [re.split(r"(?<!-)-(?!-)", unquote(text)) for text in texts]
+    return {label: text.replace("--", "-").replace("_", " ") for label, text, _ in parts}
+
+
+def test_it_is_short() -> None:
+    """A reader sees all of it without searching."""
+    assert len(text_of(README).splitlines()) <= MOST_LINES
+
+
+def test_badges_are_true() -> None:
+    """They are fixed texts: what they say is in pyproject.toml."""
+    assert badges() == {"license": PROJECT["license"], "python": "3.11 or newer"}
+    assert "Programming Language :: Python :: 3.11" in PROJECT["classifiers"]
+    marked = PROJECT["optional-dependencies"]["server"]
+    assert all("python_version >= '3.11'" in requirement for requirement in marked)
+
+
+def test_the_first_commands_are_two() -> None:
+    """To look at the service, and to trust it."""
+    words = [line.split("#")[0].split() for line in next(blocks(README)).text.splitlines()]
+    assert words == [["make", "run"], ["make", "test"]]
+
+
+def test_the_session_comes_before_the_first_heading() -> None:
+    """It is the first thing to see after the description."""
+    first_screen, _, _ = text_of(README).partition("\n## ")
+    assert "docs/images/session.svg" in first_screen

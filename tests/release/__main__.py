@@ -1,0 +1,124 @@
+"""Runs all campaigns at the scale of a release, which takes hours: `python -m tests.release`.
+
+What was done is kept in `.local/release.json`; started again with the same source, it goes on.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from tests.fixtures.programs import ROOT
+from tests.release.campaigns import CAMPAIGNS, Campaign
+from tests.release.progress import ReleaseProgress, path_of_output, saved
+
+COLUMNS = TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()
+
+
+class RunFailed(Exception):
+    """A run found something."""
+
+
+class Release:
+    """Runs of all campaigns, a few at a time."""
+
+    def __init__(
+        self, campaigns: list[Campaign], progress: ReleaseProgress, bars: Progress
+    ) -> None:
+        self._campaigns = campaigns
+        self._progress = progress
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+        self._under_way: Counter[str] = Counter()  # runs, by campaign
+
+    async def run(self, jobs: int) -> None:
+        """Run until everything is done; raise `RunFailed` at the first run that fails."""
+        for campaign in self._campaigns:
+            done = self._progress.of(campaign.name).count
+            self._tasks[campaign.name] = self._bars.add_task(
+                campaign.name, total=campaign.goal, completed=done
+            )
+        runs = self._runs()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(jobs):
+                group.create_task(self._work(runs))
+
+    def _runs(self) -> Iterator[tuple[Campaign, int]]:
+        """Yield the runs that are left."""
+        for campaign in self._campaigns:
+            done = self._progress.of(campaign.name)
+            for number in count():
+                under_way = self._under_way[campaign.name] * campaign.per_run
+                if done.count + under_way >= campaign.goal:
+                    break
+                if number not in done.runs:
+                    self._under_way[campaign.name] += 1
+                    yield campaign, number
+
+    async def _work(self, runs: Iterator[tuple[Campaign, int]]) -> None:
+        for campaign, number in runs:
+            began = time.monotonic()
+            output = await _run(campaign, number)
+            amount = campaign.amount(output)
+            self._under_way[campaign.name] -= 1
+            self._progress.add(campaign.name, number, amount, time.monotonic() - began)
+            self._bars.advance(self._tasks[campaign.name], amount)
+
+
+async def _run(campaign: Campaign, number: int) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *campaign.command(number),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output = (await process.communicate())[0].decode(errors="replace")
+    except asyncio.CancelledError:
+        process.terminate()
+        await process.wait()
+        raise
+    if process.returncode:
+        path = path_of_output(campaign.name, number)
+        path.write_text(output, "utf-8")
+        words = " ".join(["python", *campaign.command(number)[1:]])
+        raise RunFailed(f"{words}: exit code {process.returncode}, output in {path}")
+    return output
+
+
+def main() -> int:
+    """Run; return 0 if nothing was found, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m tests.release", description=__doc__)
+    names = [campaign.name for campaign in CAMPAIGNS]
+    parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help=", ".join(names))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time")
+    options = parser.parse_args()
+    if unknown := set(options.campaigns) - set(names):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    chosen = [c for c in CAMPAIGNS if not options.campaigns or c.name in options.campaigns]
+    progress = saved()
+    console = Console()
+    failed: list[BaseException] = []
+    try:
+        with Progress(*COLUMNS, console=console) as bars:
+            asyncio.run(Release(chosen, progress, bars).run(options.jobs))
+    except* RunFailed as group:
+        failed += group.exceptions
+    for failure in failed:
+        console.print(str(failure), style="red", soft_wrap=True)
+    for campaign in chosen:
+        done = progress.of(campaign.name)
+        hours = done.seconds / 3600
+        print(f"| {done.count:,} {campaign.unit} | {hours:.1f} hours of a core |")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""The campaigns of a release: their commands exist, go on where they stopped, and can fail."""
+
+import asyncio
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from tests.release import progress, soak
+from tests.release.__main__ import Release, RunFailed
+from tests.release.campaigns import CAMPAIGNS, Campaign
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of what was done, in a folder of the test."""
+    monkeypatch.setattr(progress, "FILE", tmp_path / "release.json")
+    return tmp_path / "release.json"
+
+
+def run(campaign: Campaign) -> progress.ReleaseProgress:
+    """Run a campaign with two jobs, from what was saved."""
+    done = progress.saved()
+    bars = Progress(console=Console(quiet=True))
+    asyncio.run(Release([campaign], done, bars).run(jobs=2))
+    return done
+
+
+def counting(goal: int, statement: str = "pass") -> Campaign:
+    """Return a campaign whose runs execute a statement and count as two."""
+    return Campaign("counting", "things", goal, 2, lambda _: ("timeit", "-n1", statement))
+
+
+@pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.name)
+def test_a_command_exists(campaign: Campaign) -> None:
+    """Each campaign runs a module of the tests."""
+    assert find_spec(campaign.words(1)[0])
+
+
+@pytest.mark.usefixtures("file")
+def test_it_runs_as_often_as_needed_and_goes_on() -> None:
+    """Five things take three runs of two; a second call adds what a larger goal needs."""
+    assert sorted(run(counting(5)).of("counting").runs) == [0, 1, 2]
+    assert run(counting(5)).of("counting").count == 6
+    assert sorted(run(counting(8)).of("counting").runs) == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("file")
+def test_other_source_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was done with other code says nothing about this one."""
+    run(counting(2))
+    monkeypatch.setattr(progress, "_digest", lambda: "other")
+    assert progress.saved().of("counting").count == 0
+
+
+def test_a_failed_run_ends_it(file: Path) -> None:
+    """The message has the command, and the output is kept."""
+    with pytest.raises(ExceptionGroup) as caught:
+        run(counting(2, "1/0"))
+    (failure,) = caught.value.exceptions
+    assert isinstance(failure, RunFailed)
+    assert "python -m timeit -n1 1/0: exit code 1" in str(failure)
+    assert "ZeroDivisionError" in file.with_name("release-counting-0.log").read_text()
+
+
+@pytest.mark.campaign
+def test_a_short_soak() -> None:
+    """Half a day of a hundred machines."""
+    soak.run(machines=100, hours=12, seed=1)
