@@ -36,6 +36,11 @@ class Operators:
         self._run_commands()
         self._share(hour)
 
+    def restart(self, machines: list[dict[str, Any]]) -> None:
+        """Restart these machines."""
+        for machine in machines:
+            self._send("POST", f"/api/machines/{machine['name']}/restart", {})
+
     def _send(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  (JSON)
         """Send a request."""
         response = self.service.api(method, path, body)

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from random import Random
 from typing import Any
 
+from fairwarning.guest.client import ScheduledEvents
+from fairwarning.guest.events import Document, Event, read
 from tests.fixtures.endpoint import POLL_TARGET, approval
 from tests.fixtures.http import fetch
 
 APPROVED = 0.7  # of the events; the others wait for their NotBefore
+SDK_EVERY = 10  # each tenth machine uses the SDK, the others plain requests
 _HEADERS = {"Metadata": "true"}
 
 
@@ -30,44 +32,68 @@ class Machines:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._incarnations: dict[str, int] = {}  # by machine
+        self._clients: dict[str, ScheduledEvents] = {}  # by URL
         self.events: dict[str, SeenEvent] = {}
         self.polls = 0
         self.approvals = 0
 
     def poll_all(self, machines: Iterable[dict[str, Any]], now: datetime) -> None:
         """Poll once as each machine of a listing, and approve some of its events."""
-        for machine in machines:
-            self._poll(machine, now)
+        for number, machine in enumerate(machines):
+            self._poll(machine, now, with_sdk=number % SDK_EVERY == 0)
 
-    def _poll(self, machine: dict[str, Any], now: datetime) -> None:
-        name, url = machine["name"], f"{machine['url']}{POLL_TARGET}"
-        response = fetch(url, headers=_HEADERS)
-        assert response.status == 200, (name, response)
+    def disconnect(self) -> None:
+        """Close the connections of the SDK, before the service gets other addresses."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def _poll(self, machine: dict[str, Any], now: datetime, *, with_sdk: bool) -> None:
+        name = machine["name"]
+        document = self._client(machine).document() if with_sdk else read_document(machine)
         self.polls += 1
-        document = response.json
-        incarnation = document["DocumentIncarnation"]
-        assert incarnation >= self._incarnations.get(name, 0), f"{name}: an older document"
-        self._incarnations[name] = incarnation
-        for event in document["Events"]:
-            self._handle(name, machine["scope"], url, event, now)
+        assert document.incarnation >= self._incarnations.get(name, 0), f"{name}: an older document"
+        self._incarnations[name] = document.incarnation
+        for event in document.events:
+            if self._is_to_approve(machine, event, now):
+                self._approve(machine, event, with_sdk=with_sdk)
 
-    def _handle(
-        self, name: str, scope: str, url: str, event: dict[str, Any], now: datetime
-    ) -> None:
-        id_ = event["EventId"]
-        if id_ not in self.events:
-            self.events[id_] = SeenEvent(scope, self._random.random() < APPROVED)
-        seen = self.events[id_]
-        assert seen.scope == scope, f"{name}: {id_} of {seen.scope} is visible in {scope}"
-        if event["EventStatus"] == "Started":
+    def _client(self, machine: dict[str, Any]) -> ScheduledEvents:
+        url = machine["url"]
+        if url not in self._clients:
+            self._clients[url] = ScheduledEvents(url, name=machine["name"], every=0)
+        return self._clients[url]
+
+    def _is_to_approve(self, machine: dict[str, Any], event: Event, now: datetime) -> bool:
+        """Check an event of a document; return whether the machine approves it now."""
+        name, scope = machine["name"], machine["scope"]
+        if event.id not in self.events:
+            self.events[event.id] = SeenEvent(scope, self._random.random() < APPROVED)
+        seen = self.events[event.id]
+        assert seen.scope == scope, f"{name}: {event.id} of {seen.scope} is visible in {scope}"
+        if event.started:
             early = seen.not_before is not None and now < seen.not_before
-            assert seen.approved or not early, f"{id_} started before {seen.not_before}"
-            return
-        not_before = parsedate_to_datetime(event["NotBefore"]).replace(tzinfo=UTC)
-        assert seen.not_before is None or not_before >= seen.not_before, f"{id_}: shorter notice"
-        seen.not_before = not_before
-        if seen.to_approve and not seen.approved and name in event["Resources"]:
-            response = fetch(url, "POST", headers=_HEADERS, body=approval(id_))
-            assert response.status == 200, (name, response)
-            seen.approved = True
-            self.approvals += 1
+            assert seen.approved or not early, f"{event.id} started before {seen.not_before}"
+            return False
+        assert event.not_before, f"{event.id} has no NotBefore"
+        is_shorter = seen.not_before is not None and event.not_before < seen.not_before
+        assert not is_shorter, f"{event.id}: shorter notice"
+        seen.not_before = event.not_before
+        return seen.to_approve and not seen.approved and event.concerns(name)
+
+    def _approve(self, machine: dict[str, Any], event: Event, *, with_sdk: bool) -> None:
+        if with_sdk:
+            self._client(machine).approve(event, others=True)
+        else:
+            url = f"{machine['url']}{POLL_TARGET}"
+            response = fetch(url, "POST", headers=_HEADERS, body=approval(event.id))
+            assert response.status == 200, (machine["name"], response)
+        self.events[event.id].approved = True
+        self.approvals += 1
+
+
+def read_document(machine: dict[str, Any]) -> Document:
+    """Poll as a machine of a listing, with a plain request."""
+    response = fetch(f"{machine['url']}{POLL_TARGET}", headers=_HEADERS)
+    assert response.status == 200, (machine["name"], response)
+    return read(response.body)

@@ -1,4 +1,4 @@
-"""A day of a fleet in virtual time: endpoint, control plane, console, commands, webhooks, tokens.
+"""A day of a fleet in virtual time, with all surfaces of the service, the SDK and the agent.
 
 `python -m tests.release.soak [--machines 1000] [--hours 24] [--seed 1]`
 """
@@ -16,11 +16,13 @@ from typing import Any
 from tests.fixtures.receiver import Receiver
 from tests.real.tool_service import ToolService
 from tests.release.actions import Operators
+from tests.release.agents import Agents
 from tests.release.machines import Machines
 
 POLL_SECONDS = 300  # virtual, between two polls of a machine
 HOUR_SECONDS = 3600
 SET_SIZE, AVAILABILITY_SIZE = 50, 25
+WITH_AGENT, AGENTS = "guarded", 3
 GROWTH = 1.25  # of resident memory, from the first third of the run to its end
 QUIET_HOURS = 12  # within which everything must have ended
 
@@ -33,6 +35,7 @@ class Soak:
         self.hours = hours
         self.service = ToolService(folder / "data", fleet=_fleet(machines))
         self.machines = Machines(random)
+        self.agents = Agents(folder / "agents")
         self.operators = Operators(self.service, random)
         self.resident: list[int] = []  # bytes, by hour
 
@@ -40,24 +43,40 @@ class Soak:
         """Live through the hours; the service is killed once, after half of them."""
         self.service.start()
         self.service.ok("POST", "/api/webhooks", {"name": "pager", "url": receiver.url})
+        self.agents.start(self._with_agent(self._listed()))
         self._poll()  # the first poll enables Scheduled Events
         for hour in range(self.hours):
             if hour == self.hours // 2:
-                self.service.__exit__()  # SIGKILL
-                self.service.start()
-            self.operators.work(hour, self._listed())
+                self._restart()
+            machines = self._listed()
+            self.operators.work(hour, machines)
+            self.operators.restart(self._with_agent(machines))
             self._pass_hour()
             self.resident.append(_resident_bytes(self.service.process.pid))
             print(f"hour {hour + 1}: {self._figures()}", flush=True)
         self._wait_until_quiet()
 
+    def _restart(self) -> None:
+        """Kill the service and the agents, and start them again."""
+        self.machines.disconnect()
+        self.service.__exit__()  # SIGKILL
+        self.service.start()
+        self.agents.start(self._with_agent(self._listed()))
+
     def _pass_hour(self) -> None:
         for _ in range(HOUR_SECONDS // POLL_SECONDS):
+            self.agents.wait(self._with_agent(self._listed()))
             self.service.advance(POLL_SECONDS)
             self._poll()
 
     def _poll(self) -> None:
-        self.machines.poll_all(self._listed(), self._now())
+        machines = self._listed()
+        with_agent = self._with_agent(machines)
+        self.machines.poll_all([one for one in machines if one not in with_agent], self._now())
+
+    @staticmethod
+    def _with_agent(machines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [machine for machine in machines if machine["name"].startswith(WITH_AGENT)]
 
     def _wait_until_quiet(self) -> None:
         for _ in range(QUIET_HOURS):
@@ -82,7 +101,8 @@ class Soak:
     def _figures(self) -> str:
         return (
             f"{self.machines.polls} polls, {self.machines.approvals} approvals, "
-            f"{len(self.machines.events)} events, {self.operators.requests} requests of operators, "
+            f"{len(self.machines.events)} events, {self.agents.drains} drains of agents, "
+            f"{self.operators.requests} requests of operators, "
             f"{self.resident[-1] >> 20} MiB"
         )
 
@@ -92,6 +112,7 @@ class Soak:
         assert set(self.machines.events) <= reported, "events that were not reported to the webhook"
         first_third = self.resident[: max(1, self.hours // 3)]
         assert self.resident[-1] <= GROWTH * max(first_third), self.resident
+        self.agents.stop()
         code, errors = self.service.stop()
         assert code == 0, code
         wrong = [line for line in errors.splitlines() if _is_wrong(line)]
@@ -102,7 +123,7 @@ def _fleet(machines: int) -> str:
     """Two fifths in scale sets, three tenths in availability sets, the others alone."""
     sets = max(1, machines * 4 // 10 // SET_SIZE)
     availability_sets = max(1, machines * 3 // 10 // AVAILABILITY_SIZE)
-    single = machines - sets * SET_SIZE - availability_sets * AVAILABILITY_SIZE
+    single = machines - sets * SET_SIZE - availability_sets * AVAILABILITY_SIZE - AGENTS
     lines = ["[console]", 'webhook_hosts = ["127.0.0.1"]']
     for number in range(sets):
         lines += ["[[scale_set]]", f'name = "web{number}"', f"capacity = {SET_SIZE}"]
@@ -110,6 +131,7 @@ def _fleet(machines: int) -> str:
     for number in range(availability_sets):
         lines += ["[[availability_set]]", f'name = "db{number}"']
         lines += [f"machines = {AVAILABILITY_SIZE}", "update_domains = 5"]
+    lines += ["[[machine]]", f'name = "{WITH_AGENT}"', f"count = {AGENTS}"]
     lines += ["[[machine]]", 'name = "single"', f"count = {single}"] if single > 0 else []
     return "\n".join(lines)
 
@@ -134,6 +156,7 @@ def run(machines: int, hours: int, seed: int) -> None:
         receiver = stack.enter_context(Receiver())
         soak = Soak(folder, machines, hours, seed)
         stack.callback(soak.service.__exit__)
+        stack.callback(soak.agents.close)
         soak.run(receiver)
         soak.check(receiver)
 
