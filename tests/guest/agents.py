@@ -27,6 +27,7 @@ from tests.fixtures.programs import ROOT
 from tests.fixtures.service import run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
+_PRINT_SECONDS = 1.0  # for an agent to print what its threads do, once it hangs
 EVERY = 0.05  # seconds between an agent's requests, to keep tests fast
 
 
@@ -187,11 +188,15 @@ class AgentProcess:
 
     def wait_until(self, condition: Callable[[], object]) -> None:
         """Wait for a condition while the agent runs."""
-        wait_until(
-            lambda: condition() or self.process.poll() is not None,
-            lambda: f"{self.home.log()} {self.home.steps()}\n{self.output()}",
-        )
+        wait_until(lambda: condition() or self.process.poll() is not None, self._describe)
         assert condition(), f"the agent exited with {self.process.returncode}: {self.output()}"
+
+    def _describe(self) -> str:
+        """Return what the agent has done, and what its threads do now."""
+        if hasattr(signal, "SIGUSR1"):  # Windows has none
+            self.process.send_signal(signal.SIGUSR1)
+            time.sleep(_PRINT_SECONDS)
+        return f"{self.home.log()} {self.home.steps()}\n{self.output()}"
 
     def exit_code(self) -> int:
         """Wait for the agent to exit; return its exit code."""

@@ -10,6 +10,7 @@ between looks at a Kubernetes node), `full` (a file: while it exists, the disk i
 """
 
 import errno
+import faulthandler
 import json
 import os
 import signal
@@ -97,5 +98,7 @@ def apply(how: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    if hasattr(signal, "SIGUSR1"):  # Windows has none
+        faulthandler.register(signal.SIGUSR1)  # prints what every thread does
     apply(json.loads(sys.argv.pop(1)))
     main.main()

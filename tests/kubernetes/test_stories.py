@@ -6,14 +6,13 @@ Each story runs on the double, and on a real API server if there is one.
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures.waiting import wait_until
 from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, one_machine
 from tests.kubernetes.clusters import StoryCluster, is_drained, is_free
 
@@ -38,13 +37,6 @@ class Story:
         """Run the machine's agent."""
         with AgentProcess(self.home, node=LOOK_SECONDS) as agent:
             yield agent
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Wait for a condition, with the agent's output if it never holds."""
-        output = self.home.folder / "output"
-        wait_until(
-            condition, lambda: output.read_text("utf-8", "replace") if output.exists() else ""
-        )
 
     def output(self) -> str:
         """Return the output of all agents so far."""
@@ -73,33 +65,33 @@ def story(
 
 def test_a_drain_from_its_notice_to_its_end(story: Story) -> None:
     """Without any failure: approved once the pod is gone, free once the event is over."""
-    with story.agent():
+    with story.agent() as agent:
         story.endpoint.restart("db_0")
-        story.until(lambda: is_drained(story.cluster, "node-1"))
+        agent.wait_until(lambda: is_drained(story.cluster, "node-1"))
         assert story.endpoint.approvals == []
         story.cluster.set_budget("web", 1)
-        story.until(lambda: story.endpoint.approvals)
+        agent.wait_until(lambda: story.endpoint.approvals)
         assert story.cluster.pods("node-1") == []
         story.endpoint.finish("db")
-        story.until(lambda: is_free(story.cluster, "node-1"))
+        agent.wait_until(lambda: is_free(story.cluster, "node-1"))
     assert len(story.endpoint.approvals) == 1
 
 
 @pytest.mark.parametrize("number", range(RESTARTS))
 def test_the_api_server_restarts_during_a_drain(story: Story, number: int) -> None:
     """At a different moment each time; the drain goes on."""
-    with story.agent():
+    with story.agent() as agent:
         story.endpoint.restart("db_0")
         if number % 2:
-            story.until(lambda: is_drained(story.cluster, "node-1"))
+            agent.wait_until(lambda: is_drained(story.cluster, "node-1"))
         story.cluster.set_budget("web", 1)
         story.cluster.stop()
         threading.Event().wait(0.3 + number % 5 * 0.5)
         story.cluster.start()
-        story.until(lambda: story.endpoint.approvals)
+        agent.wait_until(lambda: story.endpoint.approvals)
         assert story.cluster.pods("node-1") == []
         story.endpoint.finish("db")
-        story.until(lambda: is_free(story.cluster, "node-1"))
+        agent.wait_until(lambda: is_free(story.cluster, "node-1"))
     assert len(story.endpoint.approvals) == 1
 
 
@@ -107,14 +99,14 @@ def test_the_api_server_restarts_during_a_drain(story: Story, number: int) -> No
 def test_the_api_server_restarts_during_an_uncordon(story: Story, number: int) -> None:
     """The event ends while it is away."""
     story.cluster.set_budget("web", 1)
-    with story.agent():
+    with story.agent() as agent:
         story.endpoint.restart("db_0")
-        story.until(lambda: story.endpoint.approvals)
+        agent.wait_until(lambda: story.endpoint.approvals)
         story.cluster.stop()
         story.endpoint.finish("db")
         threading.Event().wait(0.3 + number % 5 * 0.5)
         story.cluster.start()
-        story.until(lambda: is_free(story.cluster, "node-1"))
+        agent.wait_until(lambda: is_free(story.cluster, "node-1"))
     assert len(story.endpoint.approvals) == 1
 
 
@@ -122,39 +114,39 @@ def test_the_state_folder_is_deleted(story: Story) -> None:
     """The agent is killed during a drain and its journal is lost; the event ends meanwhile."""
     with story.agent() as agent:
         event = story.endpoint.restart("db_0")
-        story.until(lambda: is_drained(story.cluster, "node-1"))
+        agent.wait_until(lambda: is_drained(story.cluster, "node-1"))
         agent.kill()
     shutil.rmtree(story.home.state)
     story.endpoint.approve("db_0", event.id)
     story.endpoint.finish("db")
-    with story.agent():
-        story.until(lambda: is_free(story.cluster, "node-1"))
+    with story.agent() as agent:
+        agent.wait_until(lambda: is_free(story.cluster, "node-1"))
 
 
 def test_the_uncordon_hook_is_missing(story: Story) -> None:
     """The configuration forgot it; the node is freed all the same."""
     story.home.hooks.pop()
     story.cluster.set_budget("web", 1)
-    with story.agent():
+    with story.agent() as agent:
         story.endpoint.restart("db_0")
-        story.until(lambda: story.endpoint.approvals)
+        agent.wait_until(lambda: story.endpoint.approvals)
         story.endpoint.finish("db")
-        story.until(lambda: is_free(story.cluster, "node-1"))
+        agent.wait_until(lambda: is_free(story.cluster, "node-1"))
 
 
 def test_the_role_is_removed_and_given_back(story: Story) -> None:
     """During a drain; the agent needs no restart."""
-    with story.agent():
+    with story.agent() as agent:
         story.endpoint.restart("db_0")
-        story.until(lambda: is_drained(story.cluster, "node-1"))
+        agent.wait_until(lambda: is_drained(story.cluster, "node-1"))
         story.cluster.revoke()
         story.cluster.set_budget("web", 1)
-        story.until(lambda: "the agent lacks the right to" in story.output())
+        agent.wait_until(lambda: "the agent lacks the right to" in story.output())
         assert story.endpoint.approvals == []
         story.cluster.grant()
-        story.until(lambda: story.endpoint.approvals)
+        agent.wait_until(lambda: story.endpoint.approvals)
         story.endpoint.finish("db")
-        story.until(lambda: is_free(story.cluster, "node-1"))
+        agent.wait_until(lambda: is_free(story.cluster, "node-1"))
     assert len(story.endpoint.approvals) == 1
 
 
@@ -162,16 +154,16 @@ def test_the_role_was_never_there(story: Story) -> None:
     """The drain fails at its deadline with the missing right; nothing is approved or cordoned."""
     story.cluster.revoke()
     story.home.hooks[0] = story.home.hooks[0].replace("= 300", "= 3")
-    with story.agent():
+    with story.agent() as agent:
         story.endpoint.restart("db_0")
-        story.until(lambda: "done" in story.home.steps())
+        agent.wait_until(lambda: "done" in story.home.steps())
         (failed,) = [entry.failed for entry in story.home.journal() if entry.step == "done"]
         assert "lacks the right to" in failed
         assert story.endpoint.approvals == []
         story.endpoint.advance(15 * 60 + 2)
         story.endpoint.finish("db")
         story.cluster.grant()
-        story.until(lambda: not story.home.steps())
+        agent.wait_until(lambda: not story.home.steps())
     assert is_free(story.cluster, "node-1")
     assert story.endpoint.approvals == []
     assert "web" in story.cluster.pods("node-1")
@@ -192,13 +184,13 @@ def test_pods_that_come_back(story: Story) -> None:
     controller = threading.Thread(target=bring_back)
     controller.start()
     try:
-        with story.agent():
+        with story.agent() as agent:
             story.endpoint.restart("db_0")
-            story.until(lambda: story.endpoint.approvals)
+            agent.wait_until(lambda: story.endpoint.approvals)
             assert len(created) == 2
             assert story.cluster.pods("node-1") == created[-1:]
             story.endpoint.finish("db")
-            story.until(lambda: is_free(story.cluster, "node-1"))
+            agent.wait_until(lambda: is_free(story.cluster, "node-1"))
     finally:
         ended.set()
         controller.join()
