@@ -11,7 +11,8 @@ from fairwarning.core.errors import Refused
 
 LEVELS = 100  # of nesting; real templates have about 20
 
-_SPACE = re.compile(r"(?:[\s\ufeff]++|//[^\r\n]*+|/\*(?s:.*?)\*/)*+")
+_SPACE = re.compile(r"[\s\ufeff]*")
+_LINE = re.compile(r"[^\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\(?s:.))*+"|' + r"'(?:[^'\\]|\\(?s:.))*+'")
 _WORD = re.compile(r"[^\s,:\[\]{}\"'/]+")
 _KEY = re.compile(r"[^\W\d]\w*|[$_][\w$]*")
@@ -46,12 +47,25 @@ class _Reader:
 
     def _next(self) -> str:
         """Skip spaces and comments, and return the next character; "" at the end."""
-        match = _SPACE.match(self._text, self._position)
+        self._skip(_SPACE)
+        while (mark := self._text[self._position : self._position + 2]) in {"//", "/*"}:
+            if mark == "//":
+                self._skip(_LINE)
+            else:
+                self._skip_comment()
+            self._skip(_SPACE)
+        return mark[:1]
+
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self._text, self._position)
         assert match is not None
         self._position = match.end()
-        if self._text.startswith("/*", self._position):
+
+    def _skip_comment(self) -> None:
+        end = self._text.find("*/", self._position + 2)
+        if end < 0:
             self._fail("a '*/' that ends this comment")
-        return self._text[self._position : self._position + 1]
+        self._position = end + 2
 
     def _value(self, level: int) -> Any:  # noqa: ANN401  (any JSON)
         mark = self._next()
