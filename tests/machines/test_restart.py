@@ -111,6 +111,7 @@ async def test_programs_that_do_not_reconnect(
         program = await harness.start_counter()
         await harness.driver.close()
         program.kill()
+        await wait_until_async(lambda: not harness.remaining_processes(), "no process remains")
         harness.driver = harness.make_driver()
         reboot = harness.submit("reboot")
         assert not harness.fallback.executed
