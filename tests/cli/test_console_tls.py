@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from fairwarning.arm.identity.signing import KeyPair, new_authority, new_server
-from tests.fixtures.forked import run_forked
 from tests.fixtures.http import LOOPBACK, Response, fetch, send
 from tests.fixtures.service import FREE_PORTS, ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -74,9 +73,9 @@ def test_a_console_with_tls_of_its_own_authority(
         assert "; Secure" in page.headers["set-cookie"]
         monkeypatch.setenv("FAIRWARNING_TOKEN", service.ready["token"])
         by_name = at_host(console, "localhost")
-        done = run_forked("clock", "show", "--server", by_name, "--ca", ca)
+        done = run_command("clock", "show", "--server", by_name, "--ca", ca)
         assert (done.returncode, done.stderr) == (0, "")
-        unknown = run_forked("clock", "show", "--server", by_name)
+        unknown = run_command("clock", "show", "--server", by_name)
         assert unknown.returncode == 1
         for part in ("is not valid here", "localhost", "SHA-256 fingerprint", "--ca ca.pem"):
             assert part in unknown.stderr
@@ -99,7 +98,7 @@ def test_the_scheme_of_the_other_kind(tmp_path: Path, monkeypatch: pytest.Monkey
     with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as service:
         monkeypatch.setenv("FAIRWARNING_TOKEN", service.ready["token"])
         url = at_host(service.ready["console"], LOOPBACK)
-        done = run_forked("clock", "show", "--server", url)
+        done = run_command("clock", "show", "--server", url)
     assert done.returncode == 1
     assert "does not use TLS; use http://" in done.stderr
 
@@ -111,7 +110,7 @@ def test_a_certificate_for_another_name(tmp_path: Path, monkeypatch: pytest.Monk
     with ServiceProcess(data, "--memory", "--tls", fleet=FLEET, console="0.0.0.0:0") as service:
         monkeypatch.setenv("FAIRWARNING_TOKEN", service.ready["token"])
         url = at_host(service.ready["console"], "127.0.0.2")
-        done = run_forked("clock", "show", "--server", url, "--ca", service.ready["ca"])
+        done = run_command("clock", "show", "--server", url, "--ca", service.ready["ca"])
     assert done.returncode == 1
     assert "not valid for '127.0.0.2'. It is for" in done.stderr
     assert "localhost" in done.stderr
@@ -128,8 +127,8 @@ def test_a_certificate_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("FAIRWARNING_TOKEN", service.ready["token"])
         url = at_host(service.ready["console"], "localhost")
         words = ("clock", "show", "--server", url, "--ca")
-        assert run_forked(*words, str(own.ca)).returncode == 0
-        wrong = run_forked(*words, service.ready["ca"])
+        assert run_command(*words, str(own.ca)).returncode == 0
+        wrong = run_command(*words, service.ready["ca"])
         assert "it is not from the CA that you trust" in wrong.stderr
         new = own.issue()
 

@@ -7,7 +7,6 @@ import pytest
 
 from fairwarning.server import contexts, hints
 from fairwarning.server.contexts import NamedService
-from tests.fixtures.forked import run_forked
 from tests.fixtures.http import free_port
 from tests.fixtures.service import ServiceProcess, run_command
 
@@ -43,17 +42,17 @@ def test_a_context_from_its_start_to_its_end(
         assert f"{url}, Fairwarning" in added.stdout
         assert "as operator (operator) until" in added.stdout
         copied.unlink()
-        by_name = run_forked("machine", "list", "--context", "prod", "--json")
+        by_name = run_command("machine", "list", "--context", "prod", "--json")
         assert json.loads(by_name.stdout)[0]["name"] == "vm"
-        assert run_forked("context", "use", "prod").returncode == 0
-        current = run_forked("machine", "restart", "vm")
+        assert run_command("context", "use", "prod").returncode == 0
+        current = run_command("machine", "restart", "vm")
         assert current.returncode == 0, current.stderr
-        local = run_forked("exec", "vm", "--", "true")
+        local = run_command("exec", "vm", "--", "true")
         assert (local.returncode, "the current context 'prod'" in local.stderr) == (2, True)
-        listed = run_forked("context", "list", "--json")
+        listed = run_command("context", "list", "--json")
         assert json.loads(listed.stdout) == [{"name": "prod", "server": url, "current": True}]
-        assert there.ready["token"] not in listed.stdout + run_forked("context", "list").stdout
-        removed = run_forked("context", "remove", "prod")
+        assert there.ready["token"] not in listed.stdout + run_command("context", "list").stdout
+        removed = run_command("context", "remove", "prod")
         assert "No context is current." in removed.stdout
         assert contexts.read() == contexts.Contexts()
 
@@ -63,12 +62,12 @@ def test_a_context_that_does_not_work_is_not_stored(tmp_path: Path) -> None:
     """The error says why; `--no-check` stores it and says that it is not checked."""
     url = f"http://127.0.0.1:{free_port()}"
     words = ("context", "add", "lab", "--server", url, *token_file(tmp_path, "secret"))
-    refused = run_forked(*words)
+    refused = run_command(*words)
     assert refused.returncode == 1
     assert "no answer from the service" in refused.stderr
     assert "The context lab is not stored; --no-check stores it anyway" in refused.stderr
     assert contexts.read().services == {}
-    unchecked = run_forked(*words, "--no-check")
+    unchecked = run_command(*words, "--no-check")
     assert f"{url}, not checked" in unchecked.stdout
     assert contexts.read().services == {"lab": NamedService(url, "secret")}
 
@@ -83,7 +82,7 @@ def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     path.chmod(0o644)
-    done = run_forked("context", "list")
+    done = run_command("context", "list")
     assert done.returncode == 4
     assert "chmod 600" in done.stderr
 
@@ -99,11 +98,11 @@ def test_a_broken_file(text: str) -> None:
     path.parent.mkdir(parents=True)
     path.touch(0o600)
     path.write_text(text)
-    done = run_forked("machine", "list")
+    done = run_command("machine", "list")
     assert done.returncode == 4
     assert f"{path} is broken" in done.stderr
     assert "delete it and add the contexts again" in done.stderr
-    assert run_forked("machine", "list", "--data", "nowhere").returncode == 1
+    assert run_command("machine", "list", "--data", "nowhere").returncode == 1
 
 
 @pytest.mark.spec("O13")
@@ -112,7 +111,7 @@ def test_an_unknown_context() -> None:
     with contexts.changing() as stored:
         stored.services["lab"] = NamedService("http://lab:1", "secret")
     for words in (("context", "use", "x"), ("context", "remove", "x"), ("clock", "show")):
-        done = run_forked(*words, *(("--context", "x") if words == ("clock", "show") else ()))
+        done = run_command(*words, *(("--context", "x") if words == ("clock", "show") else ()))
         assert done.returncode == 3
         assert "there is no context 'x'; the contexts are: lab" in done.stderr
 
@@ -123,7 +122,7 @@ def test_a_new_token_for_a_context(tmp_path: Path) -> None:
     with contexts.changing() as stored:
         stored.services["lab"] = NamedService("http://lab:1", "old", "the CA")
     words = ("context", "add", "lab", "--no-check", *token_file(tmp_path, "new"))
-    assert run_forked(*words).returncode == 0
+    assert run_command(*words).returncode == 0
     assert contexts.read().services["lab"] == NamedService("http://lab:1", "new", "the CA")
 
 

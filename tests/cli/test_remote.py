@@ -13,9 +13,8 @@ from fairwarning.cli.target import LocalService, RemoteService, ServiceOptions, 
 from fairwarning.server import contexts
 from fairwarning.server.contexts import NamedService
 from tests.docs.chapters.cli import tree
-from tests.fixtures.forked import run_forked
 from tests.fixtures.http import free_port
-from tests.fixtures.service import ServiceProcess
+from tests.fixtures.service import ServiceProcess, run_command
 
 NAMING = {"--server", "--context", "--data", "--token-file", "--ca"}
 NO_SERVICE = {"up", "certify", "completion", "scenario run", "scenario list", "scenario show"}
@@ -120,7 +119,7 @@ def test_a_command_that_needs_this_host(words: tuple[str, ...], why: str) -> Non
     """It says why, and starts nothing."""
     noun, *rest = words
     option = [*rest[:1], "--server"] if noun == "scenario" else ["--server"]
-    done = run_forked(noun, *option, "http://127.0.0.1:1", *rest[len(option) - 1 :])
+    done = run_command(noun, *option, "http://127.0.0.1:1", *rest[len(option) - 1 :])
     assert done.returncode == 2, done.stderr
     assert why in done.stderr
 
@@ -184,7 +183,7 @@ def test_without_a_service_the_error_says_where_it_was_looked_for(
     with contexts.changing() as stored:
         stored.services["lab"] = NamedService("http://lab:1", "secret")
     monkeypatch.chdir(tmp_path)
-    done = run_forked("machine", "list")
+    done = run_command("machine", "list")
     assert done.returncode == 1
     for place in (".fairwarning", "FAIRWARNING_SERVER", "FAIRWARNING_CONTEXT", "FAIRWARNING_DATA"):
         assert place in done.stderr
@@ -198,7 +197,7 @@ def test_without_a_service_the_error_says_where_it_was_looked_for(
 )
 def test_a_url_that_names_no_console(url: str) -> None:
     """The error says what is allowed, and repeats no secret."""
-    done = run_forked("machine", "list", "--server", url)
+    done = run_command("machine", "list", "--server", url)
     assert done.returncode == 2
     assert "such as https://fleet.example:8170" in done.stderr
     assert "secret" not in done.stderr
@@ -222,12 +221,12 @@ def test_every_command_works_by_url_and_token(
         started = there.ok("POST", "/api/machines/vm/restart", {})
         ids = {"EVENT": started["events"][0]["id"], "OPERATION": started["operation"]["id"]}
         for words, arguments in SUCCEED.items():
-            done = run_forked(*words.split(), *(ids.get(word, word) for word in arguments))
+            done = run_command(*words.split(), *(ids.get(word, word) for word in arguments))
             assert done.returncode == 0, (words, done.stderr)
         rest = client_commands().keys() - SUCCEED.keys() - ELSEWHERE
         for words in rest:
             default = (UNKNOWN,) if words.startswith("machine ") else ()
-            done = run_forked(*words.split(), *REFUSED.get(words, default))
+            done = run_command(*words.split(), *REFUSED.get(words, default))
             assert done.returncode in {3, 4}, (words, done.stderr)
             assert "token" not in done.stderr or words == "token revoke", done.stderr
 
@@ -252,7 +251,7 @@ def test_the_azure_cli_for_a_service_elsewhere(
     with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as there:
         monkeypatch.setenv("FAIRWARNING_SERVER", there.ready["console"])
         monkeypatch.setenv("FAIRWARNING_TOKEN", there.ready["token"])
-        done = run_forked("az", "vm", "list")
+        done = run_command("az", "vm", "list")
         assert done.returncode == 0, done.stderr
         calls = (tmp_path / "calls").read_text().splitlines()
         assert any(
@@ -262,7 +261,7 @@ def test_the_azure_cli_for_a_service_elsewhere(
         ca, folder = (tmp_path / "environment").read_text().split()
         assert Path(ca).read_text() == Path(there.ready["ca"]).read_text()
         assert Path(folder).is_relative_to(tmp_path / "config")
-        login = run_forked("token", "create", "bob", "--role", "tenant", "--login")
+        login = run_command("token", "create", "bob", "--role", "tenant", "--login")
         assert f"REQUESTS_CA_BUNDLE={ca}" in login.stdout
 
 
@@ -273,13 +272,13 @@ def test_a_token_file(tmp_path: Path) -> None:
         url = there.ready["console"]
         token = tmp_path / "token"
         token.write_text(there.ready["token"] + "\n")
-        done = run_forked("clock", "show", "--server", url, "--token-file", str(token))
+        done = run_command("clock", "show", "--server", url, "--token-file", str(token))
         assert done.returncode == 0, done.stderr
-        none = run_forked("clock", "show", "--server", url)
+        none = run_command("clock", "show", "--server", url)
         assert none.returncode == 4
         assert "FAIRWARNING_TOKEN or --token-file" in none.stderr
         token.write_text("wrong")
-        wrong = run_forked("clock", "show", "--server", url, "--token-file", str(token))
+        wrong = run_command("clock", "show", "--server", url, "--token-file", str(token))
         assert wrong.returncode == 4
         assert "fairwarning token create" in wrong.stderr
 
@@ -289,7 +288,7 @@ def test_a_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
     """The error says what named it, and how to name another."""
     monkeypatch.setenv("FAIRWARNING_SERVER", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
-    done = run_forked("machine", "list")
+    done = run_command("machine", "list")
     assert done.returncode == 1
     assert "it is named by FAIRWARNING_SERVER" in done.stderr
     assert "--context NAME" in done.stderr
@@ -328,7 +327,7 @@ def test_a_redirect_does_not_get_the_token(monkeypatch: pytest.MonkeyPatch) -> N
     """The command fails, and says where the redirect leads."""
     monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
     with answering(200) as (other, received), answering(302, f"{other}/x") as (url, _):
-        done = run_forked("machine", "list", "--server", url)
+        done = run_command("machine", "list", "--server", url)
     assert done.returncode == 1
     assert f"redirects to {other}/x" in done.stderr
     assert received == []
@@ -339,7 +338,7 @@ def test_a_server_that_is_no_console(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says that something else answers."""
     monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
     with answering(200) as (url, _):
-        done = run_forked("machine", "list", "--server", url)
+        done = run_command("machine", "list", "--server", url)
     assert done.returncode == 1
     assert "not as a console of Fairwarning does" in done.stderr
 
@@ -352,5 +351,5 @@ def test_a_warning_before_a_token_is_sent_unencrypted(
     """To any host but this one; 0.0.0.0 is this one too, but not by its name."""
     monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
     with answering(200) as (url, _):
-        done = run_forked("clock", "show", "--server", url.replace("127.0.0.1", host))
+        done = run_command("clock", "show", "--server", url.replace("127.0.0.1", host))
     assert ("the token is sent unencrypted to" in done.stderr) is warned

@@ -13,7 +13,6 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.server.database import store_at
 from fairwarning.service.config.settings import ClusterSettings
 from tests.cli.test_workers import FLEET, workers
-from tests.fixtures.forked import run_forked
 from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import skip_without_postgres
 from tests.fixtures.postgres.server import Server
@@ -65,7 +64,7 @@ URL = f"postgresql://u:{SECRET}@h/x"
 @pytest.mark.parametrize("url", MALFORMED)
 def test_a_url_that_cannot_be_used(tmp_path: Path, url: str) -> None:
     """The error is one sentence with the next step, and without any part of the URL."""
-    done = run_forked("up", *FREE_PORTS, "--data", url, "--run", str(tmp_path), "--json")
+    done = run_command("up", *FREE_PORTS, "--data", url, "--run", str(tmp_path), "--json")
     assert done.returncode == 1
     assert SECRET not in done.stdout + done.stderr
     error = done.stderr.rstrip("\n").rpartition("\n")[2]
@@ -90,7 +89,7 @@ def test_a_url_that_is_taken_for_a_folder(
 ) -> None:
     """It is refused, and no folder with this name is created."""
     monkeypatch.chdir(tmp_path)
-    done = run_forked("up", "--data", data)
+    done = run_command("up", "--data", data)
     assert done.returncode == 2
     assert "neither a folder nor a URL that starts with postgresql://" in done.stderr
     assert SECRET not in done.stdout + done.stderr
@@ -118,7 +117,7 @@ def test_a_url_in_the_wrong_place(
 ) -> None:
     """The error of the command line does not repeat it."""
     monkeypatch.chdir(tmp_path)
-    done = run_forked(*words)
+    done = run_command(*words)
     assert done.returncode == 2, done.stderr
     assert SECRET not in done.stdout + done.stderr
 

@@ -1,6 +1,6 @@
 """Runs all campaigns at the scale of a release, which takes hours: `python -m tests.release`.
 
-What was done is kept in `.local/release.json`; started again with the same source, it goes on.
+What was done is kept in `tests/release/done.json`; started again with the same source, it goes on.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 
 from rich.console import Console
@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from tests.fixtures.programs import ROOT
 from tests.release.campaigns import CAMPAIGNS, Campaign
-from tests.release.progress import ReleaseProgress, path_of_output, saved
+from tests.release.progress import Done, ReleaseProgress, path_of_output
 
 COLUMNS = TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()
 
@@ -41,7 +41,7 @@ class Release:
     async def run(self, jobs: int) -> None:
         """Run until everything is done; raise `RunFailed` at the first run that fails."""
         for campaign in self._campaigns:
-            done = self._progress.of(campaign.name).count
+            done = self._progress.of(campaign).count
             self._tasks[campaign.name] = self._bars.add_task(
                 campaign.name, total=campaign.goal, completed=done
             )
@@ -53,7 +53,7 @@ class Release:
     def _runs(self) -> Iterator[tuple[Campaign, int]]:
         """Yield the runs that are left."""
         for campaign in self._campaigns:
-            done = self._progress.of(campaign.name)
+            done = self._progress.of(campaign)
             for number in count():
                 under_way = self._under_way[campaign.name] * campaign.per_run
                 if done.count + under_way >= campaign.goal:
@@ -68,7 +68,7 @@ class Release:
             output = await _run(campaign, number)
             amount = campaign.amount(output)
             self._under_way[campaign.name] -= 1
-            self._progress.add(campaign.name, number, amount, time.monotonic() - began)
+            self._progress.add(campaign, number, amount, time.monotonic() - began)
             self._bars.advance(self._tasks[campaign.name], amount)
 
 
@@ -93,6 +93,15 @@ async def _run(campaign: Campaign, number: int) -> str:
     return output
 
 
+def table(done: Mapping[str, Done]) -> list[str]:
+    """Return the rows of the table in `docs/reliability.md`."""
+    return [
+        f"| {done[name].count:,} {campaign.unit} | {done[name].seconds / 3600:.1f} |"
+        for campaign in CAMPAIGNS
+        if (name := campaign.name) in done
+    ]
+
+
 def main() -> int:
     """Run; return 0 if nothing was found, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.release", description=__doc__)
@@ -103,7 +112,7 @@ def main() -> int:
     if unknown := set(options.campaigns) - set(names):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     chosen = [c for c in CAMPAIGNS if not options.campaigns or c.name in options.campaigns]
-    progress = saved()
+    progress = ReleaseProgress()
     console = Console()
     failed: list[BaseException] = []
     try:
@@ -113,10 +122,7 @@ def main() -> int:
         failed += group.exceptions
     for failure in failed:
         console.print(str(failure), style="red", soft_wrap=True)
-    for campaign in chosen:
-        done = progress.of(campaign.name)
-        hours = done.seconds / 3600
-        print(f"| {done.count:,} {campaign.unit} | {hours:.1f} hours of a core |")
+    print("\n".join(table(progress.done)))
     return 1 if failed else 0
 
 

@@ -13,6 +13,9 @@ SEEDS = 10
 SIMULATED_SEEDS, STEPS = 250, 2000
 HOURS = 24
 
+ENGINE = "core", "service", "store"
+SURFACES = "arm", "console", "metadata"
+
 
 @dataclass(frozen=True)
 class Campaign:
@@ -23,6 +26,8 @@ class Campaign:
     goal: int
     per_run: int
     """How much a run does, at least."""
+    packages: tuple[str, ...]
+    """What it tests: when one of them changes, all runs have to be done again."""
     words: Callable[[int], tuple[str, ...]]
     """The module and its arguments, by the number of the run."""
     printed: str = ""
@@ -46,6 +51,7 @@ CAMPAIGNS = (
         "virtual hours of a thousand machines",
         24,
         HOURS,
+        (".",),
         lambda run: ("tests.release.soak", "--hours", str(HOURS), "--seed", str(run)),
     ),
     Campaign(
@@ -53,6 +59,7 @@ CAMPAIGNS = (
         "seeds of processes that are killed, paused and disconnected",
         500,
         SEEDS,
+        ENGINE,
         lambda run: ("tests.cluster", str(SEEDS * run), "--to", str(SEEDS * run + SEEDS - 1)),
     ),
     Campaign(
@@ -60,6 +67,7 @@ CAMPAIGNS = (
         "kills with SIGKILL under load",
         1000,
         KILLS,
+        ENGINE,
         lambda run: ("tests.crash.killing", "--kills", str(KILLS), "--seed", str(run)),
     ),
     Campaign(
@@ -67,6 +75,7 @@ CAMPAIGNS = (
         "images of power loss",
         100_000,
         IMAGES,
+        ENGINE,
         lambda run: ("tests.crash.power", "1", str(run)),
         printed=r"(\d+) images so far",
     ),
@@ -75,6 +84,7 @@ CAMPAIGNS = (
         "mutated requests",
         1_000_000,
         2 * CASES,
+        ENGINE + SURFACES,
         lambda run: ("tests.hostile", str(run), "1"),
     ),
     Campaign(
@@ -82,6 +92,7 @@ CAMPAIGNS = (
         "simulated steps",
         100_000_000,
         SIMULATED_SEEDS * STEPS,
+        ENGINE,
         lambda run: (
             *("tests.sim", "--first", str(SIMULATED_SEEDS * run)),
             *("--seeds", str(SIMULATED_SEEDS), "--steps", str(STEPS)),

@@ -1,68 +1,72 @@
-"""What the campaigns of a release have done so far, in a file: they take hours, and can go on."""
+"""What the campaigns of a release have done: they take hours, and can go on elsewhere."""
 
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.fixtures.programs import ROOT
+from tests.release.campaigns import Campaign
 
-FILE = ROOT / ".local" / "release.json"
+FILE = Path(__file__).with_name("done.json")
+OUTPUTS = ROOT / ".local"
+_SOURCE = ROOT / "src" / "fairwarning"
 
 
 @dataclass
 class Done:
-    """What was done of one campaign."""
+    """What was done of one campaign, for one version of the code that it tests."""
 
+    source: str
     runs: list[int] = field(default_factory=list)
     count: int = 0
     seconds: float = 0.0
 
 
-@dataclass
 class ReleaseProgress:
-    """What was done of each campaign, for one version of the source."""
+    """What was done of each campaign."""
 
-    source: str
-    done: dict[str, Done] = field(default_factory=dict)
+    def __init__(self) -> None:
+        stored = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
+        self.done = {name: Done(**done) for name, done in stored.items()}
 
-    def of(self, campaign: str) -> Done:
-        """Return what was done of a campaign."""
-        return self.done.setdefault(campaign, Done())
+    def of(self, campaign: Campaign) -> Done:
+        """Return what was done of a campaign; nothing if the code that it tests has changed."""
+        source = digest(campaign.packages)
+        done = self.done.get(campaign.name)
+        if done is None or done.source != source:
+            self.done[campaign.name] = done = Done(source)
+        return done
 
-    def add(self, campaign: str, run: int, count: int, seconds: float) -> None:
+    def add(self, campaign: Campaign, run: int, count: int, seconds: float) -> None:
         """Add a run and save."""
         done = self.of(campaign)
         done.runs.append(run)
         done.count += count
         done.seconds += seconds
-        FILE.parent.mkdir(exist_ok=True)
+        stored = {name: asdict(done) for name, done in sorted(self.done.items())}
         part = FILE.with_suffix(".part")
-        part.write_text(json.dumps(asdict(self), indent=1), "utf-8")
+        part.write_text(_on_lines(stored), "utf-8")
         part.replace(FILE)
 
 
-def saved() -> ReleaseProgress:
-    """Return what was done with the source as it is now; nothing if it has changed."""
-    source = _digest()
-    try:
-        stored = json.loads(FILE.read_text("utf-8"))
-    except FileNotFoundError:
-        return ReleaseProgress(source)
-    if stored["source"] != source:
-        return ReleaseProgress(source)
-    return ReleaseProgress(source, {name: Done(**done) for name, done in stored["done"].items()})
+def _on_lines(stored: dict[str, Any]) -> str:
+    """Return JSON with a line for each campaign."""
+    lines = (f" {json.dumps(name)}: {json.dumps(done)}" for name, done in stored.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _digest() -> str:
-    digest = hashlib.sha256()
-    folder = ROOT / "src"
-    for path in sorted(path for path in folder.rglob("*") if path.suffix in {".py", ".sql"}):
-        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()
+def digest(packages: tuple[str, ...]) -> str:
+    """Return a digest of the source of some packages."""
+    hashed = hashlib.sha256()
+    paths = (path for package in packages for path in (_SOURCE / package).rglob("*"))
+    for path in sorted(path for path in paths if path.suffix in {".py", ".sql"}):
+        hashed.update(f"{path.relative_to(_SOURCE).as_posix()}\n".encode() + path.read_bytes())
+    return hashed.hexdigest()
 
 
 def path_of_output(campaign: str, run: int) -> Path:
     """Return where the output of a failed run is kept."""
-    FILE.parent.mkdir(exist_ok=True)
-    return FILE.with_name(f"release-{campaign}-{run}.log")
+    OUTPUTS.mkdir(exist_ok=True)
+    return OUTPUTS / f"release-{campaign}-{run}.log"

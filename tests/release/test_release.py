@@ -8,21 +8,23 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from tests.fixtures.programs import ROOT
 from tests.release import progress, soak
-from tests.release.__main__ import Release, RunFailed
-from tests.release.campaigns import CAMPAIGNS, Campaign
+from tests.release.__main__ import Release, RunFailed, table
+from tests.release.campaigns import CAMPAIGNS, ENGINE, Campaign
 
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of what was done, in a folder of the test."""
-    monkeypatch.setattr(progress, "FILE", tmp_path / "release.json")
-    return tmp_path / "release.json"
+    monkeypatch.setattr(progress, "FILE", tmp_path / "done.json")
+    monkeypatch.setattr(progress, "OUTPUTS", tmp_path)
+    return tmp_path / "done.json"
 
 
 def run(campaign: Campaign) -> progress.ReleaseProgress:
     """Run a campaign with two jobs, from what was saved."""
-    done = progress.saved()
+    done = progress.ReleaseProgress()
     bars = Progress(console=Console(quiet=True))
     asyncio.run(Release([campaign], done, bars).run(jobs=2))
     return done
@@ -30,7 +32,7 @@ def run(campaign: Campaign) -> progress.ReleaseProgress:
 
 def counting(goal: int, statement: str = "pass") -> Campaign:
     """Return a campaign whose runs execute a statement and count as two."""
-    return Campaign("counting", "things", goal, 2, lambda _: ("timeit", "-n1", statement))
+    return Campaign("counting", "things", goal, 2, ENGINE, lambda _: ("timeit", "-n1", statement))
 
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.name)
@@ -39,20 +41,34 @@ def test_a_command_exists(campaign: Campaign) -> None:
     assert find_spec(campaign.words(1)[0])
 
 
+@pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.name)
+def test_the_code_that_it_tests_exists(campaign: Campaign) -> None:
+    """A change of each package is noticed."""
+    digests = [progress.digest(campaign.packages[:count]) for count in range(4)]
+    assert len(set(digests)) == 1 + min(3, len(campaign.packages))
+
+
+def test_the_page_has_what_was_done() -> None:
+    """The table of the documentation is that of the file."""
+    page = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    for row in table(progress.ReleaseProgress().done):
+        assert row in page
+
+
 @pytest.mark.usefixtures("file")
 def test_it_runs_as_often_as_needed_and_goes_on() -> None:
     """Five things take three runs of two; a second call adds what a larger goal needs."""
-    assert sorted(run(counting(5)).of("counting").runs) == [0, 1, 2]
-    assert run(counting(5)).of("counting").count == 6
-    assert sorted(run(counting(8)).of("counting").runs) == [0, 1, 2, 3]
+    assert sorted(run(counting(5)).of(counting(0)).runs) == [0, 1, 2]
+    assert run(counting(5)).of(counting(0)).count == 6
+    assert sorted(run(counting(8)).of(counting(0)).runs) == [0, 1, 2, 3]
 
 
 @pytest.mark.usefixtures("file")
 def test_other_source_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done with other code says nothing about this one."""
     run(counting(2))
-    monkeypatch.setattr(progress, "_digest", lambda: "other")
-    assert progress.saved().of("counting").count == 0
+    monkeypatch.setattr(progress, "digest", lambda _: "other")
+    assert progress.ReleaseProgress().of(counting(0)).count == 0
 
 
 def test_a_failed_run_ends_it(file: Path) -> None:
