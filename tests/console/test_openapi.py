@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from fairwarning.console.api import openapi
 from fairwarning.testing.scenarios.bundled import BundledScenarios
+from tests.campaigns import split
 from tests.fixtures.console import HOST, ConsoleHarness
 
 FILE = Path(__file__).parents[2] / "docs" / "openapi.json"
@@ -93,8 +94,9 @@ def _operations() -> Iterator[Any]:
 
 
 @pytest.mark.spec("C4")
+@pytest.mark.parametrize("examples", split([2, 20], 1))
 @pytest.mark.parametrize("operation", [*_operations()])
-def test_generated_requests_get_documented_responses(operation: Any) -> None:  # noqa: ANN401  (not typed)
+def test_generated_requests_get_documented_responses(operation: Any, examples: int) -> None:  # noqa: ANN401  (not typed)
     """Valid and invalid requests get no server error, and every response matches its schema."""
     with ConsoleHarness(scenarios=BundledScenarios()) as console:
         console.created("machines", name="vm")
@@ -103,18 +105,23 @@ def test_generated_requests_get_documented_responses(operation: Any) -> None:  #
         console.act("vm", "freeze", key="op")
         console.ok("POST", "/api/rollouts", {"id": "r", "sets": ["web"]})
         for mode in GenerationMode.POSITIVE, GenerationMode.NEGATIVE:
-            _send_generated(console, operation, mode)
+            _send_generated(console, operation, mode, examples)
 
 
 def _send_generated(
     console: ConsoleHarness,
     operation: Any,  # noqa: ANN401  (any JSON)
     mode: GenerationMode,
+    examples: int,
 ) -> None:
     if mode is GenerationMode.NEGATIVE and not _can_be_invalid(operation):
         return
 
-    @settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(operation.as_strategy(mode))
     def attempt(case: Any) -> None:  # noqa: ANN401  (any JSON)
         case.validate_response(_respond(console, case), checks=CHECKS)

@@ -15,6 +15,7 @@ from fairwarning.console.page import forms, words
 from fairwarning.console.page.timeline import WINDOWS, chart
 from fairwarning.core.times import iso
 from fairwarning.service.tokens import Role, TokenUse
+from tests.campaigns import split
 from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.fleet import NOON
 from tests.fixtures.http import Response
@@ -182,7 +183,7 @@ def test_pages_and_forms_work_for_any_name(name: str) -> None:
 
 @pytest.mark.spec("O8")
 @pytest.mark.parametrize("machine", ["vm", "web_1"])
-@pytest.mark.parametrize("before", ["", "restart", "stop"])
+@pytest.mark.parametrize("before", split(["", "restart", "stop"], 1))
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 def test_a_preview_is_what_happens(machine: str, before: str, action: str) -> None:
     """Each action has the previewed effect, on a polled and an unpolled machine, in each state."""

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from fairwarning.service import failpoints
+from tests.campaigns import split
 from tests.crash.killing import KillTest, kill_at_random
 
 
 @pytest.mark.spec("E9")
-@pytest.mark.parametrize("name", failpoints.NAMES)
+@pytest.mark.parametrize("name", split(failpoints.NAMES, 6))
 def test_a_kill_at_a_failpoint_loses_nothing(name: str, tmp_path: Path) -> None:
     """After a kill there and a restart, everything acknowledged took effect once."""
     test = KillTest(tmp_path / "fleet.db", seed=7)
