@@ -123,7 +123,7 @@ def test_a_handler_without_uvloop_and_without_namespaces(tmp_path: Path) -> None
                 assert program.stdout.readline() == "got SIGTERM\n"
                 wait_until(lambda: not service.poll("db_1")["Events"], "the machine has booted")
                 assert service.run("machine", "delete", "db_0", "--yes").returncode == 0
-                # Ended by its handler; or by the refusal of its request; or by the signal itself, if
+                # Ended by its handler, by the refusal of its request, or by the signal itself, if
                 # it has no handler yet after the boot.
                 assert program.wait(LIMIT_SECONDS) in {0, 1, 128 + signal.SIGTERM}
             finally:
