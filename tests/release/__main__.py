@@ -6,6 +6,7 @@ What was done is kept in `tests/release/done.json`; started again with the same 
 import argparse
 import asyncio
 import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -39,7 +40,13 @@ class Release:
         self._under_way: Counter[str] = Counter()  # runs, by campaign
 
     async def run(self, jobs: int) -> None:
-        """Run until everything is done; raise `RunFailed` at the first run that fails."""
+        """Run until everything is done; raise `RunFailed` at the first run that fails.
+
+        SIGTERM ends the runs in progress, which have to be done again.
+        """
+        task = asyncio.current_task()
+        assert task
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         for campaign in self._campaigns:
             done = self._progress.of(campaign).count
             self._tasks[campaign.name] = self._bars.add_task(
@@ -98,7 +105,7 @@ def table(done: Mapping[str, Done]) -> list[str]:
     return [
         f"| {done[name].count:,} {campaign.unit} | {done[name].seconds / 3600:.1f} |"
         for campaign in CAMPAIGNS
-        if (name := campaign.name) in done
+        if (name := campaign.name) in done and done[name].count
     ]
 
 
@@ -120,6 +127,8 @@ def main() -> int:
             asyncio.run(Release(chosen, progress, bars).run(options.jobs))
     except* RunFailed as group:
         failed += group.exceptions
+    except* asyncio.CancelledError:
+        failed.append(RunFailed("terminated; started again, it goes on"))
     for failure in failed:
         console.print(str(failure), style="red", soft_wrap=True)
     print("\n".join(table(progress.done)))

@@ -5,6 +5,8 @@
 
 import argparse
 import json
+import signal
+import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -168,6 +170,7 @@ def main() -> None:
     parser.add_argument("--hours", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # ends its programs, too
     began = time.monotonic()
     run(options.machines, options.hours, options.seed)
     elapsed = time.monotonic() - began
