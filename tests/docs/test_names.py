@@ -134,6 +134,7 @@ def test_every_id_in_the_sources_is_defined() -> None:
     unknown = {
         (path.relative_to(ROOT).as_posix(), name)
         for path in sorted((ROOT / "src").rglob("*.py"))
+        if not defined.issuperset(named.findall(path.read_text("utf-8")))  # else slow
         for text in _comments(path)
         for name in named.findall(text)
         if name not in defined
