@@ -126,6 +126,23 @@ def test_a_restart_while_time_is_slowed_down() -> None:
     assert restarted.now() <= given_at + 10
 
 
+def test_a_reboot_while_time_is_slowed_down() -> None:
+    """The wall clock is not early because time stood still; a later step is not followed."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.step_wall(-60)
+    clocks.pass_time(10)
+    given_at = host_time.now()
+    host_time.follow_wall()
+    assert host_time.now() == given_at, "time stands still for a moment"
+    host_time.promise(given_at + NOTICE)
+    clocks.reboot(down_seconds=0)
+    restarted = _restarted(host_time, clocks, last=given_at)
+    clocks.step_wall(HOUR)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() <= given_at + 10
+
+
 # --- Reboots of the host ------------------------------------------------------------------------
 
 

@@ -23,6 +23,8 @@ TOLERANCE_SECONDS = 2.0  # a larger difference from wall time is reported
 _IGNORED_SECONDS = 0.01  # the two clocks cannot be read at the same instant
 _SLOW_SHARE = 0.5  # of real time, by which fleet time is slowed down
 _LONGEST_SECONDS = 5.0  # between two comparisons; a process may have been stopped in between
+_STANDSTILL_SECONDS = _LONGEST_SECONDS
+"""While it is slowed down, fleet time stands still at times: the last line may be later."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIME_NAMESPACE = Path("/proc/self/ns/time")
 _BOOT_ID_VARIABLE = "FAIRWARNING_BOOT_ID"  # for a sandbox that hides the boot id
@@ -106,8 +108,7 @@ class HostTime:
         stored, monotonic = _parse(state), self._clocks.monotonic()
         if stored is None:
             return
-        # While it was slowed down, fleet time stood still at times, and `last` may be later.
-        is_plausible = monotonic + stored.offset >= last - _LONGEST_SECONDS
+        is_plausible = monotonic + stored.offset >= last - _STANDSTILL_SECONDS
         if stored.boot and stored.boot == self._line.boot and is_plausible:
             self._line, self._last = stored, last
         else:
@@ -116,7 +117,8 @@ class HostTime:
     def _continue_after_reboot(self, stored: _Line, least_offset: float) -> None:
         line, wall_offset = self._line, self._line.offset
         expected = wall_offset - stored.behind
-        is_early = expected < least_offset  # the wall clock is wrong, and will be set right
+        # Whether the wall clock is wrong, and will be set right.
+        is_early = expected < least_offset - _STANDSTILL_SECONDS
         line.promised_until = stored.promised_until
         knows_step = stored.behind > TOLERANCE_SECONDS
         line.binding_until = 0.0 if is_early and not knows_step else stored.promised_until
