@@ -11,8 +11,9 @@ from fairwarning.core.errors import InvariantViolated, Unavailable
 from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope
 from fairwarning.core.record import changed
 from fairwarning.service import fleet as fleet_module
-from fairwarning.service.clock import VirtualClock
+from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.host_time import HostTime
 from fairwarning.store.store import Batch
 from tests.fixtures.controlled_fleet import (
     ControlledDriver,
@@ -21,6 +22,7 @@ from tests.fixtures.controlled_fleet import (
     controlled_fleet,
 )
 from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
+from tests.fixtures.host_clocks import SteppedClocks
 from tests.fixtures.waiting import run_async, wait_until_async
 
 UNAVAILABLE = ["commit", "load"]
@@ -53,6 +55,29 @@ async def test_submitters_get_unavailable_while_the_store_is_down(call: str) -> 
         assert await harness.fleet.reader.read(Operation, "one") is None
         await harness.fleet.submit(restart(operation="one"))
         assert len((await harness.scope()).events) == 1
+
+
+@pytest.mark.spec("E11")
+@run_async
+async def test_a_step_of_the_clock_is_stored_once_the_store_is_back() -> None:
+    """A reboot of the host must not take it for time that the host was down."""
+    clocks, store = SteppedClocks(), ControlledStore()
+    fleet = Fleet(store, RealClock(clocks), ControlledDriver())
+    await fleet.start()
+    await fleet.submit(standalone())
+    await fleet.poll("vm")
+    await fleet.submit(restart())
+    clocks.step_wall(3600)
+    store.down = {"commit"}
+    await fleet.compare_clocks()
+    store.down.clear()
+    await fleet.compare_clocks()
+    await fleet.stop()
+    clocks.reboot(down_seconds=60)
+    restarted = HostTime(clocks)
+    states = [batch.notes["clock"] for batch in store.commits if "clock" in batch.notes]
+    restarted.restore(states[-1], NOON)
+    assert restarted.now() == pytest.approx(NOON + 60, abs=1)
 
 
 @pytest.mark.spec("E9")

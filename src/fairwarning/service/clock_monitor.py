@@ -19,7 +19,7 @@ class ClockMonitor:
         self._host_time = clock.host_time
         self._reference = reference
         self._differs = False
-        self._behind = 0.0
+        self._stored_behind = 0.0
 
     @property
     def ahead_seconds(self) -> float:
@@ -35,7 +35,7 @@ class ClockMonitor:
     def compare(self) -> bool:
         """Follow the host's clock where that shortens no notice.
 
-        Return whether the difference has changed: after a reboot of the host it must be known.
+        Return whether the difference is not the stored one: it must be known after a reboot.
         """
         if self._host_time is None:
             return False
@@ -47,10 +47,12 @@ class ClockMonitor:
                 *(self._reference, jump),
             )
         self.report()
-        if abs(self._host_time.behind - self._behind) < _NEWS_SECONDS:
-            return False
-        self._behind = self._host_time.behind
-        return True
+        return abs(self._host_time.behind - self._stored_behind) >= _NEWS_SECONDS
+
+    def stored(self) -> None:
+        """Note that the difference is durable; until then, each comparison asks for that."""
+        if self._host_time is not None:
+            self._stored_behind = self._host_time.behind
 
     def report(self) -> None:
         """Log a new difference, and the end of one."""

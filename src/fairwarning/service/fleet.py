@@ -145,8 +145,9 @@ class Fleet:
         lines = await self.store.latest_lines(1)
         self._committer.restore_clock(state or "", lines[0].line.at if lines else 0.0)
         if lines:  # else nothing was ever announced
-            with suppress(Unavailable):  # the next commit stores it
+            with suppress(Unavailable):  # the next commit or comparison stores it
                 await self._committer.store_clock()
+                self.clock_monitor.stored()
 
     async def _resume_impacts(self) -> None:
         last = ""
