@@ -159,6 +159,7 @@ def run(machines: int, hours: int, seed: int) -> None:
         soak = Soak(folder, machines, hours, seed)
         stack.callback(soak.service.__exit__)
         stack.callback(soak.agents.close)
+        stack.callback(soak.machines.disconnect)
         soak.run(receiver)
         soak.check(receiver)
 
