@@ -15,6 +15,7 @@ HOURS = 24
 
 ENGINE = "core", "service", "store"
 SURFACES = "arm", "console", "metadata"
+ALL = (".",)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ CAMPAIGNS = (
         "virtual hours of a thousand machines",
         24,
         HOURS,
-        (".",),
+        ALL,
         lambda run: ("tests.release.soak", "--hours", str(HOURS), "--seed", str(run)),
     ),
     Campaign(

@@ -24,7 +24,8 @@ from tests.release.machines import Machines
 POLL_SECONDS = 300  # virtual, between two polls of a machine
 HOUR_SECONDS = 3600
 SET_SIZE, AVAILABILITY_SIZE = 50, 25
-WITH_AGENT, AGENTS = "guarded", 3
+AGENT_MACHINES = "agent"  # the beginning of their names
+AGENTS = 3
 GROWTH = 1.25  # of resident memory, from the first third of the run to its end
 QUIET_HOURS = 12  # within which everything must have ended
 
@@ -74,11 +75,11 @@ class Soak:
     def _poll(self) -> None:
         machines = self._listed()
         with_agent = self._with_agent(machines)
-        self.machines.poll_all([one for one in machines if one not in with_agent], self._now())
+        self.machines.poll_all([m for m in machines if m not in with_agent], self._now())
 
     @staticmethod
     def _with_agent(machines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [machine for machine in machines if machine["name"].startswith(WITH_AGENT)]
+        return [machine for machine in machines if machine["name"].startswith(AGENT_MACHINES)]
 
     def _wait_until_quiet(self) -> None:
         for _ in range(QUIET_HOURS):
@@ -133,7 +134,7 @@ def _fleet(machines: int) -> str:
     for number in range(availability_sets):
         lines += ["[[availability_set]]", f'name = "db{number}"']
         lines += [f"machines = {AVAILABILITY_SIZE}", "update_domains = 5"]
-    lines += ["[[machine]]", f'name = "{WITH_AGENT}"', f"count = {AGENTS}"]
+    lines += ["[[machine]]", f'name = "{AGENT_MACHINES}"', f"count = {AGENTS}"]
     lines += ["[[machine]]", 'name = "single"', f"count = {single}"] if single > 0 else []
     return "\n".join(lines)
 
