@@ -35,7 +35,7 @@ run: .venv ## start the service with a small demo fleet
 # More workers than cores: many tests wait for a process or a timer.
 pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 6)) --dist worksteal
 
-test: .venv ## run the tests, without the long campaigns
+test: .venv/.compiled-tests ## run the tests, without the long campaigns
 	$(pytest) -m "not campaign" $(ARGS)
 
 test-all: test ## the same, then the long campaigns: simulator, crashes, cluster, certify, fuzzing
@@ -98,6 +98,11 @@ clean: ## remove whatever these commands made
 .venv/.ready: .venv/.pinned pyproject.toml
 	@$(pip_install) --build-constraint constraints.txt --group dev --editable '.[server,postgres]'
 	@touch $@
+
+# Once, so that not every worker compiles all tests. An error in one of them is printed by the run.
+.venv/.compiled-tests: .venv/.ready
+	@echo "Compiling the tests (a quarter of a minute, once)"
+	@$(py) -m pytest --collect-only -q > $@ || true
 
 .venv/.docs: .venv/.ready
 	@$(pip_install) --group docs

@@ -14,3 +14,7 @@ def split(cases: Iterable[Any], short: int) -> list[Any]:
 def _campaign(case: Any) -> Any:  # noqa: ANN401  (a parameter, or several)
     values = case if isinstance(case, tuple) else (case,)
     return pytest.param(*values, marks=pytest.mark.campaign)
+
+
+each_step = pytest.mark.parametrize("step", split([7, 1], 1))
+"""A test of many requests sends each `step`-th: each seventh in `make test`, all in `test-all`."""

@@ -49,9 +49,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_collection_finish() -> None:
     """Exempt what collecting has created from garbage collection: it lives until the end."""
-    gc.enable()
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,7 @@ same sources as the pure one.
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -15,6 +16,7 @@ _SOURCE = ROOT / "src"
 _PROGRAM = "fairwarning.cli.agent_program"
 
 
+@cache
 def version() -> str:
     """Return the version of the project."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -6,6 +6,7 @@ builds, so that the answer is the same everywhere.
 
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -89,5 +90,6 @@ def _applies(marker: Marker, chosen: frozenset[str]) -> bool:
     )
 
 
+@cache
 def _pyproject() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))

@@ -10,7 +10,7 @@ from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Scope
 from tests.arm.bodies import WEB, WEB_SCOPE, notice, scale_set
 from tests.arm.everything import OURS, Everything, FleetSnapshot, RouteRequest
-from tests.campaigns import split
+from tests.campaigns import each_step
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.fleet import all_entities
 from tests.fixtures.http import Response
@@ -82,20 +82,25 @@ def renamed(request: RouteRequest) -> Iterator[RouteRequest]:
             yield request.at(**{name: "nothere"})
 
 
-def test_unknown_names(fleet: FleetSnapshot, requests: list[RouteRequest]) -> None:
+@each_step
+def test_unknown_names(fleet: FleetSnapshot, requests: list[RouteRequest], step: int) -> None:
     """An unknown name is quoted as it was sent."""
-    for request in requests:
+    for request in requests[::step]:
         for other in renamed(request):
             with fleet.restore() as arm:
                 assert_public(arm.call(other), other.label)
 
 
-@pytest.mark.parametrize("prepare", split([delete_group, restart_everything, delete_resources], 1))
+@each_step
+@pytest.mark.parametrize("prepare", [delete_group, restart_everything, delete_resources])
 def test_conflicts(
-    fleet: FleetSnapshot, requests: list[RouteRequest], prepare: Callable[[Everything], None]
+    fleet: FleetSnapshot,
+    requests: list[RouteRequest],
+    prepare: Callable[[Everything], None],
+    step: int,
 ) -> None:
     """A request that conflicts with a running operation gets a message with names."""
-    for request in requests:
+    for request in requests[::step]:
         if request.route.writes:
             with fleet.restore() as arm:
                 poll_everything(arm)

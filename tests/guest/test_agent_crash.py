@@ -53,7 +53,7 @@ def wait_for_hook(agents: list[CrashingAgent], hook: str) -> None:
 
 
 def wait_until_forgotten(agents: list[CrashingAgent]) -> None:
-    """Wait until all agents have wait_until_forgotten all events."""
+    """Wait until all agents have forgotten all events."""
 
     def are_done() -> bool:
         for agent in agents:
@@ -122,7 +122,7 @@ def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Each agent gets one line further; in the stop all work is done."""
+    """Each agent gets one line further; in the end all work is done."""
     with AgentEndpoint() as endpoint:
         endpoint.make_enabled("db")
         endpoint.restart("db_0")
