@@ -125,9 +125,9 @@ class AgentFolder:
         self.hook("back", "over")
 
     def wait_script(self) -> str:
-        """Return a script that waits for `release_hooks`."""
-        gate = shlex.quote(str(self.folder / "gate"))
-        return f"while [ ! -e {gate} ]; do sleep 0.02; done"
+        """Return a script that waits for `release_hooks`, or until the folder is deleted."""
+        folder, gate = (shlex.quote(str(path)) for path in (self.folder, self.folder / "gate"))
+        return f"while [ -d {folder} ] && [ ! -e {gate} ]; do sleep 0.02; done"
 
     def release_hooks(self) -> None:
         """Release waiting hooks."""

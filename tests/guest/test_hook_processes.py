@@ -91,7 +91,8 @@ def test_a_hook_of_a_killed_agent_is_ended_before_it_runs_again(
         with AgentProcess(home) as agent:
             endpoint.restart("db_0")
             agent.wait_until(lambda: ids.exists() and ids.read_text("ascii").endswith("\n"))
-            agent.wait_until(lambda: list((home.state / "running").glob("*")))
+            running = home.state / "running"
+            agent.wait_until(lambda: any(path.read_bytes() for path in running.glob("*")))
             agent.kill()
         (first,) = map(int, ids.read_text("ascii").split())
         assert is_alive(first)
