@@ -57,27 +57,70 @@ async def test_submitters_get_unavailable_while_the_store_is_down(call: str) -> 
         assert len((await harness.scope()).events) == 1
 
 
+class SteppedFleet:
+    """A fleet with a pending notice, on a host whose wall clock is stepped."""
+
+    def __init__(self) -> None:
+        self.clocks, self.store = SteppedClocks(), ControlledStore()
+
+    async def start(self) -> None:
+        """Start the fleet, and let it announce a restart."""
+        self.fleet = Fleet(self.store, RealClock(self.clocks), ControlledDriver())
+        await self.fleet.start()
+        await self.fleet.submit(standalone())
+        await self.fleet.poll("vm")
+        await self.fleet.submit(restart())
+
+    async def step(self, seconds: float) -> None:
+        """Step the wall clock, and let the fleet compare it with fleet time."""
+        self.clocks.step_wall(seconds)
+        await self.fleet.compare_clocks()
+
+    async def time_after_reboot(self, down_seconds: float) -> float:
+        """Reboot the host; return the fleet time of a process that then starts."""
+        await self.fleet.stop()
+        self.clocks.reboot(down_seconds)
+        restarted = HostTime(self.clocks)
+        states = [batch.notes["clock"] for batch in self.store.commits if "clock" in batch.notes]
+        restarted.restore(states[-1], NOON)
+        return restarted.now()
+
+
 @pytest.mark.spec("E11")
 @run_async
 async def test_a_step_of_the_clock_is_stored_once_the_store_is_back() -> None:
     """A reboot of the host must not take it for time that the host was down."""
-    clocks, store = SteppedClocks(), ControlledStore()
-    fleet = Fleet(store, RealClock(clocks), ControlledDriver())
-    await fleet.start()
-    await fleet.submit(standalone())
-    await fleet.poll("vm")
-    await fleet.submit(restart())
-    clocks.step_wall(3600)
-    store.down = {"commit"}
-    await fleet.compare_clocks()
-    store.down.clear()
-    await fleet.compare_clocks()
-    await fleet.stop()
-    clocks.reboot(down_seconds=60)
-    restarted = HostTime(clocks)
-    states = [batch.notes["clock"] for batch in store.commits if "clock" in batch.notes]
-    restarted.restore(states[-1], NOON)
-    assert restarted.now() == pytest.approx(NOON + 60, abs=1)
+    host = SteppedFleet()
+    await host.start()
+    host.store.down = {"commit"}
+    await host.step(3600)
+    host.store.down.clear()
+    await host.fleet.compare_clocks()
+    assert await host.time_after_reboot(60) == pytest.approx(NOON + 60, abs=1)
+
+
+@pytest.mark.spec("E11")
+@run_async
+async def test_each_step_of_the_clock_is_stored() -> None:
+    """Also one that makes the difference what it was when the fleet started."""
+    host = SteppedFleet()
+    await host.start()
+    for seconds in 3600, -3600, 3600, -3600:
+        await host.step(seconds)
+    assert await host.time_after_reboot(60) == pytest.approx(NOON + 60, abs=1)
+
+
+@pytest.mark.spec("E11")
+@run_async
+async def test_a_step_whose_commit_failed_may_be_stored_all_the_same() -> None:
+    """The next comparison stores the difference as it is then."""
+    host = SteppedFleet()
+    await host.start()
+    host.store.down = {"acknowledge"}
+    await host.step(-3600)
+    host.store.down.clear()
+    await host.step(3600)
+    assert await host.time_after_reboot(60) == pytest.approx(NOON + 60, abs=1)
 
 
 @pytest.mark.spec("E9")

@@ -143,6 +143,39 @@ def test_a_reboot_while_time_is_slowed_down() -> None:
     assert restarted.now() <= given_at + 10
 
 
+def test_a_step_before_a_reboot_while_time_is_slowed_down() -> None:
+    """The difference is that of the time which goes on, not of the moment it stands still at."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.step_wall(-HOUR)
+    clocks.pass_time(10)
+    stands_at = host_time.now()
+    for _ in range(2):
+        host_time.follow_wall()
+    restarted = _restarted(host_time, clocks, last=NOON)
+    given_at = restarted.now()
+    assert given_at < stands_at
+    restarted.promise(given_at + NOTICE)
+    clocks.reboot(down_seconds=0)
+    assert _restarted(restarted, clocks, last=given_at).now() == pytest.approx(given_at, abs=0.1)
+
+
+def test_a_step_that_was_followed_counts_after_a_restart() -> None:
+    """It need not be stored: the new process does the same, so a reboot does not do it again."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    stored = host_time.state()
+    clocks.step_wall(HOUR)
+    host_time.follow_wall()
+    restarted = HostTime(clocks)
+    restarted.restore(stored, NOON)
+    given_at = restarted.now()
+    assert given_at == host_time.now() == NOON + HOUR
+    restarted.promise(given_at + NOTICE)
+    clocks.reboot(down_seconds=0)
+    assert _restarted(restarted, clocks, last=given_at).now() == given_at
+
+
 # --- Reboots of the host ------------------------------------------------------------------------
 
 
@@ -168,6 +201,26 @@ def test_a_host_that_boots_with_an_early_clock() -> None:
     clocks.step_wall(10 * HOUR)
     _follow(restarted, clocks, 1)
     assert restarted.now() == clocks.wall()
+
+
+@pytest.mark.parametrize("wrong_before", [0.0, -10.0])
+def test_an_early_clock_is_set_right_once(wrong_before: float) -> None:
+    """A later step is not followed; nor is it if fleet time was ahead of the right time."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(wrong_before)
+    host_time.follow_wall()
+    clocks.reboot(down_seconds=5)
+    clocks.step_wall(-10 * HOUR)
+    restarted = _restarted(host_time, clocks, last=NOON)
+    _follow(restarted, clocks, 20)
+    clocks.step_wall(10 * HOUR)
+    _follow(restarted, clocks, 1)
+    restarted = _restarted(restarted, clocks, last=NOON)
+    clocks.step_wall(HOUR)
+    _follow(restarted, clocks, 4)
+    assert restarted.now() <= NOON + 30
 
 
 def test_an_early_clock_after_a_small_difference() -> None:

@@ -77,6 +77,11 @@ KINDS = (ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY)
 PLAIN = (Restart, Redeploy, Fail, Stop, Start, Reimage, Deallocate)
 FOR_INSTANCES = (Restart, Redeploy, Delete, Delete, Deallocate, Start, Evict)
 
+USUAL = 0.16, 0.17, 0.77, 0.97, 0.985, 0.99, 0.995
+"""Of a number below 1, for each action in order: mostly time, reads, commands; rarely a fault."""
+FAULTS = 0.30, 0.31, 0.50, 0.70, 0.82, 0.84, 0.94
+"""The same with many faults, of which several together may break what each alone does not."""
+
 
 class Chance:
     """Chooses the next action, given the observed state."""
@@ -86,6 +91,7 @@ class Chance:
         self.ledger = ledger
         self.count = 0
         self.sent: list[Command] = []
+        self.limits = FAULTS if seed % 10 == 9 else USUAL
         self.sizes = (1, 2, 3, 3, 5, 8) if seed % 25 else (3, 20, 60, 101)
 
     # --- The fleet ---
@@ -161,24 +167,25 @@ class Chance:
     # --- The next action ---
 
     def action(self) -> Action:
-        """Choose an action: mostly time, reads and commands, rarely retention or a fault."""
+        """Choose an action."""
         draw = self.random.random()
-        if draw < 0.16:
+        advance, drop, read, send, kill, stop, step = self.limits
+        if draw < advance:
             return Advance(self._seconds())
-        if draw < 0.17:
+        if draw < drop:
             return DropOld()
-        if draw < 0.77 and self.ledger.scopes:
+        if draw < read and self.ledger.scopes:
             newest = self.random.random() < 0.7
             return Read(self._scope(), "2020-07-01" if newest else self.random.choice(VERSIONS))
-        if draw < 0.97:
+        if draw < send:
             return Send(tuple(self._command() for _ in range(self.random.choice((1, 1, 2, 4, 8)))))
-        if draw < 0.985:
+        if draw < kill:
             point = self.random.choice(("", *CRASH_POINTS))
             reboot, early = self.random.random() < 0.3, self.random.choice((0.0, 0.0, 7200.0))
             return Kill(point, self.random.choice((0.0, 1.0, 30.0, 1000.0)), reboot, early)
-        if draw < 0.99:
+        if draw < stop:
             return StopAndStart()
-        if draw < 0.995:
+        if draw < step:
             return StepWall(self.random.choice((-3600.0, -60.0, -3.0, 3.0, 60.0, 3600.0)))
         return FillDisk(self.random.randrange(1, 3))
 

@@ -25,7 +25,12 @@ class SimulatedHost(HostClocks):
         return f"boot-{self._boots}"
 
     def step(self, seconds: float) -> None:
-        """Step the wall clock, or set it right if it is early since the boot."""
+        """Step the wall clock, or set it right if it is early since the boot.
+
+        Nothing can tell another step from the first one, if no process has seen that.
+        """
+        if self.unseen_step:
+            return
         self._shift += self._correction or seconds
         self._correction = 0.0
         self.unseen_step = True

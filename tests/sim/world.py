@@ -262,7 +262,8 @@ class World:
                 await self._restart(Kill("", 1.0))
             case FillDisk():
                 self.disk.refuse = action.commits
-            case StepWall():
+            # In trouble, the boot may not be stored: a step is then like time that it was down.
+            case StepWall() if not self.disk.trouble:
                 self.host.step(action.seconds)
             case DropOld():
                 await self._drop_old()
@@ -313,7 +314,8 @@ class World:
         single = batch[0] if len(batch) == 1 else None
         commits = self.ledger.commits
         await self.fleet.process_batch(batch)
-        if single and isinstance(single.error, Refused):
+        # After trouble, work that is due may be committed with it.
+        if single and isinstance(single.error, Refused) and not self.disk.trouble:
             must(
                 self.ledger.commits == commits,
                 "IL8",

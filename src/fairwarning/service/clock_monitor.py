@@ -3,7 +3,7 @@
 import logging
 
 from fairwarning.service.clock import Clock
-from fairwarning.service.host_time import TOLERANCE_SECONDS
+from fairwarning.service.host_time import TOLERANCE_SECONDS, behind_of
 from fairwarning.service.metrics import Metric, gauge
 
 log = logging.getLogger(__name__)
@@ -19,7 +19,6 @@ class ClockMonitor:
         self._host_time = clock.host_time
         self._reference = reference
         self._differs = False
-        self._stored_behind = 0.0
 
     @property
     def ahead_seconds(self) -> float:
@@ -32,10 +31,11 @@ class ClockMonitor:
         ahead = self.ahead_seconds
         return ahead if abs(ahead) > TOLERANCE_SECONDS else 0.0
 
-    def compare(self) -> bool:
+    def compare(self, stored_state: str | None) -> bool:
         """Follow the host's clock where that shortens no notice.
 
-        Return whether the difference is not the stored one: it must be known after a reboot.
+        Return whether the stored state of the clock, None if unknown, may have another difference:
+        after a reboot of the host it is needed.
         """
         if self._host_time is None:
             return False
@@ -47,12 +47,9 @@ class ClockMonitor:
                 *(self._reference, jump),
             )
         self.report()
-        return abs(self._host_time.behind - self._stored_behind) >= _NEWS_SECONDS
-
-    def stored(self) -> None:
-        """Note that the difference is durable; until then, each comparison asks for that."""
-        if self._host_time is not None:
-            self._stored_behind = self._host_time.behind
+        if stored_state is None:
+            return True
+        return abs(self._host_time.behind - behind_of(stored_state)) >= _NEWS_SECONDS
 
     def report(self) -> None:
         """Log a new difference, and the end of one."""

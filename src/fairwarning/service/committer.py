@@ -62,7 +62,8 @@ class Committer:
         self._shared = store.shared is not None
         self._cached = 0 if self._shared else cached  # other processes may change a cached entity
         self._rows = _ROWS  # fewer for a while after the store was too slow
-        self._stored_clock = ""  # the state of the clock in the store, as far as known
+        self.stored_clock: str | None = ""
+        """The state of the clock in the store; None if unknown, after a commit that failed."""
 
     def check_writing(self) -> None:
         """Raise `Unavailable` once writes have stopped."""
@@ -228,9 +229,7 @@ class Committer:
             await self._check_moment(work)
             return
         failpoints.hit("commit.before")
-        batch = work.batch(self._clock.now(), self._notes())
-        work.next_due = await self._store.commit(batch)
-        self._stored_clock = batch.notes.get("clock", self._stored_clock)
+        work.next_due = await self._write(work.batch(self._clock.now(), self._notes()))
         work.committed = True
         failpoints.hit("commit.after")
         self.commits += 1
@@ -238,7 +237,7 @@ class Committer:
 
     async def check_store(self) -> None:
         """Write the clock's state; raises `Unavailable` if the store cannot be written."""
-        await self._store.commit(Batch(self._clock.now(), notes={"clock": self._clock.state()}))
+        await self._write(Batch(self._clock.now(), notes={"clock": self._clock.state()}))
 
     async def _check_moment(self, work: CommandBatch) -> None:
         """Entities that were read, but not changed, must all be as of one moment (IK1)."""
@@ -277,19 +276,28 @@ class Committer:
 
     def restore_clock(self, state: str, last: float) -> None:
         """Let the clock continue after an earlier process."""
-        self._stored_clock = state
+        self.stored_clock = state
         self._clock.restore(state, last)
 
     async def store_clock(self) -> None:
         """Make the state of the clock durable."""
         if notes := self._notes():
-            await self._store.commit(Batch(self._clock.now(), notes=notes))
-            self._stored_clock = notes["clock"]
+            await self._write(Batch(self._clock.now(), notes=notes))
+
+    async def _write(self, batch: Batch) -> float | None:
+        """Commit; return when the next timer is due."""
+        try:
+            next_due = await self._store.commit(batch)
+        except BaseException:
+            self.stored_clock = None  # it may have taken effect
+            raise
+        self.stored_clock = batch.notes.get("clock", self.stored_clock)
+        return next_due
 
     def _notes(self) -> dict[str, str]:
         """The clock's state, if it is not in the store yet."""
         state = self._clock.state()
-        return {"clock": state} if not self._shared and state != self._stored_clock else {}
+        return {"clock": state} if not self._shared and state != self.stored_clock else {}
 
 
 def _latest_deadline(scope: Scope) -> float:

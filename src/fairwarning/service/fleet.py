@@ -147,7 +147,6 @@ class Fleet:
         if lines:  # else nothing was ever announced
             with suppress(Unavailable):  # the next commit or comparison stores it
                 await self._committer.store_clock()
-                self.clock_monitor.stored()
 
     async def _resume_impacts(self) -> None:
         last = ""
@@ -229,8 +228,8 @@ class Fleet:
 
     async def compare_clocks(self) -> None:
         """Compare fleet time with the host's clock, and remember a new difference."""
-        if self.clock_monitor.compare():
-            with suppress(Unavailable):  # the next commit stores it
+        if self.clock_monitor.compare(self._committer.stored_clock):
+            with suppress(Unavailable):  # the next commit or comparison stores it
                 await self._committer.store_clock()
 
     async def _keep_time(self) -> None:

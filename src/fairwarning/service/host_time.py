@@ -7,7 +7,8 @@ If the wall clock is stepped, fleet time differs from it until no notice is pend
 jumps forwards, or runs at half speed until the wall clock has caught up.
 
 After a reboot of the host, a step cannot be told from the time that the host was down: wall time is
-believed. But fleet time does not run backwards, and a known step ahead is still not followed.
+believed. But fleet time does not run backwards, and a known step ahead is still not followed. If
+the wall clock is early after the boot, its next step forwards sets it right and is followed.
 """
 
 import os
@@ -75,6 +76,12 @@ def _parse(state: str) -> _Line | None:
     return _Line(boot.replace(_UNKNOWN_BOOT, ""), *map(float, numbers))
 
 
+def behind_of(state: str) -> float:
+    """Return the seconds by which fleet time was behind wall time in a stored state."""
+    line = _parse(state)
+    return line.behind if line else 0.0
+
+
 class HostTime:
     """Fleet time, and its difference from wall time."""
 
@@ -111,6 +118,7 @@ class HostTime:
         is_plausible = monotonic + stored.offset >= last - _STANDSTILL_SECONDS
         if stored.boot and stored.boot == self._line.boot and is_plausible:
             self._line, self._last = stored, last
+            self.follow_wall()  # an earlier process may have done so without storing it
         else:
             self._continue_after_reboot(stored, last - monotonic)
 
@@ -152,8 +160,8 @@ class HostTime:
         now, monotonic = self.now(), self._clocks.monotonic()
         elapsed = min(monotonic - self._followed_at, _LONGEST_SECONDS)
         self._followed_at = monotonic
-        line, jump = self._line, 0.0
-        self.ahead = now - self._clocks.wall()
+        line, jump, wall = self._line, 0.0, self._clocks.wall()
+        self.ahead = now - wall
         if self.ahead < -_IGNORED_SECONDS and now >= line.binding_until:
             jump, self.ahead = -self.ahead, 0.0
             line.offset += jump
@@ -161,5 +169,9 @@ class HostTime:
             slower = min(self.ahead, elapsed * _SLOW_SHARE)
             line.offset -= slower
             self.ahead -= slower
-        line.behind = round(-self.ahead, 1)
+        # Not by `now`, which is later than the line while fleet time stands still.
+        behind = round(wall - monotonic - line.offset, 1)
+        if jump + behind - line.behind > TOLERANCE_SECONDS:  # it is no longer early since the boot
+            line.binding_until = line.promised_until
+        line.behind = behind
         return jump
