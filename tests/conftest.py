@@ -14,6 +14,8 @@ from hypothesis import settings
 
 from fairwarning.server import variables
 from tests.conformance.rows import check
+from tests.fixtures.leftovers import leftovers, mark_run
+from tests.fixtures.waiting import wait_until
 
 MadeItems = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector] | None
 
@@ -39,6 +41,8 @@ if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 for _name in ("SERVER", "TOKEN", "TOKEN_FILE", "CA", "CONTEXT", "DATA"):
     os.environ.pop(getattr(variables, _name), None)
 
+mark_run()
+
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how this run draws its examples; pytest-randomly says its seed by itself."""
@@ -61,3 +65,16 @@ def pytest_pycollect_makeitem() -> Generator[None, MadeItems, MadeItems]:
         if isinstance(item, pytest.Item):
             check(item)
     return made
+
+
+@pytest.hookimpl(trylast=True)  # when the workers have ended
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail if a process outlives the run, as that slows down everything after it."""
+    if not session.config.getoption("numprocesses", None) or hasattr(session.config, "workerinput"):
+        return
+    try:
+        wait_until(lambda: not leftovers())
+    except AssertionError:
+        lines = "", "These processes of the tests still run:", *leftovers()
+        session.config.get_terminal_writer().line("\n  ".join(lines), red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

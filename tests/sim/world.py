@@ -55,12 +55,14 @@ class Disk:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.refuse = 0
+        self.refused = 0
         self.trouble = False  # refused commits may not have been retried yet
 
     def before(self) -> None:
         """Refuse the commit if the disk is full."""
         if self.refuse:
             self.refuse -= 1
+            self.refused += 1
             self.trouble = True
             raise Unavailable("StoreFull", "the disk is full")
 
@@ -269,11 +271,12 @@ class World:
                 await self._drop_old()
 
     async def _advance(self, seconds: float) -> None:
+        refused = self.disk.refused
         await self._compare_clocks()
         await self.clock.advance(seconds)
         await self._compare_clocks()
         await self.clock.advance(0.0)  # what a jump of fleet time has made due
-        if seconds > RETRY_SECONDS and not self.disk.refuse:
+        if seconds > RETRY_SECONDS and self.disk.refused == refused:
             self.disk.trouble = False
         self._check_writing()  # before the work that a stopped engine cannot have done
         if not self.disk.trouble:

@@ -3,12 +3,10 @@
 import logging
 
 from fairwarning.service.clock import Clock
-from fairwarning.service.host_time import TOLERANCE_SECONDS, behind_of
+from fairwarning.service.host_time import TOLERANCE_SECONDS
 from fairwarning.service.metrics import Metric, gauge
 
 log = logging.getLogger(__name__)
-
-_NEWS_SECONDS = 0.5  # a smaller change of the difference is not stored by itself
 
 
 class ClockMonitor:
@@ -34,8 +32,7 @@ class ClockMonitor:
     def compare(self, stored_state: str | None) -> bool:
         """Follow the host's clock where that shortens no notice.
 
-        Return whether the stored state of the clock, None if unknown, may have another difference:
-        after a reboot of the host it is needed.
+        Return whether the clock has to be stored, whose stored state may be None: it is not known.
         """
         if self._host_time is None:
             return False
@@ -47,9 +44,7 @@ class ClockMonitor:
                 *(self._reference, jump),
             )
         self.report()
-        if stored_state is None:
-            return True
-        return abs(self._host_time.behind - behind_of(stored_state)) >= _NEWS_SECONDS
+        return stored_state is None or self._host_time.differs_from(stored_state)
 
     def report(self) -> None:
         """Log a new difference, and the end of one."""

@@ -22,6 +22,7 @@ from fairwarning.store.store import ClockReading
 
 TOLERANCE_SECONDS = 2.0  # a larger difference from wall time is reported
 _IGNORED_SECONDS = 0.01  # the two clocks cannot be read at the same instant
+_NEWS_SECONDS = 0.5  # a smaller change is not stored by itself
 _SLOW_SHARE = 0.5  # of real time, by which fleet time is slowed down
 _LONGEST_SECONDS = 5.0  # between two comparisons; a process may have been stopped in between
 _STANDSTILL_SECONDS = _LONGEST_SECONDS
@@ -76,12 +77,6 @@ def _parse(state: str) -> _Line | None:
     return _Line(boot.replace(_UNKNOWN_BOOT, ""), *map(float, numbers))
 
 
-def behind_of(state: str) -> float:
-    """Return the seconds by which fleet time was behind wall time in a stored state."""
-    line = _parse(state)
-    return line.behind if line else 0.0
-
-
 class HostTime:
     """Fleet time, and its difference from wall time."""
 
@@ -101,14 +96,17 @@ class HostTime:
         self._last = now
         return now
 
-    @property
-    def behind(self) -> float:
-        """Seconds by which fleet time was behind wall time when last compared; negative: ahead."""
-        return self._line.behind
-
     def state(self) -> str:
         """What `restore` needs."""
         return str(self._line)
+
+    def differs_from(self, state: str) -> bool:
+        """Whether a process that restores this state would continue another time."""
+        line, stored = self._line, _parse(state)
+        if stored is None:  # nothing was announced yet
+            return False
+        changes = line.offset - stored.offset, line.behind - stored.behind
+        return max(map(abs, changes)) >= _NEWS_SECONDS
 
     def restore(self, state: str, last: float) -> None:
         """Continue after a process that stored this state; `last` is the time of its last line."""
@@ -118,7 +116,7 @@ class HostTime:
         is_plausible = monotonic + stored.offset >= last - _STANDSTILL_SECONDS
         if stored.boot and stored.boot == self._line.boot and is_plausible:
             self._line, self._last = stored, last
-            self.follow_wall()  # an earlier process may have done so without storing it
+            self.follow_wall()  # a process that ended before may have done so, and not stored it
         else:
             self._continue_after_reboot(stored, last - monotonic)
 
