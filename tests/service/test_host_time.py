@@ -203,24 +203,55 @@ def test_a_host_that_boots_with_an_early_clock() -> None:
     assert restarted.now() == clocks.wall()
 
 
+@pytest.mark.parametrize("seen_seconds", [0, 20])
 @pytest.mark.parametrize("wrong_before", [0.0, -10.0])
-def test_an_early_clock_is_set_right_once(wrong_before: float) -> None:
+def test_an_early_clock_is_set_right_once(wrong_before: float, seen_seconds: int) -> None:
     """A later step is not followed; nor is it if fleet time was ahead of the right time."""
     clocks = SteppedClocks()
     host_time = HostTime(clocks)
     host_time.promise(NOON + NOTICE)
     clocks.step_wall(wrong_before)
     host_time.follow_wall()
-    clocks.reboot(down_seconds=5)
+    clocks.reboot(down_seconds=1)
     clocks.step_wall(-10 * HOUR)
     restarted = _restarted(host_time, clocks, last=NOON)
-    _follow(restarted, clocks, 20)
+    _follow(restarted, clocks, seen_seconds)
     clocks.step_wall(10 * HOUR)
     _follow(restarted, clocks, 1)
     restarted = _restarted(restarted, clocks, last=NOON)
     clocks.step_wall(HOUR)
     _follow(restarted, clocks, 4)
-    assert restarted.now() <= NOON + 30
+    assert restarted.now() <= NOON + seen_seconds + 6
+
+
+def test_a_boot_with_an_early_clock_before_one_with_the_right_time() -> None:
+    """By how much the clock was early says nothing about the time of the next boot."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.reboot(down_seconds=5)
+    clocks.step_wall(-10 * HOUR)
+    early = _restarted(host_time, clocks, last=NOON)
+    _follow(early, clocks, 20)
+    clocks.reboot(down_seconds=5)
+    clocks.step_wall(10 * HOUR)
+    assert _restarted(early, clocks, last=NOON).now() == clocks.wall() == NOON + 30
+
+
+def test_a_notice_given_while_the_clock_is_early_keeps_its_length_over_a_boot() -> None:
+    """The wall clock then shows how long the host was down before, which it did not count."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    clocks.reboot(down_seconds=HOUR)
+    clocks.step_wall(-10 * HOUR)
+    early = _restarted(host_time, clocks, last=NOON)
+    given_at = early.now()
+    early.promise(given_at + NOTICE)
+    clocks.reboot(down_seconds=30)
+    clocks.step_wall(10 * HOUR)
+    restarted = _restarted(early, clocks, last=given_at)
+    _follow(restarted, clocks, 10)
+    assert given_at + 10 <= restarted.now() <= given_at + 40
 
 
 def test_an_early_clock_after_a_small_difference() -> None:

@@ -35,16 +35,17 @@ class SimulatedHost(HostClocks):
         self._correction = 0.0
         self.unseen_step = True
 
-    def reboot(self, early_seconds: float) -> None:
-        """Reboot; the wall clock is then early until the next step.
+    def reboot(self, early_seconds: float, *, knows_early: bool) -> None:
+        """Reboot; the wall clock is then right, or early until the next step.
 
         After a step that no process has seen, nothing can tell it from time that the host was down.
+        Nor can it if the clock was early and no process knew.
         """
-        if self.unseen_step or self._correction:
+        if self.unseen_step or (self._correction and not knows_early):
             return
         self._boots += 1
         self._booted_at = self.now
-        self._shift -= early_seconds
+        self._shift += self._correction - early_seconds
         self._correction = early_seconds
 
 

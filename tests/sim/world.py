@@ -221,7 +221,8 @@ class World:
         failpoints.arm(None)
         self.host.now += kill.down_seconds
         if kill.reboot:
-            self.host.reboot(kill.early_seconds)
+            state = await self.store.get_note("clock") or "0"
+            self.host.reboot(kill.early_seconds, knows_early=float(state.split()[-1]) > 0)
         await self.store.close()
         await self.start()
 

@@ -62,10 +62,11 @@ class _Line:
     offset: float
     binding_until: float = 0.0  # until then, fleet time must not jump forwards
     promised_until: float = 0.0  # until then, it must not be slowed down either
-    behind: float = 0.0  # by which it is behind wall time, as far as known; negative: ahead
+    behind: float = 0.0  # by which it is behind the right wall time, if known; negative: ahead
+    early: float = 0.0  # by which wall time is behind it since the boot, until it is set right
 
     def __str__(self) -> str:
-        numbers = (self.offset, self.binding_until, self.promised_until, self.behind)
+        numbers = (self.offset, self.binding_until, self.promised_until, self.behind, self.early)
         return " ".join((_MARK, self.boot or _UNKNOWN_BOOT, *map(repr, numbers)))
 
 
@@ -105,7 +106,11 @@ class HostTime:
         line, stored = self._line, _parse(state)
         if stored is None:  # nothing was announced yet
             return False
-        changes = line.offset - stored.offset, line.behind - stored.behind
+        changes = (
+            line.offset - stored.offset,
+            line.behind - stored.behind,
+            line.early - stored.early,
+        )
         return max(map(abs, changes)) >= _NEWS_SECONDS
 
     def restore(self, state: str, last: float) -> None:
@@ -118,18 +123,25 @@ class HostTime:
             self._line, self._last = stored, last
             self.follow_wall()  # a process that ended before may have done so, and not stored it
         else:
-            self._continue_after_reboot(stored, last - monotonic)
+            self._continue_after_reboot(stored, last)
 
-    def _continue_after_reboot(self, stored: _Line, least_offset: float) -> None:
+    def _continue_after_reboot(self, stored: _Line, last: float) -> None:
         line, wall_offset = self._line, self._line.offset
-        expected = wall_offset - stored.behind
+        least_offset, expected = last - self._clocks.monotonic(), wall_offset - stored.behind
         # Whether the wall clock is wrong, and will be set right.
         is_early = expected < least_offset - _STANDSTILL_SECONDS
-        line.promised_until = stored.promised_until
         knows_step = stored.behind > TOLERANCE_SECONDS
-        line.binding_until = 0.0 if is_early and not knows_step else stored.promised_until
-        line.offset = max(expected, least_offset)
-        line.behind = wall_offset - line.offset if not is_early else max(0.0, stored.behind)
+        # What was promised while the clock was early is in a time that may lack the time before it.
+        is_bound = stored.early > 0 and stored.binding_until > last
+        line.promised_until = stored.promised_until
+        line.binding_until = stored.promised_until
+        if is_early and not knows_step:
+            line.binding_until = stored.binding_until if is_bound else 0.0
+        line.offset = least_offset if is_bound else max(expected, least_offset)
+        if is_early:
+            line.behind, line.early = max(0.0, stored.behind), line.offset - wall_offset
+        else:
+            line.behind = wall_offset - line.offset
 
     def promise(self, moment: float) -> None:
         """Keep fleet time as it is until this moment: it was announced to somebody."""
@@ -158,18 +170,19 @@ class HostTime:
         now, monotonic = self.now(), self._clocks.monotonic()
         elapsed = min(monotonic - self._followed_at, _LONGEST_SECONDS)
         self._followed_at = monotonic
-        line, jump, wall = self._line, 0.0, self._clocks.wall()
-        self.ahead = now - wall
+        line, wall_offset, jump = self._line, self._clocks.wall() - monotonic, 0.0
+        self.ahead = now - monotonic - wall_offset
+        is_set_right = 0 < line.early > line.offset - wall_offset + TOLERANCE_SECONDS
         if self.ahead < -_IGNORED_SECONDS and now >= line.binding_until:
             jump, self.ahead = -self.ahead, 0.0
             line.offset += jump
         elif self.ahead > _IGNORED_SECONDS and now >= line.promised_until:
             slower = min(self.ahead, elapsed * _SLOW_SHARE)
             line.offset -= slower
+            line.early = max(0.0, line.early - slower)
             self.ahead -= slower
-        # Not by `now`, which is later than the line while fleet time stands still.
-        behind = round(wall - monotonic - line.offset, 1)
-        if jump + behind - line.behind > TOLERANCE_SECONDS:  # it is no longer early since the boot
-            line.binding_until = line.promised_until
-        line.behind = behind
+        if is_set_right:
+            line.early, line.binding_until = 0.0, line.promised_until
+        if not line.early:  # by the line: `now` is later while fleet time stands still
+            line.behind = round(wall_offset - line.offset, 1)
         return jump
