@@ -224,24 +224,35 @@ def test_an_early_clock_is_set_right_once(wrong_before: float, seen_seconds: int
     assert restarted.now() <= NOON + seen_seconds + 6
 
 
-def test_a_boot_with_an_early_clock_before_one_with_the_right_time() -> None:
+@pytest.mark.parametrize("wrong_before", [0.0, -60.0])
+def test_a_boot_with_an_early_clock_before_one_with_the_right_time(wrong_before: float) -> None:
     """By how much the clock was early says nothing about the time of the next boot."""
     clocks = SteppedClocks()
     host_time = HostTime(clocks)
     host_time.promise(NOON + NOTICE)
+    clocks.step_wall(wrong_before)
+    host_time.follow_wall()
     clocks.reboot(down_seconds=5)
     clocks.step_wall(-10 * HOUR)
     early = _restarted(host_time, clocks, last=NOON)
     _follow(early, clocks, 20)
     clocks.reboot(down_seconds=5)
     clocks.step_wall(10 * HOUR)
-    assert _restarted(early, clocks, last=NOON).now() == clocks.wall() == NOON + 30
+    restarted = _restarted(early, clocks, last=NOON)
+    assert restarted.now() == NOON + 30
+    clocks.step_wall(HOUR)
+    _follow(restarted, clocks, 10)
+    assert restarted.now() == NOON + 40
 
 
-def test_a_notice_given_while_the_clock_is_early_keeps_its_length_over_a_boot() -> None:
-    """The wall clock then shows how long the host was down before, which it did not count."""
+@pytest.mark.parametrize("wrong_before", [0.0, 20 * HOUR])
+def test_a_notice_given_while_the_clock_is_early(wrong_before: float) -> None:
+    """A boot with the right time shows how long the host was down before: that does not count."""
     clocks = SteppedClocks()
     host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(wrong_before)
+    host_time.follow_wall()
     clocks.reboot(down_seconds=HOUR)
     clocks.step_wall(-10 * HOUR)
     early = _restarted(host_time, clocks, last=NOON)

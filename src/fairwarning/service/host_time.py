@@ -63,7 +63,7 @@ class _Line:
     binding_until: float = 0.0  # until then, fleet time must not jump forwards
     promised_until: float = 0.0  # until then, it must not be slowed down either
     behind: float = 0.0  # by which it is behind the right wall time, if known; negative: ahead
-    early: float = 0.0  # by which wall time is behind it since the boot, until it is set right
+    early: float = 0.0  # by which wall time is too early since the boot, until it is set right
 
     def __str__(self) -> str:
         numbers = (self.offset, self.binding_until, self.promised_until, self.behind, self.early)
@@ -139,7 +139,7 @@ class HostTime:
             line.binding_until = stored.binding_until if is_bound else 0.0
         line.offset = least_offset if is_bound else max(expected, least_offset)
         if is_early:
-            line.behind, line.early = max(0.0, stored.behind), line.offset - wall_offset
+            line.behind, line.early = stored.behind, line.offset - expected
         else:
             line.behind = wall_offset - line.offset
 
@@ -172,7 +172,8 @@ class HostTime:
         self._followed_at = monotonic
         line, wall_offset, jump = self._line, self._clocks.wall() - monotonic, 0.0
         self.ahead = now - monotonic - wall_offset
-        is_set_right = 0 < line.early > line.offset - wall_offset + TOLERANCE_SECONDS
+        early = line.offset - (wall_offset - line.behind)
+        is_set_right = 0 < line.early > early + TOLERANCE_SECONDS
         if self.ahead < -_IGNORED_SECONDS and now >= line.binding_until:
             jump, self.ahead = -self.ahead, 0.0
             line.offset += jump
@@ -181,7 +182,7 @@ class HostTime:
             line.offset -= slower
             line.early = max(0.0, line.early - slower)
             self.ahead -= slower
-        if is_set_right:
+        if is_set_right or jump:
             line.early, line.binding_until = 0.0, line.promised_until
         if not line.early:  # by the line: `now` is later while fleet time stands still
             line.behind = round(wall_offset - line.offset, 1)
