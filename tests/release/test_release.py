@@ -1,6 +1,8 @@
 """The campaigns of a release: their commands exist, go on where they stopped, and can fail."""
 
 import asyncio
+import os
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from tests.fixtures.programs import ROOT
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.release import progress, soak
 from tests.release.__main__ import Release, RunFailed, table
 from tests.release.campaigns import CAMPAIGNS, ENGINE, Campaign
@@ -79,6 +82,23 @@ def test_a_failed_run_ends_it(file: Path) -> None:
     assert isinstance(failure, RunFailed)
     assert "python -m timeit -n1 1/0: exit code 1" in str(failure)
     assert "ZeroDivisionError" in file.with_name("release-counting-0.log").read_text()
+
+
+@pytest.mark.usefixtures("file")
+@run_async
+async def test_sigterm_ends_it_and_its_runs(tmp_path: Path) -> None:
+    """What was not finished has to be done again."""
+    path, done = tmp_path / "process", progress.ReleaseProgress()
+    code = f"import os, time; open({str(path)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    release = Release([counting(2, code)], done, Progress(console=Console(quiet=True)))
+    task = asyncio.create_task(release.run(jobs=1))
+    process = int(await wait_until_async(lambda: path.exists() and path.read_text()))
+    os.kill(os.getpid(), signal.SIGTERM)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert done.of(counting(0)).runs == []
 
 
 @pytest.mark.campaign
