@@ -263,6 +263,16 @@ def test_a_missing_right_is_named_once_and_the_drain_fails_at_the_deadline(
 
 
 @pytest.mark.spec("G9")
+def test_a_call_cut_short_by_the_deadline_does_not_hide_the_reason(cluster: Double) -> None:
+    """The last calls have little time, and may get no response."""
+    cluster.pod("a")
+    cluster.denied = {"get nodes"}
+    cluster.clock.each.append(lambda now: setattr(cluster, "away", now > 58))
+    with pytest.raises(Unavailable, match="lacks the right to get nodes"):
+        drain(cluster, 60)
+
+
+@pytest.mark.spec("G9")
 @pytest.mark.parametrize("right", ["patch nodes", "list pods", "create pods/eviction"])
 def test_a_right_that_is_given_back_lets_the_drain_continue(cluster: Double, right: str) -> None:
     """An administrator who repairs the role need not restart anything."""

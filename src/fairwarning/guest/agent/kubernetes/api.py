@@ -161,12 +161,18 @@ class KubernetesClient:
                 if is_final(error):
                     text = f"the Kubernetes API refused the request: {error_text(error)}"
                     raise Refused("Kubernetes", text) from error
-                self._failure.observe(error)
+                if not self._says_less(error):
+                    self._failure.observe(error)
                 self.renew_credentials(error)
             else:
                 self._failure.ended()
                 return result
             self.pause()
+
+    def _says_less(self, error: Exception) -> bool:
+        """Whether a call, shortened by the deadline, got no response, after one that says why."""
+        is_short = self._seconds < CALL_SECONDS
+        return is_short and not status_of(error) and bool(self._failure.text)
 
     def renew_credentials(self, error: Exception) -> None:
         """Let the next call read the credentials from their files, if this one's were refused."""
