@@ -213,7 +213,10 @@ class World:
         """A killed process loses the polls that it has not recorded yet."""
         for scope, (polled_at, idle) in list(self.ledger.polled.items()):
             lost = min(POLL_RECORD_SECONDS, idle / 4)
-            self.ledger.polled[scope] = (polled_at - lost, idle)
+            if polled_at >= self.clock.now() - lost:  # the one before it may be much older
+                del self.ledger.polled[scope]
+            else:
+                self.ledger.polled[scope] = (polled_at - lost, idle)
         if self.disk.trouble:  # it could not record them for longer
             self.ledger.polled.clear()
 
