@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from fairwarning.server import variables
 from tests.conformance.rows import check
-from tests.fixtures.leftovers import leftovers, mark_run
+from tests.fixtures.leftovers import leftover_processes, mark_run
 from tests.fixtures.waiting import wait_until
 
 MadeItems = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector] | None
@@ -73,8 +73,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not session.config.getoption("numprocesses", None) or hasattr(session.config, "workerinput"):
         return
     try:
-        wait_until(lambda: not leftovers())
+        wait_until(lambda: not leftover_processes())
     except AssertionError:
-        lines = "", "These processes of the tests still run:", *leftovers()
+        lines = "", "These processes of the tests still run:", *leftover_processes()
         session.config.get_terminal_writer().line("\n  ".join(lines), red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

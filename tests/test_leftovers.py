@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.fixtures.leftovers import leftovers
+from tests.fixtures.leftovers import leftover_processes
 from tests.fixtures.waiting import wait_until
 
 MARK = "import time; time.sleep(600)  # left over"
@@ -20,7 +20,7 @@ def test_a_process_whose_parent_has_ended_is_found() -> None:
     command = ["sh", "-c", script, sys.executable, MARK]
     started = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     try:
-        wait_until(lambda: any(MARK in command for command in leftovers()))
+        wait_until(lambda: any(MARK in command for command in leftover_processes()))
     finally:
         os.kill(int(started.stdout), signal.SIGKILL)
-    wait_until(lambda: not any(MARK in command for command in leftovers()))
+    wait_until(lambda: not any(MARK in command for command in leftover_processes()))
