@@ -1,0 +1,87 @@
+"""Hooks that are functions of Python, which raise, hang or are missing."""
+
+import sys
+import threading
+import time
+
+import pytest
+
+from fairwarning.guest.agent.config import HookKind, HookSettings
+from fairwarning.guest.agent.event_state import OUT_OF_TIME
+from fairwarning.guest.watch import Phase
+from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.guest.hook_harness import EVENT, SOON_SECONDS, hook_harness
+
+CALLS: list[tuple[object, ...]] = []
+RELEASED = threading.Event()
+
+
+def note(*arguments: object) -> str:
+    """Record the arguments; the return value is ignored."""
+    CALLS.append(arguments)
+    return "ignored"
+
+
+def fail(*_: object) -> None:
+    """Raise an error."""
+    raise KeyError("two\nlines")
+
+
+def leave(*_: object) -> None:
+    """Raise SystemExit, which must not end the agent."""
+    sys.exit("bye")
+
+
+def hang(*_: object) -> None:
+    """Block until the test releases it."""
+    assert RELEASED.wait(LIMIT_SECONDS)
+
+
+async def asynchronous(*_: object) -> None:
+    """An async function, which would never run."""
+
+
+def calling(name: str, module: str = __name__) -> HookSettings:
+    """Return a hook that calls a function of this file."""
+    return HookSettings("main", Phase.SCHEDULED, HookKind.CALL, call=f"{module}:{name}")
+
+
+@pytest.mark.spec("G4")
+def test_input_of_a_function() -> None:
+    """The event, the phase, the deadline, and whether it was cancelled."""
+    CALLS.clear()
+    with hook_harness() as harness:
+        run = harness.run(calling("note"), cancelled=True)
+        assert harness.failure() == ""
+    assert CALLS == [(EVENT, Phase.SCHEDULED, run.deadline, True)]
+
+
+@pytest.mark.parametrize(
+    ("hook", "failed"),
+    [
+        (calling("fail"), "raised an error: KeyError: 'two\\nlines'"),
+        (calling("leave"), "raised an error: SystemExit: bye"),
+        (calling("asynchronous"), "is an async function"),
+        (calling("missing"), "raised an error: AttributeError: module"),
+        (
+            calling("main", "no.such.module"),
+            "raised an error: ModuleNotFoundError: No module named",
+        ),
+    ],
+)
+def test_a_failing_function(hook: HookSettings, failed: str) -> None:
+    """The failure has the error's text."""
+    with hook_harness() as harness:
+        harness.run(hook)
+        assert harness.failure().startswith(failed)
+
+
+def test_a_late_function() -> None:
+    """It cannot be stopped; its hook fails in time."""
+    RELEASED.clear()
+    with hook_harness() as harness:
+        began = time.monotonic()
+        harness.run(calling("hang"), seconds=0.3)
+        assert harness.failure() == OUT_OF_TIME
+        assert 0.3 <= time.monotonic() - began < 2 * SOON_SECONDS
+        RELEASED.set()

@@ -1,0 +1,243 @@
+"""Hooks that are requests to a server, which refuses, hangs or goes away."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from fairwarning.guest.agent import hook_request, work
+from fairwarning.guest.agent.actions import StopHook
+from fairwarning.guest.agent.config import HookKind, HookSettings, parse
+from fairwarning.guest.agent.event_state import OUT_OF_TIME
+from fairwarning.guest.agent.hooks import STOPPED
+from fairwarning.guest.watch import Phase
+from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.guest.hook_harness import EVENT, SOON_SECONDS, hook_harness
+
+
+class Server(ThreadingHTTPServer):
+    """Sends given responses and records requests; the last response repeats."""
+
+    daemon_threads = True
+
+    def __init__(self, *responses: tuple[int, dict[str, str]]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.responses = list(responses)
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        self.holding = threading.Semaphore(0)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook?key=1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        """Send the next response."""
+        server = self.server
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        server.requests.append((self.path, dict(self.headers), body))
+        status, headers = server.responses.pop(0) if server.responses[1:] else server.responses[0]
+        if status == 0:
+            server.holding.release()
+            self.rfile.read(1)  # until the other side is gone
+            return
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Do nothing: requests are recorded."""
+
+
+@contextmanager
+def serving(*responses: tuple[int, dict[str, str]]) -> Iterator[Server]:
+    """Run a server with these responses."""
+    with Server(*responses) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def posting(url: str) -> HookSettings:
+    """Return a hook that sends a request."""
+    return HookSettings("main", Phase.SCHEDULED, HookKind.URL, url=url)
+
+
+@pytest.mark.spec("G4")
+@pytest.mark.parametrize("status", [200, 202, 204])
+def test_input_of_a_request(monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """It is a POST of the JSON that programs get; proxies are ignored."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with serving((status, {})) as server, hook_harness() as harness:
+        run = harness.run(posting(server.url))
+        assert harness.failure() == ""
+        ((path, headers, body),) = server.requests
+    assert path == "/hook?key=1"
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Fairwarning-Event"] == EVENT.id
+    assert json.loads(body) == work.describe(run, "vm-1")
+
+
+def test_credentials_of_a_url(caplog: pytest.LogCaptureFixture) -> None:
+    """They are sent as a header, and never logged."""
+    caplog.set_level("DEBUG")
+    with serving((401, {})) as server, hook_harness() as harness:
+        url = f"http://me:s%65cret@127.0.0.1:{server.server_port}/a \u00fc"
+        (hook,) = parse(f'[[hook]]\nname = "tell"\nphase = "scheduled"\nurl = "{url}"').hooks
+        harness.run(hook)
+        assert "401" in harness.failure()
+        ((path, headers, _),) = server.requests
+    assert path == "/a%20%C3%BC"
+    assert headers["Authorization"] == "Basic bWU6c2VjcmV0"
+    assert "secret" not in caplog.text + repr(hook)
+    assert "bWU6" not in caplog.text + repr(hook)
+
+
+def test_a_request_is_retried_after_transient_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that is down, overloaded or broken for a while gets the same request again."""
+    monkeypatch.setattr(hook_request, "FIRST_PAUSE_SECONDS", 0.01)
+    responses: list[tuple[int, dict[str, str]]] = [
+        (500, {}),
+        (503, {}),
+        (429, {"Retry-After": "0"}),
+    ]
+    with serving(*responses, (200, {})) as server, hook_harness() as harness:
+        harness.run(posting(server.url))
+        assert harness.failure() == ""
+        assert len(server.requests) == 4
+        assert len({body for _, _, body in server.requests}) == 1
+
+
+def test_a_request_without_a_response_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until there is one; its body does not matter."""
+    monkeypatch.setattr(hook_request, "FIRST_PAUSE_SECONDS", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as hangs_up, hook_harness() as harness:
+        hangs_up.settimeout(LIMIT_SECONDS)
+        harness.run(posting(f"http://127.0.0.1:{hangs_up.getsockname()[1]}"))
+        for _ in range(2):
+            hangs_up.accept()[0].close()
+        with hangs_up.accept()[0] as process:
+            process.settimeout(LIMIT_SECONDS)
+            assert process.recv(2**16).startswith(b"POST / HTTP/1.1\r\n")
+            process.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")  # the rest is missing
+            assert harness.failure() == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "failed"),
+    [
+        (302, {"Location": "/elsewhere"}, "the response was 302 Found"),
+        (308, {"Location": "/elsewhere"}, "the response was 308 Permanent Redirect"),
+        (400, {}, "the response was 400 Bad Request"),
+        (404, {}, "the response was 404 Not Found"),
+    ],
+)
+def test_a_refused_request_fails(status: int, headers: dict[str, str], failed: str) -> None:
+    """At once; a redirect counts as a refusal."""
+    with serving((status, headers)) as server, hook_harness() as harness:
+        harness.run(posting(server.url))
+        assert harness.failure() == failed
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "body", "failed"),
+    [
+        (15, b"invalid_payload", ": invalid_payload"),
+        (99, b"cut \xff off", ": cut \ufffd off"),
+        (10**9, b"x" * 400, ": " + "x" * (300 - len("the response was 400 No: "))),
+        (99, b"", ""),
+    ],
+)
+def test_the_body_of_a_refusal_is_output(
+    monkeypatch: pytest.MonkeyPatch, length: int, body: bytes, failed: str
+) -> None:
+    """As far as it arrives: it often says what is wrong."""
+    monkeypatch.setattr(hook_request, "_BODY_SECONDS", 0.2 if not body else LIMIT_SECONDS)
+    with socket.create_server(("127.0.0.1", 0)) as server, hook_harness() as harness:
+        server.settimeout(LIMIT_SECONDS)
+        harness.run(posting(f"http://127.0.0.1:{server.getsockname()[1]}"))
+        with server.accept()[0] as process:
+            process.recv(2**16)
+            head = f"HTTP/1.1 400 No\r\nContent-Length: {length}\r\n\r\n"
+            process.sendall(head.encode() + body)
+            assert harness.failure() == f"the response was 400 No{failed}"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://", "http:///x", "http://host:port/", "http://host/a b", "http://[::1/", "http://h/\u00fc"]
+)  # fmt: skip
+def test_an_invalid_url_fails_at_once(url: str) -> None:
+    """There is nothing to retry."""
+    with hook_harness() as harness:
+        harness.run(posting(url))
+        assert harness.failure().startswith("the URL is invalid: ")
+
+
+def test_https_needs_a_valid_server() -> None:
+    """A server without TLS is retried until the deadline."""
+    with serving((200, {})) as server, hook_harness() as harness:
+        harness.run(posting(server.url.replace("http:", "https:")), seconds=5)
+        assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no response: ")
+        assert server.requests == []
+
+
+def test_a_request_has_a_deadline() -> None:
+    """Without a response, and with failures only."""
+    with serving((0, {})) as silent, serving((500, {})) as broken, hook_harness() as harness:
+        began = time.monotonic()
+        harness.run(posting(silent.url), seconds=5)
+        harness.run(posting(broken.url), seconds=5)
+        failures = {failed for *_, failed in harness.results()}
+        assert failures == {
+            OUT_OF_TIME,
+            f"{OUT_OF_TIME}: the response was 500 Internal Server Error",
+        }
+        assert time.monotonic() - began < 5 + SOON_SECONDS
+
+
+def test_no_request_is_sent_after_the_hook_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name server answers late."""
+    connect, ended = http.client.HTTPConnection.connect, threading.Event()
+
+    def late(connection: http.client.HTTPConnection) -> None:
+        assert ended.wait(LIMIT_SECONDS)
+        connect(connection)
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", late)
+    with serving((200, {})) as server, hook_harness() as harness:
+        harness.run(posting(server.url), seconds=0.2)
+        assert harness.failure().startswith(OUT_OF_TIME)
+        ended.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("work of hook"):
+                thread.join(LIMIT_SECONDS)
+        assert server.requests == []
+
+
+def test_a_request_can_be_stopped() -> None:
+    """While it waits for a response, and while it waits for a retry."""
+    with serving((0, {})) as silent, hook_harness() as harness:
+        run = harness.run(posting(silent.url))
+        assert silent.holding.acquire(timeout=LIMIT_SECONDS)
+        harness.hooks.stop(StopHook(EVENT.id, run.phase, "main"))
+        assert harness.failure() == STOPPED
+    with serving((429, {"Retry-After": "300"})) as busy, hook_harness() as harness:
+        harness.run(posting(busy.url))
+        harness.hooks.close()
+        assert harness.failure().startswith(STOPPED)
