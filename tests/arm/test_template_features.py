@@ -6,46 +6,14 @@ import pytest
 
 from fairwarning.arm.templates.names import ReferenceNeeded
 from fairwarning.arm.templates.step_builder import RESOURCES
-from fairwarning.arm.templates.template import DeploymentScope, Template
+from fairwarning.arm.templates.template import Template
 from fairwarning.core.errors import Refused
+from tests.arm.evaluation import GROUP, SUBSCRIPTION, Json, evaluate, net, refused
 
 pytestmark = pytest.mark.spec("C1")
 
-Json = dict[str, Any]
-SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
-GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/shop"
-SCOPE = DeploymentScope(
-    subscription=SUBSCRIPTION,
-    group="shop",
-    location="westeurope",
-    name="main",
-    tenant="the-tenant",
-    endpoint="https://localhost:1",
-    now=1_700_000_000.0,
-    tags={"team": "web"},
-)
 NET = "Microsoft.Network/virtualNetworks"
 DEPLOYMENT = "Microsoft.Resources/deployments"
-
-
-def evaluate(template: Json, values: Json | None = None) -> Template:
-    """Return a template with these values of its parameters."""
-    parameters = {name: {"value": value} for name, value in (values or {}).items()}
-    properties = {"mode": "Incremental", "template": template, "parameters": parameters}
-    return Template(properties, SCOPE, lambda _namespace, _kind: ["2024-11-01"])
-
-
-def refused(template: Json, values: Json | None = None) -> str:
-    """Return the error message of an invalid template."""
-    with pytest.raises(Refused) as caught:
-        evaluate(template, values)
-    assert caught.value.code == "InvalidTemplate"
-    return caught.value.message
-
-
-def net(name: str, **more: object) -> Json:
-    """Return a virtual network."""
-    return {"type": NET, "name": name, "apiVersion": "2024-05-01", **more}
 
 
 def names(template: Template) -> list[str]:

@@ -1,0 +1,81 @@
+"""Evaluates templates of the tests: their values, and why one is refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairwarning.arm.templates.template import DeploymentScope, Template
+from fairwarning.core.errors import Refused
+
+Json = dict[str, Any]
+Value = Any
+
+SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
+OTHER = "99999999-2222-3333-4444-555555555555"
+GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/shop"
+NETWORK = f"{GROUP}/providers/Microsoft.Network"
+COMPUTE = f"{GROUP}/providers/Microsoft.Compute"
+SCOPE = DeploymentScope(
+    subscription=SUBSCRIPTION,
+    group="shop",
+    location="westeurope",
+    name="deploy_1",
+    tenant="the-tenant",
+    endpoint="https://localhost:1",
+    now=1_700_000_000.0,
+    tags={"team": "web"},
+)
+KNOWN = {
+    ("microsoft.network", "virtualnetworks"): ["2022-01-01", "2021-02-01"],
+    ("microsoft.compute", "virtualmachinescalesets"): ["2026-04-01", "2024-11-01"],
+}
+
+
+def versions(namespace: str, kind: str) -> list[str]:
+    """Return the versions of a resource type of these tests."""
+    return KNOWN.get((namespace.lower(), kind.lower()), [])
+
+
+def evaluate(template: Json, values: Json | None = None) -> Template:
+    """Return a template with these values of its parameters."""
+    parameters = {name: {"value": value} for name, value in (values or {}).items()}
+    properties = {"mode": "Incremental", "template": template, "parameters": parameters}
+    return Template(properties, SCOPE, versions)
+
+
+def refusal(make: Callable[[], object]) -> str:
+    """Return the error message of an invalid template."""
+    with pytest.raises(Refused) as caught:
+        make()
+    assert caught.value.code == "InvalidTemplate"
+    return caught.value.message
+
+
+def refused(template: Json, values: Json | None = None) -> str:
+    """Return the error message of an invalid template with these values."""
+    return refusal(lambda: evaluate(template, values))
+
+
+def net(name: str, *after: str, **more: object) -> Json:
+    """Return a virtual network that depends on others."""
+    kind = "Microsoft.Network/virtualNetworks"
+    own = {"type": kind, "name": name, "apiVersion": "2022-01-01", "dependsOn": [*after]}
+    return own | more
+
+
+def names(*resources: Json) -> list[str]:
+    """Return the names of resources in the order of deployment."""
+    return [step.name for step in evaluate({"resources": [*resources]}).resources]
+
+
+def output(text: object, values: Json | None = None, **sections: object) -> Value:
+    """Return the value of an expression in an output."""
+    declared = {name: {"type": _TYPES[type(value)]} for name, value in (values or {}).items()}
+    wrapped = f"[createArray({text[1:-1]})]" if isinstance(text, str) else [text]
+    outputs = {"result": {"type": "array", "value": wrapped}}
+    template = {"parameters": declared, "outputs": outputs, **sections}
+    return evaluate(template, values).outputs({})["result"]["value"][0]
+
+
+_TYPES = {str: "string", int: "int", bool: "bool", list: "array", dict: "object"}

@@ -1,0 +1,110 @@
+"""Parameters of a template: their values, their rules, and which are secret."""
+
+import pytest
+
+from fairwarning.arm.templates.template import Template
+from tests.arm.evaluation import SCOPE, Json, evaluate, net, refusal, refused, versions
+
+
+@pytest.mark.parametrize(
+    ("rules", "value"),
+    [
+        ({"type": "String"}, "a"),
+        ({"type": "securestring"}, ""),
+        ({"type": "int"}, -3),
+        ({"type": "bool"}, False),
+        ({"type": "object"}, {"[a]": "[b]"}),
+        ({"type": "secureObject"}, {}),
+        ({"type": "array"}, [1, "a"]),
+        ({"type": "string", "allowedValues": ["a", "b"]}, "b"),
+        ({"type": "array", "allowedValues": ["a", "b", "c"]}, ["c", "a"]),
+        ({"type": "string", "minLength": 2, "maxLength": 2}, "ab"),
+        ({"type": "array", "minLength": 1}, [0]),
+        ({"type": "int", "minValue": 5, "maxValue": 5}, 5),
+    ],
+)
+def test_parameters_have_the_values_that_are_sent(rules: Json, value: object) -> None:
+    """A value that the declaration allows is used unchanged."""
+    resource = net("a", tags="[parameters('P')]")
+    template = evaluate({"parameters": {"p": rules}, "resources": [resource]}, {"p": value})
+    assert template.resource(template.resources[0], {})["tags"] == value
+
+
+def test_parameters_have_defaults() -> None:
+    """A default may be an expression that refers to another parameter."""
+    declared = {
+        "a": {"type": "string", "defaultValue": "[concat(parameters('b'), '!')]"},
+        "b": {"type": "string", "defaultValue": "[resourceGroup().location]"},
+    }
+    template = {"parameters": declared, "resources": [net("[parameters('a')]")]}
+    assert evaluate(template).resources[0].name == "westeurope!"
+    assert evaluate(template, {"B": "b"}).resources[0].name == "b!"
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "message"),
+    [
+        ({"type": "string"}, None, "parameters.p: it has no default value: send a value"),
+        ({"type": "string"}, 5, "parameters.p: its type is string, so it must be string, not int"),
+        ({"type": "int"}, True, "must be int, not bool"),
+        ({"type": "int"}, "5", "must be int, not string"),
+        ({"type": "object"}, [], "must be object, not array"),
+        ({"type": "text"}, "a", "is one of string, securestring, int, bool, object, secureobject"),
+        ({}, "a", "a parameter needs a type"),
+        ([], "a", "a parameter needs a type"),
+        ({"type": "string", "allowedValues": ["a", "b"]}, "c", "its allowedValues: 'a', 'b'"),
+        ({"type": "array", "allowedValues": [1]}, [1, True], "one of its allowedValues: 1"),
+        ({"type": "string", "minLength": 2}, "a", "its minLength is 2"),
+        ({"type": "array", "maxLength": 0}, ["a"], "its maxLength is 0"),
+        ({"type": "int", "minValue": 2}, 1, "its minValue is 2"),
+        ({"type": "int", "maxValue": 2}, 3, "its maxValue is 2"),
+        ({"type": "int", "maxValue": "2"}, 3, "maxValue must be int, not string"),
+        ({"type": "int", "allowedValues": 2}, 3, "allowedValues must be array, not int"),
+        ({"type": "string", "defaultValue": "[parameters('p')]"}, None, "this refers to itself"),
+        ({"type": "string", "defaultValue": "[no()]"}, None, "'no' is not supported"),
+        ({"type": "securestring", "defaultValue": "[no()]"}, None, "(and is not shown)"),
+    ],
+)
+def test_parameters_that_are_refused(rules: object, value: object, message: str) -> None:
+    """The error names the parameter and the allowed values."""
+    assert message in refused({"parameters": {"p": rules}}, {} if value is None else {"p": value})
+
+
+def test_parameters_must_be_declared_and_have_values() -> None:
+    """An undeclared parameter is an error, and so is one without a value member."""
+    assert "not declare these parameters: adminname" in refused({}, {"adminName": "me"})
+    for parameter, message in (
+        ("me", 'must be sent as {"value": ...}'),
+        ({"reference": {"keyVault": {}}}, "secrets from a key vault are not supported"),
+    ):
+        properties = {
+            "mode": "Incremental",
+            "template": {"parameters": {"p": {"type": "string"}}},
+            "parameters": {"p": parameter},
+        }
+        assert message in refusal(lambda sent=properties: Template(sent, SCOPE, versions))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"parameters": {"p": {"type": "int"}}},
+        {"parameters": {"p": {"type": "securestring", "maxLength": 3}}},
+        {"parameters": {"p": {"type": "securestring", "allowedValues": ["hunter3"]}}},
+        {"parameters": {"p": {"type": "securestring", "allowedValues": ["hunter2x"]}}},
+        {"variables": {"a": "[int(parameters('p'))]"}},
+        {"variables": {"a": "[variables(parameters('p'))]"}},
+        {"variables": {"a": "[resourceGroup()[parameters('p')]]"}},
+        {"variables": {"a": "[resourceId(parameters('p'), parameters('p'))]"}},
+        {"resources": [net("a", "[parameters('p')]")]},
+        {"resources": [net("[parameters('p')]"), net("[parameters('p')]")]},
+        {"resources": [net("[parameters('p')]", "[parameters('p')]")]},
+        {"resources": [net("a", apiVersion="[parameters('p')]")]},
+        {"resources": [net("a", type="[parameters('p')]")]},
+        {"resources": [net("a", condition="[parameters('p')]")]},
+    ],
+)
+def test_errors_do_not_show_secrets(more: Json) -> None:
+    """No error contains the value of a secure string, wherever the template uses it."""
+    template = {"parameters": {"p": {"type": "securestring"}}} | more
+    assert "hunter" not in refused(template, {"p": "hunter2"})
