@@ -92,6 +92,12 @@ def reached(path: Path) -> set[Path]:
     return known
 
 
+def devices(tree: ast.Module) -> list[str]:
+    """Return the paths of devices that a file names."""
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [value for value in constants if isinstance(value, str) and value.startswith("/dev/")]
+
+
 def needs_of(path: Path) -> list[str]:
     """Return what a file needs that Windows, or an installation of the SDK, does not have."""
     allowed = {f"fairwarning.{name}" for name in fairwarning.__all__} | {"fairwarning"}
@@ -104,7 +110,7 @@ def needs_of(path: Path) -> list[str]:
         and not is_allowed(name)
         and not (name.startswith("fairwarning.core.") and is_allowed(name.rpartition(".")[0]))
     ]
-    return platform_names(read(path)) + missing
+    return platform_names(read(path)) + devices(read(path)) + missing
 
 
 # --- Windows --------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import pytest
 
 from fairwarning.guest.agent import hooks as module
 from fairwarning.guest.agent.hook_output import KEPT_BYTES
-from tests.guest.hook_harness import EVENT, hook_harness, program
+from tests.guest.hook_harness import EVENT, hook_harness
+from tests.guest.hook_programs import program
 
 
 def test_output_of_a_failed_hook_is_logged(caplog: pytest.LogCaptureFixture) -> None:

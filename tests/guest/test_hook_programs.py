@@ -16,15 +16,13 @@ from fairwarning.guest.agent.hook_processes import KILLED_SECONDS
 from fairwarning.guest.agent.hooks import STOPPED
 from fairwarning.guest.events import Event
 from fairwarning.guest.watch import Phase
-from tests.guest.hook_harness import (
-    EVENT,
+from tests.guest.hook_harness import EVENT, SOON_SECONDS, hook_harness
+from tests.guest.hook_programs import (
     HERE,
-    SOON_SECONDS,
     accept_process,
     accept_processes,
     descriptors,
     gone,
-    hook_harness,
     listening_server,
     program,
 )

@@ -11,13 +11,12 @@ from fairwarning.guest.agent.event_state import NO_TIME_LEFT
 from fairwarning.guest.agent.hooks import STOPPED, HookRunner
 from fairwarning.guest.watch import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.guest.hook_harness import (
-    EVENT,
+from tests.guest.hook_harness import EVENT, hook_harness
+from tests.guest.hook_programs import (
     HERE,
     accept_process,
     descriptors,
     gone,
-    hook_harness,
     listening_server,
     program,
 )
