@@ -2,13 +2,14 @@
 
 import asyncio
 from contextlib import ExitStack
+from typing import LiteralString
 
 import psycopg
 import pytest
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.store.postgres import connections
-from fairwarning.store.postgres.connections import ConnectionPool
+from fairwarning.store.postgres.connections import Connection, ConnectionPool
 from fairwarning.store.postgres.store import CONNECTIONS, PostgresStore
 from tests.fixtures.postgres.database import database_or_skip, skip_without_postgres
 from tests.fixtures.postgres.server import Server
@@ -32,6 +33,28 @@ async def test_callers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
         async with pool.acquire() as connection:
             await connection.execute("SELECT 1")
     await pool.close()
+
+
+@run_async
+async def test_a_cancelled_attempt_leaves_no_connection_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when a service is stopped right after its start."""
+    opened: list[Connection] = []
+    execute = Connection.execute
+
+    async def cancel_and_execute(
+        connection: Connection, query: LiteralString, values: dict[str, str], *, prepare: bool
+    ) -> object:
+        opened.append(connection)
+        attempt.cancel()
+        return await execute(connection, query, values, prepare=prepare)
+
+    monkeypatch.setattr(Connection, "execute", cancel_and_execute)
+    attempt = asyncio.create_task(ConnectionPool(database_or_skip(), 1).connect())
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    assert [connection.closed for connection in opened] == [True]
 
 
 @pytest.mark.spec("X1")

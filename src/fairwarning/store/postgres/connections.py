@@ -140,17 +140,12 @@ class ConnectionPool:
 
     async def connect(self) -> Connection:
         """Open a connection outside the pool, for the caller alone."""
-        connection = None
         try:
             connection = await Connection.connect(
                 self._conninfo, autocommit=True, prepare_threshold=1
             )
-            with time_limit(connection):
-                cursor = await connection.execute(_SETTINGS, _VALUES, prepare=False)
-                ((*_, connection.server),) = await cursor.fetchall()
+            await _set_up(connection)
         except (psycopg.Error, OSError, ValueError) as error:
-            if connection is not None:
-                await connection.close()
             # Without the cause: its text would be part of a traceback.
             raise Unavailable("StoreFailed", _failed(connection_failure(error))) from None
         return connection
@@ -214,6 +209,17 @@ class ConnectionPool:
             await connection.close()
         else:
             self._idle.append(connection)
+
+
+async def _set_up(connection: Connection) -> None:
+    """Apply the settings of all connections, and read which server it is; close it on failure."""
+    try:
+        with time_limit(connection):
+            cursor = await connection.execute(_SETTINGS, _VALUES, prepare=False)
+            ((*_, connection.server),) = await cursor.fetchall()
+    except BaseException:  # also if it is cancelled, as when the service stops
+        await connection.close()
+        raise
 
 
 def _has_input(connection: Connection) -> bool:
