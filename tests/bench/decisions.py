@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from itertools import count
 
 from fairwarning.core import cascade
@@ -26,11 +27,12 @@ def run(context: BenchmarkContext) -> Result:
     """Measure."""
     context.expect(STEPS * context.effort.rounds)
     seconds = context.effort.seconds / 4
-    contenders: dict[str, Callable[[], Sample]] = {
-        name: lambda act=act: repeat(act, seconds)  # type: ignore[misc]
-        for name, act in {**_decisions(), _PEER: _update()}.items()
-    }
-    taken = {name: middle(samples) for name, samples in context.in_turn(contenders).items()}
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        contenders: dict[str, Callable[[], Sample]] = {
+            name: lambda act=act: repeat(act, seconds)  # type: ignore[misc]
+            for name, act in {**_decisions(), _PEER: _update(database)}.items()
+        }
+        taken = {name: middle(samples) for name, samples in context.in_turn(contenders).items()}
     peer = taken[_PEER].cpu_us
     rows = {
         name: {
@@ -80,8 +82,7 @@ def _decisions() -> dict[str, Callable[[], object]]:
     return acts
 
 
-def _update() -> Callable[[], object]:
-    database = sqlite3.connect(":memory:", isolation_level=None)
+def _update(database: sqlite3.Connection) -> Callable[[], object]:
     database.execute("CREATE TABLE thing (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
     database.execute("INSERT INTO thing VALUES (1, '')")
     numbers = count()
