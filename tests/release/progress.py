@@ -58,9 +58,10 @@ def _on_lines(stored: dict[str, Any]) -> str:
 
 
 def digest(packages: tuple[str, ...]) -> str:
-    """Return a digest of the source of some packages."""
+    """Return a digest of the source that these patterns match, with all in their folders."""
     hashed = hashlib.sha256()
-    paths = (path for package in packages for path in (_SOURCE / package).rglob("*"))
+    matches = {match for package in packages for match in _SOURCE.glob(package)}
+    paths = {path for match in matches for path in (match, *match.rglob("*"))}
     for path in sorted(path for path in paths if path.suffix in {".py", ".sql"}):
         hashed.update(f"{path.relative_to(_SOURCE).as_posix()}\n".encode() + path.read_bytes())
     return hashed.hexdigest()
