@@ -32,9 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             loop.run(generate(store, options.machines, options.scope, report))
         except (FairwarningError, ValueError) as error:
-            console.print(
-                f"Error: {options.data}: {error}; use another folder or database", style="red"
-            )
+            text = f"Error: {options.data}: {error}; use another folder or database"
+            console.print(text, style="red", soft_wrap=True)
             return 1
     return 0
 
