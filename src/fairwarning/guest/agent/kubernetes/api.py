@@ -54,10 +54,11 @@ def connect(seconds: float) -> Client:
         text = "Kubernetes needs lightkube: pip install 'fairwarning[kubernetes]'"
         raise Refused("NoLightkube", text) from error
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # otherwise it logs every request
-    _prepare_decoders()
+    client_class: Any = lightkube.Client
     try:
-        client_class: Any = lightkube.Client
-        return client_class(timeout=seconds)
+        with _decoding:
+            _prepare_decoders()
+            return client_class(timeout=seconds)  # decodes the kubeconfig file
     except Exception as error:  # lightkube raises many kinds for a bad configuration
         text = (
             f"cannot connect to a Kubernetes cluster: {error_text(error)}. Run in a pod with a"
@@ -66,16 +67,16 @@ def connect(seconds: float) -> Client:
         raise Refused("NoCluster", text) from error
 
 
-_preparing = threading.Lock()
+_decoding = threading.Lock()
+"""If several threads decode a type for the first time at once, msgspec, which lightkube decodes
+with, crashes the interpreter (seen with msgspec 0.22)."""
 _is_prepared = threading.Event()
 
 
 def _prepare_decoders() -> None:
-    """Decode an object of each kind once, in one thread.
-
-    If several threads decode a kind for the first time at once, msgspec, which lightkube decodes
-    with, crashes the interpreter (seen with msgspec 0.22).
-    """
+    """Decode an object of each kind once, so that threads may decode them afterwards."""
+    if _is_prepared.is_set():
+        return
     from lightkube.core import decoders  # noqa: PLC0415  (an optional dependency)
     from lightkube.resources.authorization_v1 import (  # noqa: PLC0415  (as above)
         SelfSubjectAccessReview,
@@ -83,16 +84,13 @@ def _prepare_decoders() -> None:
     from lightkube.resources.coordination_v1 import Lease  # noqa: PLC0415  (as above)
     from lightkube.resources.core_v1 import Event, Node, Pod  # noqa: PLC0415  (as above)
 
-    with _preparing:
-        if _is_prepared.is_set():
-            return
-        for kind in (Node, Pod, Pod.Eviction, Lease, Event):
-            decoders.decode_object(b'{"metadata":{},"involvedObject":{}}', kind)
-        decoders.decode_object(b'{"spec":{}}', SelfSubjectAccessReview)
-        for kind in (Node, Pod):
-            decoders.decode_list(b'{"items":[]}', kind)
-        decoders.decode_status(b"{}")
-        _is_prepared.set()
+    for kind in (Node, Pod, Pod.Eviction, Lease, Event):
+        decoders.decode_object(b'{"metadata":{},"involvedObject":{}}', kind)
+    decoders.decode_object(b'{"spec":{}}', SelfSubjectAccessReview)
+    for kind in (Node, Pod):
+        decoders.decode_list(b'{"items":[]}', kind)
+    decoders.decode_status(b"{}")
+    _is_prepared.set()
 
 
 class KubernetesClient:
