@@ -3,6 +3,7 @@
 import pytest
 
 from fairwarning.core.commands import (
+    AddMachines,
     CreateScope,
     Deallocate,
     Delete,
@@ -67,6 +68,26 @@ def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
         harness.advance(2 * STEP)
         rollout = harness.rollout("up")
         assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 5, 1)
+
+
+@pytest.mark.spec("E7")
+@pytest.mark.parametrize(("domain", "done"), [(1, 6), (2, 5)])
+def test_a_machine_that_is_created_again(domain: int, done: int) -> None:
+    """IC6: in another update domain it is skipped, so that no two domains start at once."""
+    with FleetHarness() as harness:
+        harness.availability_set()
+        harness.poll("av")
+        _roll(harness, "av")
+        harness.operate(Delete, "av", "av1")
+        harness.advance(MINUTE)
+        again = Machine(name="av1", update_domain=domain)
+        harness.do(AddMachines(scope="av", machines=(again,)))
+        harness.advance(STEP)
+        assert set(harness.statuses("av")) == ({"av1", "av4"} if domain == 1 else {"av4"})
+        harness.advance(2 * STEP)
+        rollout = harness.rollout("up")
+        assert (rollout.status, rollout.done) == (RolloutStatus.DONE, done)
+        assert rollout.done + rollout.skipped == 6
 
 
 @pytest.mark.spec("E7")

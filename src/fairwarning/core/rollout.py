@@ -386,19 +386,23 @@ def _notices(rollout: Rollout, step: Step, scopes: Iterable[Scope]) -> Iterable[
 
 
 def _present(step: Step, read: Read) -> Step:
-    """The machines of a step that still exist and are not deallocated."""
+    """The machines of a step that still exist and are not deallocated, of one update domain (IC6).
+
+    A machine may have been deleted meanwhile, and created again in another domain.
+    """
     present = {}
     for scope_id, names in step.items():
         scope = read(scope_id)
-        present_names = tuple(
-            name
+        machines = [
+            machine
             for name in names
             if scope
             and (machine := scope.machines.get(name))
             and machine.power is not Power.DEALLOCATED
-        )
-        if present_names:
-            present[scope_id] = present_names
+        ]
+        if machines:
+            domain = min(machines, key=lambda machine: machine.created_at).update_domain
+            present[scope_id] = tuple(m.name for m in machines if m.update_domain == domain)
     return present
 
 
