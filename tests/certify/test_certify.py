@@ -6,9 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -16,6 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fairwarning.testing.certify.traps import TRAPS
+from tests.fixtures.files import short_folder
 from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.waiting import wait_until
 
@@ -233,7 +232,7 @@ def test_the_page_describes_every_trap() -> None:
 
 def test_a_terminated_run_cleans_up() -> None:
     """After SIGTERM, its programs are stopped and its folder is removed."""
-    with _folder() as folder:
+    with short_folder() as folder:
         words = [sys.executable, "-m", "fairwarning", "certify", "--", *FLAWED, "does nothing"]
         program = subprocess.Popen(words, env=os.environ | {"TMPDIR": str(folder)})
         try:
@@ -244,12 +243,6 @@ def test_a_terminated_run_cleans_up() -> None:
         assert code == 1
         wait_until(lambda: not _command_lines(folder))
         assert list(folder.iterdir()) == []
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="fwt-") as name:
-        yield Path(name)
 
 
 def _command_lines(folder: Path) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Self
 import pytest
 
 from fairwarning.service.config.settings import TENANT
+from tests.fixtures.files import short_folder
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_curl, needs_namespaces
 from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
@@ -81,9 +82,10 @@ def test_up_prints_a_poll(tmp_path: Path) -> None:
 @pytest.mark.spec("M22", "O2")
 def test_up_prints_a_poll_through_a_socket(tmp_path: Path) -> None:
     """With `--sockets`, the poll uses the machine's socket: this host has no machine's address."""
-    words = ("--sockets", str(tmp_path / "s t"), "--metadata", "0.0.0.0:0")
-    with PrintedHints(tmp_path, *words) as printed:
-        assert printed.paste("curl").stdout == '{"DocumentIncarnation":1,"Events":[]}'
+    with short_folder() as folder:
+        words = ("--sockets", str(folder / "s t"), "--metadata", "0.0.0.0:0")
+        with PrintedHints(tmp_path, *words) as printed:
+            assert printed.paste("curl").stdout == '{"DocumentIncarnation":1,"Events":[]}'
 
 
 @needs_curl

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.endpoint import POLL_TARGET, raw_request, read_all
+from tests.fixtures.files import short_folder
 from tests.fixtures.http import fetch
 from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.service import ServiceProcess
@@ -38,10 +39,11 @@ def wait_until_held(service: ServiceProcess) -> None:
 @pytest.mark.spec("M18", "M22")
 def test_a_stop_answers_on_the_socket_of_a_machine(tmp_path: Path) -> None:
     """A held request on a machine's Unix socket is answered before the socket is removed."""
-    folder = tmp_path / "sockets"
-    with ServiceProcess(
-        tmp_path / "data", "--sample", "--memory", "--sockets", str(folder)
-    ) as service:
+    words = ("--sample", "--memory", "--sockets")
+    with (
+        short_folder() as folder,
+        ServiceProcess(tmp_path / "data", *words, str(folder)) as service,
+    ):
         service.poll("db_0")
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(LIMIT_SECONDS)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.endpoint import POLL_TARGET
+from tests.fixtures.files import short_folder
 from tests.fixtures.http import fetch
 from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
 
@@ -190,10 +191,11 @@ def test_wrong_usage(tmp_path: Path, words: list[str], code: int, message: str) 
 
 def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
     """With `--sockets`, each machine has a socket with its name, removed at the end (M22)."""
-    sockets = tmp_path / "s"
-    with ServiceProcess(
-        tmp_path / "data", "--sample", "--memory", "--sockets", str(sockets)
-    ) as service:
+    words = ("--sample", "--memory", "--sockets")
+    with (
+        short_folder() as sockets,
+        ServiceProcess(tmp_path / "data", *words, str(sockets)) as service,
+    ):
         assert len(list(sockets.iterdir())) == len(service.ready["machines"])
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(os.fspath(sockets / "db_1.sock"))
@@ -203,7 +205,7 @@ def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
             )
             assert client.makefile("rb").read().endswith(b"\r\n\r\ndb_1")
         assert service.stop()[0] == 0
-    assert list(sockets.iterdir()) == []
+        assert list(sockets.iterdir()) == []
 
 
 @pytest.mark.spec("O10")

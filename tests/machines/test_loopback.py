@@ -10,6 +10,7 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.machines.process import control, isolation, loopback
 from fairwarning.machines.process.channel import Channel, close_all
+from tests.fixtures.files import short_folder
 from tests.fixtures.waiting import run_async
 from tests.machines.process_harness import process_harness
 
@@ -86,9 +87,9 @@ def test_a_system_that_can_run_no_machine(
 
 
 @run_async
-async def test_a_system_without_the_paths_and_flags_of_linux(tmp_path: Path) -> None:
+async def test_a_system_without_the_paths_and_flags_of_linux() -> None:
     """A program attaches, passes its endpoint, and is answered as its machine."""
-    with pytest.MonkeyPatch.context() as patch:
+    with short_folder() as folder, pytest.MonkeyPatch.context() as patch:
         for module, name in ((os, "O_PATH"), (socket, "MSG_CMSG_CLOEXEC")):
             patch.delattr(module, name, raising=False)
         code = (
@@ -96,7 +97,7 @@ async def test_a_system_without_the_paths_and_flags_of_linux(tmp_path: Path) -> 
             "from fairwarning.machines.process import isolation; isolation._LINUX = False;"
             "from fairwarning.cli.exec import command; command()"
         )
-        async with process_harness(tmp_path) as harness:
+        async with process_harness(folder) as harness:
             script = 'echo "${FAIRWARNING_ENDPOINT%:*}"'
             patch.setattr("tests.machines.process_harness.EXEC", (sys.executable, "-c", code))
             program = harness.start("sh", "-c", script)
