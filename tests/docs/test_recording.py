@@ -55,7 +55,7 @@ def test_a_new_recording_has_the_same_commands(tmp_path: Path) -> None:
     assert [plain(command.output) != "" for command in recorded] == [True] * len(COMMANDS)
     assert "\x1b[1m" in recorded[-1].output
     days = set(re.findall(r"\d{4}-\d\d-\d\d", recorded[-1].output))
-    if len(days) == 1:  # across midnight, times have a date, and a line more is needed
+    if len(days) == 1:  # across midnight, times include a date, and one line wraps
         assert picture(recorded).count("<text") == TEXT.count("<text")
 
 

@@ -14,7 +14,7 @@ SIMULATED_SEEDS, STEPS = 250, 2000
 HOURS = 24
 
 ENGINE = "core", "service", "store"
-ON_ONE_HOST = "core", "service", "store/*.py", "store/sql"  # without PostgreSQL
+WITHOUT_POSTGRES = "core", "service", "store/*.py", "store/sql"
 SURFACES = "arm", "console", "metadata"
 ALL = ("*",)
 
@@ -69,7 +69,7 @@ CAMPAIGNS = (
         "kills with SIGKILL under load",
         1000,
         KILLS,
-        ON_ONE_HOST,
+        WITHOUT_POSTGRES,
         lambda run: ("tests.crash.killing", "--kills", str(KILLS), "--seed", str(run)),
     ),
     Campaign(
@@ -77,7 +77,7 @@ CAMPAIGNS = (
         "images of power loss",
         100_000,
         IMAGES,
-        ON_ONE_HOST,
+        WITHOUT_POSTGRES,
         lambda run: ("tests.crash.power", "1", str(run)),
         printed=r"(\d+) images so far",
     ),
@@ -94,7 +94,7 @@ CAMPAIGNS = (
         "simulated steps",
         100_000_000,
         SIMULATED_SEEDS * STEPS,
-        ON_ONE_HOST,
+        WITHOUT_POSTGRES,
         lambda run: (
             *("tests.sim", "--first", str(SIMULATED_SEEDS * run)),
             *("--seeds", str(SIMULATED_SEEDS), "--steps", str(STEPS)),

@@ -55,16 +55,16 @@ def connect(seconds: float) -> Client:
         raise Refused("NoLightkube", text) from error
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # otherwise it logs every request
     client_class: Any = lightkube.Client
-    try:
-        with _decoding:
-            _prepare_decoders()
+    with _decoding:
+        _prepare_decoders()
+        try:
             return client_class(timeout=seconds)  # decodes the kubeconfig file
-    except Exception as error:  # lightkube raises many kinds for a bad configuration
-        text = (
-            f"cannot connect to a Kubernetes cluster: {error_text(error)}. Run in a pod with a"
-            " service account, or set KUBECONFIG to a kubeconfig file"
-        )
-        raise Refused("NoCluster", text) from error
+        except Exception as error:  # lightkube raises many kinds for a bad configuration
+            text = (
+                f"cannot connect to a Kubernetes cluster: {error_text(error)}. Run in a pod with a"
+                " service account, or set KUBECONFIG to a kubeconfig file"
+            )
+            raise Refused("NoCluster", text) from error
 
 
 _decoding = threading.Lock()
