@@ -38,7 +38,7 @@ if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A service that the user of this shell works with is none of the tests' business.
-for _name in ("SERVER", "TOKEN", "TOKEN_FILE", "CA", "CONTEXT", "DATA"):
+for _name in ("URL", "TOKEN", "TOKEN_FILE", "CA", "CONTEXT", "DATA"):
     os.environ.pop(getattr(variables, _name), None)
 
 mark_run()

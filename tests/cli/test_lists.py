@@ -189,7 +189,7 @@ def test_abbreviated_ids(tmp_path: Path) -> None:
         assert service.json("operation", "show", operation[:6])["id"] == operation
         assert service.json("operation", "explain", operation[:6])["id"] == operation
         service.json("rollout", "start", "web/0", "--id", "autumn-update")
-        assert service.json("rollout", "show", "autumn")["id"] == "autumn-update"
+        assert service.json("rollout", "status", "autumn")["id"] == "autumn-update"
         assert service.json("rollout", "pause", "autumn")["status"] == "Paused"
         token = service.json("token", "create", "ci", "--role", "reader")["id"]
         assert service.json("token", "revoke", token[:8])[0]["id"] == token

@@ -61,7 +61,7 @@ UNKNOWN = "00000000-0000-0000-0000-000000000000"
 REFUSED = {
     **dict.fromkeys(
         (
-            "event watch", "event cancel", "rollout show", "rollout pause", "rollout resume",
+            "event watch", "event cancel", "rollout status", "rollout pause", "rollout resume",
             "webhook delete", "webhook test", "token revoke",
         ),
         (UNKNOWN,),
@@ -131,10 +131,10 @@ def test_a_command_that_needs_this_host(words: tuple[str, ...], why: str) -> Non
 @pytest.mark.parametrize(
     ("given", "environment", "current", "chosen"),
     [
-        (ServiceOptions(server="http://a:1"), {"SERVER": "http://b:1"}, "ctx", "http://a:1"),
-        (ServiceOptions(context="ctx"), {"SERVER": "http://b:1"}, "", "http://ctx:1"),
-        (ServiceOptions(data=Path("d")), {"SERVER": "http://b:1"}, "ctx", "d"),
-        (ServiceOptions(), {"SERVER": "http://b:1", "CONTEXT": "ctx"}, "", "http://b:1"),
+        (ServiceOptions(server="http://a:1"), {"URL": "http://b:1"}, "ctx", "http://a:1"),
+        (ServiceOptions(context="ctx"), {"URL": "http://b:1"}, "", "http://ctx:1"),
+        (ServiceOptions(data=Path("d")), {"URL": "http://b:1"}, "ctx", "d"),
+        (ServiceOptions(), {"URL": "http://b:1", "CONTEXT": "ctx"}, "", "http://b:1"),
         (ServiceOptions(), {"CONTEXT": "ctx", "DATA": "e"}, "", "http://ctx:1"),
         (ServiceOptions(), {"DATA": "e"}, "ctx", "e"),
         (ServiceOptions(), {"DATA": "postgresql://db/x"}, "ctx", ".fairwarning"),
@@ -185,7 +185,7 @@ def test_without_a_service_the_error_says_where_it_was_looked_for(
     monkeypatch.chdir(tmp_path)
     done = run_command("machine", "list")
     assert done.returncode == 1
-    for place in (".fairwarning", "FAIRWARNING_SERVER", "FAIRWARNING_CONTEXT", "FAIRWARNING_DATA"):
+    for place in (".fairwarning", "FAIRWARNING_URL", "FAIRWARNING_CONTEXT", "FAIRWARNING_DATA"):
         assert place in done.stderr
     assert "no context is current of lab" in done.stderr
     assert "--server URL, --context NAME or --data PATH" in done.stderr
@@ -215,7 +215,7 @@ def test_every_command_works_by_url_and_token(
     work.mkdir()
     with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual", fleet=FLEET) as there:
         monkeypatch.chdir(work)
-        monkeypatch.setenv("FAIRWARNING_SERVER", there.ready["console"])
+        monkeypatch.setenv("FAIRWARNING_URL", there.ready["console"])
         monkeypatch.setenv("FAIRWARNING_TOKEN", there.ready["token"])
         there.poll("vm")
         started = there.ok("POST", "/api/machines/vm/restart", {})
@@ -249,7 +249,7 @@ def test_the_azure_cli_for_a_service_elsewhere(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as there:
-        monkeypatch.setenv("FAIRWARNING_SERVER", there.ready["console"])
+        monkeypatch.setenv("FAIRWARNING_URL", there.ready["console"])
         monkeypatch.setenv("FAIRWARNING_TOKEN", there.ready["token"])
         done = run_command("az", "vm", "list")
         assert done.returncode == 0, done.stderr
@@ -286,11 +286,11 @@ def test_a_token_file(tmp_path: Path) -> None:
 @pytest.mark.spec("O13")
 def test_a_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what named it, and how to name another."""
-    monkeypatch.setenv("FAIRWARNING_SERVER", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("FAIRWARNING_URL", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
     done = run_command("machine", "list")
     assert done.returncode == 1
-    assert "it is named by FAIRWARNING_SERVER" in done.stderr
+    assert "it is named by FAIRWARNING_URL" in done.stderr
     assert "--context NAME" in done.stderr
 
 

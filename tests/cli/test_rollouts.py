@@ -54,8 +54,8 @@ def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
         assert service.run("rollout", "pause", "autumn").stdout == "autumn: paused, 0 of 2 done\n"
         assert service.json("rollout", "resume", "autumn")["status"] == "Running"
         with (
-            service.start_command("rollout", "show", "autumn", "--watch") as text_output,
-            service.start_command("rollout", "show", "autumn", "--watch", "--json") as lines,
+            service.start_command("rollout", "status", "autumn", "--watch") as text_output,
+            service.start_command("rollout", "status", "autumn", "--watch", "--json") as lines,
         ):
             text_output.read_until("Running: 0 of 2 done")
             lines.read_until("Running")
@@ -67,7 +67,7 @@ def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
         assert service.json("event", "list") == []
         assert [r["status"] for r in service.json("rollout", "list")] == ["Aborted"]
         assert "Aborted" in service.run("rollout", "list").stdout
-        shown = service.run("rollout", "show", "autumn").stdout
+        shown = service.run("rollout", "status", "autumn").stdout
         assert "when more than 0% of machines have failed" in shown
 
 
@@ -77,20 +77,20 @@ def test_the_status_says_what_the_rollout_waits_for(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
         service.poll("db_0")
         service.json("rollout", "start", "db", "--kind", "reboot", "--id", "r")
-        (sentence,) = service.json("rollout", "show", "r")["waits_for"]
+        (sentence,) = service.json("rollout", "status", "r")["waits_for"]
         assert sentence.startswith("Reboot of db_0 in scope db, until ")
-        *_, bar, last = service.run("rollout", "show", "r").stdout.splitlines()
+        *_, bar, last = service.run("rollout", "status", "r").stdout.splitlines()
         assert "Running: 0 of 2 done" in bar
         assert last == f"waits for {sentence}"
         service.run("rollout", "pause", "r")
-        shown = service.run("rollout", "show", "r").stdout
+        shown = service.run("rollout", "status", "r").stdout
         assert "waits for the rollout to be resumed: it was paused by operator" in shown
         pass_notice(service)
         service.run("rollout", "resume", "r")
         pass_notice(service)
-        done = service.json("rollout", "show", "r")
+        done = service.json("rollout", "status", "r")
         assert (done["status"], done["waits_for"]) == ("Done", [])
-        assert "waits for" not in service.run("rollout", "show", "r").stdout
+        assert "waits for" not in service.run("rollout", "status", "r").stdout
 
 
 @pytest.mark.spec("O14", "E7")
@@ -100,7 +100,7 @@ def test_a_watch_says_what_is_in_the_way(tmp_path: Path) -> None:
         service.poll("db_0")
         service.json("machine", "restart", "db_0")
         service.json("rollout", "start", "db", "--id", "r")
-        with service.start_command("rollout", "show", "r", "--watch") as watching:
+        with service.start_command("rollout", "status", "r", "--watch") as watching:
             line = watching.read_until("which is in the way; tried again at ")[-1]
             assert line.strip().startswith("waits for Reboot of db_0 in scope db, until ")
 
@@ -115,9 +115,9 @@ def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
         assert code == 1
         said, hint = errors.splitlines()
         assert said == "Stopped waiting; the rollout continues. To watch it again, run:"
-        words = ["fairwarning", "rollout", "show", "--watch", "--data", str(service.data), "r"]
+        words = ["fairwarning", "rollout", "status", "--watch", "--data", str(service.data), "r"]
         assert shlex.split(hint)[-len(words) :] == words
-        assert service.json("rollout", "show", "r")["status"] == "Running"
+        assert service.json("rollout", "status", "r")["status"] == "Running"
         service.poll("web_0")
         with service.start_command("rollout", "start", "web/0", "--id", "q", "--wait") as waiting:
             waiting.read_until("of 3 done")
@@ -142,7 +142,7 @@ def test_the_targets_of_a_rollout(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (("rollout", "show", "nothing"), 3, "nothing"),
+    (("rollout", "status", "nothing"), 3, "nothing"),
     (("rollout", "pause", "nothing"), 3, "nothing"),
     (("rollout", "start", "nowhere"), 3, "nowhere"),
     (("rollout", "start", "--set", "nowhere"), 3, "nowhere"),

@@ -111,7 +111,7 @@ def _rollouts(service: ServiceProcess) -> Iterator[Output]:
     started = run("rollout", "start", "--yes")
     yield "rollout start", started
     yield "rollout list", run("rollout", "list")
-    yield "rollout show", run("rollout", "show", started["id"])
+    yield "rollout status", run("rollout", "status", started["id"])
     yield "rollout pause", run("rollout", "pause", started["id"])
     yield "rollout resume", run("rollout", "resume", started["id"])
     yield "rollout abort", run("rollout", "abort", started["id"], "--yes")

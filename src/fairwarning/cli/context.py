@@ -34,7 +34,7 @@ _PRECEDENCE = """A command uses the first of these that names a service:
 
 \b
   1. its options: --server, --context or --data
-  2. variables: FAIRWARNING_SERVER, FAIRWARNING_CONTEXT, FAIRWARNING_DATA
+  2. variables: FAIRWARNING_URL, FAIRWARNING_CONTEXT, FAIRWARNING_DATA
   3. the current context
   4. the data folder .fairwarning in the current folder
 """
@@ -188,7 +188,7 @@ def remove(name: str) -> None:
 
 def _report_override() -> None:
     """Say which variable of the environment takes precedence over the current context."""
-    for variable in (variables.SERVER, variables.CONTEXT, variables.DATA):
+    for variable in (variables.URL, variables.CONTEXT, variables.DATA):
         if os.environ.get(variable):
             click.echo(f"{variable} is set and takes precedence.", err=True)
             return

@@ -30,7 +30,7 @@ _SERVICE_OPTIONS = (
     click.option(
         "--server",
         metavar="URL",
-        help=f"URL of the service's console.  [env: {variables.SERVER}]",
+        help=f"URL of the service's console.  [env: {variables.URL}]",
     ),
     click.option(
         "--context",

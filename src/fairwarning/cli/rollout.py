@@ -181,7 +181,7 @@ def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> N
         listing.show_list(service, _ROLLOUTS, wanted, **query)
 
 
-@command.command("show", epilog=show.examples("rollout show ID", "rollout show ID --watch"))
+@command.command("status", epilog=show.examples("rollout status ID", "rollout status ID --watch"))
 @_ID
 @show.as_json
 @show.watched
@@ -316,7 +316,7 @@ def _wait_for_end(service: ServiceTarget, id_: str, *, silent: bool, wait: bool 
         )
     except KeyboardInterrupt:
         click.echo("Stopped waiting; the rollout continues. To watch it again, run:", err=True)
-        click.echo(f"  {service.command_line('rollout show --watch', id_)}", err=True)
+        click.echo(f"  {service.command_line('rollout status --watch', id_)}", err=True)
         raise SystemExit(options.FAILED if wait else 0) from None
     return rollout
 

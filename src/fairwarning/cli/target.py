@@ -1,6 +1,6 @@
 """Which service a command talks to: one in a data folder of this host, or one at a URL (O13).
 
-In this order: the options --server, --context and --data; the variables FAIRWARNING_SERVER,
+In this order: the options --server, --context and --data; the variables FAIRWARNING_URL,
 FAIRWARNING_CONTEXT and FAIRWARNING_DATA; the current context; the default data folder.
 """
 
@@ -86,7 +86,7 @@ class LocalService(ServiceTarget):
             return f" ({self.named})"
         known = contexts.read().services
         context = f"no context is current of {', '.join(known)}" if known else "there is no context"
-        unset = f"{variables.SERVER}, {variables.CONTEXT} and {variables.DATA} are not set"
+        unset = f"{variables.URL}, {variables.CONTEXT} and {variables.DATA} are not set"
         return f" (the default folder; {unset}; {context})"
 
     def command_line(self, command: str, *words: str) -> str:
@@ -165,7 +165,7 @@ def choose(given: ServiceOptions) -> ServiceTarget:
     if len(several) > 1:
         raise click.UsageError(f"{' and '.join(several)} each name a service; give one of them")
     environ = {} if several else os.environ
-    if url := given.server or environ.get(variables.SERVER):
+    if url := given.server or environ.get(variables.URL):
         return _by_url(url, given)
     if name := given.context or environ.get(variables.CONTEXT):
         words = ("--context", name) if given.context else ()
@@ -185,7 +185,7 @@ def _by_url(url: str, given: ServiceOptions) -> RemoteService:
     ca = given.ca or os.environ.get(variables.CA)
     service = NamedService(check_url(url), given_token(given), read_certificates(ca) if ca else "")
     words = ("--server", url) if option else ()
-    return RemoteService(service, "--server" if option else variables.SERVER, words + _files(given))
+    return RemoteService(service, "--server" if option else variables.URL, words + _files(given))
 
 
 def _by_context(

@@ -15,9 +15,9 @@ DATA = ".fairwarning"  # the data folder of commands that name no service
 def command_line(folder: Path, command: str, *words: str) -> str:
     """Return a command on the service of this data folder, quoted for a shell.
 
-    `command` is the command with its options, such as "rollout show --watch".
+    `command` is the command with its options, such as "rollout status --watch".
     """
-    elsewhere = os.environ.get(variables.SERVER) or os.environ.get(variables.CONTEXT)
+    elsewhere = os.environ.get(variables.URL) or os.environ.get(variables.CONTEXT)
     if not os.environ.get(variables.DATA):
         elsewhere = elsewhere or contexts.current_name()
     is_default = folder == default_folder() and not elsewhere

@@ -1,6 +1,6 @@
 """Variables of the environment that name a service."""
 
-SERVER = "FAIRWARNING_SERVER"
+URL = "FAIRWARNING_URL"
 TOKEN = "FAIRWARNING_TOKEN"  # noqa: S105  (a name)
 TOKEN_FILE = "FAIRWARNING_TOKEN_FILE"  # noqa: S105  (a name)
 CA = "FAIRWARNING_CA"
