@@ -143,6 +143,7 @@ def test_the_targets_of_a_rollout(tmp_path: Path) -> None:
 
 WRONG = [
     (("rollout", "status", "nothing"), 3, "nothing"),
+    (("rollout", "show", "nothing"), 2, "abort, list, pause, resume, start, status."),
     (("rollout", "pause", "nothing"), 3, "nothing"),
     (("rollout", "start", "nowhere"), 3, "nowhere"),
     (("rollout", "start", "--set", "nowhere"), 3, "nowhere"),

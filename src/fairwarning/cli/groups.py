@@ -1,4 +1,4 @@
-"""Command groups that suggest the nearest name for one that they do not have."""
+"""Command groups that say what they have when a command does not exist."""
 
 from difflib import get_close_matches
 
@@ -6,7 +6,7 @@ import click
 
 
 class SuggestingGroup(click.Group):
-    """Answers an unknown command with the most similar ones."""
+    """Answers an unknown command with the most similar ones, or with all."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -15,9 +15,11 @@ class SuggestingGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            nearest = get_close_matches(args[0], self.list_commands(ctx), 3)
-            if nearest and "Did you mean" not in error.message:
-                names = " or ".join(repr(name) for name in nearest)
-                text = f"{error.message.rstrip('.')}. Did you mean {names}?"
-                raise click.UsageError(text, ctx) from None
-            raise
+            if "Did you mean" in error.message:
+                raise
+            names = self.list_commands(ctx)
+            nearest = get_close_matches(args[0], names, 3)
+            hint = f"The commands are {', '.join(names)}."
+            if nearest:
+                hint = f"Did you mean {' or '.join(repr(name) for name in nearest)}?"
+            raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", ctx) from None
