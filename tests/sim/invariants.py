@@ -141,7 +141,7 @@ def il6(books: Books, scope: Scope, now: float) -> None:
             )
     for impact in scope.impacts.values():
         if impact.in_progress:
-            had_it = now - max(books.begun_at[impact.id], books.up_since)
+            had_it = now - books.with_driver_since[impact.id]
             must(had_it <= impact.limit_seconds + 5, "IL6", f"{impact.id} never ends")
 
 
@@ -243,7 +243,7 @@ def ic6(books: Books, started: KnownEvent) -> None:
 
 def e9(books: Books, impact: str, now: float) -> None:
     """The driver gets every impact, again after a crash, and each time has its limit for it."""
-    available = now - max(books.begun_at[impact], books.up_since)
+    available = now - books.with_driver_since[impact]
     must(
         books.late(impact) or available <= LONGEST_IMPACT_SECONDS,
         "E9",

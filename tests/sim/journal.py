@@ -114,7 +114,7 @@ def _impact_begun(books: Books, line: JournalLine) -> None:
     if not line.fact.event:
         books.unannounced[line.fact.operation, line.entity[1], *line.fact.machines] = line.at
     must(key not in books.impacts, "IL5", f"{key} begins again")
-    books.begun_at[key] = line.at
+    books.with_driver_since[key] = line.at
     books.operation_of[key] = line.fact.operation
     books.impacts[key] = "begun"
     if line.fact.detail in ANNOUNCED and not line.fact.event:
