@@ -62,7 +62,7 @@ def write() -> str:
         "Command-line reference",
         "The output of `--help` for every command. All commands except `scenario`, `certify`, "
         "`agent` and `completion` need a running service (`fairwarning up`). They find it through "
-        "its data directory, `.fairwarning` in the current directory or `--data`, or [on another "
+        "its data folder, `.fairwarning` in the current directory or `--data`, or [on another "
         "host](../remote.md) by its URL or a context. "
         "See also [exit codes](exit-codes.md).",
         table(["command", "purpose"], _overview()),
