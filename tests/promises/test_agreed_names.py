@@ -1,4 +1,4 @@
-"""Names that scripts use since before the snapshots: rewriting a snapshot does not change them."""
+"""Names that scripts relied on before there were snapshots; `--rewrite-promises` keeps them."""
 
 from functools import cache
 
@@ -49,7 +49,7 @@ def test_verbs(noun: str) -> None:
 
 @pytest.mark.parametrize("command", ["exec", "certify", "az", "healthcheck", "up"])
 def test_commands_without_a_verb(command: str) -> None:
-    """They do one thing."""
+    """They exist under these names."""
     assert command in command_line()
 
 
@@ -80,5 +80,5 @@ def test_variables() -> None:
 
 @pytest.mark.parametrize("target", TARGETS.split())
 def test_targets_of_make(target: str) -> None:
-    """`make TARGET` works in a clone."""
+    """The Makefile has a rule for each."""
     assert f"\n{target}:" in (ROOT / "Makefile").read_text("utf-8")

@@ -76,7 +76,7 @@ class Books:
     steps: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     machines_done: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     paused: set[str] = field(default_factory=set)
-    with_driver_since: dict[str, float] = field(default_factory=dict)  # begun impacts
+    with_driver_since: dict[str, float] = field(default_factory=dict)  # by begun impact
     late: Callable[[str], bool] = lambda _: False  # whether the driver reports late or never
     true_time: Callable[[], float] | None = None  # by a clock that nothing steps, where known
     commits: int = 0

@@ -196,7 +196,8 @@ class World:
         self.fleet.new_secret = lambda: f"secret {self.seed}"
         self.fleet.retry_later = lambda retry: self.after(1.0, retry)
         await self.fleet.open()
-        # The driver has every impact again since now, which may be earlier by an early clock.
+        # The driver has just got every unfinished impact again. An early clock may have set fleet
+        # time back since the impact began.
         again = dict.fromkeys(self.ledger.with_driver_since, self.clock.now())
         self.ledger.with_driver_since = again
         self.clock.settled = self.fleet.process_queue
