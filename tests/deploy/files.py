@@ -46,7 +46,7 @@ class Command:
 
 
 def lint(tool: str, *words: str | Path) -> None:
-    """Run a linter of this environment on a file; it must report nothing."""
+    """Run a linter of this environment on files; it must report nothing."""
     path = Path(sys.executable).parent / tool
     done = run_program(path, *words, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -19,7 +19,6 @@ import pytest
 from fairwarning.guest.agent import config
 from fairwarning.service.config import fleet_file
 from fairwarning.testing import scenarios
-from tests.campaigns import split
 from tests.docs.pages import DOCS, GENERATED, ROOT, Block, blocks, pages
 from tests.docs.terminal import Terminal, commands
 from tests.fixtures.loopback import NETWORKS
@@ -153,9 +152,10 @@ def _as_on_linux(output: str) -> str:
 
 @needs_linux
 @needs_namespaces
+@pytest.mark.campaign
 @pytest.mark.spec("M22", "O12")
-@pytest.mark.parametrize("page", split(ELSEWHERE_PAGES, 1))
-@pytest.mark.parametrize("limit_network", split(NETWORKS.values(), 1), ids=NETWORKS)
+@pytest.mark.parametrize("page", ELSEWHERE_PAGES)
+@pytest.mark.parametrize("limit_network", NETWORKS.values(), ids=NETWORKS)
 def test_a_tutorial_on_another_network(
     page: str, limit_network: Callable[[], None], tmp_path: Path
 ) -> None:

