@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from fairwarning.core.commands import Approve, Command
 from fairwarning.core.model import Operation
@@ -23,6 +23,7 @@ from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.service.faults import FaultKind, FaultRule
 from fairwarning.service.fleet import Fleet
 from tests.fixtures.endpoint import EndpointHarness
+from tests.fixtures.forked import ForkedProgram
 from tests.fixtures.programs import ROOT
 from tests.fixtures.service import run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -164,22 +165,17 @@ class AgentFolder:
 class AgentProcess:
     """A running agent; killed at the end of the `with` block."""
 
-    def __init__(self, home: AgentFolder, *words: str, **how: object) -> None:
-        """Start an agent; `how` is passed to `runner`."""
+    def __init__(self, home: AgentFolder, *words: str, fork: bool = True, **how: object) -> None:
+        """Start an agent, as a fork or as a new Python process; `how` is passed to `runner`."""
         self.home = home
         self._output = (home.folder / "output").open("a+b")
         words = words or ("run", "--config", str(home.config()))
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                *("-m", "tests.guest.runner", json.dumps({"every": EVERY, **how})),
-                *("agent", *words),
-            ],
-            cwd=ROOT,
+        runner = "tests.guest.runner", json.dumps({"every": EVERY, **how})
+        start = ForkedProgram if fork else _start_python
+        self.process = start(
+            [sys.executable, "-m", *runner, "agent", *words],
             env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=self._output,
+            output=self._output,
         )
 
     def output(self) -> str:
@@ -221,6 +217,13 @@ class AgentProcess:
         if self.process.poll() is None:
             self.kill()
         self._output.close()
+
+
+def _start_python(
+    command: list[str], *, env: dict[str, str], output: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=ROOT, env=env, stdin=nothing, stdout=output, stderr=output)
 
 
 def environment() -> dict[str, str]:

@@ -215,8 +215,9 @@ def one_agent_of_a_group(folder: Path) -> Iterator[AgentGroup]:
         (home,) = stack.enter_context(agent_folders(cloud, folder, "db_0"))
         home.usual_hooks()
         home.lines = [f'group.folder = "{folder / "shared"}"']
-        how = {"alive": ALIVE, "look": ALIVE / 10, "hangs": str(folder / "shared")}
-        agent = stack.enter_context(AgentProcess(home, **how))
+        hangs = str(folder / "shared")
+        agent = AgentProcess(home, alive=ALIVE, look=ALIVE / 10, hangs=hangs)
+        stack.enter_context(agent)
         yield AgentGroup(cloud, [home], [agent])
 
 
