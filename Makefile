@@ -33,7 +33,7 @@ run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
 
 # More workers than cores: many tests wait for a process or a timer.
-pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 6)) --dist worksteal
+pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 4)) --dist worksteal
 
 test: .venv/.compiled-tests ## run the tests, without the long campaigns
 	$(pytest) -m "not campaign" $(ARGS)
