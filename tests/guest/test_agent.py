@@ -59,7 +59,7 @@ def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
         home.hook("fork", "scheduled", f"({SLEEP} & {SLEEP} & {SLEEP} &)")
         home.hook("flood", "scheduled", "yes flood | head -c 20000000; yes error 1>&2", short)
         home.hook("drain", "scheduled")
-        with AgentProcess(home, fork=False) as agent:  # its memory is not that of the fork server
+        with AgentProcess(home, fork=False) as agent:  # a fork has the fork server's memory
             endpoint.restart("db_0")
             agent.wait_until(lambda: endpoint.approvals and home.steps().count("done") == 4)
             failed = {entry.hook: entry.failed for entry in home.journal() if entry.step == "done"}

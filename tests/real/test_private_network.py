@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures import private_network
+from tests.fixtures.forked import ForkedProgram
 from tests.fixtures.programs import run_program
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 DOCUMENTATION = ("192.0.2.1", 80)  # reserved for documentation (RFC 5737)
 METADATA = ("169.254.169.254", 80)
@@ -39,6 +41,15 @@ def test_loopback_works() -> None:
         assert address == client.getsockname()
     with socket.create_server(("127.1.0.7", 0)):
         pass
+
+
+def test_a_forked_program_is_in_this_network() -> None:
+    """Although the fork server is outside of it."""
+    statement = "import os; print(os.readlink('/proc/self/ns/net'))"
+    program = ForkedProgram([sys.executable, "-m", "timeit", "-n1", "-r1", statement])
+    output, errors = program.communicate(LIMIT_SECONDS)
+    assert output.startswith(f"{Path('/proc/self/ns/net').readlink()}\n"), errors
+    assert private_network.is_inside()
 
 
 def test_home_is_empty() -> None:

@@ -1,4 +1,4 @@
-"""P6: the n-th use of a file fails, for every n (in `make test` for each fourth)."""
+"""P6: the n-th use of a file fails, for every n; in `make test`, for every fourth."""
 
 import asyncio
 import sys
