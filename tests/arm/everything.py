@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
-from fairwarning.arm.http.routes import Route
-from fairwarning.arm.resources import network
+from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
+from fairwarning.arm.registry import TYPES
+from fairwarning.arm.types.names import INSTANCE, LOCKS
+from fairwarning.arm.types.names import MACHINE as MACHINE_KIND
 from fairwarning.core.commands import Maintain
 from fairwarning.core.model import (
     Operation,
@@ -76,21 +78,22 @@ AVAILABILITY: Json = {
     **_BASE,
     "properties": {"platformUpdateDomainCount": 3, "platformFaultDomainCount": 2},
 }
-SERVICE: Json = {
-    **_BASE,
-    "properties": {
-        "roleProfile": {"roles": [{"name": "role", "sku": {"name": "S", "capacity": 2}}]}
-    },
-}
 PROTECTION: Json = {
     "properties": {
         "protectionPolicy": {"protectFromScaleIn": True, "protectFromScaleSetActions": False}
     }
 }
 NETWORKS: Mapping[str, Json] = {
-    "virtualNetworks": {"subnets": [{"name": "part", **_SUBNET}]},
+    "virtualNetworks": {
+        "subnets": [{"name": "part", **_SUBNET}],
+        "virtualNetworkPeerings": [{"name": "part"}],
+    },
     "networkSecurityGroups": {"securityRules": [{"name": "part", **_RULE}]},
-    "loadBalancers": {"inboundNatRules": [{"name": "part", **_NAT}], "probes": [{"name": "p"}]},
+    "loadBalancers": {
+        "backendAddressPools": [{"name": "part"}],
+        "inboundNatRules": [{"name": "part", **_NAT}],
+        "probes": [{"name": "p"}],
+    },
 }
 TEMPLATE: Json = {
     "properties": {
@@ -142,24 +145,9 @@ EXTENSION: Json = {
         "protectedSettings": {"word": "never-kept"},
     },
 }
+STORED_BODY: Json = {**_BASE, "sku": {"name": "Standard_LRS"}, "properties": {"word": "as written"}}
 RUN_COMMAND: Json = {"location": "local", "properties": {"source": {"script": "true"}}}
-CONFIGURATION: Json = {
-    **_BASE,
-    "properties": {
-        "maintenanceScope": "InGuestPatch",
-        "maintenanceWindow": {"startDateTime": "2026-01-01 00:00", "recurEvery": "Day"},
-    },
-}
-ASSIGNMENT: Json = {
-    "properties": {
-        "maintenanceConfigurationId": (
-            f"/subscriptions/{CloudSettings().subscription}/resourceGroups/{OURS}/providers"
-            "/Microsoft.Maintenance/maintenanceConfigurations/used"
-        )
-    }
-}
 INSTANCES: Json = {"instanceIds": ["0"]}
-ROLES: Json = {"roleInstances": ["role_IN_0"]}
 
 
 @dataclass(frozen=True)
@@ -204,7 +192,11 @@ class Everything(ArmHarness):
 
     def requests(self) -> list[RouteRequest]:
         """Return a request for each route that needs a token."""
-        return [self.request_for(route) for route in self.app.table.routes if not route.public]
+        return [self.request_for(route) for route in self.routes() if not route.public]
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the table, and those that follow from the resource types."""
+        return [*self.app.table.routes, *resource_routes()]
 
     def request_for(self, route: Route) -> RouteRequest:
         """Return a request for this route."""
@@ -213,10 +205,6 @@ class Everything(ArmHarness):
         return RouteRequest(route, fill_path(route.path, params), params, body)
 
     def _value(self, route: Route, name: str) -> str:
-        if "/applyUpdates/" in route.path and route.method == "PUT":  # maintenance that is planned
-            planned = {"resource": "planned", "set": "plans"}
-            if name in planned:
-                return planned[name]
         if name == "set":
             return _SET_FOR_ACTION.get(route.path.rpartition("/")[2], "web")
         if name in _FIXED:
@@ -238,12 +226,8 @@ class Everything(ArmHarness):
             return self._operation()
         if kind == "virtualMachines" and "ScaleSets" in parent:
             return "0"
-        if kind == "applyUpdates":
+        if kind == "tags":
             return "default"
-        if kind == "runCommands" and "locations" in parent:
-            return "RunShellScript"
-        if last.startswith("/rollingUpgrades/"):
-            return "rolls"
         action = last.rpartition("/")[2] if route.method == "POST" else route.method
         return _NAME_FOR_ACTION.get((kind, action)) or _DEFAULT_NAME.get(kind, "one")
 
@@ -265,20 +249,15 @@ class Everything(ArmHarness):
         if last == "batch":
             url = f"/subscriptions/{_FIXED['subscription']}?api-version=2024-11-01"
             return {"requests": [{"httpMethod": "GET", "name": "one", "url": url}]}
-        if last == "resources" and route.method == "POST":
-            return {"query": "Resources | project id, name, type"}
-        if last == "runCommand":
-            return {"commandId": "RunShellScript", "script": ["true"]}
-        if last in {"validate", "whatIf"}:
+        if last == "validate":
             return TEMPLATE
         if last in {"delete", "manualupgrade", "performMaintenance"}:
-            return ROLES if "cloudServices" in route.path else INSTANCES
+            return INSTANCES
         return None
 
 
-_AUTOSCALE = "providers/Microsoft.Insights/autoscaleSettings"
+_AUTOSCALE = "Microsoft.Insights/autoscaleSettings"
 _DEPLOYMENT = "providers/Microsoft.Resources/deployments/one"
-_CONFIGURATIONS = "providers/Microsoft.Maintenance/maintenanceConfigurations"
 _FIXED: Mapping[str, str] = {
     "subscription": CloudSettings().subscription,
     "group": OURS,
@@ -301,9 +280,8 @@ _FIXED: Mapping[str, str] = {
 }
 _DEFAULT_NAME = {
     "virtualMachineScaleSets": "web",
-    "cloudServices": "cloud",
     "{kind}": "planned",
-} | {part: "part" for kind in network._TABLE for part in kind.nested}
+} | {part: "part" for kind in TYPES for part in kind.nested}
 _SET_FOR_ACTION = {"simulateEviction": "spots", "performMaintenance": "plans"}
 _NAME_FOR_ACTION = {
     ("virtualMachines", "simulateEviction"): "spot",
@@ -322,27 +300,85 @@ def fill_path(path: str, params: Mapping[str, str]) -> str:
     return re.sub(r"{(\w+)}", lambda match: params[match[1]], path)
 
 
-def autoscale_body(name: str, group: str = OURS) -> Json:
-    """Return a valid autoscale setting for a set."""
-    owner = f"{_SUBSCRIPTION}/resourceGroups/{group}/providers/Microsoft.Compute"
-    target = f"{owner}/virtualMachineScaleSets/{name}"
-    capacity = {"minimum": "1", "maximum": "3", "default": "1"}
-    profile = {"name": "default", "capacity": capacity, "rules": []}
-    return {**_BASE, "properties": {"targetResourceUri": target, "profiles": [profile]}}
+NETWORK_KINDS = [
+    kind.name for kind in TYPES if kind.listed and kind.name.startswith("Microsoft.Network/")
+]
+STORED_KINDS = (_AUTOSCALE, "Microsoft.Storage/storageAccounts")
+"""Two of the types that are only stored."""
+_NESTED_STORED = (f"{MACHINE_KIND}/extensions", f"{INSTANCE}/runCommands")
+_OF_RESOURCES = ("Microsoft.Authorization/roleAssignments", LOCKS, "Microsoft.Resources/tags")
+
+
+async def _no_handler(_context: object, _request: object) -> NoReturn:
+    raise AssertionError
+
+
+def resource_routes() -> Iterator[Route]:
+    """Yield the routes that follow from the resource types, and some of stored types."""
+    for kind in TYPES:
+        if kind.listed:
+            yield Route("GET", f"{SUBSCRIPTION}/providers/{kind.name}", _no_handler)
+        if kind.name in _OF_RESOURCES:
+            continue
+        yield from _routes_of(kind.name, patched=kind.put is None or kind.merges)
+        item = _item(kind.name)
+        for action in kind.actions:
+            yield Route("POST", f"{item}/{_spelled(action)}", _no_handler)
+        for view in kind.views:
+            yield Route("GET", f"{item}/{_spelled(view)}", _no_handler)
+        for part in kind.nested:
+            yield from _routes_of(f"{kind.name}/{part}")
+    for name in (*STORED_KINDS, *_NESTED_STORED):
+        yield from _routes_of(name)
+    for name in _OF_RESOURCES:
+        for scope in (SUBSCRIPTION, GROUP, _item(MACHINE_KIND).replace("{name}", "{resource}")):
+            yield from _routes_of(name, f"{scope}/providers/", wide=scope == SUBSCRIPTION)
+
+
+def _item(kind: str, home: str = f"{GROUP}/providers/") -> str:
+    namespace, *types = kind.split("/")
+    names = ["{name}"] if len(types) == 1 else ["{set}", "{name}"]
+    if kind == f"{INSTANCE}/runCommands":
+        names = ["{set}", "{machine}", "{name}"]
+    elif len(types) > 1 and kind != INSTANCE:
+        names = ["{parent}", "{name}"]
+    return f"{home}{namespace}/" + "/".join(f"{t}/{n}" for t, n in zip(types, names, strict=True))
+
+
+def _routes_of(
+    kind: str, home: str = f"{GROUP}/providers/", *, wide: bool = False, patched: bool = True
+) -> Iterator[Route]:
+    item = _item(kind, home)
+    if not kind.endswith("/tags"):
+        yield Route("GET", item.removesuffix("/{name}"), _no_handler)
+    for method in ("GET", "PUT", "PATCH", "DELETE") if patched else ("GET", "PUT", "DELETE"):
+        yield Route(method, item, _no_handler, subscription_wide=wide)
+
+
+_SPELLINGS = {
+    "simulateeviction": "simulateEviction",
+    "performmaintenance": "performMaintenance",
+    "poweroff": "powerOff",
+    "instanceview": "instanceView",
+    "exporttemplate": "exportTemplate",
+    "networkinterfaces": "networkInterfaces",
+    "publicipaddresses": "publicIPAddresses",
+    "vmsizes": "vmSizes",
+}
+
+
+def _spelled(member: str) -> str:
+    return _SPELLINGS.get(member, member)
 
 
 def body_for(route: Route) -> Json:
     """Return a valid body for a PUT or PATCH of this route."""
     path = route.path
-    if path.endswith("/tags/default"):
+    if path.endswith("/tags/{name}"):
         operation = {"operation": "Merge"} if route.method == "PATCH" else {}
         return {**operation, "properties": {"tags": {"new": "tag"}}}
     if path.endswith("/locks/{name}"):
         return {"properties": {"level": "CanNotDelete", "notes": "keep it"}}
-    if path.endswith("/maintenanceConfigurations/{name}"):
-        return CONFIGURATION
-    if path.endswith("/configurationAssignments/{name}"):
-        return ASSIGNMENT
     if path.endswith("/extensions/{name}"):
         return EXTENSION
     if path.endswith("/runCommands/{name}"):
@@ -356,16 +392,18 @@ def body_for(route: Route) -> Json:
         "subnets": _SUBNET,
         "securityRules": _RULE,
         "inboundNatRules": _NAT,
+        "backendAddressPools": {"properties": {}},
+        "virtualNetworkPeerings": {"properties": {"allowVirtualNetworkAccess": True}},
     }
     compute: Mapping[str, Json] = {
-        "autoscaleSettings": autoscale_body("rolls"),
         "virtualMachines": MACHINE,
         "virtualMachineScaleSets": SET,
         "availabilitySets": AVAILABILITY,
-        "cloudServices": SERVICE,
         "deployments": TEMPLATE,
         **parts,
     }
+    if any(f"/{stored}/{{" in path for stored in STORED_KINDS) or "roleAssignments" in path:
+        return STORED_BODY
     return compute.get(kind) or _network_body(kind, OURS)
 
 
@@ -392,23 +430,9 @@ def fill(arm: ArmHarness) -> None:
             (f"{compute}/virtualMachineScaleSets/web", SET),
             (f"{compute}/virtualMachineScaleSets/spots", spots),
             (f"{compute}/virtualMachineScaleSets/plans", {**_BASE, "sku": ONE_INSTANCE}),
-            (f"{compute}/virtualMachineScaleSets/rolls", {**_BASE, "sku": ONE_INSTANCE}),
-            (f"{home}/{_AUTOSCALE}/one", autoscale_body("rolls", group)),
-            (f"{compute}/cloudServices/cloud", SERVICE),
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
-            (f"{home}/{_CONFIGURATIONS}/one", CONFIGURATION),
-            (f"{home}/{_CONFIGURATIONS}/used", CONFIGURATION),
-            *(
-                (
-                    f"{path}/providers/Microsoft.Maintenance/configurationAssignments/one",
-                    _assigned(group),
-                )
-                for path in (home, f"{compute}/virtualMachines/one")
-            ),
+            *((f"{home}/providers/{kind}/one", STORED_BODY) for kind in STORED_KINDS),
             (f"{compute}/virtualMachines/one/extensions/one", EXTENSION),
-            (f"{compute}/virtualMachines/one/runCommands/one", RUN_COMMAND),
-            (f"{compute}/virtualMachineScaleSets/web/extensions/one", EXTENSION),
-            (f"{compute}/virtualMachineScaleSets/web/virtualMachines/0/extensions/one", EXTENSION),
             (
                 f"{compute}/virtualMachineScaleSets/web/virtualMachines/0/runCommands/one",
                 RUN_COMMAND,
@@ -416,7 +440,7 @@ def fill(arm: ArmHarness) -> None:
             (f"{home}/providers/{_SHARED}", _network_body("virtualNetworks", group)),
             *(
                 (f"{home}/providers/{kind}/one", _network_body(kind, group))
-                for kind in network.KINDS
+                for kind in (*NETWORK_KINDS, "Microsoft.Compute/disks")
             ),
         ):
             response = arm.put(path, body, principal=principal)
@@ -424,9 +448,6 @@ def fill(arm: ArmHarness) -> None:
         for scope, machine in ((f"{group}:planned", "planned"), (f"{group}:plans/0", "plans_0")):
             arm.poll(scope)
             arm.do(Maintain(scope=scope, operation=f"{group}-{machine}", machines=(machine,)))
-        arm.poll(f"{group}:rolls/0")
-        path = f"{compute}/virtualMachineScaleSets/rolls/osRollingUpgrade"
-        assert arm.post(path, principal=principal).status == 202
         for name in ("one", "inside"):
             path = f"{compute}/virtualMachines/{name}/powerOff"
             response = arm.post(path, principal=principal)
@@ -436,12 +457,6 @@ def fill(arm: ArmHarness) -> None:
 
 ONE_INSTANCE = {"name": "Standard_B1s", "capacity": 1}
 _SUBSCRIPTION = f"/subscriptions/{CloudSettings().subscription}"
-
-
-def _assigned(group: str) -> Json:
-    """Return an assignment of the configuration `used` of this group."""
-    path = ASSIGNMENT["properties"]["maintenanceConfigurationId"].replace(OURS, group)
-    return {"properties": {"maintenanceConfigurationId": path}}
 
 
 _SHARED = "Microsoft.Network/virtualNetworks/shared"  # in use, so that it cannot be deleted

@@ -1,7 +1,5 @@
 import pytest
 
-from fairwarning.core.commands import SetAutoscale
-from fairwarning.core.model import CapacityChange, CapacityProfile, Comparison, ScaleRule
 from tests.fixtures.console import ConsoleHarness
 
 
@@ -127,24 +125,3 @@ def test_a_notice_out_of_range_names_the_range() -> None:
             console.api("PATCH", "/api/sets/web", bad),
         ):
             assert "'PT5M' to 'PT15M'" in reply.error_message
-
-
-@pytest.mark.spec("C4")
-def test_a_metric_of_a_set_that_scales_itself() -> None:
-    """Its rules act on the value; a set without settings refuses it."""
-    with ConsoleHarness() as console:
-        console.created("sets", name="web", capacity=1)
-        body = {"metric": "load", "value": 0.9}
-        refused = console.api("POST", "/api/sets/web/metrics", body)
-        assert refused.error_code == "NoAutoscale"
-        rule = ScaleRule(
-            metric="load",
-            operator=Comparison.GREATER,
-            threshold=0.5,
-            change=CapacityChange.INCREASE,
-            value=1,
-        )
-        profile = CapacityProfile(name="p", minimum=1, maximum=3, default=1, rules=(rule,))
-        console.run(console.fleet.submit(SetAutoscale(set="web", profiles=(profile,))))
-        assert console.ok("POST", "/api/sets/web/metrics", body)["capacity"] == 2
-        assert console.api("POST", "/api/sets/web/metrics", {"metric": "load"}).status == 400

@@ -9,9 +9,6 @@ from hypothesis import strategies as st
 from fairwarning.core import commands
 from fairwarning.core.commands import Command, CreateScope
 from fairwarning.core.model import (
-    CapacityChange,
-    CapacityProfile,
-    Comparison,
     EvictionPolicy,
     ImpactKind,
     Machine,
@@ -19,7 +16,6 @@ from fairwarning.core.model import (
     Priority,
     Rules,
     ScaleInRule,
-    ScaleRule,
     ScopeKind,
     UpgradeMode,
 )
@@ -77,24 +73,6 @@ _MACHINES = (
 )  # fmt: skip
 _RULES = st.just(Rules()) | _records(Rules)
 
-_PROFILE = CapacityProfile(name="usual", minimum=1, maximum=9, default=2)
-_SCHEDULED = CapacityProfile(
-    name="noon",
-    minimum=3,
-    maximum=9,
-    default=3,
-    schedule="2026-01-09T12:00Z PT1H Day",
-    rules=(
-        ScaleRule(
-            metric="load",
-            operator=Comparison.GREATER,
-            threshold=0.5,
-            change=CapacityChange.INCREASE,
-            value=1,
-        ),
-    ),
-)
-
 _VALID: dict[str, Value] = {
     "actor": st.just("caller"),
     "request": st.sampled_from(["", "this", "that"]),
@@ -150,8 +128,6 @@ _VALID: dict[str, Value] = {
     "within": st.sampled_from(["", "group::rg", "group::none"]),
     "body": st.sampled_from(["{}", '{"a": 1}']),
     "others": st.sampled_from([(), ("vm:rg:vm",), ("vm:rg:none", "cs:rg:cloud")]),
-    "profiles": st.sampled_from([(), (_PROFILE,), (_PROFILE, _SCHEDULED)]),
-    "metric": st.sampled_from(["load", "queue"]),
     "value": st.sampled_from([0, 0.5, 1.0]),
     "uses": st.sampled_from([(), ("vm:rg:vm",), ("cs:rg:cloud", "vm:rg:none")]),
     "owns": st.sampled_from([(), ("vm:rg:vm",)]),

@@ -28,11 +28,9 @@ from fairwarning.core.commands import (
     Recommend,
     Redeploy,
     Reimage,
-    ReportMetric,
     Restart,
     ResumeRollout,
     Scale,
-    SetAutoscale,
     Start,
     StartRollout,
     StartUpgrade,
@@ -42,16 +40,12 @@ from fairwarning.core.commands import (
     UpgradeInstances,
 )
 from fairwarning.core.model import (
-    CapacityChange,
-    CapacityProfile,
-    Comparison,
     EvictionPolicy,
     ImpactKind,
     Machine,
     Priority,
     Rules,
     ScaleInRule,
-    ScaleRule,
     ScopeKind,
     UpgradeMode,
 )
@@ -305,8 +299,6 @@ class Chance:
             )
         if draw < 0.87:
             return UpdateSet(set=name, terminate_seconds=self.random.choice((0, 300, 600, 900)))
-        if draw < 0.9:
-            return self._autoscale(name)
         if draw < 0.92:
             return self._join(name)
         if draw < 0.93:
@@ -324,32 +316,6 @@ class Chance:
         groups = {scope: scopes[scope] for scope in scale_set.groups if scope in scopes}
         machine = Machine(name=self._name("member"), terminate_seconds=300)
         return JoinSet(set=name, machine=machine, scope=joining.group_with_room(scale_set, groups))
-
-    def _autoscale(self, name: str) -> Command:
-        """Let a set scale itself, stop that, or report a metric to it."""
-        if self.random.random() < 0.5:
-            return ReportMetric(set=name, metric="load", value=self.random.random())
-        rule = ScaleRule(
-            metric="load",
-            operator=self.random.choice(list(Comparison)),
-            threshold=0.5,
-            change=self.random.choice(list(CapacityChange)),
-            value=self.random.choice((1, 2, 5)),
-            cooldown_seconds=self.random.choice((0, 60, 600)),
-        )
-        least, most = sorted(self.random.choices(self.sizes, k=2))
-        profiles = [
-            CapacityProfile(
-                name=schedule,
-                minimum=least,
-                maximum=most,
-                default=least,
-                rules=(rule,),
-                schedule=schedule,
-            )
-            for schedule in ("2020-01-01T00:00Z PT1H Day", "")
-        ]
-        return SetAutoscale(set=name, profiles=tuple(profiles[: self.random.choice((0, 1, 2))]))
 
     def _rollout(self) -> Command | None:
         running = [

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairwarning.arm.compute import images, maintenance, set_interfaces
 from fairwarning.arm.http import batch, errors
 from fairwarning.arm.http.api_versions import check_api_version
 from fairwarning.arm.http.context import ArmContext
@@ -16,36 +17,12 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import refuse_ignored
 from fairwarning.arm.http.own_hosts import OwnHosts
 from fairwarning.arm.http.request import ArmRequest, api_version, json_response
-from fairwarning.arm.http.routes import RouteMatch, RouteTable
-from fairwarning.arm.http.unsupported import refusal
+from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from fairwarning.arm.identity import login
-from fairwarning.arm.resources import (
-    activity_log,
-    autoscale,
-    availability,
-    cloud_services,
-    deployments,
-    groups,
-    images,
-    instances,
-    locks,
-    machine_actions,
-    machine_items,
-    machines,
-    maintenance,
-    maintenance_assignments,
-    maintenance_configurations,
-    maintenance_updates,
-    network,
-    operations,
-    resource_graph,
-    rolling_upgrades,
-    scale_sets,
-    set_extensions,
-    set_interfaces,
-    subscriptions,
-    tags,
-)
+from fairwarning.arm.registry import TYPES
+from fairwarning.arm.resources import deployments, groups, locks, operations, subscriptions, tags
+from fairwarning.arm.types.azure_id import ResourcePath, parse_path
+from fairwarning.arm.types.handlers import find_handler
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
@@ -55,13 +32,10 @@ from fairwarning.service.tokens import Forbidden, Principal, Role, TokenUse, Una
 log = logging.getLogger(__name__)
 
 MODULES = (
-    login, subscriptions, groups, machines, scale_sets, instances, set_interfaces,
-    rolling_upgrades, autoscale, availability,
-    cloud_services, network, images, deployments, maintenance, operations,
-    tags, locks, machine_items, set_extensions, machine_actions,
-    activity_log, maintenance_configurations, maintenance_assignments, maintenance_updates,
-    resource_graph, batch,
+    login, subscriptions, groups, images, deployments, operations, tags, set_interfaces,
+    maintenance, batch,
 )  # fmt: skip
+"""The modules that have routes of their own, beside those of the resource types."""
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
 
@@ -70,7 +44,7 @@ def application(
     fleet: Fleet, cloud: CloudSettings, tokens: IssuedTokens, settings: ArmSettings | None = None
 ) -> "ArmApplication":
     """Return the control plane of one service."""
-    return ArmApplication(ArmContext(fleet, cloud, settings or ArmSettings(), tokens))
+    return ArmApplication(ArmContext(fleet, cloud, settings or ArmSettings(), tokens, TYPES))
 
 
 @cache
@@ -121,21 +95,44 @@ class ArmApplication:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
             return await match.route.handler(self.context, request)
         token = self.context.tokens.verifier.read(_bearer(http), TokenUse.ARM, TokenUse.API)
-        if not isinstance(match, RouteMatch):
-            raise _no_route(http, match)
+        path = parse_path(http.scope["path"])
+        if isinstance(match, set):
+            match = self._resource_match(http, path, match)
         version = api_version(http)
         base_url = self._hosts.base_url(http)  # refuses an invalid Host
-        request = ArmRequest(http, match.params, token.principal, base_url, version)
+        request = ArmRequest(http, match.params, token.principal, base_url, version, target=path)
         self._check(request, match)
-        check_api_version(match.route.path, version, self.context.cloud.location)
-        if match.route.writes:
-            await locks.check(self.context, http.method, request.path)
+        if not match.route.any_version:
+            check_api_version(match.route.kind, version, self.context.cloud.location)
+        if match.route.writes and path:
+            await locks.check(self.context, http.method, path.id)
         response = await match.route.handler(self.context, request)
         if not match.route.writes:
             refuse_ignored(request)
         if http.method == "HEAD" and match.route.is_item:
             return Response(b"", HTTPStatus.NO_CONTENT)  # the resource exists
         return response
+
+    def _resource_match(
+        self, http: Request, path: ResourcePath | None, allowed: set[str]
+    ) -> RouteMatch:
+        """Return the route of a request to a resource, a list of resources, or for an action."""
+        if path is None or allowed or not (path.id.kind or path.member):
+            raise _no_route(http, allowed)
+        id_, types = path.id, self.context.types
+        is_list = path.member and http.method != "POST"
+        kind = types.canonical(path.listed_kind if is_list else id_.kind)
+        end = "" if is_list else f"/{{name}}/{path.member}".rstrip("/")
+        route = Route(
+            http.method,
+            f"/providers/{kind}{end}",
+            find_handler(self.context, http.method, path),
+            reads_only=http.method == "POST" and path.member.lower().startswith("list"),
+            subscription_wide=not id_.group and not path.member,
+            any_version=not (types.get(kind) or types.nested(kind) or types.get(id_.kind)),
+        )
+        params = {"subscription": id_.subscription, "group": id_.group, "name": id_.names[-1]}
+        return RouteMatch(route, params)
 
     def _check(self, request: ArmRequest, match: RouteMatch) -> None:
         """Refuse another subscription, a group outside the principal's scope, and reader writes."""
@@ -169,8 +166,6 @@ def _no_route(request: Request, allowed: set[str]) -> ArmError:
         methods = ", ".join(sorted(allowed))
         text = f"{request.method} is not supported for this path; use {methods}."
         return ArmError("MethodNotAllowed", text, 405)
-    if refused := refusal(request.scope["path"]):
-        return refused
     text = f"The path '{request.scope['path'][:200]}' does not exist."
     return ArmError("InvalidResourceType", text, 404)
 

@@ -196,26 +196,6 @@ def update(
     _print_model(service, scale_set, as_json=as_json)
 
 
-@command.command("metric", epilog=show.examples("set metric web 'Percentage CPU' 85"))
-@_NAME
-@click.argument("metric")
-@click.argument("value", type=float)
-@show.as_json
-@options.service
-def report_metric(
-    service: ServiceTarget, name: str, metric: str, value: float, *, as_json: bool
-) -> None:
-    """Report a METRIC to a set that scales itself.
-
-    Its rules act on the last value, until another one is reported.
-    """
-    with options.errors_reported():
-        path = f"/api/sets/{client.quoted(name)}/metrics"
-        scale_set = client.ask(service, "POST", path, {"metric": metric, "value": value})
-    text = f"{scale_set['name']}: {metric} is {value:g}, capacity {scale_set['capacity']}"
-    show.print_result(scale_set, text, as_json=as_json)
-
-
 @command.command(
     "upgrade",
     epilog=show.examples("set upgrade web", "set upgrade web 0 2", "set upgrade web web_0"),

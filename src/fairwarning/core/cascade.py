@@ -23,7 +23,6 @@ from fairwarning.core import (
 )
 from fairwarning.core.commands import (
     AddMachines,
-    AdjustCapacity,
     Command,
     CreateScope,
     Drop,
@@ -39,14 +38,13 @@ from fairwarning.core.commands import (
     target_of,
 )
 from fairwarning.core.decision import Decision, EntityDecision, Fact, FactType, OperationProgress
-from fairwarning.core.errors import Conflict, InvariantViolated, key_reused
+from fairwarning.core.errors import InvariantViolated, key_reused
 from fairwarning.core.messages import (
     AddInstances,
     ClaimAddress,
     LinkMachine,
     LinkSet,
     MaintainForRollout,
-    PostponeAdjustment,
     ReleaseAddress,
     RemoveEmptyScope,
     UseResource,
@@ -128,15 +126,7 @@ def run(
             _check_repeat(known, command)
             return Outcome(operation=known)
         unit.count(OperationProgress(name))
-    try:
-        unit.run()
-    except Conflict as refused:
-        if not isinstance(command, AdjustCapacity):
-            raise
-        # No caller waits for an answer, and the set must not stay due.
-        postpone = PostponeAdjustment(set=command.set, actor=command.actor, why=refused.message)
-        unit = _UnitOfWork(postpone, now, get, secret, taken)
-        unit.run()
+    unit.run()
     if name:
         unit.outcome.operation = unit.get(Operation, name)
     return unit.outcome
@@ -160,8 +150,6 @@ def due(entity: Entity) -> float | None:
         return lifecycle.due(entity)
     if isinstance(entity, Lane):
         return entity.retry_at
-    if isinstance(entity, ScaleSet):
-        return entity.autoscale.due_at if entity.autoscale and not entity.deleting else None
     return None
 
 
@@ -313,7 +301,7 @@ class _UnitOfWork:
             return resources.decide(current, command, self.now, self)
         if isinstance(command, SetCommand):
             assert current is None or isinstance(current, ScaleSet)
-            return scale_set.decide(current, command, self.read, self.now)
+            return scale_set.decide(current, command, self.read)
         if isinstance(command, RolloutCommand):
             assert current is None or isinstance(current, Rollout)
             return rollout.decide(current, command, self.read, self.now)
@@ -348,6 +336,7 @@ class _UnitOfWork:
                 id=name,
                 kind=kind,
                 target=target_of(command),
+                group=self._group_of(command),
                 request=command.request,
                 actor=self._requested_by(lane),
                 accepted_at=self.now,
@@ -359,6 +348,13 @@ class _UnitOfWork:
                 Operation, name, (Fact(FactType.OPERATION_ACCEPTED, operation=name, detail=kind),)
             )
         self.progress[name] = so_far.plus(progress) if so_far else progress
+
+    def _group_of(self, command: Command) -> str:
+        """The resource group of what a command addresses, or creates."""
+        entity = self.get(command.on, target_of(command))  # type: ignore[type-var]
+        if isinstance(entity, Resource) and not entity.group:
+            return entity.name  # it is a group
+        return str(getattr(entity or command, "group", ""))
 
     def _may_correct(self, progress: OperationProgress) -> bool:
         """False if retention has dropped the operation; its id may be used again."""

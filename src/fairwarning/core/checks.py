@@ -3,19 +3,14 @@
 from collections.abc import Mapping
 from enum import Enum
 from ipaddress import IPv4Network, IPv6Address, ip_address
-from math import isfinite
 
 from fairwarning.core import limits, windows
 from fairwarning.core.model import (
-    CapacityChange,
-    CapacityProfile,
-    Comparison,
     EvictionPolicy,
     Machine,
     Power,
     Priority,
     Rules,
-    ScaleRule,
 )
 from fairwarning.core.record import Check
 
@@ -100,12 +95,6 @@ def resources(value: object) -> str | None:
     ):
         return None
     return f"at most {most} different resources"
-
-
-def number(value: object) -> str | None:
-    """A finite number."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return None if is_number and isfinite(value) else "a number"  # type: ignore[arg-type]
 
 
 def zones(value: object) -> str | None:
@@ -285,44 +274,9 @@ _MACHINE: dict[str, Check] = {
     "resource": one_of(""),  # set by writing a resource only
     "size": optional_name,
     "zone": optional_name,
+    "windows": boolean,
     "tags": tags,
 }
-
-
-_RULE: dict[str, Check] = {
-    "metric": name,
-    "operator": one_of(*Comparison),
-    "threshold": number,
-    "change": one_of(*CapacityChange),
-    "value": whole(0, limits.SET_INSTANCES),
-    "cooldown_seconds": whole(0, limits.COOLDOWN_MAX_SECONDS),
-}
-_PROFILE: dict[str, Check] = {
-    "name": name,
-    "minimum": whole(0, limits.SET_INSTANCES),
-    "maximum": whole(0, limits.SET_INSTANCES),
-    "default": whole(0, limits.SET_INSTANCES),
-    "rules": lambda value: _listed(value, parts(ScaleRule, _RULE), limits.SCALE_RULES),
-    "schedule": windows.check,
-}
-
-
-def profiles(value: object) -> str | None:
-    """Profiles of a set that scales itself; one of them has no schedule."""
-    if refused := _listed(value, parts(CapacityProfile, _PROFILE), limits.CAPACITY_PROFILES):
-        return refused
-    assert isinstance(value, tuple)
-    if any(not p.minimum <= p.default <= p.maximum for p in value):
-        return "profiles whose default lies between their minimum and their maximum"
-    if sum(not p.schedule for p in value) > 1:
-        return "at most one profile without a schedule"
-    return None
-
-
-def _listed(value: object, check: Check, most: int) -> str | None:
-    if not isinstance(value, tuple) or len(value) > most:
-        return f"at most {most} entries"
-    return next((refused for entry in value if (refused := check(entry))), None)
 
 
 def parts(kind: type, checks: dict[str, Check]) -> Check:

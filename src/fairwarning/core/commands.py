@@ -7,7 +7,6 @@ from typing import ClassVar
 from fairwarning.core import checks, limits
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import (
-    CapacityProfile,
     Entity,
     EvictionPolicy,
     ImpactKind,
@@ -25,7 +24,7 @@ from fairwarning.core.model import (
     Subnet,
     UpgradeMode,
 )
-from fairwarning.core.record import Check, record, required
+from fairwarning.core.record import Check, checked, record
 
 
 @record
@@ -35,8 +34,8 @@ class Command:
     on: ClassVar[type[Entity]]
     target: ClassVar[str]  # the field that names the entity it addresses
     internal: ClassVar[bool] = False  # sent by the rules only, never by a caller
-    actor: str = required(checks.known, default="operator")  # also the name of a machine
-    request: str = required(checks.text, default="")  # what the caller asked for, in its words
+    actor: str = checked(checks.known, default="operator")  # also the name of a machine
+    request: str = checked(checks.text, default="")  # what the caller asked for, in its words
 
 
 @record
@@ -45,45 +44,45 @@ class ScopeCommand(Command):
 
     on = Scope
     target = "scope"
-    scope: str = required(checks.known)
+    scope: str = checked(checks.known)
 
 
 @record
 class CreateScope(ScopeCommand):
     """Create a standalone machine, an availability set or a cloud service."""
 
-    scope: str = required(checks.name)
-    kind: ScopeKind = required(
+    scope: str = checked(checks.name)
+    kind: ScopeKind = checked(
         checks.one_of(ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE)
     )
-    machines: tuple[Machine, ...] = required(checks.first_machines)
-    group: str = required(checks.optional_name, default="")
-    rules: Rules = required(checks.rules, default_factory=Rules)
+    machines: tuple[Machine, ...] = checked(checks.first_machines)
+    group: str = checked(checks.optional_name, default="")
+    rules: Rules = checked(checks.rules, default_factory=Rules)
 
 
 @record
 class AddMachines(ScopeCommand):
     """Add machines to a scope. Scale sets are scaled instead."""
 
-    machines: tuple[Machine, ...] = required(checks.machines)
+    machines: tuple[Machine, ...] = checked(checks.machines)
 
 
 @record
 class Configure(ScopeCommand):
     """Change the settings of a scope. Existing events keep theirs."""
 
-    rules: Rules = required(checks.rules)
+    rules: Rules = checked(checks.rules)
 
 
 @record
 class UpdateMachine(ScopeCommand):
     """Change a machine; None keeps a value. Existing events do not change."""
 
-    machine: str = required(checks.known)
-    terminate_seconds: int | None = required(checks.or_none(checks.terminate), default=None)
-    size: str | None = required(checks.or_none(checks.optional_name), default=None)
-    tags: Mapping[str, str] | None = required(checks.or_none(checks.tags), default=None)
-    address: str | None = required(checks.or_none(checks.or_empty(checks.address)), default=None)
+    machine: str = checked(checks.known)
+    terminate_seconds: int | None = checked(checks.or_none(checks.terminate), default=None)
+    size: str | None = checked(checks.or_none(checks.optional_name), default=None)
+    tags: Mapping[str, str] | None = checked(checks.or_none(checks.tags), default=None)
+    address: str | None = checked(checks.or_none(checks.or_empty(checks.address)), default=None)
 
 
 @record
@@ -93,63 +92,63 @@ class Poll(ScopeCommand):
     With `at`, a machine polled then: this renews what is enabled, and enables nothing.
     """
 
-    at: float | None = required(checks.or_none(checks.moment), default=None)  # None: now
+    at: float | None = checked(checks.or_none(checks.moment), default=None)  # None: now
 
 
 @record
 class RecordDelivery(ScopeCommand):
     """Journal that an event was delivered to these machines (O7)."""
 
-    event: str = required(checks.known)
-    machines: tuple[str, ...] = required(checks.names(limits.SCOPE_MACHINES))
+    event: str = checked(checks.known)
+    machines: tuple[str, ...] = checked(checks.names(limits.SCOPE_MACHINES))
 
 
 @record
 class Approve(ScopeCommand):
     """Approve these events: all of them or, if one is unknown, none (M12, M13)."""
 
-    events: tuple[str, ...] = required(checks.names(limits.APPROVAL_EVENTS))
+    events: tuple[str, ...] = checked(checks.names(limits.APPROVAL_EVENTS))
 
 
 @record
 class Cancel(ScopeCommand):
     """Cancel a Scheduled event."""
 
-    event: str = required(checks.known)
+    event: str = checked(checks.known)
 
 
 @record
 class AdvanceTime(ScopeCommand):
     """Do what is due by now."""
 
-    actor: str = required(checks.name, default="clock")
+    actor: str = checked(checks.name, default="clock")
 
 
 @record
 class ReportImpact(ScopeCommand):
     """A driver reports that it carried an impact out, or why it could not."""
 
-    actor: str = required(checks.name, default="driver")
-    machine: str = required(checks.known)
-    impact: str = required(checks.known)
-    error: str = required(checks.text, default="")
+    actor: str = checked(checks.name, default="driver")
+    machine: str = checked(checks.known)
+    impact: str = checked(checks.known)
+    error: str = checked(checks.text, default="")
 
 
 @record
 class GiveUpImpact(ScopeCommand):
     """The driver had an impact for longer than its limit, and has not reported it."""
 
-    actor: str = required(checks.name, default="clock")
-    machine: str = required(checks.known)
-    impact: str = required(checks.known)
+    actor: str = checked(checks.name, default="clock")
+    machine: str = checked(checks.known)
+    impact: str = checked(checks.known)
 
 
 @record
 class Operate(ScopeCommand):
     """An operation on machines. A repeat with the same `operation` id has no effect (IC2)."""
 
-    operation: str = required(checks.plain)
-    machines: tuple[str, ...] = required(checks.names(limits.SCOPE_MACHINES))
+    operation: str = checked(checks.plain)
+    machines: tuple[str, ...] = checked(checks.names(limits.SCOPE_MACHINES))
 
 
 @record
@@ -206,19 +205,19 @@ class Fail(Operate):
 class Degrade(Operate):
     """Hardware is predicted to fail: Redeploy, up to seven days ahead (E3)."""
 
-    not_before: int | None = required(checks.or_none(checks.date), default=None)
+    not_before: int | None = checked(checks.or_none(checks.date), default=None)
 
 
 @record
 class Maintain(Operate):
     """The platform maintains a host: Freeze by default; live migration is a short Freeze (E3)."""
 
-    kind: ImpactKind = required(
+    kind: ImpactKind = checked(
         checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
         default=ImpactKind.FREEZE,
     )
-    migration: bool = required(checks.boolean, default=False)
-    duration_seconds: int = required(checks.duration, default=limits.UNKNOWN_DURATION)
+    migration: bool = checked(checks.boolean, default=False)
+    duration_seconds: int = checked(checks.duration, default=limits.UNKNOWN_DURATION)
 
 
 @record
@@ -227,54 +226,53 @@ class SetCommand(Command):
 
     on = ScaleSet
     target = "set"
-    set: str = required(checks.name)
+    set: str = checked(checks.name)
 
 
 @record
 class CreateSet(SetCommand):
     """Create a scale set with its first instances, which are named after it."""
 
-    set: str = required(checks.listed)
-    capacity: int = required(checks.whole(0, limits.SET_INSTANCES))
-    name: str = required(checks.or_empty(checks.listed), default="")  # empty: the set's id
-    group: str = required(checks.optional_name, default="")
-    prefix: str = required(checks.optional_name, default="")  # of host names; empty: the set's name
-    terminate_seconds: int = required(checks.terminate, default=0)
-    upgrade: UpgradeMode = required(checks.one_of(*UpgradeMode), default=UpgradeMode.MANUAL)
-    scale_in: ScaleInRule = required(checks.one_of(*ScaleInRule), default=ScaleInRule.DEFAULT)
-    priority: Priority = required(checks.one_of(*Priority), default=Priority.REGULAR)
-    eviction: EvictionPolicy = required(
+    set: str = checked(checks.listed)
+    capacity: int = checked(checks.whole(0, limits.SET_INSTANCES))
+    name: str = checked(checks.or_empty(checks.listed), default="")  # empty: the set's id
+    group: str = checked(checks.optional_name, default="")
+    prefix: str = checked(checks.optional_name, default="")  # of host names; empty: the set's name
+    terminate_seconds: int = checked(checks.terminate, default=0)
+    upgrade: UpgradeMode = checked(checks.one_of(*UpgradeMode), default=UpgradeMode.MANUAL)
+    scale_in: ScaleInRule = checked(checks.one_of(*ScaleInRule), default=ScaleInRule.DEFAULT)
+    priority: Priority = checked(checks.one_of(*Priority), default=Priority.REGULAR)
+    eviction: EvictionPolicy = checked(
         checks.one_of(*EvictionPolicy), default=EvictionPolicy.DEALLOCATE
     )
-    update_domains: int = required(
+    update_domains: int = checked(
         checks.whole(1, limits.UPDATE_DOMAINS_MAX), default=limits.UPDATE_DOMAINS
     )
-    fault_domains: int = required(
+    fault_domains: int = checked(
         checks.whole(1, limits.FAULT_DOMAINS_MAX), default=limits.FAULT_DOMAINS
     )
-    rules: Rules = required(checks.rules, default_factory=Rules)
-    size: str = required(checks.optional_name, default="")
-    zones: tuple[str, ...] = required(checks.zones, default=())
-    tags: Mapping[str, str] = required(checks.tags, default_factory=dict)
-    flexible: bool = required(checks.boolean, default=False)
-    subnet: str = required(checks.or_empty(checks.subnet), default="")
+    rules: Rules = checked(checks.rules, default_factory=Rules)
+    size: str = checked(checks.optional_name, default="")
+    zones: tuple[str, ...] = checked(checks.zones, default=())
+    windows: bool = checked(checks.boolean, default=False)
+    tags: Mapping[str, str] = checked(checks.tags, default_factory=dict)
+    flexible: bool = checked(checks.boolean, default=False)
+    subnet: str = checked(checks.or_empty(checks.subnet), default="")
 
 
 @record
 class UpdateSet(SetCommand):
     """Change the model or the policies of a scale set; None keeps a value."""
 
-    terminate_seconds: int | None = required(checks.or_none(checks.terminate), default=None)
-    upgrade: UpgradeMode | None = required(
-        checks.or_none(checks.one_of(*UpgradeMode)), default=None
-    )
-    scale_in: ScaleInRule | None = required(
+    terminate_seconds: int | None = checked(checks.or_none(checks.terminate), default=None)
+    upgrade: UpgradeMode | None = checked(checks.or_none(checks.one_of(*UpgradeMode)), default=None)
+    scale_in: ScaleInRule | None = checked(
         checks.or_none(checks.one_of(*ScaleInRule)), default=None
     )
-    rules: Rules | None = required(checks.or_none(checks.rules), default=None)
-    size: str | None = required(checks.or_none(checks.optional_name), default=None)
-    tags: Mapping[str, str] | None = required(checks.or_none(checks.tags), default=None)
-    renewed: bool = required(
+    rules: Rules | None = checked(checks.or_none(checks.rules), default=None)
+    size: str | None = checked(checks.or_none(checks.optional_name), default=None)
+    tags: Mapping[str, str] | None = checked(checks.or_none(checks.tags), default=None)
+    renewed: bool = checked(
         checks.boolean, default=False
     )  # the model changed in ways that the rules do not see
 
@@ -286,38 +284,16 @@ class JoinSet(SetCommand):
     The machine keeps its size, tags and notice when the set's model changes.
     """
 
-    machine: Machine = required(checks.machine)
-    scope: str = required(checks.known)  # from `joining.group_with_room`
-    resource: str = required(checks.optional_resource, default="")  # that describes the machine
-
-
-@record
-class SetAutoscale(SetCommand):
-    """Let a set scale itself by these profiles; without any, stop that."""
-
-    profiles: tuple[CapacityProfile, ...] = required(checks.profiles)
-
-
-@record
-class ReportMetric(SetCommand):
-    """The present value of a metric, for the rules of a set that scales itself."""
-
-    metric: str = required(checks.name)
-    value: float = required(checks.number)
-
-
-@record
-class AdjustCapacity(SetCommand):
-    """Let a set look at its capacity: a schedule has opened or closed."""
-
-    actor: str = required(checks.name, default="autoscale")
+    machine: Machine = checked(checks.machine)
+    scope: str = checked(checks.known)  # from `joining.group_with_room`
+    resource: str = checked(checks.optional_resource, default="")  # that describes the machine
 
 
 @record
 class UpgradeInstances(SetCommand):
     """Apply the current model to instances (`manualupgrade`); None: to all (T3)."""
 
-    instances: tuple[int, ...] | None = required(checks.or_none(checks.instances), default=None)
+    instances: tuple[int, ...] | None = checked(checks.or_none(checks.instances), default=None)
 
 
 @record
@@ -327,37 +303,23 @@ class ProtectInstances(SetCommand):
     Operations on the whole set skip instances that are also shielded.
     """
 
-    instances: tuple[int, ...] = required(checks.instances)
-    protected: bool = required(checks.boolean, default=True)
-    shielded: bool = required(checks.boolean, default=False)
-
-
-@record
-class StartUpgrade(SetCommand):
-    """Upgrade the instances of a set to its model in a rollout, one update domain at a time."""
-
-    rollout: str = required(checks.plain)
-    kind: ImpactKind = required(
-        checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
-        default=ImpactKind.REBOOT,
-    )
-    batch: int = required(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=1)
-    halt_percent: int | None = required(checks.or_none(checks.whole(0, 100)), default=None)
-    pause_seconds: int = required(checks.whole(0, limits.ROLLOUT_PAUSE_MAX_SECONDS), default=0)
+    instances: tuple[int, ...] = checked(checks.instances)
+    protected: bool = checked(checks.boolean, default=True)
+    shielded: bool = checked(checks.boolean, default=False)
 
 
 @record
 class SetOperation(SetCommand):
     """An operation on instances of a set."""
 
-    operation: str = required(checks.plain)
+    operation: str = checked(checks.plain)
 
 
 @record
 class Scale(SetOperation):
     """Set the number of instances."""
 
-    capacity: int = required(checks.whole(0, limits.SET_INSTANCES))
+    capacity: int = checked(checks.whole(0, limits.SET_INSTANCES))
 
 
 OF_A_SET = (Restart, Redeploy, Reimage, Stop, Deallocate, Start, Delete, Evict)
@@ -368,8 +330,8 @@ OF_A_SET = (Restart, Redeploy, Reimage, Stop, Deallocate, Start, Delete, Evict)
 class OperateInstances(SetOperation):
     """`Restart`, `Delete` and so on for instances of a set; None: for all."""
 
-    action: type[Operate] = required(checks.one_of(*OF_A_SET))
-    instances: tuple[int, ...] | None = required(checks.or_none(checks.instances), default=None)
+    action: type[Operate] = checked(checks.one_of(*OF_A_SET))
+    instances: tuple[int, ...] | None = checked(checks.or_none(checks.instances), default=None)
 
 
 @record
@@ -383,27 +345,25 @@ class RolloutCommand(Command):
 
     on = Rollout
     target = "rollout"
-    rollout: str = required(checks.plain)
+    rollout: str = checked(checks.plain)
 
 
 @record
 class StartRollout(RolloutCommand):
     """Maintain the machines of these scopes, one update domain or host at a time (E7)."""
 
-    scopes: tuple[str, ...] = required(checks.names(limits.ROLLOUT_SCOPES))
-    kind: ImpactKind = required(
+    scopes: tuple[str, ...] = checked(checks.names(limits.ROLLOUT_SCOPES))
+    kind: ImpactKind = checked(
         checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
         default=ImpactKind.FREEZE,
     )
-    by_host: bool = required(checks.boolean, default=False)
-    hosts: tuple[str, ...] | None = required(
+    by_host: bool = checked(checks.boolean, default=False)
+    hosts: tuple[str, ...] | None = checked(
         checks.or_none(checks.names(limits.ROLLOUT_SCOPES)), default=None
     )  # empty: all hosts
-    batch: int = required(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
-    duration_seconds: int = required(checks.duration, default=limits.UNKNOWN_DURATION)
-    halt_percent: int | None = required(checks.or_none(checks.whole(0, 100)), default=None)
-    pause_seconds: int = required(checks.whole(0, limits.ROLLOUT_PAUSE_MAX_SECONDS), default=0)
-    upgrades: str = required(checks.optional, default="")  # the set whose model is applied
+    batch: int = checked(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
+    duration_seconds: int = checked(checks.duration, default=limits.UNKNOWN_DURATION)
+    halt_percent: int | None = checked(checks.or_none(checks.whole(0, 100)), default=None)
 
 
 @record
@@ -427,14 +387,14 @@ class LaneCommand(Command):
 
     on = Lane
     target = "lane"
-    lane: str = required(checks.known)
+    lane: str = checked(checks.known)
 
 
 @record
 class RetryLane(LaneCommand):
     """Retry a step whose machines were busy."""
 
-    actor: str = required(checks.name, default="clock")
+    actor: str = checked(checks.name, default="clock")
 
 
 def _commands(value: object) -> str | None:
@@ -450,7 +410,7 @@ class SubnetCommand(Command):
 
     on = Subnet
     target = "subnet"
-    subnet: str = required(checks.subnet)
+    subnet: str = checked(checks.subnet)
 
 
 @record
@@ -459,30 +419,30 @@ class ResourceCommand(Command):
 
     on = Resource
     target = "resource"
-    resource: str = required(checks.resource)
-    operation: str = required(
+    resource: str = checked(checks.resource)
+    operation: str = checked(
         checks.optional_name, default=""
     )  # empty: the caller does not track it
-    follow: tuple[Command, ...] = required(_commands, default=())
+    follow: tuple[Command, ...] = checked(_commands, default=())
 
 
 @record
 class Write(ResourceCommand):
     """Store a resource."""
 
-    body: str = required(checks.body)
-    group: str = required(checks.optional_name, default="")
-    name: str = required(checks.optional_name, default="")
-    within: str = required(
+    body: str = checked(checks.body)
+    group: str = checked(checks.optional_name, default="")
+    name: str = checked(checks.optional_name, default="")
+    within: str = checked(
         checks.optional_resource, default=""
     )  # a resource that must exist and not be in deletion
-    at: int | None = required(checks.or_none(checks.whole(0, 2**53)), default=None)
+    at: int | None = checked(checks.or_none(checks.whole(0, 2**53)), default=None)
     """The version that the caller has read, 0 for none; None: any."""
-    scope: str = required(checks.optional, default="")
-    machine: str = required(checks.optional, default="")
-    set: str = required(checks.optional, default="")
-    uses: tuple[str, ...] = required(checks.resources, default=())
-    owns: tuple[str, ...] = required(checks.resources, default=())  # removed with it
+    scope: str = checked(checks.optional, default="")
+    machine: str = checked(checks.optional, default="")
+    set: str = checked(checks.optional, default="")
+    uses: tuple[str, ...] = checked(checks.resources, default=())
+    owns: tuple[str, ...] = checked(checks.resources, default=())  # removed with it
 
 
 @record
@@ -493,9 +453,9 @@ class Remove(ResourceCommand):
     is not removed alone.
     """
 
-    operation: str = required(checks.plain)
-    others: tuple[str, ...] = required(checks.resources, default=())
-    awaits: tuple[str, ...] = required(
+    operation: str = checked(checks.plain)
+    others: tuple[str, ...] = checked(checks.resources, default=())
+    awaits: tuple[str, ...] = checked(
         checks.resources, default=()
     )  # resources that are in deletion already
 
@@ -504,8 +464,8 @@ class Remove(ResourceCommand):
 class Drop(Command):
     """Drop an entity that ended before a time (IR1)."""
 
-    actor: str = required(checks.name, default="retention")
-    before: float = required(checks.moment)
+    actor: str = checked(checks.name, default="retention")
+    before: float = checked(checks.moment)
 
 
 @record
@@ -514,7 +474,7 @@ class DropOperation(Drop):
 
     on = Operation
     target = "operation"
-    operation: str = required(checks.known)
+    operation: str = checked(checks.known)
 
 
 @record
@@ -523,7 +483,7 @@ class DropRollout(Drop):
 
     on = Rollout
     target = "rollout"
-    rollout: str = required(checks.known)
+    rollout: str = checked(checks.known)
 
 
 @record
@@ -532,7 +492,7 @@ class DropLane(Drop):
 
     on = Lane
     target = "lane"
-    lane: str = required(checks.known)
+    lane: str = checked(checks.known)
 
 
 _ABSTRACT = frozenset(

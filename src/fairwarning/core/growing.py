@@ -78,6 +78,7 @@ def _instance(scale_set: ScaleSet, instance: int, domain: int, zone: str) -> Mac
         model=scale_set.model,
         size=scale_set.size,
         zone=zone,
+        windows=scale_set.windows,
         tags=scale_set.tags,
         subnet=scale_set.subnet,
     )

@@ -54,11 +54,6 @@ TAGS = 50  # of a machine
 RESOURCE_ID_CHARACTERS = 600  # kind, group and name
 RESOURCE_CHARACTERS = 512 * 1024  # of a resource's document
 FOLLOWING_COMMANDS = 5000  # that may follow from one resource write or removal
-CAPACITY_PROFILES = 20  # of a set that scales itself, as on Azure
-SCALE_RULES = 10  # of a profile
-COOLDOWN_SECONDS = 5 * 60
-COOLDOWN_MAX_SECONDS = 7 * 24 * 3600
-AUTOSCALE_SECONDS = 60  # after which a set looks again at a capacity that it could not reach
 SUBNET_PREFIX_MIN = 16  # of the largest subnet
 SUBNET_PREFIX_MAX = 29
 
@@ -66,7 +61,6 @@ SUBNET_PREFIX_MAX = 29
 ROLLOUT_SCOPES = 1000
 ROLLOUT_BATCH = 10
 ROLLOUT_BATCH_MAX = 100
-ROLLOUT_PAUSE_MAX_SECONDS = 24 * 3600  # between the steps of a lane
 # Back-off for a step whose machines are busy; doubled with each attempt.
 ROLLOUT_RETRY_SECONDS = 30
 ROLLOUT_RETRY_MAX_SECONDS = 15 * 60

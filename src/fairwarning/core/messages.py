@@ -63,15 +63,6 @@ class LinkMachine(ScopeCommand):
 
 
 @record
-class MachinesUpgraded(SetCommand):
-    """A step of the set's rolling upgrade has completed on these machines."""
-
-    internal = True
-    scope: str
-    machines: tuple[str, ...]
-
-
-@record
 class LinkSet(SetCommand):
     """Record which ARM resource describes this set."""
 
@@ -93,14 +84,6 @@ class ReleaseAddress(SubnetCommand):
 
     internal = True
     address: str
-
-
-@record
-class PostponeAdjustment(SetCommand):
-    """The set could not reach the capacity that it wants; it looks again later."""
-
-    internal = True
-    why: str
 
 
 @record

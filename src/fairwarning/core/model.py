@@ -128,6 +128,7 @@ class Machine:
     created_at: float = 0.0
     size: str = ""  # from here on: shown to the machine only (M19)
     zone: str = ""
+    windows: bool = False  # its operating system; else Linux
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -220,6 +221,7 @@ class Operation:
     accepted_at: float
     lane: str = ""  # the rollout lane whose step it is
     target: str = ""  # the entity that the command addressed
+    group: str = ""  # of that entity
     request: str = ""  # what the caller asked for; a repeat must ask for the same (E9)
     planned: int = 0
     done: int = 0
@@ -257,62 +259,6 @@ class PendingDelete:
     approved: bool = False
 
 
-class Comparison(StrEnum):
-    """How a metric is compared with a threshold."""
-
-    GREATER = "GreaterThan"
-    GREATER_OR_EQUAL = "GreaterThanOrEqual"
-    LESS = "LessThan"
-    LESS_OR_EQUAL = "LessThanOrEqual"
-    EQUAL = "Equals"
-    NOT_EQUAL = "NotEquals"
-
-
-class CapacityChange(StrEnum):
-    """How a rule changes the number of instances."""
-
-    INCREASE = "Increase"
-    DECREASE = "Decrease"
-    INCREASE_PERCENT = "IncreasePercent"
-    DECREASE_PERCENT = "DecreasePercent"
-    EXACT = "Exact"
-
-
-@record
-class ScaleRule:
-    """Change the capacity when a metric passes a threshold, at most once in a cooldown."""
-
-    metric: str
-    operator: Comparison
-    threshold: float
-    change: CapacityChange
-    value: int
-    cooldown_seconds: int = limits.COOLDOWN_SECONDS
-
-
-@record
-class CapacityProfile:
-    """The bounds of a set's capacity, always or while a schedule (`core/windows.py`) is open."""
-
-    name: str
-    minimum: int
-    maximum: int
-    default: int
-    rules: tuple[ScaleRule, ...] = ()
-    schedule: str = ""
-
-
-@record
-class Autoscale:
-    """The profiles by which a set scales itself, and what was reported to it."""
-
-    profiles: tuple[CapacityProfile, ...]
-    metrics: Mapping[str, float] = field(default_factory=dict)  # the last value of each
-    scaled_at: float | None = None  # when a rule last changed the capacity
-    due_at: float | None = None  # when it looks again: a schedule opens or closes
-    refused: str = ""  # why it could not reach the capacity that it wants
-
-
 @record
 class ScaleSet:
     """A scale set: its model and its placement groups. Instances are machines of their scopes."""
@@ -332,6 +278,7 @@ class ScaleSet:
     rules: Rules = field(default_factory=Rules)
     size: str = ""  # size and tags are part of the model; zones are for new instances
     zones: tuple[str, ...] = ()  # instances are spread over them
+    windows: bool = False  # the operating system of its instances; else Linux
     tags: Mapping[str, str] = field(default_factory=dict)
     flexible: bool = False  # flexible orchestration: instances can be addressed by name
     subnet: str = ""  # of its instances
@@ -340,8 +287,6 @@ class ScaleSet:
     next_instance: int = 0  # ids are never reused (T7)
     queue: tuple[PendingDelete, ...] = ()  # in order of creation
     deleting: str = ""  # the operation that deletes the set
-    rollout: str = ""  # its latest rolling upgrade
-    autoscale: Autoscale | None = None
     version: int = 0
 
 
@@ -368,8 +313,6 @@ class Rollout:
     request: str = ""  # what the caller asked for, as in `Operation`
     duration_seconds: int = limits.UNKNOWN_DURATION
     halt_percent: int | None = None  # pauses when more than this share of machines has failed
-    pause_seconds: int = 0  # between the steps of a lane
-    upgrades: str = ""  # the scale set whose model each step applies to its machines
     next_lane: int = 0
     running: tuple[int, ...] = ()  # lanes in progress
     waiting: tuple[int, ...] = ()  # running lanes that a pause has stopped

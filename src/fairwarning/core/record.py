@@ -15,12 +15,12 @@ Check = Callable[[object], str | None]
 V = TypeVar("V")
 
 
-def required(check: Check, **default: Any) -> Any:  # noqa: ANN401  (as `dataclasses.field` itself)
+def checked(check: Check, **default: Any) -> Any:  # noqa: ANN401  (as `dataclasses.field` itself)
     """A field with a check for values from callers; see `commands.validate`."""
     return field(metadata={"check": check}, **default)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, required))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, checked))
 def record(kind: type[V]) -> type[V]:
     """Make a class a record with keyword fields; weak references to it are allowed."""
     make = dataclass(init=False, repr=False, eq=False, kw_only=True, slots=True, weakref_slot=True)

@@ -25,7 +25,6 @@ from fairwarning.core.messages import (
     CancelOperation,
     LanePaused,
     LaneProgressed,
-    MachinesUpgraded,
     MaintainForRollout,
     StepEnded,
 )
@@ -124,8 +123,6 @@ def _start(
         machines=sum(len(names) for lane in lanes for step in lane for names in step.values()),
         duration_seconds=command.duration_seconds,
         halt_percent=command.halt_percent,
-        pause_seconds=command.pause_seconds,
-        upgrades=command.upgrades,
         request=command.request,
     )
     entities = tuple(
@@ -276,7 +273,7 @@ def decide_lane(
                 return EntityDecision(lane)
             return _advance(changed(lane, retry_at=None), rollout, read, now)
         case StepEnded():
-            return _step_ended(lane, rollout, command, now)
+            return _step_ended(lane, rollout, command)
         case AbortLane():
             return _abort_lane(lane, rollout)
         case _:
@@ -318,7 +315,7 @@ def _begin_step(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float
         enabled = any(scope.enabled for scope in scopes)
         notice = max(_notices(rollout, step, scopes)) if enabled else 0
         texts = (scope.rules.maintenance_window for scope in scopes)
-        opens_at = windows.common_opening(tuple(filter(None, texts)), now + notice)
+        opens_at = windows.common_opening(filter(None, texts), now + notice)
         if opens_at != now + notice:
             return _await_window(lane, opens_at, notice, now)
     fact = Fact(FactType.STEP_BEGUN, operation=step_id(lane))
@@ -406,7 +403,7 @@ def _present(step: Step, read: Read) -> Step:
     return present
 
 
-def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded, now: float) -> EntityDecision:
+def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> EntityDecision:
     counted = LaneProgressed(
         rollout=rollout.id,
         lane=lane.number,
@@ -415,19 +412,8 @@ def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded, now: float) ->
         skipped=command.cancelled,
     )
     after = changed(lane, position=lane.position + 1, in_progress=False)
-    sends: list[Command] = [counted]
-    if rollout.upgrades and command.done and not command.failed and not command.cancelled:
-        step = lane.steps[lane.position].items()
-        sends += [
-            MachinesUpgraded(set=rollout.upgrades, scope=scope, machines=names)
-            for scope, names in step
-        ]
-    if rollout.pause_seconds and after.position < len(after.steps):
-        after = changed(after, retry_at=now + rollout.pause_seconds)
-    else:
-        sends.append(AdvanceLane(lane=lane.id))
     fact = Fact(FactType.STEP_ENDED, operation=step_id(lane))
-    return EntityDecision(after, (fact,), tuple(sends))
+    return EntityDecision(after, (fact,), (counted, AdvanceLane(lane=lane.id)))
 
 
 def _abort_lane(lane: Lane, rollout: Rollout) -> EntityDecision:

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from fairwarning.core import autoscale, choosing, growing, joining, self_scaling, terminate_queue
+from fairwarning.core import choosing, growing, joining, terminate_queue
 from fairwarning.core.choosing import Groups, Pick
 from fairwarning.core.commands import (
-    AdjustCapacity,
     Command,
     Configure,
     CreateSet,
@@ -15,11 +14,7 @@ from fairwarning.core.commands import (
     JoinSet,
     OperateInstances,
     ProtectInstances,
-    ReportMetric,
     Scale,
-    SetAutoscale,
-    StartRollout,
-    StartUpgrade,
     UpdateSet,
     UpgradeInstances,
 )
@@ -34,15 +29,13 @@ from fairwarning.core.messages import (
     DeletionFailed,
     InstanceDeleted,
     LinkSet,
-    MachinesUpgraded,
-    PostponeAdjustment,
     RemoveEmptyScope,
     SetProtection,
     TargetDeleted,
     TargetDeletionFailed,
 )
 from fairwarning.core.model import (
-    Power,
+    Priority,
     ScaleSet,
     Scope,
     UpgradeMode,
@@ -53,7 +46,7 @@ V = TypeVar("V")
 Read = Callable[[str], Scope | None]
 
 
-def decide(scale_set: ScaleSet | None, command: Command, read: Read, now: float) -> EntityDecision:
+def decide(scale_set: ScaleSet | None, command: Command, read: Read) -> EntityDecision:
     """Decide `command` on a set; `read` returns the scopes of its placement groups."""
     if isinstance(command, CreateSet):
         return _create(scale_set, command)
@@ -62,14 +55,7 @@ def decide(scale_set: ScaleSet | None, command: Command, read: Read, now: float)
     if handler := _QUEUE_HANDLERS.get(type(command)):
         return handler(scale_set, command)
     groups = {name: scope for name in scale_set.groups if (scope := read(name))}
-    if handler := _AUTOSCALE_HANDLERS.get(type(command)):
-        return handler(scale_set, command, groups, now)
-    decision = _HANDLERS[type(command)](scale_set, command, groups)
-    if isinstance(command, Scale) and scale_set.autoscale:
-        assert isinstance(decision.entity, ScaleSet)
-        soon = autoscale.look_soon(scale_set.autoscale, now)
-        return changed(decision, entity=changed(decision.entity, autoscale=soon))
-    return decision
+    return _HANDLERS[type(command)](scale_set, command, groups)
 
 
 # --- The set and its model --------------------------------------------------------------------
@@ -94,10 +80,12 @@ def _create(scale_set: ScaleSet | None, command: CreateSet) -> EntityDecision:
         rules=command.rules,
         size=command.size,
         zones=command.zones,
+        windows=command.windows,
         tags=command.tags,
         flexible=command.flexible,
         subnet=command.subnet,
     )
+    _check_notice(born)
     grown, sends = growing.grow(born, command.capacity, {})
     return EntityDecision(grown, (Fact(FactType.SET_CREATED),), sends)
 
@@ -113,6 +101,7 @@ def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> EntityDe
         terminate_seconds=_or(command.terminate_seconds, scale_set.terminate_seconds),
         size=_or(command.size, scale_set.size),
     )
+    _check_notice(updated)
     before, after = ((s.terminate_seconds, s.size, s.tags) for s in (scale_set, updated))
     if command.renewed or before != after:
         updated = changed(updated, model=scale_set.model + 1)
@@ -124,6 +113,13 @@ def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> EntityDe
     return EntityDecision(
         updated, (Fact(FactType.SET_CHANGED, detail=f"model {updated.model}"),), tuple(sends)
     )
+
+
+def _check_notice(scale_set: ScaleSet) -> None:
+    """Refuse the notice of a delete on a Spot set, which would have no effect (T4)."""
+    if scale_set.terminate_seconds and scale_set.priority is Priority.SPOT:
+        text = "Spot instances get no notice of a delete: turn terminate notification off"
+        raise Conflict("SpotNotice", text)
 
 
 def _or(value: V | None, standing: V) -> V:
@@ -151,35 +147,6 @@ def _apply_model(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
         )
         for scope, names in choosing.by_scope(pick for pick in picks if pick[1].model).items()
     ]
-
-
-def _start_upgrade(scale_set: ScaleSet, command: StartUpgrade, groups: Groups) -> EntityDecision:
-    """Start a rollout that applies the model in its steps; at once where no instance runs."""
-    check_not_deleting(scale_set)
-    picks = choosing.named(scale_set, None, groups)
-    running = {scope for scope, machine in picks if machine.power is not Power.DEALLOCATED}
-    if not running:
-        return EntityDecision(scale_set, (), tuple(_apply_model(scale_set, picks)))
-    start = StartRollout(
-        rollout=command.rollout,
-        scopes=tuple(scope for scope in scale_set.groups if scope in running),
-        kind=command.kind,
-        batch=command.batch,
-        halt_percent=command.halt_percent,
-        pause_seconds=command.pause_seconds,
-        upgrades=scale_set.id,
-        actor=command.actor,
-    )
-    return EntityDecision(changed(scale_set, rollout=command.rollout), (), (start,))
-
-
-def _machines_upgraded(
-    scale_set: ScaleSet, command: MachinesUpgraded, groups: Groups
-) -> EntityDecision:
-    scope = groups.get(command.scope)
-    names = [name for name in command.machines if scope and name in scope.machines]
-    picks = [(scope.id, scope.machines[name]) for name in names] if scope else []
-    return EntityDecision(scale_set, (), tuple(_apply_model(scale_set, picks)))
 
 
 def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> EntityDecision:
@@ -292,20 +259,12 @@ def _join(scale_set: ScaleSet, command: JoinSet, groups: Groups) -> EntityDecisi
 _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     UpdateSet: _update,
     JoinSet: _join,
-    StartUpgrade: _start_upgrade,
-    MachinesUpgraded: _machines_upgraded,
     UpgradeInstances: _upgrade,
     ProtectInstances: _protect,
     Scale: _scale,
     OperateInstances: _operate,
     DeleteSet: _delete,
     InstanceDeleted: _instance_deleted,
-}
-_AUTOSCALE_HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
-    SetAutoscale: self_scaling.set_autoscale,
-    ReportMetric: self_scaling.report_metric,
-    AdjustCapacity: self_scaling.adjust,
-    PostponeAdjustment: self_scaling.postpone,
 }
 _QUEUE_HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     LinkSet: _link,

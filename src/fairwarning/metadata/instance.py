@@ -66,7 +66,6 @@ _SINCE: dict[str, str] = {
 _FIXED: dict[str, Tree] = {
     "azEnvironment": "AzurePublicCloud",
     "offer": "",
-    "osType": "Linux",
     "physicalZone": "",
     "plan": {"name": "", "product": "", "publisher": ""},
     "provider": "Microsoft.Compute",
@@ -152,6 +151,7 @@ def _compute(cloud: CloudSettings, scope: Scope, machine: Machine, version: str)
         **_identity(cloud, scope, machine),
         "evictionPolicy": machine.eviction.value if spot else "",
         "location": cloud.location,
+        "osType": "Windows" if machine.windows else "Linux",
         "osProfile": {
             "adminUsername": "",
             "computerName": machine.host_name or machine.name,

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from fairwarning.core.commands import AdjustCapacity, AdvanceTime, Command, Poll, RetryLane
+from fairwarning.core.commands import AdvanceTime, Command, Poll, RetryLane
 from fairwarning.core.lifecycle import idle_at
-from fairwarning.core.model import Entity, Lane, Ref, ScaleSet, Scope
+from fairwarning.core.model import Entity, Lane, Ref, Scope
 from fairwarning.service.clock import Clock
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.polls import PollLog
@@ -64,8 +64,6 @@ class DueWork:
     def _commands_for(self, kind: type[Entity], name: str, recorded: float) -> list[Command]:
         if kind is Lane:
             return [RetryLane(lane=name)]
-        if kind is ScaleSet:
-            return [AdjustCapacity(set=name)]
         last = max(recorded, self._polls.last(name))
         if not last:
             return [AdvanceTime(scope=name)]

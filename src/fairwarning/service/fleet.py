@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from fairwarning.core.commands import (
-    AdjustCapacity,
     AdvanceTime,
     Command,
     Poll,
@@ -440,7 +439,7 @@ class Fleet:
             self.retry_later(lambda: self._retry(pending.command))
 
     def _retry(self, command: Command) -> None:
-        if isinstance(command, AdvanceTime | RetryLane | AdjustCapacity):
+        if isinstance(command, AdvanceTime | RetryLane):
             self._timers.fire()
         else:
             self.post(command)

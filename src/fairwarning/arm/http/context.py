@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest
+from fairwarning.arm.types.azure_id import AzureId
+from fairwarning.arm.types.resource_type import ResourceTypes
 from fairwarning.core.model import Ref, ScaleSet, Scope
 from fairwarning.service import resources
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
@@ -17,6 +19,8 @@ from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.resources import GROUP, Resource
 
 PAGE = 200  # resources on a page of a listing
+STORED = "stored"
+"""The kind, in ids of the store, of all resources that are only stored."""
 Page = tuple[Sequence[Resource], str]
 """Resources, and the $skiptoken of the next page ("" on the last page)."""
 
@@ -29,8 +33,32 @@ class ArmContext:
     cloud: CloudSettings
     settings: ArmSettings
     tokens: IssuedTokens
+    types: ResourceTypes
 
     # --- Resources ---
+
+    def store_id(self, id_: AzureId) -> str:
+        """Return the id in the store. A stored type is found by its path: below its parent's."""
+        if id_.owner is None and self.types.get(id_.kind):
+            return resources.resource_id(id_.kind, id_.group, id_.name)
+        return resources.resource_id(STORED, id_.group, id_.in_group)
+
+    def stored_name(self, id_: AzureId) -> str:
+        """Return the name of the row of a resource: from it and the group, the id can be made."""
+        return id_.name if id_.owner is None and self.types.get(id_.kind) else id_.in_group
+
+    async def find_id(self, id_: AzureId) -> Resource | None:
+        """Return the resource with an Azure id, or None if it does not exist."""
+        return await self.fleet.reader.read(Resource, self.store_id(id_))
+
+    async def get_id(self, id_: AzureId) -> Resource:
+        """Return the resource with an Azure id; raise if it does not exist."""
+        resource = await self.find_id(id_)
+        if resource is None:
+            if id_.group:
+                await self.group(id_.group)
+            raise errors.resource_not_found(id_.kind, id_.name, id_.group)
+        return resource
 
     async def find(self, kind: str, group: str, name: str) -> Resource | None:
         """Return a resource, or None if it does not exist."""
@@ -78,6 +106,15 @@ class ArmContext:
         query |= {**(changes or {}), "$skiptoken": token}
         return {"nextLink": request.link_with(request.path, query)}
 
+    async def all_of(self, kind: str, group: str) -> list[Resource]:
+        """Return all resources of a kind in a group; with an empty name, in all groups."""
+        prefix = after = resources.id_prefix(kind, group)
+        rows: list[Resource] = []
+        while page := await self.fleet.reader.resources(prefix, after, PAGE):
+            rows += page
+            after = page[-1].id
+        return rows
+
     # --- Scopes and scale sets of resources ---
 
     async def scopes(self, page: Iterable[Resource]) -> dict[str, Scope]:
@@ -99,6 +136,12 @@ class ArmContext:
         if scale_set is None:
             raise errors.resource_not_found(resources.SCALE_SET, resource.name, resource.group)
         return scale_set
+
+    async def placement_groups(self, scale_set: ScaleSet) -> list[Scope]:
+        """Return the placement groups of a scale set."""
+        refs: list[Ref] = [(Scope, name) for name in scale_set.groups]
+        scopes = (await self.fleet.reader.read_all(refs)).values()
+        return [scope for scope in scopes if isinstance(scope, Scope)]
 
     # --- Names ---
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -12,6 +12,9 @@ from starlette.responses import Response
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.service.tokens import Principal
+
+if TYPE_CHECKING:
+    from fairwarning.arm.types.azure_id import AzureId, ResourcePath
 
 Body = dict[str, Any]
 """A JSON object."""
@@ -32,13 +35,22 @@ class ArmRequest:
         principal: Principal,
         base_url: str,
         version: str = "",
+        *,
+        target: "ResourcePath | None" = None,
     ) -> None:
         self.http = http
         self.params = params
         self.principal = principal
         self.base_url = base_url  # of this service, for links
         self.version = version
+        self._target = target
         self._options_read: dict[str, None] = {}
+
+    @property
+    def id(self) -> "AzureId":
+        """The resource that the path names; for a list, what has the resources."""
+        assert self._target is not None
+        return self._target.id
 
     @property
     def path(self) -> str:

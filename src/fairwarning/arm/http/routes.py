@@ -28,6 +28,7 @@ class Route:
     public: bool = False
     reads_only: bool = False  # a POST that changes nothing: a query
     subscription_wide: bool = False  # not for a principal of a single group
+    any_version: bool = False  # of a type that is only stored, or shared by all providers
 
     @property
     def action(self) -> str:
@@ -38,14 +39,22 @@ class Route:
         return "/".join([*words, verbs.get(self.method, "write")])
 
     @property
-    def writes(self) -> bool:
-        """Whether the route may change something."""
-        return self.method not in {"GET", "HEAD"} and not self.reads_only
+    def kind(self) -> str:
+        """The resource type that the path names, without what follows."""
+        _, providers, resource = self.path.rpartition("/providers/")
+        if not providers or resource.startswith("{"):  # groups, subscriptions, providers
+            return "Microsoft.Resources"
+        return resource.partition("/{")[0]
 
     @property
     def is_item(self) -> bool:
         """Whether the path names one resource, and not a list or an action."""
         return self.path.endswith("}")
+
+    @property
+    def writes(self) -> bool:
+        """Whether the route may change something."""
+        return self.method not in {"GET", "HEAD"} and not self.reads_only
 
 
 @dataclass(frozen=True)

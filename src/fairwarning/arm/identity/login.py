@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairwarning.arm.compute import images
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import (
@@ -21,7 +22,6 @@ from fairwarning.arm.http.request import (
     read_bytes,
 )
 from fairwarning.arm.http.routes import Route
-from fairwarning.arm.resources import images
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.issued_tokens import SignedToken
 from fairwarning.service.tokens import TokenUse, Unauthorized

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -10,16 +10,18 @@ import msgspec
 
 from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.request import ArmRequest, Body
-from fairwarning.arm.resources import documents, groups
-from fairwarning.arm.resources.deployment_run import ResourceOperation, error_of
-from fairwarning.arm.resources.writing import DesiredResource, ResourceWrite, write_resource
+from fairwarning.arm.resources.deployment_run import ResourceOperation, error_of, is_stored
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import Template
+from fairwarning.arm.types import documents
+from fairwarning.arm.types import stored as stored_types
+from fairwarning.arm.types.names import DEPLOYMENT as KIND
+from fairwarning.arm.types.resource_type import DesiredResource
+from fairwarning.arm.types.writing import ResourceWrite, write_resource
 from fairwarning.core.errors import FairwarningError
+from fairwarning.core.model import Resource
 from fairwarning.core.times import iso
-from fairwarning.service.resources import Resource
 
-KIND = groups.DEPLOYMENT
 _HIDDEN = frozenset({"template", "operations"})
 """Members of the stored body that other requests than GET return."""
 _TOO_LONG = {
@@ -47,12 +49,12 @@ async def store(
     """Store the outcome of a deployment, without secrets."""
     stored = _stored(context, body, outcome)
 
-    async def plan(_: Resource | None, __: Body, ___: Resource) -> DesiredResource:
+    async def plan(_: ResourceWrite, __: Body) -> DesiredResource:
         return DesiredResource(stored)
 
-    write = ResourceWrite(request.group, name, {}, request.version, request.actor)
-    resource, _, _ = await write_resource(context, KIND, write, plan)
-    return resource
+    id_ = replace(request.id, name=name)
+    write = ResourceWrite(context, id_, {}, request.version, request.actor)
+    return (await write_resource(write, plan)).resource
 
 
 def _stored(context: ArmContext, body: Body, outcome: DeploymentOutcome) -> Body:
@@ -73,6 +75,8 @@ def _stored(context: ArmContext, body: Body, outcome: DeploymentOutcome) -> Body
     if outcome.template and not outcome.failure:
         properties["outputs"] = outcome.outputs
         properties["outputResources"] = [{"id": step.id} for step in outcome.template.resources]
+    if stored_only := _stored_only(context, outcome.template):
+        properties["diagnostics"] = stored_only
     tags = {"tags": documents.tags_of(body)} if body.get("tags") else {}
     return _shortened(
         {
@@ -82,6 +86,16 @@ def _stored(context: ArmContext, body: Body, outcome: DeploymentOutcome) -> Body
             "template": _without_secrets(sent.get("template")),
         }
     )
+
+
+def _stored_only(context: ArmContext, template: Template | None) -> list[Body]:
+    """Return a warning for each type of a template that nothing acts on (C8)."""
+    steps = template.resources if template else ()
+    kinds = dict.fromkeys(step.type for step in steps if is_stored(context, step.type))
+    return [
+        {"level": "Warning", "code": "StoredOnly", "message": stored_types.note(kind)}
+        for kind in kinds
+    ]
 
 
 def _shortened(stored: Body) -> Body:

@@ -1,25 +1,24 @@
 """Running a deployment: its resources are written one after the other, by requests of their own."""
 
-import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 
 from fairwarning.arm.http import errors, internal
 from fairwarning.arm.http.api_versions import check_api_version
+from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body
-from fairwarning.arm.http.routes import Route, RouteMatch
-from fairwarning.arm.resources import providers
+from fairwarning.arm.resources.providers import versions_of
 from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded
 from fairwarning.arm.templates.step_builder import DEPLOYMENT, RESOURCES
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import Template
+from fairwarning.arm.types.azure_id import parse_id
 from fairwarning.core.errors import FairwarningError, Refused
 
 T = TypeVar("T")
-_TYPE = re.compile(r".*/providers/(?P<namespace>[^/]+)(?P<rest>(?:/[^/]+/[^/]+)+)$")
 _FAILED = (
     "At least one resource deployment operation failed. Please list deployment operations for "
     "details. Please see https://aka.ms/arm-deployment-operations for usage details."
@@ -55,7 +54,8 @@ def error_of(error: FairwarningError) -> Body:
 class ResourceReader:
     """Reads the resources that expressions refer to, each once."""
 
-    def __init__(self, request: ArmRequest) -> None:
+    def __init__(self, context: ArmContext, request: ArmRequest) -> None:
+        self._context = context
         self._request = request
         self._known: dict[str, Body] = {}
 
@@ -69,78 +69,47 @@ class ResourceReader:
 
     async def read(self, path: str) -> Body:
         """Return a resource; raise if it does not exist."""
-        return await internal.require(self._request, "GET", path, newest_version(path))
+        id_ = parse_id(path)
+        if id_ is None or not id_.kind:
+            raise Refused("InvalidTemplate", f"'{path[:200]}' is not the id of a resource")
+        version = versions_of(self._context.types, id_.kind)[0]
+        return await internal.require(self._request, "GET", path, version)
 
     def forget(self, path: str) -> None:
         """Read this resource again when it is needed next: it has changed."""
         self._known.pop(path.lower(), None)
 
 
-def newest_version(path: str) -> str:
-    """Return the newest api-version of the type of a resource id."""
-    match = _TYPE.search(path)
-    if match is None:
-        raise Refused("InvalidTemplate", f"'{path[:200]}' is not the id of a resource")
-    kind = "/".join(match["rest"].split("/")[1::2])
-    return providers.api_versions(match["namespace"], kind)[0]
-
-
 # --- Checking -------------------------------------------------------------------------------------
 
 
-def check_template(request: ArmRequest, template: Template) -> None:
-    """Refuse unknown types and wrong expressions, also in nested templates, before any write."""
-    count = _check(request, template)
+def check_template(context: ArmContext, template: Template) -> None:
+    """Refuse wrong expressions and api-versions, also in nested templates, before any write."""
+    count = _check(context, template)
     if count > RESOURCES:
         text = f"a template may have {RESOURCES} resources with those of nested templates"
         raise Refused("InvalidTemplate", text)
 
 
-def _check(request: ArmRequest, template: Template) -> int:
+def _check(context: ArmContext, template: Template) -> int:
     count = len(template.resources)
     for step in template.resources:
-        route = check_type(request, step.type, step.id)
-        check_api_version(route.path, step.version, template.scope.location)
+        if not is_stored(context, step.type):
+            check_api_version(
+                context.types.canonical(step.type), step.version, template.scope.location
+            )
         try:
             template.resource(step, {})
             if step.type.lower() == DEPLOYMENT:
-                count += _check(request, template.nested(step, {}))
+                count += _check(context, template.nested(step, {}))
         except ReferenceNeeded:  # known only when other resources have been deployed
-            for kind in template.nested_types(step):
-                check_type(request, kind, f"{template.scope.group_id}/providers/{_any_name(kind)}")
+            template.nested_types(step)  # checks the expressions of a nested template
     return count
 
 
-def _any_name(kind: str) -> str:
-    """Return the end of the id of a resource of this type, with any name."""
-    namespace, *parts = kind.split("/")
-    return "/".join([namespace, *(f"{part}/x" for part in parts)])
-
-
-def check_type(request: ArmRequest, kind: str, path: str) -> Route:
-    """Return the route that writes a resource; refuse a type that has none."""
-    table = internal.application_of(request).table
-    match = table.find("PUT", path)
-    if isinstance(match, RouteMatch):
-        return match.route
-    writable = (_WRITABLE.search(route.path) for route in table.routes if route.method == "PUT")
-    known = {re.sub(r"/\{\w+\}", "", own[1]) for own in writable if own}
-    types = _grouped(known)
-    text = f"resource type '{kind}' is not supported; supported types are {types}"
-    raise Refused("InvalidTemplate", text)
-
-
-def _grouped(kinds: Iterable[str]) -> str:
-    """Return resource types as text, with each namespace once: `Microsoft.Compute/{disks, ...}`."""
-    namespaces: dict[str, list[str]] = {}
-    for kind in sorted(kinds):
-        namespace, _, name = kind.partition("/")
-        namespaces.setdefault(namespace, []).append(name)
-    parts = (f"{namespace}/{{{', '.join(names)}}}" for namespace, names in namespaces.items())
-    return ", ".join(parts)
-
-
-_WRITABLE = re.compile(r"/resourceGroups/\{group\}/providers/([^{]+(?:/\{\w+\}/[^{/]+)*)/\{\w+\}$")
+def is_stored(context: ArmContext, kind: str) -> bool:
+    """Whether resources of a type are only stored (C8)."""
+    return context.types.get(kind) is None and context.types.nested(kind) is None
 
 
 # --- Deploying ------------------------------------------------------------------------------------
@@ -154,6 +123,7 @@ class DeploymentRun:
 
     def __init__(
         self,
+        context: ArmContext,
         request: ArmRequest,
         template: Template,
         reader: ResourceReader,
@@ -161,6 +131,7 @@ class DeploymentRun:
     ) -> None:
         self.template = template
         self.operations: list[ResourceOperation] = []
+        self._context = context
         self._request = request
         self._reader = reader
         self._nested = nested
@@ -181,7 +152,7 @@ class DeploymentRun:
     async def _deploy(self, step: TemplateStep) -> int:
         if step.type.lower() == DEPLOYMENT:
             nested = await self._reader.evaluate(lambda known: self.template.nested(step, known))
-            check_template(self._request, nested)
+            check_template(self._context, nested)
             await self._nested(nested, step)
             return HTTPStatus.OK
         body = await self._reader.evaluate(lambda known: self.template.resource(step, known))

@@ -21,24 +21,26 @@ from fairwarning.arm.http.request import (
     read_bytes,
 )
 from fairwarning.arm.http.routes import GROUP, Route
-from fairwarning.arm.resources import deployment_documents, documents, providers
-from fairwarning.arm.resources.deployment_documents import KIND, DeploymentOutcome, document
+from fairwarning.arm.resources import deployment_documents
+from fairwarning.arm.resources.deployment_documents import DeploymentOutcome, document
 from fairwarning.arm.resources.deployment_run import (
     DeploymentRun,
     ResourceReader,
     check_template,
-    error_of,
 )
-from fairwarning.arm.resources.what_if import WhatIf
-from fairwarning.arm.resources.writing import check_name
+from fairwarning.arm.resources.providers import versions_of
 from fairwarning.arm.templates import relaxed_json
 from fairwarning.arm.templates.scope import DeploymentScope
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import Template
+from fairwarning.arm.types import documents
+from fairwarning.arm.types.names import DEPLOYMENT as KIND
+from fairwarning.arm.types.resource_type import ResourceType
+from fairwarning.arm.types.writing import check_name
 from fairwarning.core.commands import Remove
 from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.core.model import Resource
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.resources import Resource
 
 _FILTER = re.compile(r"provisioningState eq '(?P<state>\w{1,20})'", re.IGNORECASE)
 
@@ -75,8 +77,10 @@ def _template(context: ArmContext, request: ArmRequest, group: Resource, body: B
         now=context.fleet.clock.now(),
         tags=group_body.get("tags", {}),
     )
-    template = Template(properties, scope, providers.api_versions)
-    check_template(request, template)
+    template = Template(
+        properties, scope, lambda namespace, kind: versions_of(context.types, f"{namespace}/{kind}")
+    )
+    check_template(context, template)
     return template
 
 
@@ -110,11 +114,11 @@ class _Deployment:
     def __init__(self, context: ArmContext, request: ArmRequest) -> None:
         self._context = context
         self._request = request
-        self._reader = ResourceReader(request)
+        self._reader = ResourceReader(context, request)
 
     async def run(self, template: Template) -> DeploymentOutcome:
         """Deploy a template, and return how it ended."""
-        run = DeploymentRun(self._request, template, self._reader, self._run_nested)
+        run = DeploymentRun(self._context, self._request, template, self._reader, self._run_nested)
         try:
             outputs = await run.deploy()
         except FairwarningError as failure:
@@ -152,29 +156,6 @@ async def _validate(context: ArmContext, request: ArmRequest) -> Response:
     return json_response({"id": path, "name": request.name, "type": KIND, "properties": properties})
 
 
-async def _what_if(context: ArmContext, request: ArmRequest) -> Response:
-    """Return what a deployment would change; an invalid template is the result, not an error."""
-    group = await context.group(request.group)
-    body = await _read_body(request)
-    try:
-        template = _template(context, request, group, body)
-        settings = body["properties"].get("whatIfSettings")
-        changes = await WhatIf(request, payloads=_with_payloads(settings)).changes(template)
-    except FairwarningError as error:
-        return json_response({"status": "Failed", "error": error_of(error)})
-    properties = {"correlationId": new_operation(), "changes": changes}
-    return json_response({"status": "Succeeded", "properties": properties})
-
-
-def _with_payloads(settings: object) -> bool:
-    formats = {"fullresourcepayloads": True, "resourceidonly": False}
-    chosen = settings.get("resultFormat") if isinstance(settings, dict) else None
-    if not isinstance(chosen or "", str) or (chosen and chosen.lower() not in formats):
-        allowed = "FullResourcePayloads or ResourceIdOnly"
-        raise documents.invalid_value("whatIfSettings.resultFormat", chosen, allowed)
-    return formats[chosen.lower()] if chosen else True
-
-
 # --- Reading --------------------------------------------------------------------------------------
 
 
@@ -184,7 +165,7 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     state, top = _conditions(request)
-    page, token = await context.page(request, KIND, request.group)
+    page, token = await context.page(request, KIND, request.id.group)
     value = [document(context, resource) for resource in page]
     if state:
         value = [entry for entry in value if entry["properties"]["provisioningState"] == state]
@@ -258,19 +239,23 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     return accepted(request, await context.fleet.submit(remove), context.cloud.location)
 
 
-_COLLECTION = f"{GROUP}/providers/Microsoft.Resources/deployments"
-_ITEM = f"{_COLLECTION}/{{name}}"
+TYPE = ResourceType(
+    name=KIND,
+    purpose="writes the resources of a template",
+    versions="resources",
+    listed=False,
+    put=_put,
+    get=_get,
+    list=_list,
+    remove=_delete,
+    actions={"cancel": _cancel, "exporttemplate": _export, "validate": _validate},
+    views={"operations": _operations},
+    refused={"whatif": "What-if is not offered: deploy the template to a group of its own."},
+)
+
+_ITEM = f"{GROUP}/providers/{KIND}/{{name}}"
 _OLD_ITEM = f"{GROUP}/deployments/{{name}}"  # where the SDKs read operations
 ROUTES = (
-    Route("GET", _COLLECTION, _list),
-    Route("GET", _ITEM, _get),
-    Route("PUT", _ITEM, _put),
-    Route("DELETE", _ITEM, _delete),
-    Route("POST", f"{_ITEM}/cancel", _cancel),
-    Route("POST", f"{_ITEM}/exportTemplate", _export),
-    Route("POST", f"{_ITEM}/validate", _validate),
-    Route("POST", f"{_ITEM}/whatIf", _what_if),
-    Route("GET", f"{_ITEM}/operations", _operations),
     Route("GET", f"{_ITEM}/operations/{{step}}", _get_operation),
     Route("GET", f"{_OLD_ITEM}/operations", _operations),
     Route("GET", f"{_OLD_ITEM}/operations/{{step}}", _get_operation),

@@ -2,51 +2,25 @@
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.compute import targets
+from fairwarning.arm.http.context import STORED, ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError, public_message
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.resources import (
-    autoscale,
-    documents,
-    network,
-    references,
-    reservations,
-    targets,
-    writing,
-)
-from fairwarning.arm.schema import types
+from fairwarning.arm.network import reservations
+from fairwarning.arm.schema import types as schema
+from fairwarning.arm.types import documents, writing
+from fairwarning.arm.types.names import GROUP, INSTANCE, MACHINE, SCALE_SET
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
 from fairwarning.core.errors import Conflict
 from fairwarning.core.limits import FOLLOWING_COMMANDS
-from fairwarning.core.model import ImpactKind, Ref, ScaleSet, Scope
+from fairwarning.core.model import ImpactKind, Ref, Resource, ScaleSet, Scope
 from fairwarning.service import resources
-from fairwarning.service.resources import (
-    AVAILABILITY_SET,
-    CLOUD_SERVICE,
-    GROUP,
-    MACHINE,
-    SCALE_SET,
-    Resource,
-)
+from fairwarning.service.resources import CLOUD_SERVICE
 
-DEPLOYMENT = "Microsoft.Resources/deployments"
-CONFIGURATION = "Microsoft.Maintenance/maintenanceConfigurations"
-OWNED_ITEMS = (
-    "Microsoft.Authorization/locks",
-    "Microsoft.Compute/virtualMachines/extensions",
-    "Microsoft.Compute/virtualMachines/runCommands",
-    "Microsoft.Maintenance/configurationAssignments",
-)
-"""Kinds whose documents belong to other resources (`owned_items.py`)."""
 _ATTEMPTS = 5  # other requests may change the group's resources between read and commit
-_LATER = (
-    AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, reservations.KIND, autoscale.KIND, DEPLOYMENT,
-    CONFIGURATION, *OWNED_ITEMS,
-)  # fmt: skip
-"""The kinds that are deleted once the machines of the group are gone."""
 
 
 def document(context: ArmContext, group: Resource) -> Body:
@@ -80,7 +54,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     writing.check_name(request.group)
-    body = types.normalize(GROUP, documents.sanitize(await request.body()))
+    body = schema.normalize(GROUP, documents.sanitize(await request.body()))
     body = documents.without_read_only(body)
     body.pop("properties", None)  # all of them are read-only
     documents.tags_of(body)
@@ -132,8 +106,8 @@ async def _removal(context: ArmContext, request: ArmRequest, group: Resource) ->
     await deletion.add_scale_sets(context, group.name)
     later = [
         resource.id
-        for kind in _LATER
-        for resource in await references.read_group(context, kind, group.name)
+        for kind in _removed_later(context)
+        for resource in await context.all_of(kind, group.name)
         if not resource.removed_by and not _goes_with_user(kind, resource)
     ]
     if len(deletion.commands) + len(later) > FOLLOWING_COMMANDS:
@@ -152,6 +126,13 @@ async def _removal(context: ArmContext, request: ArmRequest, group: Resource) ->
     )
 
 
+def _removed_later(context: ArmContext) -> list[str]:
+    """Return the kinds that are removed once the machines of the group are gone."""
+    first = {MACHINE, SCALE_SET, INSTANCE}
+    kinds = [kind.name for kind in context.types if kind.name not in first]
+    return [*kinds, CLOUD_SERVICE, reservations.KIND, STORED]
+
+
 def _goes_with_user(kind: str, resource: Resource) -> bool:
     """Whether a resource is removed with the one that uses it, which owns it."""
     return kind == reservations.KIND and bool(resource.used_by)
@@ -167,8 +148,8 @@ class _GroupDeletion:
 
     async def add_machines(self, context: ArmContext, group: str) -> None:
         """Add the machines of the group and of its cloud services: one command per scope."""
-        rows = await references.read_group(context, MACHINE, group)
-        rows += await references.read_group(context, CLOUD_SERVICE, group)
+        rows = await context.all_of(MACHINE, group)
+        rows += await context.all_of(CLOUD_SERVICE, group)
         scopes = await context.scopes(rows)
         for scope in scopes.values():
             names = tuple(name for name in scope.machines if not _is_deleting(scope, name))
@@ -182,7 +163,7 @@ class _GroupDeletion:
 
     async def add_scale_sets(self, context: ArmContext, group: str) -> None:
         """Add the scale sets of the group."""
-        rows = await references.read_group(context, SCALE_SET, group)
+        rows = await context.all_of(SCALE_SET, group)
         refs: list[Ref] = [(ScaleSet, row.set) for row in rows]
         sets = await context.fleet.reader.read_all(refs)
         for row in rows:

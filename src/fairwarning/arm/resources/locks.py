@@ -2,96 +2,128 @@
 
 A lock holds for its scope and everything in it. CanNotDelete refuses DELETE, ReadOnly every write
 and action. Machines that the service deletes by itself (evictions, scale-in) are not protected.
+All locks of a group are one document, so that a request reads those that apply at once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
-from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.resources import azure_scopes, documents, owned_items
-from fairwarning.arm.resources.azure_scopes import EXTENSION_PATHS, AzureScope
-from fairwarning.arm.resources.documents import choice, invalid_value, typed_value
-from fairwarning.arm.resources.owned_items import OwnedItems, items_of
-from fairwarning.arm.resources.writing import check_name
-from fairwarning.core.model import Ref
-from fairwarning.service.resources import Resource
+from fairwarning.arm.types import documents, stored
+from fairwarning.arm.types.azure_id import AzureId, parse_id
+from fairwarning.arm.types.documents import choice, invalid_value, typed_value
+from fairwarning.arm.types.names import LOCKS
+from fairwarning.arm.types.references import read_all
+from fairwarning.arm.types.resource_type import ResourceType
+from fairwarning.arm.types.writing import check_name
+from fairwarning.core.commands import Write
+from fairwarning.core.errors import Conflict
+from fairwarning.core.model import Resource
+from fairwarning.service import resources
 
-KIND = "Microsoft.Authorization/locks"
-_PATH = f"providers/{KIND}"
 _CAN_NOT_DELETE, _READ_ONLY = "CanNotDelete", "ReadOnly"
 _LEVELS = {level: level for level in (_CAN_NOT_DELETE, _READ_ONLY)}
 _NOTES_MAX = 512  # characters, as on Azure
+_LOCKS_MAX = 200  # of a group
+_ATTEMPTS = 5  # another client may change the locks at the same time
 _AT_SCOPE = "atscope()"
 _SHOWN = 5  # locks that an error names
+Locks = dict[str, Body]
+"""Locks by their ids in lower case; each has its scope, name, level and notes."""
+
+
+def _document_id(group: str) -> str:
+    return resources.resource_id(LOCKS, group, "all")
+
+
+async def _read(context: ArmContext, *groups: str) -> Locks:
+    """Return the locks of groups; those of the subscription for the empty name."""
+    rows = await read_all(context, map(_document_id, groups))
+    return {id_: lock for row in rows.values() for id_, lock in documents.stored_body(row).items()}
+
+
+async def _change(context: ArmContext, request: ArmRequest, edit: Callable[[Locks], None]) -> None:
+    group = request.id.group
+    for _ in range(_ATTEMPTS):
+        row = await context.fleet.reader.read(Resource, _document_id(group))
+        locks = documents.stored_body(row)
+        edit(locks)
+        if len(locks) > _LOCKS_MAX:
+            text = f"A group may have at most {_LOCKS_MAX} locks."
+            raise ArmError("OperationNotAllowed", text, 409)
+        write = Write(
+            resource=_document_id(group),
+            group=group,
+            name="all",
+            body=documents.encode(locks),
+            within=resources.group_id(group) if group else "",
+            at=row.version if row else 0,
+            actor=request.actor,
+        )
+        try:
+            await context.fleet.submit(write)
+        except Conflict as conflict:
+            if conflict.code != "Changed":
+                raise
+            continue
+        return
+    raise ArmError("Conflict", "Other requests keep changing these locks; try again.", 409)
 
 
 # --- Enforcing ------------------------------------------------------------------------------------
 
 
-async def check(context: ArmContext, method: str, path: str) -> None:
+async def check(context: ArmContext, method: str, id_: AzureId) -> None:
     """Refuse a request that writes to a locked scope; raises `ScopeLocked`."""
-    scope = azure_scopes.of_path(path)
-    if scope is None or f"/{_PATH}/".lower() in f"{path}/".lower():
+    if LOCKS.lower() in {around.kind.lower() for around in id_.with_parents()}:
         return  # a lock can always be changed and deleted
-    rows = await _of_parents(context, scope)
-    if method == "DELETE" and not scope.kind:
-        rows += await _of_existing_resources(context, scope.group)
-    _refuse(context, scope, rows, deletes=method == "DELETE")
+    deletes = method == "DELETE"
+    locks = (await _read(context, id_.group, "")).values()
+    scopes = {around.path.lower() for around in id_.with_parents()}
+    applying = [lock for lock in locks if lock["scope"].lower() in scopes]
+    if deletes and not id_.kind:  # a group, with its resources
+        inside = [lock for lock in locks if lock["scope"].lower() not in scopes]
+        applying += [lock for lock in inside if await _scope_exists(context, lock)]
+    _refuse(id_, applying, {_CAN_NOT_DELETE, _READ_ONLY} if deletes else {_READ_ONLY})
 
 
-def _refuse(
-    context: ArmContext, scope: AzureScope, locked: Iterable[Resource], *, deletes: bool
-) -> None:
-    """Raise if a lock of these documents forbids the request."""
-    levels = {_CAN_NOT_DELETE, _READ_ONLY} if deletes else {_READ_ONLY}
-    locks = [
-        f"'{documents.stored_body(document)['owner']}' (lock '{lock['name']}', {lock['level']})"
-        for document in locked
-        for lock in items_of(document).values()
+async def _scope_exists(context: ArmContext, lock: Body) -> bool:
+    scope = parse_id(lock["scope"])
+    return scope is not None and bool(scope.kind) and await stored.exists(context, scope)
+
+
+def _refuse(id_: AzureId, locks: Iterable[Body], levels: set[str]) -> None:
+    texts = [
+        f"'{lock['scope']}' (lock '{lock['name']}', {lock['level']})"
+        for lock in locks
         if lock["level"] in levels
     ]
-    if locks:
-        verb = "delete" if deletes else "write"
+    if texts:
+        verb = "delete" if _CAN_NOT_DELETE in levels else "write"
         text = (
-            f"The scope '{scope.path(context)}' cannot perform {verb} operation because following "
-            f"scope(s) are locked: {', '.join(locks[:_SHOWN])}. Please remove the lock and try "
-            "again."
+            f"The scope '{id_.path}' cannot perform {verb} operation because following scope(s) "
+            f"are locked: {', '.join(texts[:_SHOWN])}. Please remove the lock and try again."
         )
         raise ArmError("ScopeLocked", text, 409)
-
-
-async def _of_parents(context: ArmContext, scope: AzureScope) -> list[Resource]:
-    """Return the documents with the locks of a scope and of everything around it."""
-    ids = [OwnedItems(context, KIND, parent).id for parent in scope.with_parents()]
-    refs: list[Ref] = [(Resource, name) for name in ids]
-    entities = (await context.fleet.reader.read_all(refs)).values()
-    return [entity for entity in entities if isinstance(entity, Resource)]
-
-
-async def _of_existing_resources(context: ArmContext, group: str) -> list[Resource]:
-    """Return the documents with the locks of a group's resources, without those that are gone."""
-    existing = []
-    for document in await owned_items.all_documents(context, KIND, group):
-        scope = azure_scopes.of_path(documents.stored_body(document)["owner"])
-        assert scope is not None
-        if scope.kind and await context.find(scope.kind, scope.group, scope.name):
-            existing.append(document)
-    return existing
 
 
 # --- Requests -------------------------------------------------------------------------------------
 
 
-def _document(owner: str, lock: Body) -> Body:
+def _scope(id_: AzureId) -> AzureId:
+    """Return what a lock belongs to."""
+    return id_.owner or AzureId(id_.subscription, id_.group)
+
+
+def _document(lock: Body) -> Body:
     notes = {"notes": lock["notes"]} if lock["notes"] else {}
     return {
-        "id": f"{owner}/{_PATH}/{lock['name']}",
+        "id": f"{lock['scope']}/providers/{LOCKS}/{lock['name']}",
         "name": lock["name"],
-        "type": KIND,
+        "type": LOCKS,
         "properties": {"level": lock["level"], **notes},
     }
 
@@ -99,8 +131,8 @@ def _document(owner: str, lock: Body) -> Body:
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Create or replace a lock."""
     check_name(request.name)
-    scope = azure_scopes.of_request(request)
-    await azure_scopes.require(context, scope)
+    scope, key = _scope(request.id), request.id.path.lower()
+    await stored.require_scope(context, scope)
     body = await request.body()
     level = choice(body, "properties.level", _LEVELS, None)
     if level is None:
@@ -108,76 +140,75 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     notes = typed_value(body, "properties.notes", str, "")
     if len(notes) > _NOTES_MAX:
         raise invalid_value("properties.notes", notes, f"at most {_NOTES_MAX} characters")
-    lock: Body = {"level": level, "notes": notes}
+    new: Body = {"scope": scope.path, "name": request.name, "level": level, "notes": notes}
     created = False
 
-    def edit(items: dict[str, Body]) -> None:
+    def edit(locks: Locks) -> None:
         nonlocal created
-        existing = items.get(request.name.lower())
-        created = existing is None
-        items[request.name.lower()] = {
-            "name": existing["name"] if existing else request.name,
-            **lock,
-        }
+        created = key not in locks
+        locks[key] = {**new, "name": locks.get(key, new)["name"]}
 
-    locks = OwnedItems(context, KIND, scope)
-    await locks.change(request.actor, edit)
-    stored = (await locks.read())[request.name.lower()]
-    return json_response(_document(scope.path(context), stored), 201 if created else 200)
+    await _change(context, request, edit)
+    lock = (await _read(context, request.id.group))[key]
+    return json_response(_document(lock), 201 if created else 200)
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
-    scope = azure_scopes.of_request(request)
-    await azure_scopes.require(context, scope)
-    lock = (await OwnedItems(context, KIND, scope).read()).get(request.name.lower())
+    await stored.require_scope(context, _scope(request.id))
+    lock = (await _read(context, request.id.group)).get(request.id.path.lower())
     if lock is None:
-        text = f"The lock '{request.name[:90]}' of '{scope.path(context)}' was not found."
+        text = f"The lock '{request.name[:90]}' of '{_scope(request.id).path}' was not found."
         raise ArmError("LockNotFound", text, 404)
-    return json_response(_document(scope.path(context), lock))
+    return json_response(_document(lock))
 
 
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
-    scope = azure_scopes.of_request(request)
-    await azure_scopes.require(context, scope)
-    locks = OwnedItems(context, KIND, scope)
-    if request.name.lower() not in await locks.read():
+    await stored.require_scope(context, _scope(request.id))
+    key = request.id.path.lower()
+    if key not in await _read(context, request.id.group):
         return Response(b"", 204)
 
-    def edit(items: dict[str, Body]) -> None:
-        items.pop(request.name.lower(), None)
+    def edit(locks: Locks) -> None:
+        locks.pop(key, None)
 
-    await locks.change(request.actor, edit)
+    await _change(context, request, edit)
     return Response(b"", 200)
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     """List the locks of a scope and of everything in it; with atScope(), of what is around it."""
-    scope = azure_scopes.of_request(request)
-    await azure_scopes.require(context, scope)
+    scope = request.id
+    await stored.require_scope(context, scope)
     expression = request.query("$filter").strip().lower()
     if expression not in {"", _AT_SCOPE}:
         text = "The $filter is not supported; use atScope(), or none."
         raise ArmError("InvalidFilterInQueryString", text)
-    rows = await (
-        _of_parents(context, scope)
-        if expression or scope.kind
-        else owned_items.all_documents(context, KIND, scope.group or request.principal.group)
-    )
+    own = request.principal.group
+    if scope.group or own:
+        locks = await _read(context, scope.group or own, *([] if own else [""]))
+    else:
+        rows = [*await context.all_of(LOCKS, "")]
+        locks = {k: lock for row in rows for k, lock in documents.stored_body(row).items()}
+    around = {parent.path.lower() for parent in scope.with_parents()}
     value = [
-        _document(documents.stored_body(row)["owner"], lock)
-        for row in rows
-        for lock in items_of(row).values()
+        _document(lock)
+        for lock in locks.values()
+        if lock["scope"].lower() in around
+        or (
+            not (expression or scope.kind)
+            and f"{lock['scope'].lower()}/".startswith(f"{scope.path.lower()}/")
+        )
     ]
     return json_response({"value": value})
 
 
-ROUTES = tuple(
-    Route(method, f"{path}/{_PATH}{item}", handler, subscription_wide=wide)
-    for path in EXTENSION_PATHS
-    for method, item, handler, wide in (
-        ("GET", "", _list, False),
-        ("GET", "/{name}", _get, path == SUBSCRIPTION),
-        ("PUT", "/{name}", _put, path == SUBSCRIPTION),
-        ("DELETE", "/{name}", _delete, path == SUBSCRIPTION),
-    )
+TYPE = ResourceType(
+    name=LOCKS,
+    purpose="refuses requests that delete, or that write at all",
+    versions="locks",
+    listed=False,
+    put=_put,
+    get=_get,
+    list=_list,
+    remove=_delete,
 )

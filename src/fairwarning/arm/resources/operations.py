@@ -7,9 +7,7 @@ from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
-from fairwarning.arm.resources import rolling_upgrades
-from fairwarning.arm.resources.awaited import waiting_for
-from fairwarning.core.model import Operation, OperationStatus, Rollout
+from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
 from fairwarning.core.times import iso
 
@@ -25,10 +23,7 @@ async def show(context: ArmContext, request: ArmRequest) -> Response:
     running = operation.status is OperationStatus.RUNNING
     headers = {"Retry-After": RETRY_SECONDS} if running else {}
     if not request.query("monitor"):
-        status = _status(operation)
-        if running and (waiting := await waiting_for(context, operation)):
-            status["properties"] = {"waitingFor": "; ".join(waiting)}
-        return json_response(status, 200, headers)
+        return json_response(_status(operation), 200, headers)
     if running:
         return Response(
             b"", 202, {**headers, "Location": request.link(request.path, monitor="true")}
@@ -40,10 +35,8 @@ async def show(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _operation(context: ArmContext, request: ArmRequest) -> Operation:
     operation = await context.fleet.reader.read(Operation, request.name)
-    rollout = None if operation else await context.fleet.reader.read(Rollout, request.name)
-    if rollout and rollout.upgrades:
-        operation = rolling_upgrades.as_operation(rollout)
-    allowed = not request.principal.group or (operation and operation.actor == request.actor)
+    own = request.principal.group.lower()
+    allowed = not own or (operation and operation.group.lower() == own)
     if operation is None or not allowed:
         text = f"The operation '{request.name[:60]}' was not found."
         raise ArmError("NotFound", text, 404)
@@ -71,4 +64,9 @@ def _error(operation: Operation) -> object:
     return errors.error_body(code, f"{message} {reason}".strip())["error"]
 
 
-ROUTES = (Route("GET", f"{ALL_COMPUTE}/locations/{{location}}/operations/{{name}}", show),)
+ROUTES = (
+    # Polled with the api-version of the request that started the operation, of any provider.
+    Route(
+        "GET", f"{ALL_COMPUTE}/locations/{{location}}/operations/{{name}}", show, any_version=True
+    ),
+)

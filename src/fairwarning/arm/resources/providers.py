@@ -1,107 +1,48 @@
-"""Regions, and resource providers with their resource types and api-versions."""
+"""Resource providers with their resource types and api-versions, from the records of the types."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
-from fairwarning.arm.http import api_versions as versions
-from fairwarning.arm.resources import network
-from fairwarning.service.config.settings import CloudSettings
+from fairwarning.arm.catalogue import api_versions
+from fairwarning.arm.types.resource_type import ResourceTypes
 
-REGIONS: Mapping[str, tuple[str, str]] = {
-    "eastus": ("East US", "US"),
-    "eastus2": ("East US 2", "US"),
-    "centralus": ("Central US", "US"),
-    "southcentralus": ("South Central US", "US"),
-    "westus": ("West US", "US"),
-    "westus2": ("West US 2", "US"),
-    "westus3": ("West US 3", "US"),
-    "northeurope": ("North Europe", "Europe"),
-    "westeurope": ("West Europe", "Europe"),
-    "uksouth": ("UK South", "Europe"),
-    "germanywestcentral": ("Germany West Central", "Europe"),
-    "southeastasia": ("Southeast Asia", "Asia Pacific"),
-    "japaneast": ("Japan East", "Asia Pacific"),
-    "australiaeast": ("Australia East", "Asia Pacific"),
-}
-"""Regions that examples use. They have no effect here beyond their names."""
-
-
-def regions(cloud: CloudSettings) -> list[str]:
-    """Return the names of the regions, with the cloud's own first."""
-    return list(dict.fromkeys((normalize_region(cloud.location), *REGIONS)))
-
-
-def normalize_region(region: str) -> str:
-    """Return the normalized name of a region: `West US 2` is `westus2`."""
-    return region.replace(" ", "").lower()
-
-
-_DEFAULT = ("2024-11-01",)
-
-_COMPUTE_TYPES = (
-    "availabilitySets", "images", "locations", "locations/operations", "locations/publishers",
-    "locations/usages", "locations/vmSizes", "proximityPlacementGroups", "skus", "sshPublicKeys",
-    "virtualMachines", "virtualMachines/extensions", "virtualMachines/runCommands",
-    "virtualMachineScaleSets", "virtualMachineScaleSets/extensions",
-    "virtualMachineScaleSets/virtualMachines",
-    "virtualMachineScaleSets/virtualMachines/extensions",
-    "virtualMachineScaleSets/virtualMachines/runCommands",
-)  # fmt: skip
-_MAINTENANCE_TYPES = (
-    "applyUpdates", "configurationAssignments", "maintenanceConfigurations",
-    "publicMaintenanceConfigurations", "scheduledEvents", "updates",
-)  # fmt: skip
-PROVIDERS: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "Microsoft.Authorization": {"locks": versions.LOCKS},
-    "Microsoft.Compute": {
-        **dict.fromkeys(_COMPUTE_TYPES, versions.COMPUTE),
-        "cloudServices": versions.CLOUD_SERVICES,
-        "disks": versions.DISKS,
-    },
-    "Microsoft.Insights": {
-        "autoscaleSettings": versions.AUTOSCALE,
-        "eventtypes": versions.INSIGHTS,
-    },
-    "Microsoft.Maintenance": dict.fromkeys(_MAINTENANCE_TYPES, versions.MAINTENANCE),
-    "Microsoft.Network": {
-        kind.partition("/")[2]: versions.NETWORK for kind in network.TYPES if ".Network/" in kind
-    },
-    "Microsoft.ResourceGraph": {"resources": versions.GRAPH},
-    "Microsoft.Resources": dict.fromkeys(
-        (
-            "deployments",
-            "providers",
-            "resourceGroups",
-            "resources",
-            "subscriptions",
-            "tags",
-            "tenants",
-        ),
-        versions.RESOURCES,
+_DEFAULT = ("2024-11-01",)  # of types that are only stored
+_OTHERS: Mapping[str, tuple[str, ...]] = {
+    "compute": tuple(
+        f"Microsoft.Compute/{name}"
+        for name in (
+            "locations", "locations/operations", "locations/publishers", "locations/usages",
+            "locations/vmSizes", "skus",
+        )
     ),
-}
+    "maintenance": ("Microsoft.Maintenance/scheduledEvents",),
+    "resources": tuple(
+        f"Microsoft.Resources/{name}"
+        for name in ("providers", "resourceGroups", "resources", "subscriptions", "tenants")
+    ),
+}  # fmt: skip
+"""Types that have paths but no resources, by family of api-versions."""
 
 
-def api_versions(namespace: str, kind: str) -> Sequence[str]:
+def _all_types(types: ResourceTypes) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for kind in types:
+        yield kind.name, kind.api_versions
+        yield from ((f"{kind.name}/{part}", kind.api_versions) for part in kind.nested)
+    for family, names in _OTHERS.items():
+        yield from ((name, api_versions(family)) for name in names)
+
+
+def providers(types: ResourceTypes) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the known types of each namespace, with their api-versions."""
+    namespaces: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name, versions in sorted(_all_types(types)):
+        namespace, _, kind = name.partition("/")
+        namespaces.setdefault(namespace, {})[kind] = versions
+    return namespaces
+
+
+def versions_of(types: ResourceTypes, kind: str) -> tuple[str, ...]:
     """Return the api-versions of a resource type, newest first."""
-    types = PROVIDERS.get(canonical_namespace(namespace), {})
-    matches = (versions for name, versions in types.items() if name.lower() == kind.lower())
-    return next(matches, _DEFAULT)
-
-
-def canonical_namespace(namespace: str) -> str:
-    """Return the namespace in Azure's case; "" if it is unknown."""
-    return next((known for known in PROVIDERS if known.lower() == namespace.lower()), "")
-
-
-def canonical_kind(namespace: str, kind: str) -> str:
-    """Return a resource type with its namespace in Azure's case; "" if it is unknown."""
-    namespace = canonical_namespace(namespace)
-    types = PROVIDERS.get(namespace, {})
-    name = next((known for known in types if known.lower() == kind.lower()), "")
-    return f"{namespace}/{name}" if name else ""
-
-
-def newest_version(kind: str) -> str:
-    """Return the newest api-version of a resource type with its namespace."""
-    namespace, _, name = kind.partition("/")
-    return api_versions(namespace, name)[0]
+    matches: Iterable[tuple[str, ...]] = (
+        versions for name, versions in _all_types(types) if name.lower() == kind.lower()
+    )
+    return next(iter(matches), _DEFAULT)

@@ -1,26 +1,28 @@
 """The subscription, its tenant, regions, providers and resources."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import PAGE, ArmContext, decode_skip_token, encode_skip_token
+from fairwarning.arm.catalogue import Region, catalogue
+from fairwarning.arm.compute.images import region_names
+from fairwarning.arm.http.context import (
+    PAGE,
+    STORED,
+    ArmContext,
+    decode_skip_token,
+    encode_skip_token,
+)
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
-from fairwarning.arm.resources import autoscale, documents, network
-from fairwarning.arm.resources.maintenance_assignments import CONFIGURATION
-from fairwarning.arm.resources.providers import (
-    PROVIDERS,
-    REGIONS,
-    canonical_namespace,
-    regions,
-)
+from fairwarning.arm.resources.providers import providers
+from fairwarning.arm.types import documents, stored
+from fairwarning.core.model import Resource
 from fairwarning.core.times import iso
 from fairwarning.service import resources
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.resources import Resource
 
 # --- The subscription -----------------------------------------------------------------------------
 
@@ -71,11 +73,18 @@ async def _tenants(_context: ArmContext, _request: ArmRequest) -> Response:
 
 async def _locations(context: ArmContext, _request: ArmRequest) -> Response:
     parent = f"/subscriptions/{context.cloud.subscription}/locations"
-    return json_response({"value": [_location(parent, name) for name in regions(context.cloud)]})
+    names = region_names(context.cloud)
+    return json_response({"value": [_location(parent, name) for name in names]})
+
+
+def _region(name: str) -> Region:
+    known = (region for region in catalogue().regions if region.name == name)
+    return next(known, Region(name, name, "Local"))
 
 
 def _location(parent: str, name: str) -> Body:
-    display, group = REGIONS.get(name, (name, "Local"))
+    region = _region(name)
+    display, group = region.display, region.geography
     return {
         "id": f"{parent}/{name}",
         "name": name,
@@ -100,7 +109,8 @@ _PROVIDER_EXPANDED = ("metadata", "resourceTypes/aliases")  # there are none
 
 async def _providers(context: ArmContext, request: ArmRequest) -> Response:
     parse_expand(request, _PROVIDER_EXPANDED)
-    value = [_provider(context, namespace) for namespace in PROVIDERS]
+    known = providers(context.types)
+    value = [_provider(context, namespace, kinds) for namespace, kinds in known.items()]
     return list_response(context, request, value, fields={})
 
 
@@ -108,16 +118,16 @@ async def _get_provider(context: ArmContext, request: ArmRequest) -> Response:
     """Return a provider, also when a client registers it: all are registered."""
     parse_expand(request, _PROVIDER_EXPANDED)
     name = request.params["namespace"]
-    namespace = canonical_namespace(name)
-    if not namespace:
+    if "." not in name:
         text = f"The resource namespace '{name[:80]}' is invalid."
         raise ArmError("InvalidResourceNamespace", text, 404)
-    return json_response(_provider(context, namespace))
+    known = providers(context.types)
+    namespace = next((known_ for known_ in known if known_.lower() == name.lower()), name[:80])
+    return json_response(_provider(context, namespace, known.get(namespace, {})))
 
 
-def _provider(context: ArmContext, namespace: str) -> Body:
-    names = regions(context.cloud)
-    locations = [REGIONS.get(name, (name, ""))[0] for name in names]
+def _provider(context: ArmContext, namespace: str, kinds: Mapping[str, Sequence[str]]) -> Body:
+    locations = [_region(name).display for name in region_names(context.cloud)]
     types = [
         {
             "resourceType": kind,
@@ -126,7 +136,7 @@ def _provider(context: ArmContext, namespace: str) -> Body:
             "defaultApiVersion": versions[0],
             "capabilities": "None",
         }
-        for kind, versions in PROVIDERS[namespace].items()
+        for kind, versions in kinds.items()
     ]
     return {
         "id": f"/subscriptions/{context.cloud.subscription}/providers/{namespace}",
@@ -138,21 +148,6 @@ def _provider(context: ArmContext, namespace: str) -> Body:
 
 
 # --- Resources ------------------------------------------------------------------------------------
-
-# In the order of resource ids, so that a resource id marks a position in the listing. Nested
-# resources (instances, subnets) are not listed, as on Azure.
-KINDS = sorted(
-    (
-        resources.MACHINE,
-        resources.SCALE_SET,
-        resources.AVAILABILITY_SET,
-        resources.CLOUD_SERVICE,
-        autoscale.KIND,
-        CONFIGURATION,
-        *network.KINDS,
-    ),
-    key=resources.id_prefix,
-)
 
 _EXPANDED = ("createdTime", "changedTime", "provisioningState")  # the time of creation is unknown
 _EXTRA_MEMBERS = frozenset({"sku", "kind", "zones", "identity"})  # copied from the stored body
@@ -166,36 +161,55 @@ async def _resources(context: ArmContext, request: ArmRequest) -> Response:
     expanded = parse_expand(request, _EXPANDED)
     after = decode_skip_token(request.query("$skiptoken"))
     rows = await _page(context, group or request.principal.group, after)
-    value = [_entry(context, kind, resource, expanded) for kind, resource in rows[:PAGE]]
-    token = encode_skip_token(rows[PAGE - 1][1].id) if len(rows) > PAGE else ""
+    value = [_entry(context, row, expanded) for row in rows[:PAGE]]
+    token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""
     return list_response(context, request, value, token)
 
 
-async def _page(context: ArmContext, group: str, after: str) -> list[tuple[str, Resource]]:
-    """Return the kinds and resources after an id: a page, and one more if there are more."""
-    rows: list[tuple[str, Resource]] = []
-    for kind in KINDS:
-        prefix = resources.id_prefix(kind, group)
+async def _page(context: ArmContext, group: str, after: str) -> list[Resource]:
+    """Return the resources after an id: a page, and one more if there are more.
+
+    The kinds are in the order of ids, so that an id marks a position in the listing. Nested
+    resources (instances, subnets) are not listed, as on Azure.
+    """
+    rows: list[Resource] = []
+    kinds = [kind.name for kind in context.types if kind.listed] + [STORED]
+    for prefix in sorted(resources.id_prefix(kind, group) for kind in kinds):
         start = after if after.startswith(prefix) else prefix
-        room = PAGE + 1 - len(rows)
-        if room and start >= after:
+        while (room := PAGE + 1 - len(rows)) and start >= after:
             page = await context.fleet.reader.resources(prefix, start, room)
-            rows += [(kind, resource) for resource in page]
+            rows += [row for row in page if _is_outermost(row)]
+            if len(page) < room:
+                break
+            start = page[-1].id
     return rows
 
 
-def _entry(context: ArmContext, kind: str, resource: Resource, expanded: Collection[str]) -> Body:
+def _is_outermost(row: Resource) -> bool:
+    """Whether a resource is not nested in another one and belongs to none."""
+    return (
+        row.id.partition(":")[0] != STORED or row.name.count("/") == len(["", "type", "name"]) - 1
+    )
+
+
+def _entry(context: ArmContext, row: Resource, expanded: Collection[str]) -> Body:
     """Return a resource without its properties, and the members that `$expand` names."""
     times = {
-        "provisioningState": "Deleting" if resource.removed_by else "Succeeded",
-        "changedTime": iso(int(resource.written_at)),
+        "provisioningState": documents.state(row),
+        "changedTime": iso(int(row.written_at)),
     }
-    body = documents.stored_body(resource)
+    kind = row.id.partition(":")[0]
+    if kind == STORED:
+        body = stored.document(context, row)
+    else:
+        kind = context.types.canonical(kind)
+        path = context.arm_id(kind, row.group, row.name)
+        body = {**documents.stored_body(row), "id": path, "name": row.name, "type": kind}
     extra = {key: value for key, value in body.items() if key in _EXTRA_MEMBERS}
     return {
-        "id": context.arm_id(kind, resource.group, resource.name),
-        "name": resource.name,
-        "type": kind,
+        "id": body["id"],
+        "name": body["name"],
+        "type": body["type"],
         "location": body.get("location", context.cloud.location),
         "tags": body.get("tags", {}),
         **extra,

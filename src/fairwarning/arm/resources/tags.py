@@ -5,22 +5,22 @@ The tags are those of the resource itself, so that a machine reads them in its i
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from http import HTTPStatus
 
 from starlette.responses import Response
 
 from fairwarning.arm.http import internal
-from fairwarning.arm.http.context import PAGE, ArmContext
+from fairwarning.arm.http.context import PAGE, STORED, ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.resources import azure_scopes, documents, providers, targets
-from fairwarning.arm.resources.azure_scopes import EXTENSION_PATHS, AzureScope
-from fairwarning.arm.resources.owned_items import OwnedItems
-from fairwarning.arm.resources.subscriptions import KINDS
-from fairwarning.core.model import Scope
+from fairwarning.arm.resources.providers import versions_of
+from fairwarning.arm.types import documents, stored
+from fairwarning.arm.types.azure_id import AzureId
+from fairwarning.arm.types.names import GROUP, MACHINE
+from fairwarning.arm.types.resource_type import ResourceType
+from fairwarning.core.commands import Write
+from fairwarning.core.model import Resource, Scope
 from fairwarning.service import resources
-from fairwarning.service.resources import GROUP, MACHINE, SCALE_SET, Resource
 
 KIND = "Microsoft.Resources/tags"
 _DEFAULT = "default"
@@ -54,46 +54,39 @@ _OPERATIONS: Mapping[str, Combine] = {"Merge": merge, "Replace": replace, "Delet
 
 # --- Reading and writing --------------------------------------------------------------------------
 
+_OF_SUBSCRIPTION = resources.resource_id(KIND, "", _DEFAULT)
 
-async def _tags(context: ArmContext, scope: AzureScope, resource: Resource | None) -> Tags:
+
+def _scope(request: ArmRequest) -> AzureId:
+    """Return what the tags of a request belong to."""
+    id_ = request.id
+    if id_.name.lower() != _DEFAULT:
+        raise documents.invalid_value("name", id_.name, _DEFAULT)
+    return id_.owner or AzureId(id_.subscription, id_.group)
+
+
+async def _tags(context: ArmContext, request: ArmRequest, scope: AzureId) -> Tags:
     if not scope.group:
-        items = await OwnedItems(context, KIND, scope).read()
-        return documents.tags_of(items.get(_DEFAULT, {}))
-    body = documents.stored_body(resource)
-    if "tags" not in body and scope.kind == MACHINE:
-        return (await targets.find_machine(context, scope.group, scope.name)).machine.tags
-    if "tags" not in body and scope.kind == SCALE_SET and resource:
-        return (await context.scale_set(resource)).tags
-    return documents.tags_of(body)
-
-
-async def _write(context: ArmContext, request: ArmRequest, scope: AzureScope, tags: Tags) -> None:
-    """Write the tags, by a PATCH of the resource itself."""
-    if not scope.group:
-
-        def edit(items: dict[str, Body]) -> None:
-            items[_DEFAULT] = {"tags": dict(tags)}
-
-        return await OwnedItems(context, KIND, scope).change(request.actor, edit)
-    path = scope.path(context)
-    version = providers.newest_version(scope.kind or GROUP)
-    body: Body = {"tags": dict(tags)}
-    status, document = await internal.call(request, "PATCH", path, version, body)
-    if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        text = f"A resource of type '{scope.kind}' cannot have tags."
-        raise ArmError("ResourceNotTaggable", text)
-    if status >= HTTPStatus.BAD_REQUEST:
-        raise ArmError(document["error"]["code"], document["error"]["message"], status)
-    return None
+        row = await context.fleet.reader.read(Resource, _OF_SUBSCRIPTION)
+        return documents.tags_of(documents.stored_body(row))
+    version = versions_of(context.types, scope.kind or GROUP)[0]
+    return documents.tags_of(await internal.require(request, "GET", scope.path, version))
 
 
 async def _change(context: ArmContext, request: ArmRequest, combine: Combine, sent: Tags) -> Tags:
-    scope = azure_scopes.of_request(request)
-    resource = await azure_scopes.require(context, scope)
-    combined = combine(await _tags(context, scope, resource), sent)
-    tags = documents.tags_of({"tags": dict(combined)})
-    await _write(context, request, scope, tags)
-    return tags
+    """Write the tags, by a PATCH of the resource itself."""
+    scope = _scope(request)
+    await stored.require_scope(context, scope)
+    combined = dict(combine(await _tags(context, request, scope), sent))
+    body: Body = {"tags": documents.tags_of({"tags": combined})}
+    if scope.group:
+        version = versions_of(context.types, scope.kind or GROUP)[0]
+        await internal.require(request, "PATCH", scope.path, version, body=body)
+    else:
+        encoded = documents.encode(body)
+        write = Write(resource=_OF_SUBSCRIPTION, name=_DEFAULT, body=encoded, actor=request.actor)
+        await context.fleet.submit(write)
+    return combined
 
 
 def _sent(body: Body) -> Tags:
@@ -101,40 +94,48 @@ def _sent(body: Body) -> Tags:
     return documents.tags_of(properties)
 
 
-def _response(context: ArmContext, scope: AzureScope, tags: Tags) -> Response:
-    return json_response(
-        {
-            "id": f"{scope.path(context)}/providers/{KIND}/{_DEFAULT}",
-            "name": _DEFAULT,
-            "type": KIND,
-            "properties": {"tags": dict(tags)},
-        }
-    )
+def _response(request: ArmRequest, tags: Tags) -> Response:
+    path = f"{_scope(request).path}/providers/{KIND}/{_DEFAULT}"
+    properties = {"tags": dict(tags)}
+    return json_response({"id": path, "name": _DEFAULT, "type": KIND, "properties": properties})
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
-    scope = azure_scopes.of_request(request)
-    resource = await azure_scopes.require(context, scope)
-    return _response(context, scope, await _tags(context, scope, resource))
+    scope = _scope(request)
+    await stored.require_scope(context, scope)
+    return _response(request, await _tags(context, request, scope))
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
-    tags = await _change(context, request, replace, _sent(await request.body()))
-    return _response(context, azure_scopes.of_request(request), tags)
-
-
-async def _patch(context: ArmContext, request: ArmRequest) -> Response:
+    """Replace the tags by PUT; merge, replace or delete them by PATCH."""
     body = await request.body()
-    combine = documents.choice(body, "operation", _OPERATIONS, None)
+    combine: Combine | None = replace
+    if request.http.method == "PATCH":
+        combine = documents.choice(body, "operation", _OPERATIONS, None)
     if combine is None:
         raise documents.invalid_value("operation", "", f"one of {', '.join(_OPERATIONS)}")
-    tags = await _change(context, request, combine, _sent(body))
-    return _response(context, azure_scopes.of_request(request), tags)
+    return _response(request, await _change(context, request, combine, _sent(body)))
 
 
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     await _change(context, request, replace, {})
     return Response(b"", 200)
+
+
+async def _list(_context: ArmContext, _request: ArmRequest) -> Response:
+    raise ArmError("InvalidResourceType", f"Read the tags of a scope as '{_DEFAULT}'.", 404)
+
+
+TYPE = ResourceType(
+    name=KIND,
+    purpose="are the tags of a resource, which a machine reads in its metadata",
+    versions="resources",
+    listed=False,
+    put=_put,
+    get=_get,
+    list=_list,
+    remove=_delete,
+)
 
 
 # --- Names of tags --------------------------------------------------------------------------------
@@ -172,7 +173,8 @@ async def _all_tags(context: ArmContext, group: str) -> AsyncIterator[Tags]:
     """Yield the tags of every group and resource that a client of this group may read."""
     if group:
         yield documents.tags_of(documents.stored_body(await context.find(GROUP, "", group)))
-    for kind in KINDS if group else (GROUP, *KINDS):
+    kinds = [kind.name for kind in context.types if kind.listed] + [STORED]
+    for kind in kinds if group else (GROUP, *kinds):
         prefix = after = resources.id_prefix(kind, group)
         while page := await context.fleet.reader.resources(prefix, after, PAGE):
             scopes = await context.scopes(page) if kind == MACHINE else {}
@@ -188,14 +190,4 @@ def _tags_of_row(resource: Resource, scopes: Mapping[str, Scope]) -> Tags:
     return documents.tags_of(body) if "tags" in body or machine is None else machine.tags
 
 
-_TAGS = f"providers/{KIND}/{_DEFAULT}"
-ROUTES = (
-    Route("GET", f"{SUBSCRIPTION}/tagNames", _names),
-    *(
-        Route(method, f"{path}/{_TAGS}", handler, subscription_wide=path == SUBSCRIPTION)
-        for path in EXTENSION_PATHS
-        for method, handler in (
-            ("GET", _get), ("PUT", _put), ("PATCH", _patch), ("DELETE", _delete),
-        )
-    ),
-)  # fmt: skip
+ROUTES = (Route("GET", f"{SUBSCRIPTION}/tagNames", _names),)

@@ -63,13 +63,6 @@ class NewSet(Body):
     rules: dict[str, Any] | UnsetType = UNSET
 
 
-class ReportedMetric(Body):
-    """The present value of a metric, for the rules of a set that scales itself."""
-
-    metric: str
-    value: float
-
-
 class SetChanges(Body):
     """Changes to a scale set's model; `terminate_notice: null` turns the notice off."""
 

@@ -198,11 +198,6 @@ ENDPOINTS = (
         responses.AcceptedOperation, bodies.Capacity, 202,
     ),
     ApiEndpoint(
-        "POST", "/api/sets/{name}/metrics", "Report a metric to a set that scales itself.",
-        lambda api, req: api.report_metric(req.path_param("name"), req.settings, req.actor),
-        responses.ScaleSetInfo, bodies.ReportedMetric,
-    ),
-    ApiEndpoint(
         "POST", "/api/sets/{name}/upgrade", "Upgrade instances to the latest model.",
         lambda api, req: api.upgrade_set(req.path_param("name"), req.settings, req.actor),
         responses.ScaleSetInfo, bodies.Instances,

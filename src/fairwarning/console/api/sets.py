@@ -89,18 +89,6 @@ class ScaleSetsApi(MachinesApi):
         )
         return await self._submit(changed(command, request=request), groups)
 
-    async def report_metric(
-        self, name: str, settings: Settings, actor: str = OPERATOR
-    ) -> responses.ScaleSetInfo:
-        """Report the value of a metric; the rules of the set's autoscale settings may act on it."""
-        await self._scale_set(name)
-        metric = parse(bodies.ReportedMetric, settings)
-        command = commands.ReportMetric(
-            set=name, metric=metric.metric, value=metric.value, actor=actor
-        )
-        await self.fleet.submit(command)
-        return await self.set(name)
-
     async def upgrade_set(
         self, name: str, settings: Settings, actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:

@@ -1,0 +1,1 @@
+"""`Microsoft.Compute`: machines, scale sets, instances, availability sets and disks."""

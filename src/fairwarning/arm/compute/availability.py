@@ -1,0 +1,147 @@
+"""Availability sets: `Microsoft.Compute/availabilitySets` (C1)."""
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from fairwarning.arm.compute import profile
+from fairwarning.arm.compute.profile import AVAILABILITY_POLICY_SINCE
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.listing import parse_expand
+from fairwarning.arm.http.request import ArmRequest, Body
+from fairwarning.arm.types import documents, handlers, writing
+from fairwarning.arm.types.documents import invalid_value, typed_value
+from fairwarning.arm.types.names import AVAILABILITY_SET, MACHINE
+from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
+from fairwarning.arm.types.writing import ResourceWrite
+from fairwarning.core import limits
+from fairwarning.core.commands import Configure, CreateScope
+from fairwarning.core.model import Machine, Resource, Scope, ScopeKind
+from fairwarning.core.record import changed
+
+_UPDATES = "properties.platformUpdateDomainCount"
+_FAULTS = "properties.platformFaultDomainCount"
+_FAULT_DOMAINS = 2  # Azure's default
+_FAULT_DOMAINS_MAX = 3
+
+
+# --- Domains --------------------------------------------------------------------------------------
+
+
+def domains(body: Body) -> tuple[int, int]:
+    """Return the numbers of update domains and fault domains of a set."""
+    updates = typed_value(body, _UPDATES, int, limits.UPDATE_DOMAINS)
+    faults = typed_value(body, _FAULTS, int, _FAULT_DOMAINS)
+    for path, value, most in (
+        (_UPDATES, updates, limits.UPDATE_DOMAINS_MAX),
+        (_FAULTS, faults, _FAULT_DOMAINS_MAX),
+    ):
+        if not 1 <= value <= most:
+            raise invalid_value(path, value, f"a whole number from 1 to {most}")
+    return updates, faults
+
+
+def place(machine: Machine, resource: Resource, scope: Scope) -> Machine:
+    """Return the machine in the emptiest update domain and fault domain of its set."""
+    updates, faults = domains(documents.stored_body(resource))
+    used = [(other.update_domain, other.fault_domain) for other in scope.machines.values()]
+    return changed(
+        machine,
+        update_domain=min(range(updates), key=[update for update, _ in used].count),
+        fault_domain=min(range(faults), key=[fault for _, fault in used].count),
+    )
+
+
+def name_of(scope: Scope) -> str:
+    """Return the name of an availability set; its scope is `as:{group}:{name}`."""
+    return scope.id.rpartition(":")[2]
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
+    """Create an availability set without machines, or change its policy."""
+    profile.check_api_version(write.body, write.version, "properties", AVAILABILITY_POLICY_SINCE)
+    if write.existing is not None:
+        return await _change(write, write.existing, body)
+    domains(body)
+    scope = f"as:{write.group.name}:{write.name}"
+    create = CreateScope(
+        scope=scope,
+        kind=ScopeKind.AVAILABILITY_SET,
+        machines=(),
+        group=write.group.name,
+        rules=profile.with_policy(write.context.settings.rules, body),
+    )
+    return DesiredResource(body, (create,), scope=scope)
+
+
+async def _change(write: ResourceWrite, existing: Resource, body: Body) -> DesiredResource:
+    defaults = _defaults(write.context)
+    before, after = (documents.merge(defaults, b) for b in (documents.stored_body(existing), body))
+    writing.refuse_changes(
+        {
+            "platformUpdateDomainCount and platformFaultDomainCount": (
+                domains(before), domains(after),
+            ),
+            "location": (writing.location_of(before), writing.location_of(after)),
+        }
+    )  # fmt: skip
+    scope = await write.context.scope(existing)
+    rules = profile.with_policy(scope.rules, body)
+    changes = (Configure(scope=scope.id, rules=rules),) if rules != scope.rules else ()
+    return DesiredResource(body, changes, scope=existing.scope)
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+def _document(context: ArmContext, resource: Resource, scope: Scope) -> Body:
+    """Return an availability set in Azure's form."""
+    machines = [
+        {"id": context.arm_id(MACHINE, resource.group, machine.name)}
+        for machine in scope.machines.values()
+    ]
+    computed: Body = {
+        "name": resource.name,
+        "id": context.arm_id(AVAILABILITY_SET, resource.group, resource.name),
+        "type": AVAILABILITY_SET,
+        "properties": {"virtualMachines": machines},
+    }
+    body = documents.merge(_defaults(context), documents.stored_body(resource))
+    return documents.merge(body, computed)
+
+
+def _defaults(context: ArmContext) -> Body:
+    """Return the members that a set has unless a client wrote others."""
+    return {
+        "location": context.cloud.location,
+        "sku": {"name": "Classic"},
+        "properties": {
+            "platformUpdateDomainCount": limits.UPDATE_DOMAINS,
+            "platformFaultDomainCount": _FAULT_DOMAINS,
+        },
+    }
+
+
+async def _documents(context: ArmContext, rows: Sequence[Resource]) -> list[Body]:
+    scopes = await context.scopes(rows)
+    return [_document(context, row, scopes[row.scope]) for row in rows if row.scope in scopes]
+
+
+async def _list(context: ArmContext, request: ArmRequest) -> Response:
+    parse_expand(request, ("virtualMachines/$ref",))  # which is always there
+    return await handlers.list_rows(TYPE, context, request)
+
+
+TYPE = ResourceType(
+    name=AVAILABILITY_SET,
+    purpose="is a scope: its machines see one document, one update domain is maintained at a time",
+    versions="compute",
+    new_status=200,  # Azure returns it also for a new set, and clients accept no other
+    merges=True,
+    plan=_plan,
+    documents=_documents,
+    list=_list,
+)

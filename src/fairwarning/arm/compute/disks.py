@@ -1,0 +1,167 @@
+"""Managed disks: their defaults, their names, and those that are created with a machine."""
+
+import uuid
+from collections.abc import Sequence
+
+from fairwarning.arm.compute.targets import ActionTarget
+from fairwarning.arm.compute.views import system_of
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.types import documents, references
+from fairwarning.arm.types.documents import invalid_value, typed_value
+from fairwarning.arm.types.names import DISK
+from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
+from fairwarning.arm.types.writing import ResourceWrite
+from fairwarning.core.commands import Write
+from fairwarning.core.model import Machine, Power, Resource, guid
+from fairwarning.core.times import iso
+from fairwarning.service import resources
+
+_GIGABYTE = 2**30
+_LARGEST = 65_536  # gigabytes
+_COMPUTED = ("diskState", "uniqueId", "diskSizeBytes")
+_DEFAULTS = {
+    "networkAccessPolicy": "AllowAll",
+    "publicNetworkAccess": "Enabled",
+    "encryption": {"type": "EncryptionAtRestWithPlatformKey"},
+}
+DEFAULT_SKU = "Premium_LRS"
+_IMAGE_SIZES = {"Linux": 30, "Windows": 127}  # gigabytes of a disk that an image gives no size
+
+
+async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
+    """Check a disk, and add Azure's defaults."""
+    properties = body["properties"]
+    for name in _COMPUTED:
+        properties.pop(name, None)
+    body.pop("managedBy", None)
+    body.setdefault("sku", {"name": DEFAULT_SKU})
+    size = typed_value(body, "properties.diskSizeGB", int)
+    if size is not None:
+        check_size(size, "properties.diskSizeGB")
+    before = documents.stored_body(write.existing).get("properties", {})
+    now = iso(int(write.context.fleet.clock.now()))
+    properties["timeCreated"] = before.get("timeCreated", now)
+    properties.setdefault("creationData", {"createOption": "Empty"})
+    return DesiredResource({**body, "properties": {**_DEFAULTS, **properties}})
+
+
+def check_size(size: int, path: str) -> None:
+    """Refuse a size that no disk has."""
+    if not 1 <= size <= _LARGEST:
+        raise invalid_value(path, size, f"a whole number of gigabytes from 1 to {_LARGEST}")
+
+
+async def _complete(context: ArmContext, rows: Sequence[Resource], shown: list[Body]) -> None:
+    """Add the machine that has a disk, and what follows from that."""
+    users = await references.read_all(context, (row.used_by for row in rows))
+    scopes = await context.scopes(users.values())
+    for row, document in zip(rows, shown, strict=True):
+        properties, user = document["properties"], users.get(row.used_by)
+        created = str(properties.get("timeCreated"))
+        properties["uniqueId"] = guid("disk", document["id"].lower(), created).lower()
+        if isinstance(size := properties.get("diskSizeGB"), int):
+            properties["diskSizeBytes"] = size * _GIGABYTE
+        properties["diskState"] = "Attached" if user else "Unattached"
+        if user:
+            document["managedBy"] = references.path_of(context, user)
+            scope = scopes.get(user.scope)
+            machine = scope.machines.get(user.machine) if scope else None
+            if machine and machine.power is Power.DEALLOCATED:
+                properties["diskState"] = "Reserved"
+
+
+TYPE = ResourceType(
+    name=DISK,
+    purpose="is created, attached and deleted with machines; it has no content",
+    versions="disks",
+    new_status=200,
+    plan=_plan,
+    complete=_complete,
+)
+
+
+# --- Of a machine ---------------------------------------------------------------------------------
+
+
+def default_name(machine: str, lun: int | None) -> str:
+    """Return a new name for a machine's disk: that of the system (None) or of a unit."""
+    kind = "OsDisk_1" if lun is None else f"DataDisk_{lun}"
+    return f"{machine}_{kind}_{uuid.uuid4().hex}"
+
+
+def instance_storage(
+    context: ArmContext, group: str, scope: str, machine: Machine, model: Body
+) -> Body:
+    """Return the storage profile of a set's instance from the set's; its disks are no resources."""
+    system: Body = typed_value(model, "osDisk", dict, {})
+    data = [
+        _instance_disk(context, group, (scope, machine.name, f"DataDisk_{place}"), entry)
+        for place, entry in enumerate(typed_value(model, "dataDisks", list, []))
+        if isinstance(entry, dict)
+    ]
+    disk = _instance_disk(context, group, (scope, machine.name, "OsDisk_1"), system)
+    return {**model, "osDisk": disk, "dataDisks": data}
+
+
+def of_flexible_instance(context: ArmContext, target: ActionTarget) -> Body:
+    """Return the storage of a Flexible set's instance as a machine; nothing for another machine."""
+    if not target.scale_set or not target.machine.model:  # a machine may join a set without one
+        return {}
+    system = {"osDisk": {"osType": system_of(target.machine)}}
+    storage = instance_storage(context, target.group, target.scope.id, target.machine, system)
+    return {"storageProfile": storage}
+
+
+def _instance_disk(
+    context: ArmContext, group: str, parts: tuple[str, str, str], entry: Body
+) -> Body:
+    _, machine, use = parts
+    name = f"{machine}_{use}_{guid('disk', *parts).replace('-', '').lower()}"
+    sku = typed_value(entry, "managedDisk.storageAccountType", str, DEFAULT_SKU)
+    disk = {"storageAccountType": sku, "id": context.arm_id(DISK, group, name)}
+    return {**entry, "name": name, "managedDisk": disk}
+
+
+def image_size(system: str) -> int:
+    """Return the size of a disk whose size nobody has said."""
+    return _IMAGE_SIZES.get(system, _IMAGE_SIZES["Linux"])
+
+
+def rewrite(disk: Resource, body: Body) -> Write:
+    """Return the command that changes the body of an existing disk."""
+    return Write(
+        resource=disk.id,
+        group=disk.group,
+        name=disk.name,
+        body=documents.encode(body),
+        at=disk.version,
+    )
+
+
+def create(context: ArmContext, group: Resource, machine: Body, name: str, disk: Body) -> Write:
+    """Return the command that creates a machine's disk from its entry in the storage profile."""
+    sku = disk["managedDisk"]["storageAccountType"]
+    option = disk["createOption"]
+    image = typed_value(machine, "properties.storageProfile.imageReference", dict, {})
+    from_image = {"imageReference": image} if option == "FromImage" and image else {}
+    body: Body = {
+        "location": machine["location"],
+        **({"zones": machine["zones"]} if machine.get("zones") else {}),
+        "sku": {"name": sku, "tier": sku.partition("_")[0]},
+        "properties": {
+            **({"osType": disk["osType"]} if "osType" in disk else {}),
+            "creationData": {"createOption": option, **from_image},
+            "diskSizeGB": disk["diskSizeGB"],
+            "timeCreated": iso(int(context.fleet.clock.now())),
+            **_DEFAULTS,
+        },
+    }
+    return Write(
+        resource=resources.resource_id(DISK, group.name, name),
+        group=group.name,
+        name=name,
+        body=documents.encode(body),
+        within=group.id,
+        at=0,
+    )

@@ -1,0 +1,126 @@
+"""Scheduled-events profiles and policies, and the api-versions that introduced them (T1, T2).
+
+Api-versions compare as dates. A member that is newer than the api-version is an error, as on Azure.
+"""
+
+from typing import Any
+
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.types.documents import invalid_value, merge, typed_value
+from fairwarning.core import limits, times
+from fairwarning.core.errors import Refused
+from fairwarning.core.model import Rules
+from fairwarning.core.record import changed
+
+SET_PROFILE = "properties.virtualMachineProfile"
+MACHINE_PROFILE = "properties"
+
+# The first api-version with each member: in a scale set's model, and in a machine.
+_PROFILE_SINCE = {SET_PROFILE: "2019-03-01", MACHINE_PROFILE: "2021-03-01"}
+_OBJECT = {SET_PROFILE: "VirtualMachineProfile", MACHINE_PROFILE: "VirtualMachineProperties"}
+_IMAGE_SINCE = "2022-11-01"
+_POLICY_SINCE = "2024-03-01"
+AVAILABILITY_POLICY_SINCE = "2024-07-01"
+_IMAGE_SECONDS = 15 * 60  # the only allowed notice of an OS image upgrade
+
+
+def check_api_version(body: Body, version: str, at: str, policy_since: str = _POLICY_SINCE) -> None:
+    """Refuse members that this api-version does not have (T2)."""
+    events = typed_value(body, f"{at}.scheduledEventsProfile", dict)
+    if events is not None and version < _PROFILE_SINCE.get(at, "9"):
+        raise _unknown_member("scheduledEventsProfile", _OBJECT[at])
+    if events and "osImageNotificationProfile" in events and version < _IMAGE_SINCE:
+        raise _unknown_member("osImageNotificationProfile", "ScheduledEventsProfile")
+    properties = typed_value(body, "properties", dict, {})
+    if properties.get("scheduledEventsPolicy") is not None and version < policy_since:
+        raise _unknown_member("scheduledEventsPolicy", "Properties")
+
+
+def _unknown_member(member: str, kind: str) -> ArmError:
+    text = f"Could not find member '{member}' on object of type '{kind}'"
+    return ArmError("BadRequest", text)
+
+
+def terminate_seconds(body: Body, at: str) -> int:
+    """Return the notice of a delete; 0 without one (T1)."""
+    where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
+    _check_image(body, f"{at}.scheduledEventsProfile.osImageNotificationProfile")
+    notice = typed_value(body, where, dict)
+    if notice is None:
+        return 0
+    seconds = _seconds(notice, where)
+    least, most = limits.TERMINATE_MIN_SECONDS, limits.TERMINATE_MAX_SECONDS
+    if not least <= seconds <= most:
+        raise _invalid_timeout(notice, where, "PT5M to PT15M")
+    return seconds if typed_value(notice, "enable", bool, default=False) else 0
+
+
+def normalize(body: Body, at: str) -> Body:
+    """Return the body with the notice in Azure's form: a boolean and an ISO 8601 duration."""
+    where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
+    notice = typed_value(body, where, dict)
+    if notice is None:
+        return body
+    normalized: Body = {}
+    if "enable" in notice:
+        normalized["enable"] = typed_value(notice, "enable", bool)
+    if "notBeforeTimeout" in notice:
+        normalized["notBeforeTimeout"] = times.format_duration(_seconds(notice, where))
+    return merge(body, _nested(where, normalized))
+
+
+def fill_defaults(body: Body, at: str) -> Body:
+    """Return the body with both members of the notice, if it has either."""
+    where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
+    if typed_value(body, where, dict) is None:
+        return body
+    least = times.format_duration(limits.TERMINATE_MIN_SECONDS)
+    return merge(_nested(where, {"enable": False, "notBeforeTimeout": least}), body)
+
+
+def _nested(path: str, value: Body) -> Body:
+    for step in reversed(path.split(".")):
+        value = {step: value}
+    return value
+
+
+def _check_image(body: Body, where: str) -> None:
+    notice = typed_value(body, where, dict)
+    if notice is not None and _seconds(notice, where, _IMAGE_SECONDS) != _IMAGE_SECONDS:
+        raise _invalid_timeout(notice, where, "PT15M")
+
+
+def _seconds(notice: Body, where: str, default: int = limits.TERMINATE_MIN_SECONDS) -> int:
+    value = typed_value(notice, "notBeforeTimeout", str)
+    if value is None:
+        return default
+    try:
+        return times.parse_duration(value)
+    except Refused as refused:
+        raise _invalid_timeout(notice, where, "PT5M to PT15M") from refused
+
+
+def _invalid_timeout(notice: Body, where: str, allowed: str) -> ArmError:
+    text = f"an ISO 8601 duration, {allowed}"
+    return invalid_value(f"{where}.notBeforeTimeout", notice.get("notBeforeTimeout"), text)
+
+
+def with_policy(rules: Rules, body: Body) -> Rules:
+    """Return the rules with the automatic approvals of `scheduledEventsPolicy` (E8)."""
+    policy = "properties.scheduledEventsPolicy"
+    reboot = typed_value(body, f"{policy}.userInitiatedReboot.automaticallyApprove", bool)
+    redeploy = typed_value(body, f"{policy}.userInitiatedRedeploy.automaticallyApprove", bool)
+    return changed(
+        rules,
+        approve_reboot=rules.approve_reboot if reboot is None else reboot,
+        approve_redeploy=rules.approve_redeploy if redeploy is None else redeploy,
+    )
+
+
+def events_profile(seconds: int) -> dict[str, Any]:
+    """Return the `scheduledEventsProfile` member for this notice; nothing for no notice."""
+    if not seconds:
+        return {}
+    notice = {"enable": True, "notBeforeTimeout": times.format_duration(seconds)}
+    return {"scheduledEventsProfile": {"terminateNotificationProfile": notice}}

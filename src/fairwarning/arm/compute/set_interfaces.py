@@ -1,0 +1,116 @@
+"""Requests for network interfaces and public addresses of scale-set instances (C6)."""
+
+from starlette.responses import Response
+
+from fairwarning.arm.compute import machine_listing, set_network, targets
+from fairwarning.arm.compute.set_network import SetNetwork
+from fairwarning.arm.compute.targets import ActionTarget
+from fairwarning.arm.http import errors
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.listing import list_response
+from fairwarning.arm.http.request import ArmRequest, Body, json_response
+from fairwarning.arm.http.routes import COMPUTE, Route
+from fairwarning.arm.types import handlers, registered
+from fairwarning.arm.types.names import INSTANCE, INTERFACE, SCALE_SET
+from fairwarning.arm.types.resource_type import ResourceType
+
+_INTERFACES = f"{INSTANCE}/networkInterfaces"
+
+
+# --- Of a set, nested in it -----------------------------------------------------------------------
+
+
+async def list_of_set(context: ArmContext, request: ArmRequest) -> Response:
+    """List the interfaces of all instances of a set."""
+    network, page, token = await _page(context, request)
+    value = [interface for target in page for interface in network.interfaces(target)]
+    return json_response({"value": value, **context.next_link(request, token)})
+
+
+async def list_addresses_of_set(context: ArmContext, request: ArmRequest) -> Response:
+    """List the public addresses of all instances of a set."""
+    network, page, token = await _page(context, request)
+    value = [address for target in page for address in network.public_addresses(target)]
+    return json_response({"value": value, **context.next_link(request, token)})
+
+
+async def _page(
+    context: ArmContext, request: ArmRequest
+) -> tuple[SetNetwork, list[ActionTarget], str]:
+    """Return the network of the set, and a page of its instances."""
+    owner = await context.get_id(request.id)
+    scale_set = await context.scale_set(owner)
+    page, token = await machine_listing.list_instances(context, request, scale_set)
+    return await set_network.read(context, owner), page, token
+
+
+async def list_of_instance(context: ArmContext, request: ArmRequest) -> Response:
+    """List the interfaces of an instance."""
+    network, target = await _instance(context, request.group, *request.id.names)
+    return json_response({"value": network.interfaces(target)})
+
+
+async def _instance(
+    context: ArmContext, group: str, name: str, number: str
+) -> tuple[SetNetwork, ActionTarget]:
+    target = await targets.find_instance(context, group, name, number)
+    owner = await context.get(SCALE_SET, group, name)
+    return await set_network.read(context, owner), target
+
+
+async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    *owner, name = (request.params[key] for key in ("set", "machine", "interface"))
+    network, target = await _instance(context, request.group, *owner)
+    for interface in network.interfaces(target):
+        if interface["name"].lower() in {name.lower(), f"{target.machine.name}-{name}".lower()}:
+            return json_response(interface)
+    path = "/".join([*owner, name[:80]])
+    raise errors.resource_not_found(_INTERFACES, path, request.group)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        f"{COMPUTE}/virtualMachineScaleSets/{{set}}/virtualMachines/{{machine}}"
+        "/networkInterfaces/{interface}",
+        _get,
+    ),
+)
+
+
+# --- Of a Flexible set, which are resources of the group ------------------------------------------
+
+
+async def list_with_instances(
+    kind: ResourceType, context: ArmContext, request: ArmRequest
+) -> Response:
+    """List interfaces or public addresses: those that clients wrote, and those of instances."""
+    page = await machine_listing.with_instances(context, request, kind.name, request.id.group)
+    rows, instances, token = page
+    value = await registered.read_documents(kind, context, rows)
+    for target, network in await set_network.of_instances(context, instances):
+        value += _of_kind(kind, network, target)
+    return list_response(context, request, value, token)
+
+
+async def get_with_instances(
+    kind: ResourceType, context: ArmContext, request: ArmRequest
+) -> Response:
+    """Return an interface or a public address, also one of an instance."""
+    if await context.find_id(request.id) is None:
+        name = request.name
+        for end in (n for n, character in enumerate(name) if character == "-"):
+            target = await targets.find_flexible_instance(context, request.group, name[:end])
+            for instance, network in await set_network.of_instances(
+                context, [target] if target else []
+            ):
+                for document in _of_kind(kind, network, instance):
+                    if document["name"].lower() == name.lower():
+                        return json_response(document)
+    return await handlers.get(kind, context, request)
+
+
+def _of_kind(kind: ResourceType, network: SetNetwork, target: ActionTarget) -> list[Body]:
+    if kind.name == INTERFACE:
+        return network.interfaces(target)
+    return network.public_addresses(target)

@@ -1,1 +1,0 @@
-"""The query language of Azure Resource Graph: the part that people use most (pure)."""

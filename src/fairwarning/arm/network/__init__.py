@@ -1,0 +1,1 @@
+"""`Microsoft.Network`: interfaces, addresses and subnets, as far as machines need them."""

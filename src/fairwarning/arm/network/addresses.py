@@ -1,0 +1,88 @@
+"""Public addresses, MAC addresses and names of hosts. No host has these addresses.
+
+They depend only on the resource's id, so the same template always gives the same ones.
+"""
+
+import re
+from hashlib import sha256
+from ipaddress import IPv4Network
+
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.types import documents
+from fairwarning.arm.types.documents import typed_value
+from fairwarning.arm.types.names import PUBLIC_ADDRESS
+from fairwarning.arm.types.resource_type import DesiredResource
+from fairwarning.arm.types.writing import ResourceWrite, location_of
+
+_PUBLIC = tuple(
+    IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
+)  # reserved for documentation (RFC 5737)
+_LABEL = re.compile("[a-z][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
+_FQDN = "properties.dnsSettings.fqdn"
+_DOMAIN = "cloudapp.azure.com"
+_INTERNAL_DOMAIN = "internal.cloudapp.net"
+_SUFFIX_CHARACTERS = 26
+
+
+async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
+    """Give a public address its address and defaults."""
+    properties = body["properties"]
+    net = _PUBLIC[_number(write.path, "net") % len(_PUBLIC)]
+    properties.setdefault("ipAddress", _host(net, write.path))
+    properties.setdefault("publicIPAddressVersion", "IPv4")
+    properties.setdefault("publicIPAllocationMethod", "Dynamic")
+    properties.setdefault("idleTimeoutInMinutes", 4)
+    body["sku"] = {"name": "Basic", "tier": "Regional"} | typed_value(body, "sku", dict, {})
+    label = typed_value(body, "properties.dnsSettings.domainNameLabel", str)
+    if label is not None:
+        if not _LABEL.fullmatch(label):
+            text = (
+                f"The domain name label {label[:80]} is invalid. It must conform to the following "
+                f"regular expression: ^{_LABEL.pattern}$."
+            )
+            raise ArmError("InvalidDomainNameLabel", text)
+        fqdn = f"{label}.{location_of(body)}.{_DOMAIN}"
+        await _check_name(write, fqdn)
+        properties["dnsSettings"] = {**properties["dnsSettings"], "fqdn": fqdn}
+    return DesiredResource(body)
+
+
+async def _check_name(write: ResourceWrite, fqdn: str) -> None:
+    """Refuse a name that another public address has, in any group."""
+    for row in await write.context.all_of(PUBLIC_ADDRESS, ""):
+        if row.id != write.store_id and typed_value(documents.stored_body(row), _FQDN, str) == fqdn:
+            text = f"DNS record {fqdn} is already used by another public IP."
+            raise ArmError("DnsRecordInUse", text)
+
+
+def mac(path: str) -> str:
+    """Return the MAC address of the network interface with this Azure id."""
+    digits = f"{_number(path, 'mac') % 2**24:06X}"
+    return f"00-0D-3A-{digits[:2]}-{digits[2:4]}-{digits[4:]}"
+
+
+def dns_settings(interface: Body, path: str) -> Body:
+    """Return the name servers and the domain that the interface with this Azure id has."""
+    dns = typed_value(interface, "properties.dnsSettings", dict, {})
+    configurations = typed_value(interface, "properties.ipConfigurations", list, [])
+    subnets = [entry.get("properties", {}).get("subnet", {}) for entry in configurations]
+    network = next((str(subnet.get("id")) for subnet in subnets if subnet), path)
+    digest = sha256(network.partition("/subnets/")[0].lower().encode()).hexdigest()
+    suffix = f"{digest[:_SUFFIX_CHARACTERS]}.bx.{_INTERNAL_DOMAIN}"
+    label = dns.get("internalDnsNameLabel")
+    return {
+        **dns,
+        "appliedDnsServers": dns.get("dnsServers", []),
+        "internalDomainNameSuffix": suffix,
+        **({"internalFqdn": f"{label}.{suffix}"} if label else {}),
+    }
+
+
+def _host(net: IPv4Network, path: str) -> str:
+    """Return an address of a network, between its first usable one and its broadcast address."""
+    return str(net[1 + _number(path, "host") % (net.num_addresses - 2)])
+
+
+def _number(path: str, use: str) -> int:
+    return int.from_bytes(sha256(f"{use} {path.lower()}".encode()).digest()[:8])

@@ -1,0 +1,169 @@
+"""Network interfaces: their private addresses and defaults.
+
+The instances of a Flexible scale set have interfaces, too, which are computed (`set_network.py`).
+"""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Network
+
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.network import addresses, reservations, subnets
+from fairwarning.arm.network.reservations import AddressRange, Reservation
+from fairwarning.arm.types import documents, references
+from fairwarning.arm.types.azure_id import parse_id
+from fairwarning.arm.types.documents import typed_value
+from fairwarning.arm.types.resource_type import DesiredResource
+from fairwarning.arm.types.writing import ResourceWrite
+from fairwarning.core.commands import Command
+from fairwarning.core.model import Resource
+
+_DEFAULT_RANGE = IPv4Network("10.0.0.0/16")  # without a subnet, or one without a range
+_COMPUTED = ("primary", "hostedWorkloads", "resourceGuid")
+_COMPUTED_DNS = ("appliedDnsServers", "internalDomainNameSuffix", "internalFqdn")
+_LIST = "properties.ipConfigurations"
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
+    """Add the addresses of an interface, and Azure's defaults."""
+    properties = body["properties"]
+    for name in _COMPUTED:
+        properties.pop(name, None)
+    dns = typed_value(body, "properties.dnsSettings", dict, {})
+    properties["dnsSettings"] = {
+        "dnsServers": [], **{key: dns[key] for key in dns if key not in _COMPUTED_DNS}
+    }  # fmt: skip
+    properties.setdefault("macAddress", addresses.mac(write.path))
+    properties.setdefault("enableIPForwarding", False)
+    properties.setdefault("enableAcceleratedNetworking", False)
+    private = _PrivateAddresses(write)
+    for number, configuration in enumerate(properties.get("ipConfigurations", ())):
+        inner = configuration["properties"]
+        inner.setdefault("primary", number == 0)
+        inner.setdefault("privateIPAddressVersion", "IPv4")
+        inner.setdefault("privateIPAllocationMethod", "Dynamic")
+        if inner["privateIPAddressVersion"] == "IPv4":
+            await private.add(configuration["name"], inner, f"{_LIST}[{number}].properties")
+    used = tuple(private.uses)
+    return DesiredResource(body, tuple(private.commands), uses=used, owns=used)
+
+
+class _PrivateAddresses:
+    """The private addresses of an interface, each of which is reserved in its subnet."""
+
+    def __init__(self, write: ResourceWrite) -> None:
+        self._write = write
+        properties = documents.stored_body(write.existing).get("properties", {})
+        self._stored: dict[str, Body] = {
+            entry["name"].lower(): entry.get("properties", {})
+            for entry in properties.get("ipConfigurations", ())
+        }
+        self.uses: list[str] = []
+        self.commands: list[Command] = []
+
+    async def add(self, name: str, inner: Body, path: str) -> None:
+        """Give a configuration an address: the one it asks for, the one it had, or a free one."""
+        range_, known = await self._range(inner)
+        static = str(inner["privateIPAllocationMethod"]).lower() == "static"
+        address = typed_value(inner, "privateIPAddress", str)
+        if static and address is None:
+            where = f"{path}.privateIPAddress"
+            raise documents.invalid_value(where, "", "an IPv4 address if it is Static")
+        if static and known:
+            reservations.check_static(address, f"{path}.privateIPAddress", range_.net)
+        wanted = address or self._address_so_far(name, inner)
+        reservation = await self._reserve(range_, wanted) if wanted else None
+        if reservation is None and static:
+            raise reservations.allocated(address, f"{self._write.path}/ipConfigurations/{name}")
+        if reservation is None:
+            user, spread = self._write.store_id, self._write.attempt > 0
+            reservation = await reservations.choose(
+                self._write.context, range_, user, self.uses, spread=spread
+            )
+        inner["privateIPAddress"] = reservation.address
+        self.uses.append(reservation.id)
+        self.commands += reservation.commands
+
+    async def _range(self, inner: Body) -> tuple[AddressRange, bool]:
+        """Return the addresses of a configuration's subnet, and whether the subnet has some."""
+        id_ = parse_id(inner.get("subnet", {}).get("id"))
+        if id_ is None:
+            return AddressRange(self._write.id.group, "-", _DEFAULT_RANGE), False
+        net = await subnets.address_range(self._write.context, id_)
+        return AddressRange(id_.group, id_.name, net or _DEFAULT_RANGE), net is not None
+
+    def _address_so_far(self, name: str, inner: Body) -> str:
+        """Return the address that the configuration had in the same subnet."""
+        before = self._stored.get(name.lower(), {})
+        unchanged = before.get("subnet") == inner.get("subnet")
+        return str(before.get("privateIPAddress", "")) if unchanged else ""
+
+    async def _reserve(self, range_: AddressRange, address: str) -> Reservation | None:
+        if range_.reservation(address) in self.uses:
+            return None
+        user = self._write.store_id
+        return await reservations.reserve(self._write.context, range_, address, user)
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+async def complete(context: ArmContext, rows: Sequence[Resource], shown: list[Body]) -> None:
+    """Add name servers, and what depends on the machine that has an interface."""
+    users = await references.read_all(context, (row.used_by for row in rows))
+    scopes = await context.scopes(users.values())
+    for row, document in zip(rows, shown, strict=True):
+        properties = document["properties"]
+        properties["dnsSettings"] = addresses.dns_settings(document, document["id"])
+        if user := users.get(row.used_by):
+            links = links_of(documents.stored_body(user))
+            properties["primary"] = not links or references.same(links[0], document)
+            scope = scopes.get(user.scope)
+            machine = scope.machines.get(user.machine) if scope else None
+            if properties["primary"] and machine and machine.address:
+                # In a host run the machine has its address from the subnet of the host (M22).
+                primary_configuration(document)["privateIPAddress"] = machine.address
+
+
+# --- Of a machine ---------------------------------------------------------------------------------
+
+
+async def address_of_machine(context: ArmContext, body: Body) -> tuple[str, str]:
+    """Return the subnet of a new machine, and its address if its interface has a static one.
+
+    Both are empty unless addresses identify machines (M22).
+    """
+    links = links_of(body)
+    id_ = parse_id(links[0].get("id")) if links else None
+    if id_ is None or not context.settings.by_address:
+        return "", ""
+    interface = documents.stored_body(await context.get_id(id_))
+    configuration = primary_configuration(interface)
+    static = str(configuration.get("privateIPAllocationMethod")).lower() == "static"
+    address = str(configuration.get("privateIPAddress", "")) if static else ""
+    return await subnets.of_configuration(context, configuration), address
+
+
+def links_of(machine: Body) -> list[Body]:
+    """Return the references of a machine's body to its interfaces, the primary one first."""
+    profile = typed_value(machine, "properties.networkProfile", dict, {})
+    listed = profile.get("networkInterfaces")
+    links = (
+        [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    )
+    return sorted(links, key=lambda entry: not _is_primary(entry))
+
+
+def _is_primary(entry: Body) -> bool:
+    inner = entry.get("properties", entry)
+    return isinstance(inner, dict) and str(inner.get("primary")).lower() == "true"
+
+
+def primary_configuration(interface: Body) -> Body:
+    """Return the properties of an interface's primary configuration; nothing if there is none."""
+    listed = interface.get("properties", {}).get("ipConfigurations", ())
+    configurations = [entry.get("properties", {}) for entry in listed]
+    return min(configurations, key=lambda inner: not inner.get("primary"), default={})

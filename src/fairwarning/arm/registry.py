@@ -1,0 +1,92 @@
+"""All resource types that have a record. Any other type is only stored (`types/stored.py`)."""
+
+from dataclasses import replace
+from functools import partial
+
+from fairwarning.arm.compute import (
+    availability,
+    disks,
+    instances,
+    machines,
+    scale_sets,
+    set_interfaces,
+)
+from fairwarning.arm.network import addresses, interfaces
+from fairwarning.arm.resources import deployments, locks, tags
+from fairwarning.arm.types.names import (
+    INTERFACE,
+    LOAD_BALANCER,
+    NETWORK,
+    PUBLIC_ADDRESS,
+    SECURITY_GROUP,
+)
+from fairwarning.arm.types.resource_type import ResourceType, ResourceTypes
+
+_NETWORK_TYPES = (
+    ResourceType(
+        name=NETWORK,
+        purpose="has the subnets that machines get their addresses from",
+        versions="network",
+        parts=("subnets", "virtualNetworkPeerings"),
+        nested=("subnets", "virtualNetworkPeerings"),
+    ),
+    ResourceType(
+        name=SECURITY_GROUP,
+        purpose="is stored, and names its users; no traffic is filtered",
+        versions="network",
+        parts=("securityRules",),
+        nested=("securityRules",),
+    ),
+    ResourceType(
+        name=LOAD_BALANCER,
+        purpose="is stored, and names its users; no traffic is balanced",
+        versions="network",
+        parts=(
+            "frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules",
+            "inboundNatRules", "inboundNatPools", "outboundRules",
+        ),
+        nested=("backendAddressPools", "inboundNatRules"),
+    ),
+)  # fmt: skip
+
+
+def _with_instances(kind: ResourceType) -> ResourceType:
+    """Return a type whose lists have resources of the instances of Flexible sets, too."""
+    return replace(
+        kind,
+        get=partial(set_interfaces.get_with_instances, kind),
+        list=partial(set_interfaces.list_with_instances, kind),
+    )
+
+
+TYPES = ResourceTypes(
+    (
+        machines.TYPE,
+        scale_sets.TYPE,
+        instances.TYPE,
+        availability.TYPE,
+        disks.TYPE,
+        _with_instances(
+            ResourceType(
+                name=INTERFACE,
+                purpose="gives a machine its private address",
+                versions="network",
+                parts=("ipConfigurations",),
+                plan=interfaces.plan,
+                complete=interfaces.complete,
+            )
+        ),
+        _with_instances(
+            ResourceType(
+                name=PUBLIC_ADDRESS,
+                purpose="is an address of a range for documentation, which no host has",
+                versions="network",
+                plan=addresses.plan,
+            )
+        ),
+        *_NETWORK_TYPES,
+        deployments.TYPE,
+        locks.TYPE,
+        tags.TYPE,
+    )
+)

@@ -1,0 +1,179 @@
+"""The requests that resources of all types understand: PUT, PATCH, GET, DELETE, lists and actions.
+
+A type may answer some of them in its own way (`ResourceType`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+
+from starlette.responses import Response
+
+from fairwarning.arm.http import errors
+from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response
+from fairwarning.arm.http.request import (
+    ArmRequest,
+    Body,
+    accepted,
+    is_finished,
+    json_response,
+    operation_headers,
+)
+from fairwarning.arm.http.routes import Handler
+from fairwarning.arm.types import documents, part_requests, registered, stored, users, writing
+from fairwarning.arm.types.azure_id import ResourcePath
+from fairwarning.arm.types.resource_type import ResourceType
+from fairwarning.arm.types.writing import WriteResult
+from fairwarning.core.commands import Remove
+from fairwarning.core.errors import Conflict
+from fairwarning.core.model import Operation, Resource
+
+_METHODS = ("DELETE", "GET", "PATCH", "PUT")
+
+
+def find_handler(context: ArmContext, method: str, path: ResourcePath) -> Handler:
+    """Return the handler of a request to a resource, to a list of resources, or for an action."""
+    method = "GET" if method == "HEAD" else method
+    if path.member:
+        return _member_handler(context, method, path)
+    kind = context.types.get(path.id.kind)
+    if nested := context.types.nested(path.id.kind):
+        known = part_requests.handlers(*nested)
+    elif kind is None:
+        known = stored.HANDLERS
+    else:
+        known = {
+            "PUT": kind.put or partial(put, kind),
+            "GET": kind.get or partial(get, kind),
+            "DELETE": kind.remove or partial(_delete, kind),
+        }
+    known = {**known, "PATCH": known["PUT"]}
+    if method not in known:
+        raise _not_allowed(method, _METHODS)
+    return known[method]
+
+
+def _member_handler(context: ArmContext, method: str, path: ResourcePath) -> Handler:
+    """Return the handler of an action or a view of a resource, or of a list."""
+    owner, listed = context.types.get(path.id.kind), context.types.get(path.listed_kind)
+    member = path.member.lower()
+    if owner and (why := owner.refused.get(member)):
+        text = f"The operation '{path.member}' is not supported. {why}"
+        raise ArmError("OperationNotAllowed", text, 409)
+    if method == "POST":
+        if owner is None and path.id.kind:
+            return partial(stored.act, path.member)
+        if owner and (action := owner.actions.get(member)):
+            return action
+        text = f"The action '{path.member[:80]}' of '{path.id.kind}' does not exist."
+        raise ArmError("InvalidResourceType", text, 404)
+    if method != "GET" or (owner and member in owner.actions):
+        raise _not_allowed(method, ("POST",) if owner else ("GET", "POST"))
+    if owner and (view := owner.views.get(member)):
+        return view
+    if nested := context.types.nested(path.listed_kind):
+        return partial(part_requests.list_parts, *nested)
+    if listed:
+        return listed.list or partial(list_rows, listed)
+    return partial(stored.list_kind, path)
+
+
+def _not_allowed(method: str, allowed: Sequence[str]) -> ArmError:
+    text = f"{method} is not supported for this path; use {', '.join(allowed)}."
+    return ArmError("MethodNotAllowed", text, 405)
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+async def put(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
+    """Write a resource, by PUT or PATCH."""
+    writing.check_name(request.id.name)
+    write = await writing.parse_write(context, request, request.id, new_operation())
+    plan = partial(registered.plan, kind)
+    result = await writing.write_resource(replace(write, merges=kind.merges), plan)
+    (document,) = await registered.read_documents(kind, context, [result.resource])
+    return write_response(context, request, result, document, kind.new_status)
+
+
+def write_response(
+    context: ArmContext,
+    request: ArmRequest,
+    result: WriteResult,
+    document: Body,
+    new_status: int = 201,
+) -> Response:
+    """Return 200 or 201 with the resource, and the polling URL while its operation runs."""
+    headers = {"ETag": documents.etag(result.resource)}
+    if result.operation and not is_finished(result.operation):
+        headers |= operation_headers(request, result.operation, context.cloud.location)
+        del headers["Location"]  # in the response to a PUT, clients take it for the resource's URL
+    elif "provisioningState" in document["properties"]:
+        # This request has finished, even while the operations of other requests go on.
+        document = documents.merge(document, {"properties": {"provisioningState": "Succeeded"}})
+    return json_response(document, new_status if result.created else 200, headers)
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+async def get(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
+    """Return a resource."""
+    resource = await context.get_id(request.id)
+    found = await registered.read_documents(kind, context, [resource])
+    if not found:  # deleted since it was read
+        raise errors.resource_not_found(kind.name, request.id.name, request.id.group)
+    return json_response(found[0], headers={"ETag": documents.etag(resource)})
+
+
+async def list_rows(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
+    """List the resources of a type: of a group, or all that the client may read."""
+    page, token = await context.page(request, kind.name, request.id.group)
+    value = await registered.read_documents(kind, context, page)
+    return list_response(context, request, value, token)
+
+
+# --- Deleting -------------------------------------------------------------------------------------
+
+
+async def _delete(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.find_id(request.id)
+    if resource is None:
+        return await no_content(context, request)
+    operation = await remove(kind, context, request, resource)
+    if kind.new_status == HTTPStatus.OK and operation and is_finished(operation):
+        return Response(b"", 200)
+    return accepted(request, operation, context.cloud.location)
+
+
+async def remove(
+    kind: ResourceType, context: ArmContext, request: ArmRequest, resource: Resource
+) -> Operation | None:
+    """Remove a resource that is not in use, and what is stored below it."""
+    for attempt in range(2):
+        (document,) = await registered.read_documents(kind, context, [resource])
+        users.refuse_if_in_use(kind.name, document, kind.parts)
+        below = await stored.ids_below(context, request.id)
+        command = Remove(
+            resource=resource.id,
+            others=tuple(below),
+            operation=new_operation(),
+            actor=request.actor,
+        )
+        try:
+            return await context.fleet.submit(command)
+        except Conflict as conflict:
+            if conflict.code != "InUse" or attempt:  # else it is in use since it was read
+                raise
+            resource = await context.get_id(request.id)
+    return None
+
+
+async def no_content(context: ArmContext, request: ArmRequest) -> Response:
+    """Return 204 for the deletion of a resource that does not exist."""
+    if request.id.group:
+        await context.group(request.id.group)
+    return Response(b"", 204)

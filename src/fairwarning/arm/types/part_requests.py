@@ -1,0 +1,123 @@
+"""Requests for named parts of a resource that have URLs of their own, such as subnets."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from starlette.responses import Response
+
+from fairwarning.arm.http import errors
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import list_response
+from fairwarning.arm.http.request import ArmRequest, Body, json_response
+from fairwarning.arm.http.routes import Handler
+from fairwarning.arm.types import documents, parts, registered, writing
+from fairwarning.arm.types.azure_id import AzureId
+from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
+from fairwarning.arm.types.writing import ResourceWrite
+
+
+def handlers(kind: ResourceType, part: str) -> Mapping[str, Handler]:
+    """Return the handlers of a nested type, by method."""
+    return {
+        "PUT": partial(_put, kind, part),
+        "GET": partial(_get, kind, part),
+        "DELETE": partial(_delete, kind, part),
+    }
+
+
+async def list_parts(
+    kind: ResourceType, part: str, context: ArmContext, request: ArmRequest
+) -> Response:
+    """List the parts of a resource."""
+    shown = await _parent_document(kind, context, request.id)
+    return list_response(context, request, shown["properties"][part])
+
+
+async def _parent_document(kind: ResourceType, context: ArmContext, parent: AzureId) -> Body:
+    (shown,) = await registered.read_documents(kind, context, [await context.get_id(parent)])
+    return shown
+
+
+async def _read(kind: ResourceType, part: str, context: ArmContext, id_: AzureId) -> Body:
+    parent, name = _split(id_)
+    entries: list[Body] = (await _parent_document(kind, context, parent))["properties"][part]
+    index = parts.index_of(entries, name)
+    if index is None:
+        raise errors.resource_not_found(id_.kind, id_.name, id_.group)
+    return entries[index]
+
+
+async def _get(kind: ResourceType, part: str, context: ArmContext, request: ArmRequest) -> Response:
+    entry = await _read(kind, part, context, request.id)
+    return json_response(entry, headers={"ETag": entry["etag"]})
+
+
+async def _put(kind: ResourceType, part: str, context: ArmContext, request: ArmRequest) -> Response:
+    """Replace a part, or add it."""
+    parent, name = _split(request.id)
+    write = await writing.parse_write(context, request, request.id)
+    created = True
+
+    def edit(entries: list[Body]) -> None:
+        nonlocal created
+        index = parts.index_of(entries, name)
+        created = index is None
+        if index is None:
+            entries.append({**write.body, "name": name})
+        elif write.must_be_new:
+            raise writing.precondition_failed(name)
+        else:
+            entries[index] = {**write.body, "name": entries[index]["name"]}
+
+    await _edit_parent(kind, part, replace(write, id=parent), edit)
+    entry = await _read(kind, part, context, request.id)
+    return json_response(entry, 201 if created else 200, {"ETag": entry["etag"]})
+
+
+async def _delete(
+    kind: ResourceType, part: str, context: ArmContext, request: ArmRequest
+) -> Response:
+    """Remove a part, and return 200: no operation follows."""
+    parent, name = _split(request.id)
+    existing = await context.find_id(parent)
+    listed = parts.listed(documents.stored_body(existing), part) if existing else []
+    if parts.index_of(listed, name) is None:
+        await context.group(request.id.group)
+        return Response(b"", 204)
+
+    def edit(entries: list[Body]) -> None:
+        entries[:] = [entry for entry in entries if entry["name"].lower() != name.lower()]
+
+    write = ResourceWrite(context, parent, {}, request.version, request.actor)
+    await _edit_parent(kind, part, write, edit)
+    return Response(b"", 200)
+
+
+Edit = Callable[[list[Body]], None]
+
+
+async def _edit_parent(kind: ResourceType, part: str, write: ResourceWrite, edit: Edit) -> None:
+    """Write the parent with other parts; raise if it does not exist."""
+
+    async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
+        if write.existing is None:
+            text = (
+                "Can not perform requested operation on nested resource. Parent resource "
+                f"'{write.name}' of type '{kind.name}' was not found."
+            )
+            raise ArmError("ParentResourceNotFound", text, 404)
+        edit(parts.listed(body, part))
+        return await registered.plan(kind, write, body)
+
+    await writing.write_resource(
+        replace(write, body={}, merges=True, must_be_new=False, must_exist=False), plan
+    )
+
+
+def _split(id_: AzureId) -> tuple[AzureId, str]:
+    """Return the id of the parent, and the name of the part."""
+    parent = id_.parent()
+    assert parent is not None
+    return parent, id_.names[-1]

@@ -1,0 +1,327 @@
+"""References between resources: a table of those that the service uses, and one check of all.
+
+Every Azure id in a document must name something that exists, whatever the type of the document
+(C8). A client of one group may refer to the resources of that group only.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fairwarning.arm.http.context import STORED, ArmContext
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.types import documents
+from fairwarning.arm.types.azure_id import AzureId, parse_id
+from fairwarning.arm.types.documents import choice
+from fairwarning.arm.types.names import (
+    AVAILABILITY_SET,
+    INTERFACE,
+    LOAD_BALANCER,
+    MACHINE,
+    NAT_POOL,
+    NAT_RULE,
+    NETWORK,
+    POOL,
+    PROXIMITY_GROUP,
+    PUBLIC_ADDRESS,
+    SCALE_SET,
+    SECURITY_GROUP,
+    SUBNET,
+)
+from fairwarning.arm.types.writing import ResourceWrite
+from fairwarning.core.model import Ref, Resource
+from fairwarning.service import resources
+
+_IP = "properties.ipConfigurations[].properties"
+_FRONTEND = "properties.frontendIPConfigurations[].properties"
+_MODEL = "properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations[]"
+_MODEL_IP = f"{_MODEL}.{_IP}"
+_POOLS, _USERS = "loadBalancerBackendAddressPools[]", "backendIPConfigurations"
+_RULES, _NICS = "loadBalancerInboundNatRules[]", "networkInterfaces"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A member that refers to another resource: `path` has `[]` after the name of each list."""
+
+    source: str
+    path: str
+    target: str
+    shown: str = ""  # the member of the target that names its users
+    single: bool = False  # the target has one user only, which may delete it
+    error: tuple[str, str] = ("", "")  # code and text, if it has another user
+
+
+_NIC_IN_USE = ("NicInUse", "Network Interface {target} is used by existing VM {user}.")
+_ADDRESS_IN_USE = (
+    "PublicIPAddressInUse",
+    "Resource {configuration} is referencing public IP address {target} that is in use.",
+)
+TABLE: tuple[Reference, ...] = (
+    Reference(
+        MACHINE, "properties.networkProfile.networkInterfaces[]", INTERFACE, "virtualMachine",
+        single=True, error=_NIC_IN_USE,
+    ),
+    Reference(MACHINE, "properties.availabilitySet", AVAILABILITY_SET),
+    Reference(MACHINE, "properties.virtualMachineScaleSet", SCALE_SET),
+    *(
+        Reference(kind, "properties.proximityPlacementGroup", PROXIMITY_GROUP)
+        for kind in (MACHINE, SCALE_SET, AVAILABILITY_SET)
+    ),
+    Reference(INTERFACE, "properties.networkSecurityGroup", SECURITY_GROUP, _NICS),
+    Reference(INTERFACE, f"{_IP}.subnet", SUBNET, "ipConfigurations"),
+    Reference(
+        INTERFACE, f"{_IP}.publicIPAddress", PUBLIC_ADDRESS, "ipConfiguration",
+        single=True, error=_ADDRESS_IN_USE,
+    ),
+    Reference(INTERFACE, f"{_IP}.{_POOLS}", POOL, _USERS),
+    Reference(INTERFACE, f"{_IP}.{_RULES}", NAT_RULE, "backendIPConfiguration"),
+    Reference(SCALE_SET, f"{_MODEL}.properties.networkSecurityGroup", SECURITY_GROUP, _NICS),
+    Reference(SCALE_SET, f"{_MODEL_IP}.subnet", SUBNET, "ipConfigurations"),
+    Reference(SCALE_SET, f"{_MODEL_IP}.{_POOLS}", POOL, _USERS),
+    Reference(SCALE_SET, f"{_MODEL_IP}.loadBalancerInboundNatPools[]", NAT_POOL),
+    Reference(
+        NETWORK, "properties.subnets[].properties.networkSecurityGroup", SECURITY_GROUP, "subnets"
+    ),
+    Reference(LOAD_BALANCER, f"{_FRONTEND}.subnet", SUBNET, "ipConfigurations"),
+    Reference(
+        LOAD_BALANCER, f"{_FRONTEND}.publicIPAddress", PUBLIC_ADDRESS, "ipConfiguration",
+        single=True, error=_ADDRESS_IN_USE,
+    ),
+)  # fmt: skip
+
+BY_SOURCE: Mapping[str, list[Reference]] = defaultdict(list)
+for _reference in TABLE:
+    BY_SOURCE[_reference.source.lower()].append(_reference)
+
+
+@dataclass(frozen=True)
+class Link:
+    """A reference in a body: the object with the id, and the part of the resource that has it."""
+
+    holder: Body
+    path: str
+    part: str = ""  # as /ipConfigurations/one
+
+
+def links(body: Body, path: str) -> Iterator[Link]:
+    """Yield the references of a body at a path of the table."""
+    yield from _links(body, path.split("."), "", "")
+
+
+def _links(value: object, steps: list[str], path: str, part: str) -> Iterator[Link]:
+    if not steps:
+        yield Link(value if isinstance(value, dict) else {"id": value}, path, part)
+        return
+    name, listed, _ = steps[0].partition("[]")
+    inner = value.get(name) if isinstance(value, dict) else None
+    path = f"{path}.{name}" if path else name
+    if not listed:
+        if inner is not None:
+            yield from _links(inner, steps[1:], path, part)
+        return
+    for number, entry in enumerate(inner if isinstance(inner, list) else ()):
+        own = entry.get("name") if isinstance(entry, dict) and steps[1:] else None
+        inside = f"{part}/{name}/{own}" if own else part
+        yield from _links(entry, steps[1:], f"{path}[{number}]", inside)
+
+
+def target_of(link: Link) -> str:
+    """Return the id that a reference names, in lower case."""
+    return str(link.holder.get("id")).lower().rstrip("/")
+
+
+@dataclass(frozen=True)
+class Links:
+    """The resources that a resource uses alone, and those of them that are removed with it."""
+
+    uses: tuple[str, ...] = ()
+    owns: tuple[str, ...] = ()
+
+
+async def check(write: ResourceWrite, body: Body) -> Links:
+    """Check all references of a body; write those of the table in their usual case."""
+    typed = [
+        (reference, link, _expected_id(link, reference.target))
+        for reference in BY_SOURCE.get(write.id.kind.lower(), ())
+        for link in links(body, reference.path)
+    ]
+    others = _other_ids(write, body)
+    rows = await _read(write, [*(id_ for _, _, id_ in typed), *others.values()])
+    for text, id_ in others.items():
+        if not _exists(write.context, id_, rows):
+            raise _missing(write, text)
+    uses: list[str] = []
+    owns: list[str] = []
+    for reference, link, id_ in typed:
+        row = rows.get(write.context.store_id(_root(id_)))
+        if row is None or not _exists(write.context, id_, rows):
+            raise _missing(write, id_.path)
+        link.holder["id"] = _usual_case(write.context, id_, row)
+        if reference.single:
+            await _check_free(write, reference, link, row, uses)
+            uses.append(row.id)
+            if delete_option(link.holder):
+                owns.append(row.id)
+    return Links(tuple(uses), tuple(owns))
+
+
+def delete_option(member: Body) -> bool:
+    """Whether a reference says that its target is deleted with the resource that uses it."""
+    properties = member.get("properties")
+    inner = properties if isinstance(properties, dict) else member
+    choices = {"Delete": True, "Detach": False}
+    deletes: bool = choice(inner, "deleteOption", choices, default=False)
+    return deletes
+
+
+def _expected_id(link: Link, kind: str) -> AzureId:
+    id_ = parse_id(link.holder.get("id"))
+    if id_ is None or id_.kind.lower() != kind.lower() or id_.owner:
+        raise invalid_id(link.holder.get("id"), f"{link.path}.id", kind)
+    return id_
+
+
+def invalid_id(text: object, path: str, kind: str) -> ArmError:
+    """The error for a reference that is not the id of a resource of the expected type."""
+    return ArmError(
+        "LinkedInvalidPropertyId",
+        f"Property id '{str(text)[:300]}' at path '{path}' is invalid. Expect the fully qualified "
+        f"resource Id of a {kind}, which starts with '/subscriptions/{{subscriptionId}}/"
+        "resourceGroups/{resourceGroupName}/providers/'.",
+    )
+
+
+def same(first: Body, second: Body | None) -> bool:
+    """Whether two references name the same resource."""
+    return second is not None and str(first.get("id")).lower() == str(second.get("id")).lower()
+
+
+async def _check_free(
+    write: ResourceWrite, reference: Reference, link: Link, row: Resource, uses: list[str]
+) -> None:
+    """Refuse a target that another resource, or another part of this one, uses."""
+    if write.is_free(row) and row.id not in uses:
+        return
+    code, text = reference.error
+    user = await user_path(write.context, row) if row.used_by else write.path
+    configuration, target = f"{write.path}{link.part}", link.holder["id"]
+    raise ArmError(code, text.format(configuration=configuration, target=target, user=user))
+
+
+async def user_path(context: ArmContext, row: Resource) -> str:
+    """Return the Azure id of the resource that uses another one."""
+    user = (await read_all(context, [row.used_by])).get(row.used_by)
+    return path_of(context, user) if user else "that is being deleted"
+
+
+# --- Any id in a document -------------------------------------------------------------------------
+
+
+def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
+    """Return the ids of resources in a body, without those of the resource and its own parts."""
+    own = f"{write.path.lower()}/"
+    return {
+        text: id_
+        for text in _texts(body)
+        if text[:15].lower() == "/subscriptions/"
+        and not f"{text.lower()}/".startswith(own)
+        and (id_ := parse_id(text))
+        and id_.group
+    }
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield all strings and names of members in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield key
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+
+
+async def _read(write: ResourceWrite, ids: Iterable[AzureId]) -> dict[str, Resource]:
+    """Read the resources that ids name, and those around them, in one visit of the store."""
+    context, wanted = write.context, set[str]()
+    for id_ in ids:
+        if id_.subscription.lower() != context.cloud.subscription.lower():
+            raise _missing(write, id_.path)
+        if write.confined and id_.group.lower() != write.id.group.lower():
+            text = (
+                f"Resource {id_.path[:300]} referenced by resource {write.path} is in another "
+                "resource group, which you may not use; refer to resources of your own group."
+            )
+            raise ArmError("InvalidResourceReference", text)
+        root = _root(id_)
+        wanted.add(_row_of(context, root))
+    return await read_all(context, wanted)
+
+
+def _root(id_: AzureId) -> AzureId:
+    """Return the resource that is not nested in another one and belongs to none."""
+    while parent := id_.parent():
+        id_ = parent
+    return id_
+
+
+def _exists(context: ArmContext, id_: AzureId, rows: Mapping[str, Resource]) -> bool:
+    """Whether a resource exists. Of one nested in a stored one, only the outermost is checked."""
+    root = _root(id_)
+    row, kind = rows.get(_row_of(context, root)), context.types.get(root.kind)
+    if row is None or kind is None or id_ is root:
+        return row is not None
+    nested = id_.kind.split("/")[2].lower() if id_.owner is None else ""
+    part = next((part for part in kind.parts if part.lower() == nested), "")
+    return not part or named_part(row, part, id_.names[1]) is not None
+
+
+def _row_of(context: ArmContext, root: AzureId) -> str:
+    """Return the id in the store of a resource or, without a kind, of a group."""
+    return context.store_id(root) if root.kind else resources.group_id(root.group)
+
+
+def named_part(row: Resource, part: str, name: str) -> Body | None:
+    """Return the part of a resource with this name; None if there is none."""
+    properties = documents.stored_body(row).get("properties", {})
+    entries: list[Body] = properties.get(part) or []
+    return next((e for e in entries if str(e["name"]).lower() == name.lower()), None)
+
+
+def _usual_case(context: ArmContext, id_: AzureId, row: Resource) -> str:
+    path, kind = path_of(context, row), context.types.canonical(id_.kind)
+    for part, own in zip(kind.split("/")[2:], id_.names[1:], strict=True):
+        entry = named_part(row, part, own)
+        path = f"{path}/{part}/{entry['name'] if entry else own}"
+    return path
+
+
+def _missing(write: ResourceWrite, path: str) -> ArmError:
+    return ArmError(
+        "InvalidResourceReference",
+        f"Resource {path[:300]} referenced by resource {write.path} was not found. Please make "
+        "sure that the referenced resource exists, and that both resources are in the same region.",
+    )
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+async def read_all(context: ArmContext, ids: Iterable[str]) -> dict[str, Resource]:
+    """Return the resources with these ids in the store."""
+    refs: list[Ref] = [(Resource, id_) for id_ in dict.fromkeys(ids) if id_]
+    rows = (await context.fleet.reader.read_all(refs)).values() if refs else ()
+    return {row.id: row for row in rows if isinstance(row, Resource)}
+
+
+def path_of(context: ArmContext, row: Resource) -> str:
+    """Return the Azure id of a resource."""
+    kind = row.id.partition(":")[0]
+    if kind == STORED:
+        group = f"/resourceGroups/{row.group}" if row.group else ""
+        return f"/subscriptions/{context.cloud.subscription}{group}/providers/{row.name}"
+    return context.arm_id(context.types.canonical(kind), row.group, row.name)

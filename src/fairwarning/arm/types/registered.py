@@ -1,0 +1,55 @@
+"""Resources of types that have a record: written by their plan, and read with their users."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.types import documents, parts, references, users, writing
+from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
+from fairwarning.arm.types.writing import ResourceWrite
+from fairwarning.core.model import Resource
+
+
+async def read_documents(
+    kind: ResourceType, context: ArmContext, rows: Sequence[Resource]
+) -> list[Body]:
+    """Return the documents of resources, with those that use them."""
+    if kind.documents:
+        return await kind.documents(context, rows)
+    shown = [parts.document(kind, context, row) for row in rows]
+    await users.add_users(kind, context, rows, shown)
+    if kind.complete:
+        await kind.complete(context, rows, shown)
+    return shown
+
+
+async def plan(kind: ResourceType, write: ResourceWrite, body: Body) -> DesiredResource:
+    """Check a body and its references, and plan its write as the type does."""
+    body = documents.without_read_only(documents.sanitize(body))
+    if write.existing is None or not kind.merges:
+        writing.check_location(body)
+    documents.tags_of(body)
+    body["properties"] = documents.typed_value(body, "properties", dict, {})
+    parts.check(kind, body)
+    users.remove_users(kind, body)
+    await _check_removed_parts(kind, write, body)
+    links = await references.check(write, body)
+    desired = await kind.plan(write, body) if kind.plan else DesiredResource(body)
+    uses, owns = (*links.uses, *(desired.uses or ())), (*links.owns, *(desired.owns or ()))
+    return replace(desired, uses=uses, owns=owns)
+
+
+async def _check_removed_parts(kind: ResourceType, write: ResourceWrite, body: Body) -> None:
+    """Refuse to remove parts that are in use, such as a subnet."""
+    if write.existing is None:
+        return
+    before = documents.stored_body(write.existing)
+    for part in kind.parts:
+        kept = {entry["name"].lower() for entry in body["properties"].get(part, ())}
+        gone = [e["name"] for e in parts.listed(before, part) if e["name"].lower() not in kept]
+        if gone and users.has_users(f"{kind.name}/{part}"):
+            (shown,) = await read_documents(kind, write.context, [write.existing])
+            for entry in shown["properties"][part]:
+                if entry["name"] in gone:
+                    users.refuse_if_in_use(f"{kind.name}/{part}", entry)

@@ -1,0 +1,241 @@
+"""Resource types that are only stored: every type without a record (C8).
+
+They are kept as written, with an id, a name, a type and a state, and nothing acts on them. They are
+deleted with the resource that they are nested in or belong to, and with their group.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from starlette.responses import Response
+
+from fairwarning.arm.http.context import (
+    PAGE,
+    STORED,
+    ArmContext,
+    decode_skip_token,
+    encode_skip_token,
+    invalid_skip_token,
+    new_operation,
+)
+from fairwarning.arm.http.errors import ArmError, resource_not_found
+from fairwarning.arm.http.listing import list_response
+from fairwarning.arm.http.request import ArmRequest, Body, json_response
+from fairwarning.arm.http.routes import Handler
+from fairwarning.arm.types import documents, references, writing
+from fairwarning.arm.types.azure_id import AzureId, ResourcePath
+from fairwarning.arm.types.resource_type import DesiredResource
+from fairwarning.arm.types.writing import ResourceWrite
+from fairwarning.core.commands import Remove
+from fairwarning.core.model import Resource, guid
+from fairwarning.service import resources
+
+IN_GROUP_MAX = 1000
+"""Resources of a group that are only stored."""
+HEADER = "x-fairwarning-stored-only"
+"""The header of responses that says so; a deployment says it in its diagnostics."""
+_NAMESPACE = re.compile(r"[A-Za-z][A-Za-z0-9]{0,60}(\.[A-Za-z0-9]{1,60}){1,5}", re.ASCII)
+_TYPE = re.compile("[A-Za-z][A-Za-z0-9._-]{0,79}", re.ASCII)
+_NAME = re.compile(r"[^<>%&\\?/\x00-\x1f\x7f]{0,259}[^<>%&\\?/\x00-\x1f\x7f. ]")
+_LEVELS = 8  # of nested types
+
+
+def note(kind: str) -> str:
+    """Return the sentence that says that nothing acts on a type."""
+    return f"Resources of type '{kind}' are stored as written; Fairwarning does not act on them."
+
+
+def _check_id(id_: AzureId) -> None:
+    """Refuse types and names that no resource of Azure has."""
+    namespace, *types = id_.kind.split("/")
+    if not _NAMESPACE.fullmatch(namespace) or not all(map(_TYPE.fullmatch, types)):
+        text = f"The resource type '{id_.kind[:160]}' is invalid."
+        raise ArmError("InvalidResourceType", text, 404)
+    if len(types) > _LEVELS:
+        raise documents.invalid_value("id", id_.kind, f"nested at most {_LEVELS} levels deep")
+    for name in id_.names:
+        if not _NAME.fullmatch(name):
+            allowed = "1 to 260 characters without <>%&\\?/, and without '.' or ' ' at the end"
+            raise documents.invalid_value("name", name, allowed)
+
+
+# --- Documents ------------------------------------------------------------------------------------
+
+
+def document(context: ArmContext, row: Resource) -> Body:
+    """Return a stored resource in Azure's form."""
+    body = documents.stored_body(row)
+    kind, properties = body.pop("type"), body.get("properties", {})
+    if isinstance(properties, dict):
+        properties = {**properties, "provisioningState": documents.state(row)}
+    return {
+        **body,
+        "id": references.path_of(context, row),
+        "name": row.name.rpartition("/")[2],
+        "type": kind,
+        "etag": documents.etag(row),
+        "properties": properties,
+    }
+
+
+def kind_of(row: Resource) -> str:
+    """Return the type of a stored resource, as its client wrote it."""
+    return str(documents.stored_body(row)["type"])
+
+
+def _response(context: ArmContext, row: Resource, status: int = 200) -> Response:
+    shown = document(context, row)
+    headers = {"ETag": documents.etag(row), HEADER: note(shown["type"])}
+    return json_response(shown, status, headers)
+
+
+# --- Requests -------------------------------------------------------------------------------------
+
+
+async def _put(context: ArmContext, request: ArmRequest) -> Response:
+    write = await writing.parse_write(context, request, request.id)
+    result = await writing.write_resource(replace(write, merges=False), _plan)
+    return _response(context, result.resource, 201 if result.created else 200)
+
+
+async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
+    if write.existing is None:
+        _check_id(write.id)
+        await _check_parent(write)
+        await _check_count(write)
+    documents.tags_of(body)
+    kept = {key: part for key, part in body.items() if key not in {"id", "name", "etag"}}
+    properties = kept.get("properties")
+    if isinstance(properties, dict):
+        kept["properties"] = {k: v for k, v in properties.items() if k != "provisioningState"}
+    kept["type"] = kind_of(write.existing) if write.existing else write.id.kind
+    await references.check(write, kept)
+    return DesiredResource(kept)
+
+
+async def _check_parent(write: ResourceWrite) -> None:
+    """Refuse a nested or extension resource whose outermost resource does not exist."""
+    context, parent = write.context, write.id.parent()
+    while parent:
+        if await exists(context, parent):
+            return
+        around = parent.parent()
+        if around is None:
+            text = (
+                "Can not perform requested operation on nested resource. Parent resource "
+                f"'{parent.name}' of type '{parent.kind}' was not found."
+            )
+            raise ArmError("ParentResourceNotFound", text, 404)
+        parent = around
+
+
+async def exists(context: ArmContext, id_: AzureId) -> bool:
+    """Whether a resource of any type exists; also an instance of a scale set, which has no row."""
+    if nested := context.types.nested(id_.kind):
+        parent = id_.parent()
+        row = await context.find_id(parent) if parent else None
+        return bool(row and references.named_part(row, nested[1], id_.names[-1]))
+    if await context.find_id(id_):
+        return True
+    kind = context.types.get(id_.kind)
+    return bool(kind and kind.exists and await kind.exists(context, id_))
+
+
+async def require_scope(context: ArmContext, id_: AzureId) -> None:
+    """Raise if a resource or group, to which something belongs, does not exist."""
+    if id_.kind and not await exists(context, id_):
+        raise resource_not_found(id_.kind, id_.name, id_.group)
+    if id_.group:
+        await context.group(id_.group)
+
+
+async def _check_count(write: ResourceWrite) -> None:
+    prefix = resources.id_prefix(STORED, write.id.group) if write.id.group else f"{STORED}::"
+    ids = await write.context.fleet.reader.list_ids(Resource, prefix, IN_GROUP_MAX)
+    if len(ids) == IN_GROUP_MAX and ids[-1].startswith(prefix):
+        text = f"A group may have {IN_GROUP_MAX} resources that are only stored; delete some first."
+        raise ArmError("ResourceGroupQuotaExceeded", text, 409)
+
+
+async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    return _response(context, await context.get_id(request.id))
+
+
+async def _delete(context: ArmContext, request: ArmRequest) -> Response:
+    row = await context.find_id(request.id)
+    if row is None:
+        if request.id.group:
+            await context.group(request.id.group)
+        return Response(b"", 204)
+    below = tuple(await ids_below(context, request.id))
+    command = Remove(resource=row.id, others=below, operation=new_operation(), actor=request.actor)
+    await context.fleet.submit(command)
+    return Response(b"", 200)
+
+
+HANDLERS: Mapping[str, Handler] = {"PUT": _put, "GET": _get, "DELETE": _delete}
+
+
+async def list_kind(path: ResourcePath, context: ArmContext, request: ArmRequest) -> Response:
+    """List the resources of a type: of the subscription, of a group, or of another resource."""
+    id_, kind = path.id, path.listed_kind
+    await require_scope(context, id_)
+    group = id_.group or request.principal.group
+    prefix = resources.id_prefix(STORED, group)
+    if id_.kind:
+        separator = "/providers/" if "/" in path.member else "/"
+        prefix = resources.resource_id(STORED, group, f"{id_.in_group}{separator}{path.member}/")
+    elif group:
+        prefix = resources.resource_id(STORED, group, f"{kind}/")
+    after = decode_skip_token(request.query("$skiptoken")) or prefix
+    if not after.startswith(prefix):
+        raise invalid_skip_token()
+    rows = await context.fleet.reader.resources(prefix, after, PAGE)
+    token = encode_skip_token(rows[-1].id) if len(rows) == PAGE else ""
+    value = [document(context, row) for row in rows if kind_of(row).lower() == kind.lower()]
+    return list_response(context, request, value, token)
+
+
+async def ids_below(context: ArmContext, id_: AzureId) -> list[str]:
+    """Return the ids in the store of what is nested in a resource, or belongs to it."""
+    prefix = resources.resource_id(STORED, id_.group, f"{id_.in_group}/")
+    ids = await context.fleet.reader.list_ids(Resource, prefix, IN_GROUP_MAX)
+    return [name for name in ids if name.startswith(prefix)]
+
+
+async def remove_below(context: ArmContext, request: ArmRequest) -> None:
+    """Remove what is stored below a resource that is being deleted."""
+    if below := await ids_below(context, request.id):
+        command = Remove(
+            resource=below[0],
+            others=tuple(below[1:]),
+            operation=new_operation(),
+            actor=request.actor,
+        )
+        await context.fleet.submit(command)
+
+
+# --- Actions --------------------------------------------------------------------------------------
+
+
+async def act(action: str, context: ArmContext, request: ArmRequest) -> Response:
+    """Answer `list*` actions with made-up keys of a fixed form; refuse every other action."""
+    row = await context.get_id(request.id)
+    kind = kind_of(row)
+    if not action.lower().startswith("list"):
+        text = f"The action '{action[:80]}' is not supported. {note(kind)}"
+        raise ArmError("OperationNotAllowed", text, 409)
+    keys = [guid("key", row.id, name).lower() for name in ("primary", "secondary")]
+    body: Body = {
+        "keys": [
+            {"keyName": f"key{number}", "value": key, "permissions": "FULL"}
+            for number, key in enumerate(keys, 1)
+        ],
+        "primaryKey": keys[0],
+        "secondaryKey": keys[1],
+        "key1": keys[0],
+        "key2": keys[1],
+        "value": [],
+    }
+    return json_response(body, headers={HEADER: note(kind)})

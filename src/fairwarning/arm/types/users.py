@@ -1,0 +1,194 @@
+"""The users of a resource: named in its document, computed when it is read, never stored.
+
+What has one user (an interface, a public address) knows it. The users of a subnet, a security group
+or a load balancer's pool are found in the group. A resource in use is not deleted.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.types import documents
+from fairwarning.arm.types.instance_ids import interface_id
+from fairwarning.arm.types.names import (
+    DISK,
+    INTERFACE,
+    NAT_RULE,
+    PUBLIC_ADDRESS,
+    SCALE_SET,
+    SECURITY_GROUP,
+    SUBNET,
+)
+from fairwarning.arm.types.references import (
+    BY_SOURCE,
+    TABLE,
+    Reference,
+    links,
+    path_of,
+    read_all,
+    target_of,
+)
+from fairwarning.arm.types.resource_type import ResourceType
+from fairwarning.core.model import Resource, ScaleSet
+
+_NAMED = 10  # users in one text
+_ONE_USER = frozenset({INTERFACE, PUBLIC_ADDRESS, NAT_RULE})  # whose member is an object, no list
+Users = Mapping[tuple[str, str], list[Body]]
+"""The users `{"id": ...}` by Azure id in lower case and member of the document."""
+
+
+async def add_users(
+    kind: ResourceType, context: ArmContext, rows: Sequence[Resource], shown: list[Body]
+) -> None:
+    """Add to documents the members that name the users of the resources and of their parts."""
+    references = _shown_in(kind)
+    if not references:
+        return
+    single = any(reference.single for reference in references)
+    users = await (_single_users if single else _group_users)(context, rows, references)
+    for reference in references:
+        part = reference.target.removeprefix(kind.name).strip("/")
+        for document in shown:
+            for entry in document["properties"].get(part, ()) if part else [document]:
+                listed = users.get((entry["id"].lower(), reference.shown))
+                if listed:
+                    one = reference.target in _ONE_USER
+                    entry["properties"][reference.shown] = listed[0] if one else listed
+
+
+def _shown_in(kind: ResourceType) -> list[Reference]:
+    return [
+        reference
+        for reference in TABLE
+        if reference.shown and f"{reference.target}/".startswith(f"{kind.name}/")
+    ]
+
+
+def remove_users(kind: ResourceType, body: Body) -> None:
+    """Remove the members that `add_users` computes, which clients send back."""
+    for reference in _shown_in(kind):
+        part = reference.target.removeprefix(kind.name).strip("/")
+        for entry in body["properties"].get(part, ()) if part else [body]:
+            entry.get("properties", {}).pop(reference.shown, None)
+
+
+async def _single_users(
+    context: ArmContext, rows: Sequence[Resource], references: Iterable[Reference]
+) -> Users:
+    members = {reference.source.lower(): reference.shown for reference in references}
+    users = await read_all(context, (row.used_by for row in rows))
+    index: dict[tuple[str, str], list[Body]] = {}
+    for user in users.values():
+        source = user.id.partition(":")[0]
+        for reference in BY_SOURCE[source]:
+            for link in links(documents.stored_body(user), reference.path):
+                if reference.single and source in members:
+                    path = f"{path_of(context, user)}{link.part}"
+                    index[target_of(link), reference.shown] = [{"id": path}]
+    return index
+
+
+async def _group_users(
+    context: ArmContext, rows: Sequence[Resource], references: Iterable[Reference]
+) -> Users:
+    index: defaultdict[tuple[str, str], dict[str, Body]] = defaultdict(dict)
+    by_source: defaultdict[str, list[Reference]] = defaultdict(list)
+    for reference in references:
+        by_source[reference.source].append(reference)
+    for group in {row.group.lower() for row in rows}:
+        for source, own in by_source.items():
+            for user in await context.all_of(source, group):
+                body, ids = documents.stored_body(user), await _ids(context, user)
+                for reference in own:
+                    for link in links(body, reference.path):
+                        for path in ids(link.part):
+                            index[target_of(link), reference.shown][path] = {"id": path}
+    return {key: list(users.values()) for key, users in index.items()}
+
+
+async def _ids(context: ArmContext, user: Resource) -> Callable[[str], list[str]]:
+    """Return the function from a part of a user to its Azure ids: one in each instance of a set."""
+    path = path_of(context, user)
+    if not user.id.startswith(f"{SCALE_SET.lower()}:"):
+        return lambda part: [f"{path}{part}"]
+    scale_set = await context.fleet.reader.read(ScaleSet, user.set)
+    groups = await context.placement_groups(scale_set) if scale_set else []
+    machines = [machine for scope in groups for machine in scope.machines.values()]
+
+    def ids(part: str) -> list[str]:
+        assert scale_set is not None
+        _, _, interface, *rest = part.split("/")  # /networkInterfaceConfigurations/nic/...
+        return [
+            "/".join([interface_id(context, user, scale_set, machine, interface), *rest])
+            for machine in sorted(machines, key=lambda machine: machine.instance)
+            if machine.model  # a machine that joined the set has interfaces of its own
+        ]
+
+    return ids
+
+
+# --- Refusals to delete ---------------------------------------------------------------------------
+
+_REFUSALS: Mapping[str, tuple[str, int, str]] = {
+    INTERFACE: (
+        "NicInUse",
+        400,
+        (
+            "Network Interface {id} is used by existing resource {users}. Dissociate it first; see "
+            "aka.ms/deletenic."
+        ),
+    ),
+    PUBLIC_ADDRESS: (
+        "PublicIPAddressCannotBeDeleted",
+        400,
+        (
+            "Public IP address {id} can not be deleted since it is still allocated to resource "
+            "{users}. Disassociate it first; see aka.ms/deletepublicip."
+        ),
+    ),
+    DISK: ("OperationNotAllowed", 409, "Disk {name} is attached to VM {users}."),
+    SUBNET: (
+        "InUseSubnetCannotBeDeleted",
+        400,
+        (
+            "Subnet {name} is in use by {users} and cannot be deleted. Delete these first; "
+            "see aka.ms/deletesubnet."
+        ),
+    ),
+    SECURITY_GROUP: (
+        "InUseNetworkSecurityGroupCannotBeDeleted",
+        400,
+        (
+            "Network security group {id} cannot be deleted because it is in use by the following "
+            "resources: {users}. Remove the associations first; see aka.ms/deletensg."
+        ),
+    ),
+}
+"""Azure's code, status and text for a resource that is in use, by type."""
+
+
+def has_users(kind: str) -> bool:
+    """Whether a resource or part of this type is not deleted while it is in use."""
+    return kind in _REFUSALS
+
+
+def refuse_if_in_use(kind: str, document: Body, parts: Iterable[str] = ()) -> None:
+    """Refuse to delete a resource whose document shows that it, or a part of it, is in use."""
+    for part in parts:
+        for entry in document["properties"].get(part, ()):
+            refuse_if_in_use(f"{kind}/{part}", entry)
+    if kind not in _REFUSALS:
+        return
+    members = {reference.shown for reference in TABLE if reference.target == kind}
+    shown = [document["properties"].get(member) for member in sorted(members)]
+    users = [user for value in shown for user in (value if isinstance(value, list) else [value])]
+    paths = [user["id"] for user in users if user] + [document.get("managedBy")]
+    paths = [path for path in paths if path]
+    if paths:
+        code, status, text = _REFUSALS[kind]
+        named, more = ", ".join(paths[:_NAMED]), len(paths) - _NAMED
+        named = f"{named} and {more} more" if more > 0 else named
+        text = text.format(id=document["id"], name=document["name"], users=named)
+        raise ArmError(code, text, status)

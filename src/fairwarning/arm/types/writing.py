@@ -1,0 +1,199 @@
+"""Writing a resource: merged with what is stored, checked, and committed with its commands."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from fairwarning.arm.catalogue import normalize_region
+from fairwarning.arm.http import errors
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import ArmRequest, Body
+from fairwarning.arm.schema import types as schema
+from fairwarning.arm.types import documents
+from fairwarning.arm.types.azure_id import AzureId
+from fairwarning.arm.types.resource_type import DesiredResource, Plan
+from fairwarning.core.commands import Write as WriteCommand
+from fairwarning.core.errors import Conflict, NotFound
+from fairwarning.core.model import Operation, Resource
+
+_ATTEMPTS = 10  # another client may write the same resource, or one that it uses, at the same time
+_PLAN_AGAIN = frozenset({"Changed", "InUse"})  # the next plan sees what changed, or refuses
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.()\-]{0,88}[A-Za-z0-9_()\-]|[A-Za-z0-9_]", re.ASCII)
+
+
+@dataclass(frozen=True)
+class ResourceWrite:
+    """A request to write a resource, and what the resource is written over."""
+
+    context: ArmContext
+    id: AzureId
+    body: Body  # as the client sent it, in Azure's form
+    version: str
+    actor: str
+    operation: str = ""
+    if_match: str = ""
+    must_be_new: bool = False
+    must_exist: bool = False  # a PATCH changes an existing resource
+    confined: bool = False  # the client may use resources of its own group only
+    merges: bool = True  # into the stored body; else the body replaces it
+    # For the plan:
+    existing: Resource | None = None
+    group: Resource = field(default_factory=lambda: Resource(id=""))  # none: the subscription
+    attempt: int = 0  # how often it has been planned before: another request came first
+
+    @property
+    def name(self) -> str:
+        """The name of the resource, with its parents'."""
+        return self.id.name
+
+    @property
+    def path(self) -> str:
+        """The Azure id of the resource, with the names as first written."""
+        group, existing = self.group.name or self.id.group, self.existing
+        if existing is None or self.id.owner:
+            return replace(self.id, group=group).path
+        return self.context.arm_id(self.id.kind, group, existing.name)
+
+    @property
+    def store_id(self) -> str:
+        """The id of the resource in the store."""
+        return self.context.store_id(self.id)
+
+    def is_free(self, resource: Resource) -> bool:
+        """Whether this resource may use another one, which can have one user only."""
+        return resource.used_by in {"", self.store_id}
+
+
+@dataclass(frozen=True)
+class WriteResult:
+    """A resource that was written."""
+
+    resource: Resource
+    created: bool
+    operation: Operation | None = None
+
+
+async def parse_write(
+    context: ArmContext, request: ArmRequest, id_: AzureId, operation: str = ""
+) -> ResourceWrite:
+    """Return the write that a PUT or PATCH requests."""
+    headers = request.http.headers
+    acts = context.types.get(id_.kind) or context.types.nested(id_.kind)
+    body: Body = documents.sanitize(await request.body(), keep_nulls=not acts)
+    return ResourceWrite(
+        context=context,
+        id=id_,
+        body=schema.normalize(id_.kind, body),
+        version=request.version,
+        actor=request.actor,
+        operation=operation,
+        if_match=headers.get("if-match", ""),
+        must_be_new=headers.get("if-none-match", "") == "*",
+        must_exist=request.http.method == "PATCH",
+        confined=bool(request.principal.group),
+    )
+
+
+async def write_resource(write: ResourceWrite, plan: Plan) -> WriteResult:
+    """Plan the resource over what is stored, and commit it with its commands."""
+    context, id_ = write.context, write.id
+    if id_.group:
+        write = replace(write, group=await context.group(id_.group))
+    for attempt in range(_ATTEMPTS):
+        existing = await context.find_id(id_)
+        _check_conditions(write, existing)
+        write = replace(write, existing=existing, attempt=attempt)
+        merges = write.merges or write.must_exist
+        stored = documents.stored_body(existing) if merges else {}
+        desired = await plan(write, documents.merge(stored, write.body))
+        try:
+            operation = await context.fleet.submit(command_of(write, desired))
+        except Conflict as conflict:
+            if conflict.code not in _PLAN_AGAIN:
+                raise
+            continue
+        except NotFound as error:
+            if error.code != "UnknownResource":
+                raise
+            if id_.group:
+                await context.group(id_.group)  # or else a resource that this one uses is gone
+            continue
+        return WriteResult(await context.get_id(id_), existing is None, operation)
+    text = f"Other requests keep changing the resource '{write.name}'; try again."
+    raise ArmError("Conflict", text, 409)
+
+
+def command_of(write: ResourceWrite, desired: DesiredResource) -> WriteCommand:
+    """Return the command that stores a resource."""
+    existing = write.existing
+    return WriteCommand(
+        resource=write.store_id,
+        group=write.group.name,
+        name=existing.name if existing else write.context.stored_name(write.id),
+        body=documents.encode(desired.body),
+        within=write.group.id,
+        at=existing.version if existing else 0,
+        follow=desired.commands,
+        scope=desired.scope,
+        machine=desired.machine,
+        set=desired.set,
+        uses=_kept(desired.uses, existing.uses if existing else ()),
+        owns=_kept(desired.owns, existing.owns if existing else ()),
+        operation=write.operation,
+        actor=write.actor,
+    )
+
+
+def _kept(wanted: tuple[str, ...] | None, current: tuple[str, ...]) -> tuple[str, ...]:
+    return current if wanted is None else tuple(dict.fromkeys(wanted))
+
+
+def _check_conditions(write: ResourceWrite, existing: Resource | None) -> None:
+    if existing is None and write.must_exist:
+        raise errors.resource_not_found(write.id.kind, write.name, write.id.group)
+    failed = (existing is not None and write.must_be_new) or (
+        write.if_match not in {"", "*"}
+        and (existing is None or write.if_match != documents.etag(existing))
+    )
+    if failed:
+        raise precondition_failed(write.name)
+
+
+def precondition_failed(name: str) -> ArmError:
+    """The error for a resource that is not as the headers of the request say."""
+    text = (
+        f"The resource '{name}' does not meet the If-Match or If-None-Match header of the request; "
+        "read the resource again."
+    )
+    return ArmError("PreconditionFailed", text, 412)
+
+
+# --- Checks of new resources ----------------------------------------------------------------------
+
+
+def check_name(name: str) -> None:
+    """Refuse an invalid name for a new resource that acts."""
+    if not _NAME.fullmatch(name):
+        allowed = "1 to 90 letters, digits, '_', '-', '.' or parentheses, without '.' at either end"
+        raise documents.invalid_value("name", name, allowed)
+
+
+def check_location(body: Body) -> None:
+    """Refuse a new resource without a location."""
+    if not documents.typed_value(body, "location", str):
+        text = "The location property is required for this definition."
+        raise ArmError("LocationRequired", text)
+
+
+def location_of(body: Body) -> str:
+    """Return the normalized location of a resource."""
+    return normalize_region(documents.typed_value(body, "location", str, ""))
+
+
+def refuse_changes(values: Mapping[str, tuple[object, object]]) -> None:
+    """Refuse to change immutable properties; each has its value before and after."""
+    for name, (before, after) in values.items():
+        if before != after:
+            text = f"Changing property '{name}' is not allowed."
+            raise ArmError("PropertyChangeNotAllowed", text, 409)
