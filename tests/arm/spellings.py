@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fairwarning.arm.schema.values import (
+    REFERENCE,
     Decimal,
     Flag,
     ListOf,
@@ -44,6 +45,9 @@ OMITTED = frozenset({
 })  # fmt: skip
 """Members that depend on other resources or on other members, or that are not stored."""
 
+USERS = ("loadBalancingRules", "outboundRules")
+"""Members that the service computes where they are references: the rules that use a probe."""
+
 FIXED: Mapping[str, Any] = {
     "location": "local",
     "notBeforeTimeout": "PT15M",
@@ -53,6 +57,7 @@ FIXED: Mapping[str, Any] = {
     "extensionsTimeBudget": "PT15M",
     "addressPrefix": "10.1.0.0/24",
     "addressPrefixes": ["10.1.0.0/16"],
+    "dataDisks": [{"lun": 0, "createOption": "Empty", "diskSizeGB": 8}],
     "zones": ["1"],
     "maxBatchInstancePercent": 20,
     "maxUnhealthyInstancePercent": 20,
@@ -145,7 +150,8 @@ def _scalars(kind: ValueType) -> st.SearchStrategy[Sample]:
 @st.composite
 def objects(draw: st.DrawFn, shape: Shape) -> Sample:
     """Return an object with some of the members of a shape, and perhaps an unknown one."""
-    names = sorted(set(shape.members) - OMITTED - {"name"})
+    computed = {name for name in USERS if shape.members.get(name) == ListOf(REFERENCE)}
+    names = sorted(set(shape.members) - OMITTED - computed - {"name"})
     sent: dict[str, Any] = {}
     returned: dict[str, Any] = {}
     for name in draw(st.lists(st.sampled_from(names), max_size=4)) if names else ():

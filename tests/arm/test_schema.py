@@ -56,6 +56,7 @@ def test_strings_become_booleans_and_numbers() -> None:
         "properties": {"primary": "true", "enableAcceleratedNetworking": "False"},
     }
     disk = {"createOption": "fromimage", "caching": "readwrite", "diskSizeGB": "30"}
+    data = {"LUN": "0", "createOption": "empty", "diskSizeGB": "8", "diskIOPSReadWrite": "500"}
     body = {
         **LOCATION,
         "sku": {"name": "Standard_B1s", "tier": "Standard", "capacity": "2"},
@@ -66,7 +67,7 @@ def test_strings_become_booleans_and_numbers() -> None:
             "orchestrationMode": "uniform",
             "upgradePolicy": {"mode": "manual"},
             "virtualMachineProfile": {
-                "storageProfile": {"osDisk": disk},
+                "storageProfile": {"osDisk": disk, "dataDisks": [data]},
                 "osProfile": {"linuxConfiguration": {"disablePasswordAuthentication": "true"}},
                 "networkProfile": {"networkInterfaceConfigurations": [primary]},
             },
@@ -89,6 +90,9 @@ def test_strings_become_booleans_and_numbers() -> None:
             "caching": "ReadWrite",
             "diskSizeGB": 30,
         }
+        assert model["storageProfile"]["dataDisks"] == [
+            {"lun": 0, "createOption": "Empty", "diskSizeGB": 8, "diskIOPSReadWrite": 500}
+        ]
         assert model["osProfile"]["linuxConfiguration"] == {"disablePasswordAuthentication": True}
         assert model["networkProfile"]["networkInterfaceConfigurations"] == [
             {"name": "nic", "properties": {"primary": True, "enableAcceleratedNetworking": False}}
