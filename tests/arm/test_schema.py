@@ -6,7 +6,6 @@ from fairwarning.arm.resources import network
 from fairwarning.arm.schema import types
 from fairwarning.service.resources import (
     AVAILABILITY_SET,
-    CLOUD_SERVICE,
     GROUP,
     INSTANCE,
     MACHINE,
@@ -259,5 +258,5 @@ def test_misspelled_members_change_nothing() -> None:
 
 def test_every_modeled_type_has_a_shape() -> None:
     """The types that machines consist of or refer to have shapes, and so have their parts."""
-    modeled = {MACHINE, SCALE_SET, INSTANCE, AVAILABILITY_SET, CLOUD_SERVICE, GROUP}
+    modeled = {MACHINE, SCALE_SET, INSTANCE, AVAILABILITY_SET, GROUP}
     assert modeled | set(network.TYPES) == set(types.SHAPES)

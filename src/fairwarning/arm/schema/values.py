@@ -121,16 +121,6 @@ ANY, FLAG, WHOLE, DECIMAL = Anything(), Flag(), WholeNumber(), Decimal()
 STRING, TEXT = String(), Text()
 
 
-def words(text: str) -> Words:
-    """Return the type of an enumeration; `text` has its words."""
-    return Words(tuple(text.split()))
-
-
-def closed_words(text: str) -> ClosedWords:
-    """Return the type of an enumeration that the service acts on."""
-    return ClosedWords(tuple(text.split()))
-
-
 # --- Lists, maps and objects ----------------------------------------------------------------------
 
 
@@ -213,20 +203,6 @@ class Shape:
         ]
 
 
-def shape(
-    *, text: str = "", flags: str = "", numbers: str = "", exact: bool = False, **others: ValueType
-) -> Shape:
-    """Return an object type: names of its strings, booleans and whole numbers, and other members.
-
-    With `exact`, unknown members are refused.
-    """
-    members: dict[str, ValueType] = dict.fromkeys(text.split(), TEXT)
-    members |= dict.fromkeys(flags.split(), FLAG)
-    members |= dict.fromkeys(numbers.split(), WHOLE)
-    return Shape(members | others, exact)
-
-
-REFERENCE = shape(text="id")
+REFERENCE = Shape({"id": TEXT})
 """A reference to another resource."""
-REFERENCES = ListOf(REFERENCE)
 TEXTS = ListOf(TEXT)
