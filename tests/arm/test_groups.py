@@ -208,7 +208,7 @@ def test_a_deletion_survives_a_restart() -> None:
 
 def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups are listed in pages, and a group with several pages of resources is deleted."""
-    monkeypatch.setattr("fairwarning.arm.http.context.PAGE", 2)
+    monkeypatch.setattr("fairwarning.arm.types.context.PAGE", 2)
     monkeypatch.setattr(references, "PAGE", 2)
     with ArmHarness() as arm:
         for number in range(3):

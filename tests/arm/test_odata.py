@@ -138,7 +138,7 @@ def test_top_limits_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list ends after `$top` entries, on whatever page that is."""
     with ArmHarness() as arm:
         four_machines(arm)
-        monkeypatch.setattr("fairwarning.arm.http.context.PAGE", 2)
+        monkeypatch.setattr("fairwarning.arm.types.context.PAGE", 2)
         for top in range(1, 6):
             page = arm.get(MACHINES, **{"$top": str(top)}).json
             seen = [item["name"] for item in page["value"]]
@@ -152,7 +152,7 @@ def test_a_filter_with_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A nextLink keeps the filter, and `$top` counts only what matches."""
     with ArmHarness() as arm:
         four_machines(arm)
-        monkeypatch.setattr("fairwarning.arm.http.context.PAGE", 1)
+        monkeypatch.setattr("fairwarning.arm.types.context.PAGE", 1)
         page = arm.get(MACHINES, **{"$filter": "startswith(name, 'web')", "$top": "1"}).json
         seen = [item["name"] for item in page["value"]]
         while "nextLink" in page:

@@ -1,7 +1,7 @@
 import pytest
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused, scale_set

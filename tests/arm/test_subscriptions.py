@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.http import context
-from fairwarning.arm.http.context import encode_skip_token
+from fairwarning.arm.types import context
+from fairwarning.arm.types.context import encode_skip_token
 from fairwarning.arm.resources import subscriptions
 from fairwarning.arm.resources.providers import api_versions
 from fairwarning.service.config.settings import TENANT, CloudSettings

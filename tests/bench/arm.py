@@ -5,7 +5,7 @@ from contextlib import closing
 from functools import partial
 from statistics import median
 
-from fairwarning.arm.http.context import PAGE
+from fairwarning.arm.types.context import PAGE
 from fairwarning.core.limits import SET_INSTANCES
 from tests.bench import load, planes
 from tests.bench.armclients import NUMBER

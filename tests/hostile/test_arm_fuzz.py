@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fairwarning.arm import app
-from fairwarning.arm.http import context
+from fairwarning.arm.types import context
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.identity.login import FORM_BYTES
 from fairwarning.arm.resources import instance_query, machine_listing, subscriptions

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from fairwarning.arm.compute import images, maintenance, set_interfaces
 from fairwarning.arm.http import batch, errors
 from fairwarning.arm.http.api_versions import check_api_version
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import ResourcePath, parse_path
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import refuse_ignored
 from fairwarning.arm.http.own_hosts import OwnHosts
@@ -21,7 +21,7 @@ from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from fairwarning.arm.identity import login
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.resources import deployments, groups, locks, operations, subscriptions, tags
-from fairwarning.arm.types.azure_id import ResourcePath, parse_path
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.handlers import find_handler
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config.settings import ArmSettings, CloudSettings

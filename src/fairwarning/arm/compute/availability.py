@@ -6,10 +6,10 @@ from starlette.responses import Response
 
 from fairwarning.arm.compute import profile
 from fairwarning.arm.compute.profile import AVAILABILITY_POLICY_SINCE
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.listing import parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.types import documents, handlers, writing
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.names import AVAILABILITY_SET, MACHINE
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType

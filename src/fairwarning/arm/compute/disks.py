@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.compute.views import system_of
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents, references
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.names import DISK
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType

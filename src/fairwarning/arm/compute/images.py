@@ -10,11 +10,11 @@ from typing import Any
 from starlette.responses import Response
 
 from fairwarning.arm.catalogue import Image, MachineSize, catalogue, normalize_region
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError, invalid_value
 from fairwarning.arm.http.listing import parse_expand, parse_top
 from fairwarning.arm.http.request import ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.names import SCALE_SET
 from fairwarning.core import limits
 from fairwarning.service.config.settings import CloudSettings

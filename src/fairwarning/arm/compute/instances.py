@@ -15,12 +15,12 @@ from fairwarning.arm.compute import (
 )
 from fairwarning.arm.compute.profile import SET_PROFILE
 from fairwarning.arm.compute.targets import ACTIONS, ActionTarget
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.types import documents, handlers, stored, writing
-from fairwarning.arm.types.azure_id import AzureId
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
@@ -109,7 +109,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     page, token = await machine_listing.list_instances(context, request, scale_set)
     view = "instanceView" in parse_expand(request, _EXPANDED)
     value = await _documents(context, resource, page, view=view)
-    return list_response(context, request, value, token)
+    return list_response(request, value, token)
 
 
 async def _documents(

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from fairwarning.arm.compute import disks, machine_model
+from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents, references, writing
-from fairwarning.arm.types.azure_id import parse_id
 from fairwarning.arm.types.documents import choice, invalid_value, typed_value
 from fairwarning.arm.types.names import DISK
 from fairwarning.arm.types.references import delete_option

@@ -9,15 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairwarning.arm.compute.targets import ActionTarget
-from fairwarning.arm.http.context import (
-    PAGE,
-    ArmContext,
-    decode_skip_token,
-    encode_skip_token,
-    invalid_skip_token,
-)
+from fairwarning.arm.http.azure_id import parse_id
+from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token, invalid_skip_token
 from fairwarning.arm.http.request import ArmRequest
-from fairwarning.arm.types.azure_id import parse_id
+from fairwarning.arm.types.context import PAGE, ArmContext
 from fairwarning.arm.types.names import MACHINE, SCALE_SET
 from fairwarning.core.model import Ref, Resource, ScaleSet
 from fairwarning.service import resources

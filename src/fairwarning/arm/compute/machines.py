@@ -20,14 +20,14 @@ from fairwarning.arm.compute import (
 )
 from fairwarning.arm.compute.profile import MACHINE_PROFILE
 from fairwarning.arm.compute.targets import ACTIONS, ActionTarget
-from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.network import interfaces
 from fairwarning.arm.types import documents, handlers, registered, stored, writing
-from fairwarning.arm.types.azure_id import AzureId, parse_id
+from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import AVAILABILITY_SET, INSTANCE, MACHINE, SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
@@ -294,7 +294,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         or request.query("statusonly").lower() == "true"
     )
     value = await _documents(context, page, view=view)
-    return list_response(context, request, value, token, fields=_FIELDS)
+    return list_response(request, value, token, fields=_FIELDS)
 
 
 async def _exists(context: ArmContext, id_: AzureId) -> bool:

@@ -3,10 +3,10 @@
 from starlette.responses import Response
 
 from fairwarning.arm.compute import targets
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import AVAILABILITY_SET, SCALE_SET
 from fairwarning.core.commands import Approve

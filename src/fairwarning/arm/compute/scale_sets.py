@@ -18,11 +18,11 @@ from fairwarning.arm.compute import (
 )
 from fairwarning.arm.compute.profile import SET_PROFILE
 from fairwarning.arm.compute.targets import ACTIONS, ActionTarget, parse_instance_ids
-from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.listing import parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.network import subnets
 from fairwarning.arm.types import documents, handlers, stored
+from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.documents import tags_of, typed_value
 from fairwarning.arm.types.names import SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType

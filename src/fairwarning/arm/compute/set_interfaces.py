@@ -6,11 +6,11 @@ from fairwarning.arm.compute import machine_listing, set_network, targets
 from fairwarning.arm.compute.set_network import SetNetwork
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.context import ArmContext
-from fairwarning.arm.http.listing import list_response
+from fairwarning.arm.http.listing import list_response, next_link
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
 from fairwarning.arm.types import handlers, registered
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.names import INSTANCE, INTERFACE, SCALE_SET
 from fairwarning.arm.types.resource_type import ResourceType
 
@@ -24,14 +24,14 @@ async def list_of_set(context: ArmContext, request: ArmRequest) -> Response:
     """List the interfaces of all instances of a set."""
     network, page, token = await _page(context, request)
     value = [interface for target in page for interface in network.interfaces(target)]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return json_response({"value": value, **next_link(request, token)})
 
 
 async def list_addresses_of_set(context: ArmContext, request: ArmRequest) -> Response:
     """List the public addresses of all instances of a set."""
     network, page, token = await _page(context, request)
     value = [address for target in page for address in network.public_addresses(target)]
-    return json_response({"value": value, **context.next_link(request, token)})
+    return json_response({"value": value, **next_link(request, token)})
 
 
 async def _page(
@@ -90,7 +90,7 @@ async def list_with_instances(
     value = await registered.read_documents(kind, context, rows)
     for target, network in await set_network.of_instances(context, instances):
         value += _of_kind(kind, network, target)
-    return list_response(context, request, value, token)
+    return list_response(request, value, token)
 
 
 async def get_with_instances(

@@ -11,11 +11,11 @@ from typing import Any
 
 from fairwarning.arm.compute.profile import SET_PROFILE
 from fairwarning.arm.compute.targets import ActionTarget
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.network import addresses, subnets
 from fairwarning.arm.types import documents, instance_ids, references
-from fairwarning.arm.types.azure_id import parse_id
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.names import INSTANCE, INTERFACE, PUBLIC_ADDRESS
 from fairwarning.core.model import Resource, ScaleSet, guid
 

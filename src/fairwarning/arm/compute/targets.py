@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from fairwarning.arm.compute.views import pending_maintenance
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, accepted
+from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
 from fairwarning.core import commands

@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message
 
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError, error_body
 from fairwarning.arm.http.internal import application_of
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
@@ -23,7 +22,7 @@ _INSIDE = "fairwarning.batch"  # marks the ASGI scope of a request in a batch
 _KEPT_HEADERS = (b"authorization", b"host", b"accept-language")
 
 
-async def _answer_each(_context: ArmContext, request: ArmRequest) -> Response:
+async def _answer_each(_context: object, request: ArmRequest) -> Response:
     """Answer every request of a batch."""
     if _INSIDE in request.http.scope:
         raise ArmError("InvalidBatchRequest", "A batch cannot contain a batch.")

@@ -1,10 +1,11 @@
-"""Answers to list requests, with the OData options of Azure's lists (C6)."""
+"""Answers to list requests, with the OData options of Azure's lists (C6), and their pages."""
 
+import base64
+import binascii
 from collections.abc import Collection, Mapping, Sequence
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError, invalid_value
 from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field, parse_filter
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
@@ -13,7 +14,6 @@ _TOP_MAX = 10_000
 
 
 def list_response(
-    context: ArmContext,
     request: ArmRequest,
     documents: Sequence[Body],
     token: str = "",
@@ -28,10 +28,10 @@ def list_response(
     value = [document for document in documents if matches(document)]
     top = parse_top(request)
     if top is None:
-        return json_response({"value": value, **context.next_link(request, token)})
+        return json_response({"value": value, **next_link(request, token)})
     value = value[:top]
     token = token if len(value) < top else ""
-    link = context.next_link(request, token, {"$top": str(top - len(value))})
+    link = next_link(request, token, {"$top": str(top - len(value))})
     return json_response({"value": value, **link})
 
 
@@ -65,3 +65,43 @@ def refuse_ignored(request: ArmRequest) -> None:
             f"options: {supported}."
         )
         raise ArmError("UnsupportedQueryOption", text)
+
+
+# --- Pages ----------------------------------------------------------------------------------------
+
+
+def next_link(
+    request: ArmRequest, token: str, changes: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the `nextLink` member of a listing; nothing on the last page.
+
+    `changes` has query parameters that differ on the next page.
+    """
+    if not token:
+        return {}
+    query = {
+        key: value
+        for key, value in request.http.query_params.items()
+        if key.lower() not in {"$skiptoken", "api-version"}
+    }
+    query |= {**(changes or {}), "$skiptoken": token}
+    return {"nextLink": request.link_with(request.path, query)}
+
+
+def encode_skip_token(last: str) -> str:
+    """Return the $skiptoken for the page after this resource id."""
+    return base64.urlsafe_b64encode(last.encode()).decode()
+
+
+def decode_skip_token(token: str) -> str:
+    """Return the resource id before the page; "" for the first page."""
+    try:
+        return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
+    except (UnicodeError, binascii.Error) as error:
+        raise invalid_skip_token() from error
+
+
+def invalid_skip_token() -> ArmError:
+    """The error for a $skiptoken that this service did not issue for this listing."""
+    text = "The $skiptoken is not valid for this listing; use the nextLink of its previous page."
+    return ArmError("InvalidSkipToken", text)

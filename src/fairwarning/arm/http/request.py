@@ -2,19 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairwarning.arm.http.azure_id import AzureId, ResourcePath
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.service.tokens import Principal
-
-if TYPE_CHECKING:
-    from fairwarning.arm.types.azure_id import AzureId, ResourcePath
 
 Body = dict[str, Any]
 """A JSON object."""
@@ -36,7 +34,7 @@ class ArmRequest:
         base_url: str,
         version: str = "",
         *,
-        target: "ResourcePath | None" = None,
+        target: ResourcePath | None = None,
     ) -> None:
         self.http = http
         self.params = params
@@ -47,7 +45,7 @@ class ArmRequest:
         self._options_read: dict[str, None] = {}
 
     @property
-    def id(self) -> "AzureId":
+    def id(self) -> AzureId:
         """The resource that the path names; for a list, what has the resources."""
         assert self._target is not None
         return self._target.id

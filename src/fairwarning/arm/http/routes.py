@@ -2,15 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from starlette.responses import Response
 
-if TYPE_CHECKING:
-    from fairwarning.arm.http.context import ArmContext
-    from fairwarning.arm.http.request import ArmRequest
-
-Handler = Callable[["ArmContext", "ArmRequest"], Awaitable[Response]]
+Handler = Callable[[Any, Any], Awaitable[Response]]
+"""Takes the `ArmContext` of the service and the `ArmRequest`."""
 
 SUBSCRIPTION = "/subscriptions/{subscription}"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/{{group}}"

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairwarning.arm.compute import images
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import (
     ArmRequest,
@@ -22,6 +21,7 @@ from fairwarning.arm.http.request import (
     read_bytes,
 )
 from fairwarning.arm.http.routes import Route
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.issued_tokens import SignedToken
 from fairwarning.service.tokens import TokenUse, Unauthorized

@@ -6,12 +6,12 @@ The instances of a Flexible scale set have interfaces, too, which are computed (
 from collections.abc import Sequence
 from ipaddress import IPv4Network
 
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.network import addresses, reservations, subnets
 from fairwarning.arm.network.reservations import AddressRange, Reservation
 from fairwarning.arm.types import documents, references
-from fairwarning.arm.types.azure_id import parse_id
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite

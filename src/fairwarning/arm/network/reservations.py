@@ -10,9 +10,9 @@ from hashlib import sha256
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from itertools import chain, islice
 
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.types import documents
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.references import read_all
 from fairwarning.core.commands import Write
 from fairwarning.service import resources

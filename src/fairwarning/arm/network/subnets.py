@@ -5,9 +5,9 @@ In a host run, where addresses identify machines (M22), new machines get address
 
 from ipaddress import IPv4Network, ip_network
 
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.types.azure_id import AzureId, parse_id
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.names import SCALE_SET, SUBNET
 from fairwarning.arm.types.references import BY_SOURCE, links, named_part
 from fairwarning.core import limits

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.resources.deployment_run import ResourceOperation, error_of, is_stored
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import Template
 from fairwarning.arm.types import documents
 from fairwarning.arm.types import stored as stored_types
+from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.names import DEPLOYMENT as KIND
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite, write_resource

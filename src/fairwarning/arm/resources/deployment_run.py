@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from fairwarning.arm.http import errors, internal
 from fairwarning.arm.http.api_versions import check_api_version
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.resources.providers import versions_of
@@ -15,7 +15,7 @@ from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded
 from fairwarning.arm.templates.step_builder import DEPLOYMENT, RESOURCES
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import Template
-from fairwarning.arm.types.azure_id import parse_id
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.core.errors import FairwarningError, Refused
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from typing import NoReturn
 import msgspec
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import next_link
 from fairwarning.arm.http.request import (
     RETRY_SECONDS,
     ArmRequest,
@@ -34,6 +34,7 @@ from fairwarning.arm.templates.scope import DeploymentScope
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import Template
 from fairwarning.arm.types import documents
+from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.names import DEPLOYMENT as KIND
 from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.arm.types.writing import check_name
@@ -171,7 +172,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
         value = [entry for entry in value if entry["properties"]["provisioningState"] == state]
     if top:
         value, token = value[:top], ""
-    return json_response({"value": value, **context.next_link(request, token)})
+    return json_response({"value": value, **next_link(request, token)})
 
 
 def _conditions(request: ArmRequest) -> tuple[str, int]:

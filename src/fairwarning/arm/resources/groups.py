@@ -3,7 +3,6 @@
 from starlette.responses import Response
 
 from fairwarning.arm.compute import targets
-from fairwarning.arm.http.context import STORED, ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError, public_message
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
@@ -12,6 +11,7 @@ from fairwarning.arm.http.routes import SUBSCRIPTION, Route
 from fairwarning.arm.network import reservations
 from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents, writing
+from fairwarning.arm.types.context import STORED, ArmContext, new_operation
 from fairwarning.arm.types.names import GROUP, INSTANCE, MACHINE, SCALE_SET
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
 from fairwarning.core.errors import Conflict
@@ -46,10 +46,10 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     own_group = request.principal.group
     if own_group:
         group = await context.find(GROUP, "", own_group)
-        return list_response(context, request, [document(context, group)] if group else [])
+        return list_response(request, [document(context, group)] if group else [])
     page, token = await context.page(request, GROUP)
     value = [document(context, group) for group in page]
-    return list_response(context, request, value, token)
+    return list_response(request, value, token)
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.types import documents, stored
-from fairwarning.arm.types.azure_id import AzureId, parse_id
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import choice, invalid_value, typed_value
 from fairwarning.arm.types.names import LOCKS
 from fairwarning.arm.types.references import read_all

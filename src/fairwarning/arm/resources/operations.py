@@ -3,10 +3,10 @@
 from starlette.responses import Response
 
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
 from fairwarning.core.times import iso

@@ -6,19 +6,18 @@ from starlette.responses import Response
 
 from fairwarning.arm.catalogue import Region, catalogue
 from fairwarning.arm.compute.images import region_names
-from fairwarning.arm.http.context import (
-    PAGE,
-    STORED,
-    ArmContext,
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.listing import (
     decode_skip_token,
     encode_skip_token,
+    list_response,
+    parse_expand,
 )
-from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.resources.providers import providers
 from fairwarning.arm.types import documents, stored
+from fairwarning.arm.types.context import PAGE, STORED, ArmContext
 from fairwarning.core.model import Resource
 from fairwarning.core.times import iso
 from fairwarning.service import resources
@@ -111,7 +110,7 @@ async def _providers(context: ArmContext, request: ArmRequest) -> Response:
     parse_expand(request, _PROVIDER_EXPANDED)
     known = providers(context.types)
     value = [_provider(context, namespace, kinds) for namespace, kinds in known.items()]
-    return list_response(context, request, value, fields={})
+    return list_response(request, value, fields={})
 
 
 async def _get_provider(context: ArmContext, request: ArmRequest) -> Response:
@@ -163,7 +162,7 @@ async def _resources(context: ArmContext, request: ArmRequest) -> Response:
     rows = await _page(context, group or request.principal.group, after)
     value = [_entry(context, row, expanded) for row in rows[:PAGE]]
     token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""
-    return list_response(context, request, value, token)
+    return list_response(request, value, token)
 
 
 async def _page(context: ArmContext, group: str, after: str) -> list[Resource]:

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from starlette.responses import Response
 
 from fairwarning.arm.http import internal
-from fairwarning.arm.http.context import PAGE, STORED, ArmContext
+from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
 from fairwarning.arm.resources.providers import versions_of
 from fairwarning.arm.types import documents, stored
-from fairwarning.arm.types.azure_id import AzureId
+from fairwarning.arm.types.context import PAGE, STORED, ArmContext
 from fairwarning.arm.types.names import GROUP, MACHINE
 from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.core.commands import Write

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.context import ArmContext, new_operation
+from fairwarning.arm.http.azure_id import ResourcePath
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import (
@@ -24,7 +24,7 @@ from fairwarning.arm.http.request import (
 )
 from fairwarning.arm.http.routes import Handler
 from fairwarning.arm.types import documents, part_requests, registered, stored, users, writing
-from fairwarning.arm.types.azure_id import ResourcePath
+from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.arm.types.writing import WriteResult
 from fairwarning.core.commands import Remove
@@ -133,7 +133,7 @@ async def list_rows(kind: ResourceType, context: ArmContext, request: ArmRequest
     """List the resources of a type: of a group, or all that the client may read."""
     page, token = await context.page(request, kind.name, request.id.group)
     value = await registered.read_documents(kind, context, page)
-    return list_response(context, request, value, token)
+    return list_response(request, value, token)
 
 
 # --- Deleting -------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ An instance of a Flexible set is a machine of the group, and its interfaces are 
 group. Everything of an instance of a Uniform set is nested in the set.
 """
 
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.names import INSTANCE, INTERFACE, MACHINE
 from fairwarning.core.model import Machine, Resource, ScaleSet
 

@@ -7,13 +7,13 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import Handler
 from fairwarning.arm.types import documents, parts, registered, writing
-from fairwarning.arm.types.azure_id import AzureId
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite
 
@@ -32,7 +32,7 @@ async def list_parts(
 ) -> Response:
     """List the parts of a resource."""
     shown = await _parent_document(kind, context, request.id)
-    return list_response(context, request, shown["properties"][part])
+    return list_response(request, shown["properties"][part])
 
 
 async def _parent_document(kind: ResourceType, context: ArmContext, parent: AzureId) -> Body:

@@ -5,9 +5,9 @@ A part is stored in its parent, whether it was written with the parent or on its
 
 import re
 
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.core.model import Resource, guid

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fairwarning.arm.http.context import STORED, ArmContext
+from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents
-from fairwarning.arm.types.azure_id import AzureId, parse_id
+from fairwarning.arm.types.context import STORED, ArmContext
 from fairwarning.arm.types.documents import choice
 from fairwarning.arm.types.names import (
     AVAILABILITY_SET,

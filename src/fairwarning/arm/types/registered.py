@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents, parts, references, users, writing
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.model import Resource

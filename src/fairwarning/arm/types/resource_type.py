@@ -5,18 +5,14 @@ A type without a record is only stored (`stored.py`).
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fairwarning.arm.catalogue import api_versions
+from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.http.routes import Handler
-from fairwarning.arm.types.azure_id import AzureId
 from fairwarning.core.commands import Command
 from fairwarning.core.model import Resource
-
-if TYPE_CHECKING:
-    from fairwarning.arm.http.context import ArmContext
-    from fairwarning.arm.types.writing import ResourceWrite
 
 
 @dataclass(frozen=True)
@@ -35,13 +31,13 @@ class DesiredResource:
     owns: tuple[str, ...] | None = None
 
 
-Plan = Callable[["ResourceWrite", Body], Awaitable[DesiredResource]]
-"""Checks a body, adds Azure's defaults, and says what is to be committed."""
-Documents = Callable[["ArmContext", Sequence[Resource]], Awaitable[list[Body]]]
-"""Returns the documents of resources; those that were deleted meanwhile are left out."""
-Exists = Callable[["ArmContext", AzureId], Awaitable[bool]]
+Plan = Callable[[Any, Body], Awaitable[DesiredResource]]
+"""Takes a `ResourceWrite` and a body: checks it, adds Azure's defaults, says what to commit."""
+Documents = Callable[[Any, Sequence[Resource]], Awaitable[list[Body]]]
+"""Takes an `ArmContext` and resources; leaves out those that were deleted meanwhile."""
+Exists = Callable[[Any, AzureId], Awaitable[bool]]
 """Whether a resource exists that has no row in the store."""
-Complete = Callable[["ArmContext", Sequence[Resource], list[Body]], Awaitable[None]]
+Complete = Callable[[Any, Sequence[Resource], list[Body]], Awaitable[None]]
 """Adds computed members to the documents of resources."""
 
 

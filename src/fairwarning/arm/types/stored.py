@@ -10,21 +10,18 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import (
-    PAGE,
-    STORED,
-    ArmContext,
+from fairwarning.arm.http.azure_id import AzureId, ResourcePath
+from fairwarning.arm.http.errors import ArmError, resource_not_found
+from fairwarning.arm.http.listing import (
     decode_skip_token,
     encode_skip_token,
     invalid_skip_token,
-    new_operation,
+    list_response,
 )
-from fairwarning.arm.http.errors import ArmError, resource_not_found
-from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import Handler
 from fairwarning.arm.types import documents, references, writing
-from fairwarning.arm.types.azure_id import AzureId, ResourcePath
+from fairwarning.arm.types.context import PAGE, STORED, ArmContext, new_operation
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.commands import Remove
@@ -194,7 +191,7 @@ async def list_kind(path: ResourcePath, context: ArmContext, request: ArmRequest
     rows = await context.fleet.reader.resources(prefix, after, PAGE)
     token = encode_skip_token(rows[-1].id) if len(rows) == PAGE else ""
     value = [document(context, row) for row in rows if kind_of(row).lower() == kind.lower()]
-    return list_response(context, request, value, token)
+    return list_response(request, value, token)
 
 
 async def ids_below(context: ArmContext, id_: AzureId) -> list[str]:

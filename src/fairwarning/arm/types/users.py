@@ -7,10 +7,10 @@ or a load balancer's pool are found in the group. A resource in use is not delet
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.instance_ids import interface_id
 from fairwarning.arm.types.names import (
     DISK,

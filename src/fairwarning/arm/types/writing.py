@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from fairwarning.arm.catalogue import normalize_region
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents
-from fairwarning.arm.types.azure_id import AzureId
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.resource_type import DesiredResource, Plan
 from fairwarning.core.commands import Write as WriteCommand
 from fairwarning.core.errors import Conflict, NotFound

@@ -1,15 +1,13 @@
 """What every handler of the control plane uses: the fleet, its resources and the settings."""
 
-import base64
-import binascii
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.azure_id import AzureId
+from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token, invalid_skip_token
 from fairwarning.arm.http.request import ArmRequest
-from fairwarning.arm.types.azure_id import AzureId
 from fairwarning.arm.types.resource_type import ResourceTypes
 from fairwarning.core.model import Ref, ScaleSet, Scope
 from fairwarning.service import resources
@@ -89,23 +87,6 @@ class ArmContext:
         token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""
         return rows[:PAGE], token
 
-    def next_link(
-        self, request: ArmRequest, token: str, changes: Mapping[str, str] | None = None
-    ) -> dict[str, str]:
-        """Return the `nextLink` member of a listing; nothing on the last page.
-
-        `changes` has query parameters that differ on the next page.
-        """
-        if not token:
-            return {}
-        query = {
-            key: value
-            for key, value in request.http.query_params.items()
-            if key.lower() not in {"$skiptoken", "api-version"}
-        }
-        query |= {**(changes or {}), "$skiptoken": token}
-        return {"nextLink": request.link_with(request.path, query)}
-
     async def all_of(self, kind: str, group: str) -> list[Resource]:
         """Return all resources of a kind in a group; with an empty name, in all groups."""
         prefix = after = resources.id_prefix(kind, group)
@@ -158,25 +139,6 @@ class ArmContext:
 def new_operation() -> str:
     """Return an id for a new operation."""
     return str(uuid.uuid4())
-
-
-def encode_skip_token(last: str) -> str:
-    """Return the $skiptoken for the page after this resource id."""
-    return base64.urlsafe_b64encode(last.encode()).decode()
-
-
-def decode_skip_token(token: str) -> str:
-    """Return the resource id before the page; "" for the first page."""
-    try:
-        return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
-    except (UnicodeError, binascii.Error) as error:
-        raise invalid_skip_token() from error
-
-
-def invalid_skip_token() -> ArmError:
-    """The error for a $skiptoken that this service did not issue for this listing."""
-    text = "The $skiptoken is not valid for this listing; use the nextLink of its previous page."
-    return ArmError("InvalidSkipToken", text)
 
 
 def _after(token: str, prefix: str) -> str:
