@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.arm.templates.template import RESOURCES, Template
+from fairwarning.arm.templates.template import RESOURCES, ReferenceNeeded, Template
 from tests.arm.evaluation import (
     GROUP,
     NETWORK,
@@ -30,6 +30,8 @@ from tests.arm.evaluation import (
         ("[subscription().subscriptionId]", SUBSCRIPTION),
         ("[empty(subscription().displayName)]", False),
         ("[deployment().name]", "deploy_1"),
+        ("[deployer().tenantId]", "the-tenant"),
+        ("[resourceId('A.B/c', '')]", f"{GROUP}/providers/A.B/c/"),
         ("[providers('microsoft.network', 'VirtualNetworks').apiVersions[0]]", "2022-01-01"),
         ("[resourceId('A.B/c', 'd')]", f"{GROUP}/providers/A.B/c/d"),
         ("[resourceId('A.B/c/e', 'd', 'f')]", f"{GROUP}/providers/A.B/c/d/e/f"),
@@ -78,6 +80,7 @@ def test_a_reference_is_to_an_id_or_to_a_name_in_the_template() -> None:
     [
         ({"variables": {"a": "[reference('x')]"}}, "variables.a: reference('x') is allowed only"),
         ({"resources": [net("[reference('x').y]")]}, "resources[0].name: reference('x') is allow"),
+        ({"variables": {"a": "[listKeys('x', '1').k]"}}, "variables.a: listKeys('x') is allowed"),
         ({"variables": {"a": "[variables('b')]"}}, "variables.a: variables('b') is not declared"),
         (
             {"variables": {"a": "[variables('b')]", "b": "[variables('a')]"}},
@@ -141,6 +144,64 @@ def test_a_condition_disables_a_resource() -> None:
     assert [step.name for step in evaluate(template).resources] == ["a"]
     both = evaluate(template | {"resources": [out, same]})
     assert both.resource(both.resources[0], {}) == {"tags": {"which": "same"}}
+
+
+def test_a_disabled_resource_is_not_evaluated() -> None:
+    """Its members may be wrong, as in a module whose optional part has no values."""
+    missing = "[parameters('none').name]"
+    wrong = net(
+        missing,
+        missing,
+        apiVersion=missing,
+        condition="[not(empty(parameters('none')))]",
+        scope=missing,
+        properties={"key": "[listKeys(parameters('none').id, '2022-01-01').keys[0]]"},
+    )
+    deployment = wrong | {"type": "Microsoft.Resources/deployments", "properties": missing}
+    child = {"type": "subnets", "name": "s", "apiVersion": "2022-01-01"}
+    template: Json = {
+        "languageVersion": "2.0",
+        "parameters": {"none": {"type": "object", "nullable": True}},
+        "resources": {
+            "wrong": wrong,
+            "existing": wrong | {"existing": True, "resourceGroup": missing},
+            "deployment": deployment,
+            "loop": wrong | {"copy": {"name": "loop", "count": 2, "mode": "serial"}},
+            "net": net("a", "wrong", "existing", "deployment", "loop"),
+        },
+    }
+    assert [step.name for step in evaluate(template).resources] == ["a"]
+    assert names(*({**part, "condition": False} for part in (wrong, deployment)), net("a")) == ["a"]
+    parent = wrong | {"condition": False, "resources": [child]}
+    assert "resources[0].resources[0]: its parent has no name" in refused({"resources": [parent]})
+    template["outputs"] = {"o": {"type": "object", "value": "[reference('wrong')]"}}
+    message = refusal(lambda: evaluate(template).outputs({}))
+    assert "reference('wrong') names a resource whose condition is false" in message
+
+
+def test_list_functions_need_the_answer_of_an_action() -> None:
+    """The caller posts to the action, and evaluates again with the answer."""
+    text = "[listKeys('net', '2022-01-01').keys[0]]"
+    sas = f"[listAccountSas('{NETWORK}/virtualNetworks/NET', '2022-01-01', createObject('a', 1)).b]"
+    template = evaluate(
+        {
+            "resources": [net("a", properties={"key": text}), net("net")],
+            "outputs": {"sas": {"type": "string", "value": sas}},
+        }
+    )
+    last, first = template.resources[1], template.resources[0]
+    assert (first.name, last.name) == ("net", "a")  # a list by name is a dependency
+    with pytest.raises(ReferenceNeeded) as needed:
+        template.resource(last, {})
+    assert (needed.value.id, needed.value.action, needed.value.body) == (
+        f"{NETWORK}/virtualNetworks/net".lower(), "listKeys", None
+    )  # fmt: skip
+    known = {needed.value.key: {"keys": ["k"]}}
+    assert template.resource(last, known) == {"properties": {"key": "k"}}
+    with pytest.raises(ReferenceNeeded) as needed:
+        template.outputs(known)
+    assert (needed.value.action, needed.value.body) == ("listAccountSas", {"a": 1})
+    assert template.outputs({needed.value.key: {"b": "c"}})["sas"]["value"] == "c"
 
 
 def test_nested_resources() -> None:
@@ -251,7 +312,7 @@ def test_outputs_that_are_refused(declared: object, message: str) -> None:
         ({}, "mode must be 'Incremental'"),
         ({"mode": "Complete", "template": {}}, "mode must be 'Incremental'"),
         ({"mode": "Incremental"}, "template must be an object, not null"),
-        ({"mode": "incremental", "templateLink": {"uri": "x"}}, "send template instead"),
+        ({"mode": "incremental", "templateLink": {"uri": "x"}}, "send template instead, with"),
         ({"mode": "incremental", "parametersLink": {"uri": "x"}}, "send parameters instead"),
         ({"mode": "Incremental", "template": {"imports": {}}}, "'imports' is not supported"),
         ({"mode": "Incremental", "template": {"functions": [{}]}}, "user functions need a name"),

@@ -237,7 +237,7 @@ def test_extension_resources() -> None:
 # --- Nested deployments ---------------------------------------------------------------------------
 
 
-def nested(template: Json, *, inner: bool = False, **more: object) -> Json:
+def nested(template: object, *, inner: bool = False, **more: object) -> Json:
     """Return a nested deployment."""
     options = {"expressionEvaluationOptions": {"scope": "inner"}} if inner else {}
     properties = {"mode": "Incremental", **options, "template": template, **more}
@@ -286,10 +286,19 @@ def test_a_nested_deployment_with_inner_scope() -> None:
     assert outputs(child) == {"name": "nested"}
 
 
+def test_a_nested_template_in_a_variable() -> None:
+    """Its expressions, which are escaped, are evaluated only in the nested template."""
+    inside = {"variables": {"n": "inner"}, "resources": [net("[[variables('n')]")]}
+    step = nested("[variables('file')]", inner=True)
+    template = evaluate({"variables": {"file": inside, "n": "outer"}, "resources": [step]})
+    assert names(template.nested(template.resources[0], {})) == ["inner"]
+
+
 @pytest.mark.parametrize(
     ("step", "message"),
     [
         (nested({}, templateLink={"uri": "x"}), "resources[0]: templateLink is not supported"),
+        (nested({}, parametersLink={"uri": "x"}), "send parameters instead"),
         (nested({}) | {"properties": 1}, "a nested deployment needs properties"),
         (nested({}) | {"resourceGroup": "other"}, "only to the group of the deployment"),
         (nested({}, mode="Complete"), "template: mode must be 'Incremental'"),
@@ -299,7 +308,7 @@ def test_a_nested_deployment_with_inner_scope() -> None:
             nested({"resources": [net("[parameters('p')]")]}, inner=True),
             "parameters('p') is not decl",
         ),
-        (nested(5), "template must be an object, not int"),  # type: ignore[arg-type]
+        (nested(5), "template must be an object, not int"),
     ],
 )
 def test_nested_deployments_that_are_refused(step: Json, message: str) -> None:

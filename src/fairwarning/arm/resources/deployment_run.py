@@ -11,8 +11,9 @@ from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.resources.providers import versions_of
+from fairwarning.arm.templates.declarations import DEPLOYMENT
 from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded
-from fairwarning.arm.templates.step_builder import DEPLOYMENT, RESOURCES
+from fairwarning.arm.templates.step_builder import RESOURCES
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import Template
 from fairwarning.arm.types.context import ArmContext
@@ -65,19 +66,24 @@ class ResourceReader:
             try:
                 return evaluate(self._known)
             except ReferenceNeeded as reference:
-                self._known[reference.id] = await self.read(reference.id)
+                self._known[reference.key] = await self._read(reference)
 
-    async def read(self, path: str) -> Body:
-        """Return a resource; raise if it does not exist."""
+    async def _read(self, reference: ReferenceNeeded) -> Body:
+        """Return a resource, or the answer of its list action; raise if it does not exist."""
+        path = reference.id
         id_ = parse_id(path)
         if id_ is None or not id_.kind:
             raise Refused("InvalidTemplate", f"'{path[:200]}' is not the id of a resource")
         version = versions_of(self._context.types, id_.kind)[0]
-        return await internal.require(self._request, "GET", path, version)
+        if not reference.action:
+            return await internal.require(self._request, "GET", path, version)
+        path = f"{path}/{reference.action}"
+        return await internal.require(self._request, "POST", path, version, body=reference.body)
 
     def forget(self, path: str) -> None:
         """Read this resource again when it is needed next: it has changed."""
-        self._known.pop(path.lower(), None)
+        for key in [key for key in self._known if f"{key}/".startswith(f"{path.lower()}/")]:
+            del self._known[key]
 
 
 # --- Checking -------------------------------------------------------------------------------------
@@ -103,7 +109,7 @@ def _check(context: ArmContext, template: Template) -> int:
             if step.type.lower() == DEPLOYMENT:
                 count += _check(context, template.nested(step, {}))
         except ReferenceNeeded:  # known only when other resources have been deployed
-            template.nested_types(step)  # checks the expressions of a nested template
+            template.check_nested(step)
     return count
 
 

@@ -1,10 +1,11 @@
 """Calls of functions in templates: their parsed form, and the checks of their arguments."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from fairwarning.arm.templates.values import TemplateError, Value, kind_of, quote
-from fairwarning.core.record import short_record
+from fairwarning.core.record import changed, short_record
 
 EXPRESSION_CHARACTERS = 24_576  # Azure's own limit
 UNLIMITED = EXPRESSION_CHARACTERS  # more arguments do not fit into an expression
@@ -39,14 +40,14 @@ class CopyLoop:
 class TemplateFunction:
     """A function and the types of its arguments, of which the last may repeat.
 
-    A `form` evaluates its arguments by itself: it is called with the evaluation and the call.
+    A lazy one evaluates its arguments by itself: it is called with the evaluation and the call.
     """
 
     call: Callable[..., Value]
     takes: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
-    form: bool = False
+    lazy: bool = False
 
     def check_arity(self, call: FunctionCall) -> FunctionCall:
         """Return the call; raise if its number of arguments is wrong."""
@@ -69,3 +70,14 @@ class TemplateFunction:
 
 Functions = Mapping[str, TemplateFunction]
 """Functions by name, in lower case."""
+
+LIST_FUNCTIONS = "list*"  # listKeys, listSecrets and others: what they are called is an argument
+
+
+def find_function(functions: Functions, name: str) -> TemplateFunction | None:
+    """Return the function with this name; None if there is none."""
+    key = name.lower()
+    if not key.startswith("list") or "." in key or LIST_FUNCTIONS not in functions:
+        return functions.get(key)
+    function = functions[LIST_FUNCTIONS]
+    return changed(function, call=partial(function.call, name))

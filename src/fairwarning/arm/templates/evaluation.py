@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping
 
-from fairwarning.arm.templates.calls import CopyLoop, FunctionCall, Functions, Node
+from fairwarning.arm.templates.calls import (
+    CopyLoop,
+    FunctionCall,
+    Functions,
+    Node,
+    TemplateFunction,
+    find_function,
+)
 from fairwarning.arm.templates.values import (
     DEPTH,
     TemplateError,
@@ -49,7 +56,7 @@ class Evaluation:
     ) -> None:
         self.loops = loops or {}
         self.lambda_variables: Mapping[str, Value] = {}
-        self._functions = functions
+        self.functions = functions
         self._budget = budget or ValueBudget()
         self._depth = depth
 
@@ -84,7 +91,7 @@ class Evaluation:
 
     def in_loops(self, loops: Loops) -> "Evaluation":
         """Return an evaluation inside these loops, and otherwise like this one."""
-        inner = Evaluation(self._functions, self._budget, {**self.loops, **loops}, self._depth)
+        inner = Evaluation(self.functions, self._budget, {**self.loops, **loops}, self._depth)
         inner.lambda_variables = self.lambda_variables
         return inner
 
@@ -101,7 +108,7 @@ class Evaluation:
     def check(self, call: FunctionCall, arguments: list[Value]) -> None:
         """Refuse arguments of the wrong types, of which there may be fewer than in the call."""
         with _named(call):
-            self._functions[call.name.lower()].check_types(arguments)
+            self._function(call).check_types(arguments)
 
     def _part(self, place: str, node: Node) -> Value:
         with at(place):
@@ -112,9 +119,14 @@ class Evaluation:
         key = loop.name.lower()
         return [self.in_loops({key: number}).value(loop.item) for number in range(count)]
 
+    def _function(self, call: FunctionCall) -> TemplateFunction:
+        function = find_function(self.functions, call.name)
+        assert function is not None  # the parser has found it
+        return function
+
     def _call(self, call: FunctionCall) -> Value:
-        function = self._functions[call.name.lower()]
-        if function.form:
+        function = self._function(call)
+        if function.lazy:
             result = function.call(self, call)
         else:
             arguments = [self.value(argument) for argument in call.arguments]

@@ -10,6 +10,7 @@ from fairwarning.arm.templates.calls import (
     FunctionCall,
     Functions,
     Node,
+    find_function,
 )
 from fairwarning.arm.templates.values import (
     DEPTH,
@@ -19,12 +20,6 @@ from fairwarning.arm.templates.values import (
     quote,
     too_deep,
 )
-
-REFUSED_FUNCTIONS = {
-    "getsecret": "there are no key vaults: send the value as a parameter",
-    "list": "resources have no keys or secrets to list",
-}
-"""Why functions with these names, or names that start with `list`, are refused."""
 
 
 def parse(value: object, functions: Functions, depth: int = 1) -> Node:
@@ -142,9 +137,12 @@ class _Parser:
         if self._kind == ".":  # a user function
             self._take(".", "")
             name = f"{name}.{self._take('name', 'the name of a user function')}"
-        function = self._functions.get(name.lower())
+        function = find_function(self._functions, name)
         if function is None:
-            raise _unknown_function(name, self._functions)
+            known = ", ".join(sorted(self._functions))
+            raise TemplateError(
+                f"the function {quote(name)} is not supported; supported are {known}"
+            )
         return function.check_arity(FunctionCall(name, self._arguments(depth), self._path(depth)))
 
     def _arguments(self, depth: int) -> tuple[Node, ...]:
@@ -168,11 +166,3 @@ class _Parser:
                 steps.append(self._expression(depth + 1))
                 self._take("]", "a ']'")
         return tuple(steps)
-
-
-def _unknown_function(name: str, functions: Functions) -> TemplateError:
-    key = "list" if name.lower().startswith("list") else name.lower()
-    if key in REFUSED_FUNCTIONS:
-        return TemplateError(f"the function {quote(name)} is refused: {REFUSED_FUNCTIONS[key]}")
-    known = ", ".join(sorted(functions))
-    return TemplateError(f"the function {quote(name)} is not supported; supported are {known}")

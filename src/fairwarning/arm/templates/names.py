@@ -3,21 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from fairwarning.arm.templates.calls import Functions, TemplateFunction
+from fairwarning.arm.templates.calls import LIST_FUNCTIONS, Functions, TemplateFunction
 from fairwarning.arm.templates.ids import id_of_end
 from fairwarning.arm.templates.steps import TemplateStep
-from fairwarning.arm.templates.values import TemplateError, Value
+from fairwarning.arm.templates.values import TemplateError, Value, canonical
+from fairwarning.core.record import changed
 
 KnownResources = Mapping[str, Mapping[str, Any]]
-"""The documents of resources, by id in lower case."""
+"""The documents of resources and the results of their list actions, by `ReferenceNeeded.key`."""
 
 
 class ReferenceNeeded(Exception):
-    """An expression needs a resource: read it (its id is in lower case), and evaluate again."""
+    """An expression needs a resource, or the result of an action such as `listKeys`.
 
-    def __init__(self, resource: str) -> None:
+    The caller reads the resource, or posts the body to the action, and evaluates again.
+    """
+
+    def __init__(self, resource: str, action: str = "", body: Value = None) -> None:
         super().__init__(resource)
-        self.id = resource
+        self.id = resource  # in lower case
+        self.action = action  # "" for the resource itself
+        self.body = body
+        self.key = f"{resource}/{action.lower()}?{canonical(body)}" if action else resource
 
 
 class ResourceNames:
@@ -35,7 +42,7 @@ class ResourceNames:
         self._steps.setdefault(step.key, step)
         if symbol and loop is None:
             self._loops[symbol.lower()] = [step.key]
-        if not symbol:
+        if not symbol and step.id:
             self._names.setdefault(step.name.lower(), set()).add(step.key)
         for name in {symbol.lower(), (loop or "").lower()} - {""}:
             if loop is not None:
@@ -71,27 +78,38 @@ class ResourceNames:
     def functions(self, known: KnownResources | None) -> Functions:
         """Return the functions that read resources; without known ones they are not allowed."""
 
-        def reference(name: str, version: str = "", full: str = "") -> Value:
-            del version  # documents are the same in all versions
-            return self._reference(known, self._one(name), full)
+        def read(needed: ReferenceNeeded) -> Mapping[str, Any]:
+            if known is None or needed.key not in known:
+                raise needed
+            return known[needed.key]
+
+        def properties(target: str, full: str) -> Value:
+            if full and full.lower() != "full":
+                raise TemplateError("takes 'Full' or nothing as its last argument")
+            document = read(ReferenceNeeded(target))
+            return document if full else document.get("properties", {})
+
+        def reference(name: str, _version: str = "", full: str = "") -> Value:
+            return properties(self._one(name), full)  # documents are the same in all versions
 
         def references(name: str, full: str = "") -> Value:
             if name.lower() not in self._loops:
                 raise TemplateError("takes the name of a copy loop of this template")
-            return [self._reference(known, key, full) for key in self._loops[name.lower()]]
+            return [properties(target, full) for target in self._loops[name.lower()]]
 
-        three = ("string", "string", "string")
-        if known is None:
-            return {
-                "reference": TemplateFunction(_forbid, three, minimum=1),
-                "references": TemplateFunction(_forbid, three[:2], minimum=1),
-                "resourceinfo": TemplateFunction(_forbid, three[:1]),
-            }
-        return {
-            "reference": TemplateFunction(reference, three, minimum=1),
-            "references": TemplateFunction(references, three[:2], minimum=1),
-            "resourceinfo": TemplateFunction(self._info, three[:1]),
+        def list_values(action: str, name: str, _version: str, body: Value = None) -> Value:
+            return read(ReferenceNeeded(self._one(name), action, body))
+
+        texts = ("string", "string", "string")
+        functions = {
+            LIST_FUNCTIONS: TemplateFunction(list_values, (*texts[:2], "object"), minimum=2),
+            "reference": TemplateFunction(reference, texts, minimum=1),
+            "references": TemplateFunction(references, texts[:2], minimum=1),
+            "resourceinfo": TemplateFunction(self._info, texts[:1]),
         }
+        if known is not None:
+            return functions
+        return {name: changed(function, call=_forbid) for name, function in functions.items()}
 
     def _one(self, name: str) -> str:
         targets = self.resolve(name)
@@ -99,15 +117,9 @@ class ResourceNames:
             raise TemplateError(
                 "takes a resource id, or a name that only one resource of this template has"
             )
+        if not targets[0]:
+            raise TemplateError("names a resource whose condition is false")
         return targets[0]
-
-    def _reference(self, known: KnownResources | None, target: str, full: str) -> Value:
-        if full and full.lower() != "full":
-            raise TemplateError("takes 'Full' or nothing as its last argument")
-        if known is None or target not in known:
-            raise ReferenceNeeded(target)
-        document = dict(known[target])
-        return document if full else document.get("properties", {})
 
     def _info(self, name: str) -> Value:
         step = self._steps.get(self._one(name))

@@ -5,9 +5,8 @@ from typing import Any
 from fairwarning.arm.templates.calls import CopyLoop, Functions, Node
 from fairwarning.arm.templates.evaluation import Evaluation
 from fairwarning.arm.templates.expressions import parse_at
-from fairwarning.arm.templates.step_builder import boolean
 from fairwarning.arm.templates.types import KINDS, Definitions, Rules, check_value, is_secure
-from fairwarning.arm.templates.values import TemplateError, at
+from fairwarning.arm.templates.values import TemplateError, at, boolean
 from fairwarning.core.record import record
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from fairwarning.arm.templates.calls import Functions
 from fairwarning.arm.templates.evaluation import Evaluation
 from fairwarning.arm.templates.expressions import parse
 from fairwarning.arm.templates.types import Definitions, check_value, is_secure
@@ -65,7 +64,6 @@ def parameter(
     rules: object,
     sent: object,
     early: Evaluation,
-    functions: Functions,
     definitions: Definitions,
 ) -> Value:
     """Return the value of a parameter: the one that the client sent, or the default."""
@@ -76,19 +74,19 @@ def parameter(
         raise TemplateError('the value must be sent as {"value": ...}')
     value = (sent or {}).get("value")
     if value is None:
-        value = _default(rules, early, functions)
+        value = _default(rules, early)
     value = early.copy(value)
     check_value(rules, value, definitions)
     return value
 
 
-def _default(rules: Mapping[str, Any], early: Evaluation, functions: Functions) -> Value:
+def _default(rules: Mapping[str, Any], early: Evaluation) -> Value:
     if rules.get("defaultValue") is None:
         if rules.get("nullable") is True:
             return None
         raise TemplateError("it has no default value: send a value")
     try:
-        return early.value(parse(rules["defaultValue"], functions))
+        return early.value(parse(rules["defaultValue"], early.functions))
     except TemplateError:
         if is_secure(rules):
             raise TemplateError(

@@ -35,6 +35,7 @@ class DeploymentScope:
     location: str
     name: str
     tenant: str = ""
+    deployer: str = ""  # the object id of the client
     endpoint: str = ""  # the URL of the control plane
     now: float = 0.0
     tags: Mapping[str, str] = field(default_factory=dict)  # of the group
@@ -57,6 +58,7 @@ def scope_functions(scope: DeploymentScope, versions: Versions) -> Functions:
     return {
         **id_functions(scope.subscription, scope.group),
         "deployment": TemplateFunction(lambda: _deployment(scope)),
+        "deployer": TemplateFunction(lambda: _deployer(scope)),
         "environment": TemplateFunction(lambda: _environment(scope)),
         "newguid": TemplateFunction(_only_in_defaults),
         "pickzones": TemplateFunction(
@@ -91,6 +93,10 @@ def _deployment(scope: DeploymentScope) -> Value:
     return {"name": scope.name, "properties": properties}
 
 
+def _deployer(scope: DeploymentScope) -> Value:
+    return {"objectId": scope.deployer, "tenantId": scope.tenant, "userPrincipalName": ""}
+
+
 def _group(scope: DeploymentScope) -> Value:
     return {
         "id": scope.group_id,
@@ -121,7 +127,7 @@ def _environment(scope: DeploymentScope) -> Value:
         "loginEndpoint": url, "audiences": [url], "tenant": scope.tenant, "identityProvider": "AAD"
     }  # fmt: skip
     return {
-        "name": "Fairwarning",
+        "name": "AzureCloud",  # templates look up values by it
         "resourceManager": url,
         "portal": url,
         "graph": url,

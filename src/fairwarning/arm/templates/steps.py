@@ -18,16 +18,16 @@ Resolve = Callable[[str], Sequence[str] | None]
 class TemplateStep:
     """A resource to deploy; its id, type and name are spelled as in the template."""
 
-    id: str
-    type: str
-    name: str
-    version: str
     place: str
     label: str  # its name in an error
-    body: Node
-    enabled: bool  # the value of its condition; false for an existing resource
-    depends_on: tuple[tuple[str, str], ...]  # the text in the template, and its id or name
     loops: Loops
+    id: str = ""  # "" if its condition is false and its name cannot be evaluated
+    type: str = ""
+    name: str = ""
+    version: str = ""
+    body: Node = None
+    enabled: bool = False  # the value of its condition; false for an existing resource
+    depends_on: tuple[tuple[str, str], ...] = ()  # the text in the template, and its id or name
     after: tuple[str, ...] = ()  # names in references: they come first if the template has them
     template: object = None  # of a nested deployment
 

@@ -4,9 +4,10 @@ This package only evaluates. The caller deploys the resources in order, and read
 resources that expressions refer to.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from fairwarning.arm.templates.declarations import check_not_linked
 from fairwarning.arm.templates.evaluation import Evaluation, Loops, ValueBudget
 from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded, ResourceNames
 from fairwarning.arm.templates.outputs import TemplateOutput, evaluate_output, parse_output
@@ -15,7 +16,7 @@ from fairwarning.arm.templates.scope import DeploymentScope, Versions
 from fairwarning.arm.templates.step_builder import RESOURCES, StepBuilder
 from fairwarning.arm.templates.steps import StepOrder, TemplateStep
 from fairwarning.arm.templates.template_values import TemplateValues
-from fairwarning.arm.templates.unevaluated import check_functions, literal_types
+from fairwarning.arm.templates.unevaluated import check_functions
 from fairwarning.arm.templates.values import TemplateError, at, kind_of, quote
 from fairwarning.core.record import changed, record
 
@@ -28,11 +29,6 @@ _KEYS = {
     "$schema", "contentVersion", "apiProfile", "languageVersion", "metadata", "definitions",
     "parameters", "variables", "functions", "resources", "outputs",
 }  # fmt: skip
-_PROPERTIES_REFUSED = {
-    "templateLink": "send template instead",
-    "parametersLink": "send parameters instead",
-    "onErrorDeployment": "deploy the earlier template again by yourself",
-}
 
 
 class Template:
@@ -60,7 +56,7 @@ class Template:
         self._names = ResourceNames(scope.group_id, outer.names if outer else None)
         self._functions = {**self._values.functions, **self._names.functions(None)}
         early = Evaluation(self._functions, ValueBudget(), self._loops)
-        builder = StepBuilder(scope, self._functions, early, self._names)
+        builder = StepBuilder(scope, early, self._names)
         builder.build(raw)
         order = StepOrder(builder.steps, self._names.resolve)
         self.resources = tuple(order.sorted())
@@ -98,15 +94,14 @@ class Template:
             place = f"{step.place}.properties.template"
             raise TemplateError(error.message, place, complete=True) from None
 
-    def nested_types(self, step: TemplateStep) -> Iterator[str]:
-        """Check the functions of a nested template, and yield the types that it writes out.
+    def check_nested(self, step: TemplateStep) -> None:
+        """Refuse unknown functions in a nested template that cannot be evaluated yet.
 
-        This is for a template whose parameters are known only when other resources are deployed.
+        Its parameters are known only when other resources have been deployed.
         """
         template = step.template if isinstance(step.template, dict) else {}
         with at(f"{step.place}.properties.template", complete=True):
             check_functions(template, self._functions)
-        yield from literal_types(template.get("resources"))
 
     def outputs(self, known: KnownResources) -> dict[str, Any]:
         """Return the type and value of each output; secure outputs have no value."""
@@ -152,9 +147,11 @@ class OuterTemplate:
 def _template(properties: object) -> Mapping[str, Any]:
     if not isinstance(properties, Mapping):
         raise TemplateError("a deployment needs properties: mode, template and parameters")
-    for key, instead in _PROPERTIES_REFUSED.items():
-        if properties.get(key) is not None:
-            raise TemplateError(f"{key} is not supported: {instead}")
+    check_not_linked(properties)
+    if properties.get("onErrorDeployment") is not None:
+        raise TemplateError(
+            "onErrorDeployment is not supported: deploy the earlier template again by yourself"
+        )
     mode = properties.get("mode")
     if not isinstance(mode, str) or mode.lower() != "incremental":
         raise TemplateError("mode must be 'Incremental'; other modes are not supported")

@@ -74,7 +74,7 @@ class TemplateValues:
         values = {name.lower(): value for name, value in sent.items()}
         for name, rules in self._declared.items():
             value = values.pop(name.lower(), None)
-            evaluate = partial(parameter, rules, value, early, functions, self.definitions)
+            evaluate = partial(parameter, rules, value, early, self.definitions)
             self._parameters.declare(name, evaluate)
         if values:
             unknown = ", ".join(values)[:LISTED_CHARACTERS]

@@ -1,6 +1,6 @@
 """Checks of a nested template whose parameters are known only when it is deployed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fairwarning.arm.templates import user_functions
@@ -30,13 +30,3 @@ def _without_comments(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (any 
         return value
     kept = {key: part for key, part in value.items() if key not in {"comments", "metadata"}}
     return {key: _without_comments(part, depth + 1) for key, part in kept.items()}
-
-
-def literal_types(resources: object, parent: str = "") -> Iterator[str]:
-    """Yield the types of resources, also of nested ones, that are not expressions."""
-    entries = [*resources.values()] if isinstance(resources, dict) else resources
-    for raw in entries if isinstance(entries, list) else ():
-        kind = raw.get("type") if isinstance(raw, dict) else None
-        if isinstance(kind, str) and not kind.startswith("[") and not raw.get("existing"):
-            yield f"{parent}{kind}"
-            yield from literal_types(raw.get("resources"), f"{parent}{kind}/")

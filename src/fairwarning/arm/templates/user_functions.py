@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from functools import partial
 
-from fairwarning.arm.templates.calls import FunctionCall, Functions, Node, TemplateFunction
+from fairwarning.arm.templates.calls import (
+    LIST_FUNCTIONS,
+    FunctionCall,
+    Functions,
+    Node,
+    TemplateFunction,
+)
 from fairwarning.arm.templates.evaluation import Evaluation
 from fairwarning.arm.templates.expressions import parse_at
 from fairwarning.arm.templates.parameters import section
@@ -42,7 +48,7 @@ def _function(raw: object, functions: Functions, definitions: Definitions) -> Te
     declared_parameters = section(raw, "parameters", list)
     parameters = dict(_parameter(part, definitions) for part in declared_parameters)
     own = {**functions, "parameters": TemplateFunction(_refuse_values, ("string",))}
-    for name in ("variables", "reference", "references"):
+    for name in ("variables", "reference", "references", LIST_FUNCTIONS):
         own.pop(name, None)  # not in a user function, as on Azure
     declared = UserFunction(
         parameters=parameters,
@@ -52,7 +58,7 @@ def _function(raw: object, functions: Functions, definitions: Definitions) -> Te
     )
     kinds = tuple(parameters.values()) or ("any",)
     count = len(parameters)
-    return TemplateFunction(partial(_call, declared), kinds, count, count, form=True)
+    return TemplateFunction(partial(_call, declared), kinds, count, count, lazy=True)
 
 
 def _kind(rules: object, definitions: Definitions) -> str:

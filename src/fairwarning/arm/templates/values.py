@@ -62,6 +62,13 @@ def too_deep() -> TemplateError:
     return TemplateError(f"this is nested more than {DEPTH} levels deep")
 
 
+def boolean(value: object, key: str) -> bool:
+    """Return the value; raise unless it is a boolean."""
+    if not isinstance(value, bool):
+        raise TemplateError(f"{key} must be true or false, not {kind_of(value)}")
+    return value
+
+
 # --- Values -------------------------------------------------------------------------------------
 
 

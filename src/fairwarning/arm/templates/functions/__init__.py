@@ -5,7 +5,7 @@
 
 from fairwarning.arm.templates.calls import Functions
 from fairwarning.arm.templates.functions.arrays import ARRAYS
-from fairwarning.arm.templates.functions.forms import FORMS
+from fairwarning.arm.templates.functions.control_flow import CONTROL_FLOW
 from fairwarning.arm.templates.functions.lambdas import LAMBDAS
 from fairwarning.arm.templates.functions.networks import NETWORKS
 from fairwarning.arm.templates.functions.numbers import NUMBERS
@@ -14,5 +14,5 @@ from fairwarning.arm.templates.functions.text import TEXT
 from fairwarning.arm.templates.functions.times import TIMES
 
 FUNCTIONS: Functions = {
-    **ARRAYS, **FORMS, **LAMBDAS, **NETWORKS, **NUMBERS, **OBJECTS, **TEXT, **TIMES,
+    **ARRAYS, **CONTROL_FLOW, **LAMBDAS, **NETWORKS, **NUMBERS, **OBJECTS, **TEXT, **TIMES,
 }  # fmt: skip

@@ -1,6 +1,7 @@
-"""Functions that evaluate their arguments by themselves: some of them, later, or in a loop."""
+"""Functions that decide what is evaluated: conditions, loops, lambdas and failure."""
 
 from collections.abc import Iterator
+from typing import NoReturn
 
 from fairwarning.arm.templates.calls import UNLIMITED, FunctionCall, Functions, TemplateFunction
 from fairwarning.arm.templates.evaluation import Evaluation
@@ -82,12 +83,17 @@ def _copy_index(evaluation: Evaluation, call: FunctionCall) -> int:
     return number
 
 
-FORMS: Functions = {
-    "and": TemplateFunction(_and, ("bool",), 2, UNLIMITED, form=True),
-    "coalesce": TemplateFunction(_coalesce, ("any",), 1, UNLIMITED, form=True),
-    "copyindex": TemplateFunction(_copy_index, ("string or int",), 0, 2, form=True),
-    "if": TemplateFunction(_if, ("bool", "any", "any"), form=True),
-    "lambda": TemplateFunction(_lambda, ("any",), 1, UNLIMITED, form=True),
-    "lambdavariables": TemplateFunction(_lambda_variable, ("string",), form=True),
-    "or": TemplateFunction(_or, ("bool",), 2, UNLIMITED, form=True),
+def _fail(message: str) -> NoReturn:
+    raise TemplateError(f"stops the deployment: {message[:500]}")
+
+
+CONTROL_FLOW: Functions = {
+    "and": TemplateFunction(_and, ("bool",), 2, UNLIMITED, lazy=True),
+    "coalesce": TemplateFunction(_coalesce, ("any",), 1, UNLIMITED, lazy=True),
+    "copyindex": TemplateFunction(_copy_index, ("string or int",), 0, 2, lazy=True),
+    "fail": TemplateFunction(_fail, ("string",)),
+    "if": TemplateFunction(_if, ("bool", "any", "any"), lazy=True),
+    "lambda": TemplateFunction(_lambda, ("any",), 1, UNLIMITED, lazy=True),
+    "lambdavariables": TemplateFunction(_lambda_variable, ("string",), lazy=True),
+    "or": TemplateFunction(_or, ("bool",), 2, UNLIMITED, lazy=True),
 }
