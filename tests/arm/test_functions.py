@@ -270,7 +270,7 @@ def test_loops(text: object, expected: object) -> None:
         ("[padLeft('a', 5, 'xy')]", "one character to fill with"),
         ("[padLeft('a', 10000000)]", "may not write more than"),
         ("[base64ToString('!')]", "takes a string in base64"),
-        ("[base64ToJson('!')]", "takes JSON in base64"),
+        ("[base64ToJson('!')]", "takes a string in base64"),
         ("[dataUriToString('x')]", "takes a data URI"),
         ("[json('{')]", "takes a string of valid JSON"),
         ("[json('NaN')]", "takes a string of valid JSON"),

@@ -14,25 +14,18 @@ def group_path(subscription: str, group: str) -> str:
     return f"/subscriptions/{subscription}/resourceGroups/{group}"
 
 
-_PARTS_OF_A_NAME = (
-    "a name must have a non-empty part for each part of the type after the namespace: "
-    "Microsoft.Network/loadBalancers/inboundNatRules needs two, such as lb/rule"
-)
-
-
 def resource_id(scope: str, kind: str, name: str) -> str:
-    """Return an id below a scope, in which the parts of the type and of the name alternate."""
-    if not all(name.split("/")):
-        raise TemplateError(_PARTS_OF_A_NAME)
-    return _join(scope, kind, name)
+    """Return an id below a scope, in which the parts of the type and of the name alternate.
 
-
-def _join(scope: str, kind: str, name: str) -> str:
-    """Return an id; a name may be empty, as in a variable that is not used."""
+    Parts of a name may be empty, as in a variable that is not used.
+    """
     namespace, *kinds = kind.strip("/").split("/")  # Azure accepts a slash at the end
     names = name.split("/")
     if not kinds or len(kinds) != len(names) or not all((namespace, *kinds)):
-        raise TemplateError(_PARTS_OF_A_NAME)
+        raise TemplateError(
+            "a name must have a part for each part of the type after the namespace: "
+            "Microsoft.Network/loadBalancers/inboundNatRules needs two, such as lb/rule"
+        )
     pairs = "/".join(f"{kind}/{name}" for kind, name in zip(kinds, names, strict=True))
     return f"{scope}/providers/{namespace}/{pairs}"
 
@@ -56,19 +49,19 @@ def id_functions(subscription: str, group: str) -> Functions:
             own = prefix[0]
         elif prefix:
             own, own_group = (own, *prefix)[-2:]
-        return _join(group_path(own, own_group), kind, names)
+        return resource_id(group_path(own, own_group), kind, names)
 
     def in_subscription(*parts: str | int) -> str:
         prefix, kind, names = _split(parts, 2)
-        return _join(f"/subscriptions/{(subscription, *prefix)[-1]}", kind, names)
+        return resource_id(f"/subscriptions/{(subscription, *prefix)[-1]}", kind, names)
 
     def of_extension(scope: str | int, *parts: str | int) -> str:
         _, kind, names = _split(parts, 1)
-        return _join(str(scope).rstrip("/"), kind, names)
+        return resource_id(str(scope).rstrip("/"), kind, names)
 
     def in_tenant(*parts: str | int) -> str:
         _, kind, names = _split(parts, 1)
-        return _join("", kind, names)
+        return resource_id("", kind, names)
 
     return {
         "extensionresourceid": TemplateFunction(of_extension, _PARTS, 3, UNLIMITED),

@@ -5,7 +5,7 @@ from typing import Any
 from fairwarning.arm.templates.calls import CopyLoop, Functions, Node
 from fairwarning.arm.templates.evaluation import Evaluation
 from fairwarning.arm.templates.expressions import parse_at
-from fairwarning.arm.templates.types import KINDS, Definitions, Rules, check_value, is_secure
+from fairwarning.arm.templates.types import TYPE_NAMES, Definitions, Rules, check_value, is_secure
 from fairwarning.arm.templates.values import TemplateError, at, boolean
 from fairwarning.core.record import record
 
@@ -22,7 +22,9 @@ class TemplateOutput:
 def parse_output(raw: object, functions: Functions, definitions: Definitions) -> TemplateOutput:
     """Parse an output; raise if it is not valid."""
     if not isinstance(raw, dict) or not ("value" in raw or isinstance(raw.get("copy"), dict)):
-        raise TemplateError(f"an output needs a value, and one of the types {', '.join(KINDS)}")
+        raise TemplateError(
+            f"an output needs a value, and one of the types {', '.join(TYPE_NAMES)}"
+        )
     rules = definitions.resolve(raw, "an output needs a value; it")
     condition = parse_at("condition", raw.get("condition", True), functions)
     if "copy" not in raw:

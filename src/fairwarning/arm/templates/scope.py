@@ -55,20 +55,69 @@ def scope_functions(scope: DeploymentScope, versions: Versions) -> Functions:
             raise TemplateError("names an unknown resource type")
         return {"resourceType": kind, "locations": [scope.location], "apiVersions": known}
 
+    documents = {
+        name: TemplateFunction(lambda document=document: document)
+        for name, document in _documents(scope).items()
+    }
     return {
         **id_functions(scope.subscription, scope.group),
-        "deployment": TemplateFunction(lambda: _deployment(scope)),
-        "deployer": TemplateFunction(lambda: _deployer(scope)),
-        "environment": TemplateFunction(lambda: _environment(scope)),
+        **documents,
         "newguid": TemplateFunction(_only_in_defaults),
         "pickzones": TemplateFunction(
             _pick_zones, ("string", "string", "string", "int", "int"), minimum=3
         ),
         "providers": TemplateFunction(provider, ("string", "string")),
-        "resourcegroup": TemplateFunction(lambda: _group(scope)),
-        "subscription": TemplateFunction(lambda: _subscription(scope)),
-        "tenant": TemplateFunction(lambda: _tenant(scope)),
         "utcnow": TemplateFunction(_only_in_defaults, ("string",), 0, 1),
+    }
+
+
+def _documents(scope: DeploymentScope) -> dict[str, Value]:
+    """Return the results of the functions without arguments."""
+    url = f"{scope.endpoint}/"
+    return {
+        "deployer": {
+            "objectId": scope.deployer,
+            "tenantId": scope.tenant,
+            "userPrincipalName": "",
+        },
+        "deployment": {
+            "name": scope.name,
+            "properties": {"mode": "Incremental", "provisioningState": "Accepted"},
+        },
+        "environment": {
+            "name": "AzureCloud",  # templates look up values by it
+            "resourceManager": url,
+            "portal": url,
+            "graph": url,
+            "gallery": url,
+            "authentication": {
+                "loginEndpoint": url,
+                "audiences": [url],
+                "tenant": scope.tenant,
+                "identityProvider": "AAD",
+            },
+            "suffixes": _SUFFIXES,
+        },
+        "resourcegroup": {
+            "id": scope.group_id,
+            "name": scope.group,
+            "type": "Microsoft.Resources/resourceGroups",
+            "location": scope.location,
+            "tags": scope.tags,
+            "properties": {"provisioningState": "Succeeded"},
+        },
+        "subscription": {
+            "id": f"/subscriptions/{scope.subscription}",
+            "subscriptionId": scope.subscription,
+            "tenantId": scope.tenant,
+            "displayName": scope.subscription,
+        },
+        "tenant": {
+            "tenantId": scope.tenant,
+            "displayName": scope.tenant,
+            "country": "",
+            "countryCode": "",
+        },
     }
 
 
@@ -86,55 +135,6 @@ def default_functions(scope: DeploymentScope) -> Functions:
 
 def _only_in_defaults(*_: str) -> NoReturn:
     raise TemplateError("is allowed only in the default value of a parameter")
-
-
-def _deployment(scope: DeploymentScope) -> Value:
-    properties = {"mode": "Incremental", "provisioningState": "Accepted"}
-    return {"name": scope.name, "properties": properties}
-
-
-def _deployer(scope: DeploymentScope) -> Value:
-    return {"objectId": scope.deployer, "tenantId": scope.tenant, "userPrincipalName": ""}
-
-
-def _group(scope: DeploymentScope) -> Value:
-    return {
-        "id": scope.group_id,
-        "name": scope.group,
-        "type": "Microsoft.Resources/resourceGroups",
-        "location": scope.location,
-        "tags": scope.tags,
-        "properties": {"provisioningState": "Succeeded"},
-    }
-
-
-def _subscription(scope: DeploymentScope) -> Value:
-    return {
-        "id": f"/subscriptions/{scope.subscription}",
-        "subscriptionId": scope.subscription,
-        "tenantId": scope.tenant,
-        "displayName": scope.subscription,
-    }
-
-
-def _tenant(scope: DeploymentScope) -> Value:
-    return {"tenantId": scope.tenant, "displayName": scope.tenant, "country": "", "countryCode": ""}
-
-
-def _environment(scope: DeploymentScope) -> Value:
-    url = f"{scope.endpoint}/"
-    authentication = {
-        "loginEndpoint": url, "audiences": [url], "tenant": scope.tenant, "identityProvider": "AAD"
-    }  # fmt: skip
-    return {
-        "name": "AzureCloud",  # templates look up values by it
-        "resourceManager": url,
-        "portal": url,
-        "graph": url,
-        "gallery": url,
-        "authentication": authentication,
-        "suffixes": _SUFFIXES,
-    }
 
 
 def _pick_zones(

@@ -134,6 +134,8 @@ class StepBuilder:
             if not parent.id:
                 raise TemplateError("its parent has no name: its condition is false")
             kind, name = f"{parent.type}/{kind}", f"{parent.name}/{name}"
+        if not all(name.split("/")):
+            raise TemplateError("a name may not have an empty part")
         path = resource_id(self._scope_of(declaration, loops, kind), kind, name)
         return changed(_step_of(declaration, loops), id=path, type=kind, name=name)
 

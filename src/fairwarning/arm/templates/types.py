@@ -5,21 +5,11 @@ from typing import Any
 
 from fairwarning.arm.templates.values import TemplateError, Value, at, canonical, kind_of, quote
 
-KINDS = {  # the JSON type of each type of a parameter or output
-    "string": "string",
-    "securestring": "string",
-    "int": "int",
-    "bool": "bool",
-    "object": "object",
-    "secureobject": "object",
-    "array": "array",
-}
-SECURE = {"securestring", "secureobject"}
 TYPE_NAMES = {
     "string": "String", "securestring": "SecureString", "int": "Int", "bool": "Bool",
     "object": "Object", "secureobject": "SecureObject", "array": "Array",
 }  # fmt: skip
-"""The names of types as Azure writes them in a deployment."""
+"""The types of parameters and outputs, as Azure writes them in a deployment."""
 LISTED = 10  # names in an error
 _REFERENCES = 20  # from one definition to another
 _DEFINITIONS = "#/definitions/"
@@ -36,7 +26,12 @@ def type_of(rules: Rules) -> str:
 
 def is_secure(rules: Rules) -> bool:
     """Return whether values of this type are secrets."""
-    return type_of(rules) in SECURE
+    return type_of(rules).startswith("secure")
+
+
+def json_type(rules: Rules) -> str:
+    """Return the type of the values: that of a secure string is string."""
+    return type_of(rules).removeprefix("secure")
 
 
 class Definitions:
@@ -48,14 +43,14 @@ class Definitions:
     def resolve(self, rules: object, what: str = "a parameter") -> Rules:
         """Return the rules with those of the definition that they refer to."""
         if not isinstance(rules, dict):
-            raise TemplateError(f"{what} needs a type, which is one of {', '.join(KINDS)}")
+            raise TemplateError(f"{what} needs a type, which is one of {', '.join(TYPE_NAMES)}")
         for _ in range(_REFERENCES):
             if "$ref" not in rules:
                 break
             own = {key: value for key, value in rules.items() if key != "$ref"}
             rules = {**self._definition(rules["$ref"]), **own}
-        if type_of(rules) not in KINDS:
-            raise TemplateError(f"{what} needs a type, which is one of {', '.join(KINDS)}")
+        if type_of(rules) not in TYPE_NAMES:
+            raise TemplateError(f"{what} needs a type, which is one of {', '.join(TYPE_NAMES)}")
         return rules
 
     def _definition(self, reference: object) -> dict[str, Any]:
@@ -73,7 +68,10 @@ def check_value(rules: Rules, value: Value, definitions: Definitions) -> None:
     """Refuse a value that the declaration does not allow; `rules` are resolved."""
     if value is None and rules.get("nullable") is True:
         return
-    check_type(rules["type"], value)
+    kind = json_type(rules)
+    if kind_of(value) != kind:
+        declared, actual = rules["type"], kind_of(value)
+        raise TemplateError(f"its type is {declared}, so it must be {kind}, not {actual}")
     _check_allowed(rules, value)
     _check_bounds(rules, value)
     if isinstance(value, list) and isinstance(rules.get("items"), dict):
@@ -81,13 +79,6 @@ def check_value(rules: Rules, value: Value, definitions: Definitions) -> None:
             _check_part(f"[{number}]", rules["items"], item, definitions)
     if isinstance(value, dict):
         _check_properties(rules, value, definitions)
-
-
-def check_type(declared: str, value: Value) -> None:
-    """Refuse a value that is not of the declared type."""
-    kind = KINDS[declared.lower()]
-    if kind_of(value) != kind:
-        raise TemplateError(f"its type is {declared}, so it must be {kind}, not {kind_of(value)}")
 
 
 def _check_part(place: str, rules: object, value: Value, definitions: Definitions) -> None:

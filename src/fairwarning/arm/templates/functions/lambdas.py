@@ -7,20 +7,15 @@ from fairwarning.arm.templates.calls import Functions, TemplateFunction
 from fairwarning.arm.templates.values import Lambda, TemplateError, Value, kind_of
 
 
-def _boolean(value: Value) -> bool:
-    if not isinstance(value, bool):
-        raise TemplateError(f"takes a lambda that returns bool, not {kind_of(value)}")
-    return value
-
-
-def _string(value: Value) -> str:
-    if not isinstance(value, str):
-        raise TemplateError(f"takes a lambda that returns string, not {kind_of(value)}")
+def _checked(value: Value, kind: str) -> Value:
+    """Return the result of a lambda; raise unless it has this type."""
+    if kind_of(value) != kind:
+        raise TemplateError(f"takes a lambda that returns {kind}, not {kind_of(value)}")
     return value
 
 
 def _filter(items: list[Value], keep: Lambda) -> list[Value]:
-    return [item for number, item in enumerate(items) if _boolean(keep.call(item, number))]
+    return [item for number, item in enumerate(items) if _checked(keep.call(item, number), "bool")]
 
 
 def _map(items: list[Value], convert: Lambda) -> list[Value]:
@@ -38,21 +33,23 @@ def _sort(items: list[Value], is_less: Lambda) -> list[Value]:
     """Sort stably by a lambda that says whether one element comes before another."""
 
     def compare(left: Value, right: Value) -> int:
-        if _boolean(is_less.call(left, right)):
+        if _checked(is_less.call(left, right), "bool"):
             return -1
-        return 1 if _boolean(is_less.call(right, left)) else 0
+        return 1 if _checked(is_less.call(right, left), "bool") else 0
 
     return sorted(items, key=cmp_to_key(compare))
 
 
 def _to_object(items: list[Value], key: Lambda, value: Lambda | None = None) -> dict[str, Value]:
-    return {_string(key.call(item)): value.call(item) if value else item for item in items}
+    return {
+        _checked(key.call(item), "string"): value.call(item) if value else item for item in items
+    }
 
 
 def _group_by(items: list[Value], key: Lambda) -> dict[str, list[Value]]:
     groups: dict[str, list[Value]] = {}
     for item in items:
-        groups.setdefault(_string(key.call(item)), []).append(item)
+        groups.setdefault(_checked(key.call(item), "string"), []).append(item)
     return groups
 
 

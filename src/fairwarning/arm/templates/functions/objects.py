@@ -1,11 +1,10 @@
 """Functions of objects and of JSON, and set operations on arrays and objects."""
 
 import json
-from base64 import b64decode
-from binascii import Error as Base64Error
 
 from fairwarning.arm.templates.calls import UNLIMITED, Functions, TemplateFunction
 from fairwarning.arm.templates.evaluation import member
+from fairwarning.arm.templates.functions.text import from_base64
 from fairwarning.arm.templates.values import TemplateError, Value, canonical, kind_of
 
 _SETS = "array or object"
@@ -20,13 +19,6 @@ def _json(text: str) -> Value:
 
 def _refuse_constant(word: str) -> Value:
     raise ValueError(word)  # NaN and Infinity, which are not JSON
-
-
-def _base64_to_json(text: str) -> Value:
-    try:
-        return _json(b64decode(text.encode(), validate=True).decode())
-    except (Base64Error, UnicodeError):
-        raise TemplateError("takes JSON in base64") from None
 
 
 def _create_object(*parts: Value) -> dict[str, Value]:
@@ -99,7 +91,7 @@ def _try_get(value: Value, *keys: Value) -> Value:
 
 
 OBJECTS: Functions = {
-    "base64tojson": TemplateFunction(_base64_to_json, ("string",)),
+    "base64tojson": TemplateFunction(lambda text: _json(from_base64(text)), ("string",)),
     "createobject": TemplateFunction(_create_object, ("any",), 0, UNLIMITED),
     "intersection": TemplateFunction(_intersection, (_SETS,), 2, UNLIMITED),
     "items": TemplateFunction(_items, ("object",)),

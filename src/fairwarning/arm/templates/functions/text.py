@@ -108,7 +108,8 @@ def _utf8(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
-def _from_base64(text: str) -> str:
+def from_base64(text: str) -> str:
+    """Return the text that a string in base64 encodes."""
     try:
         return b64decode(text.encode(), validate=True).decode()
     except (Base64Error, UnicodeError):
@@ -119,7 +120,7 @@ def _from_data_uri(text: str) -> str:
     head, comma, data = text.partition(",")
     if not head.lower().startswith("data:") or not comma:
         raise TemplateError("takes a data URI, such as data:text/plain,Hello")
-    return _from_base64(data) if head.lower().endswith(";base64") else unquote(data)
+    return from_base64(data) if head.lower().endswith(";base64") else unquote(data)
 
 
 def _data_uri(value: Value) -> str:
@@ -142,7 +143,7 @@ def _ignoring_case(compare: Callable[[str, str], bool]) -> Callable[[str, str], 
 _TWO = ("string", "string")
 TEXT: Functions = {
     "base64": TemplateFunction(lambda text: b64encode(_utf8(text)).decode(), ("string",)),
-    "base64tostring": TemplateFunction(_from_base64, ("string",)),
+    "base64tostring": TemplateFunction(from_base64, ("string",)),
     "concat": TemplateFunction(concat, (f"{_SCALAR} or array",), 1, UNLIMITED),
     "datauri": TemplateFunction(_data_uri, ("any",)),
     "datauritostring": TemplateFunction(_from_data_uri, ("string",)),
