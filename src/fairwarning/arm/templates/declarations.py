@@ -6,8 +6,15 @@ from typing import Any
 from fairwarning.arm.templates.calls import CopyLoop, FunctionCall, Node
 from fairwarning.arm.templates.evaluation import Evaluation, Loops, check_count
 from fairwarning.arm.templates.expressions import parse, parse_at
-from fairwarning.arm.templates.parameters import section
-from fairwarning.arm.templates.values import TemplateError, Value, at, boolean, kind_of, quote
+from fairwarning.arm.templates.values import (
+    TemplateError,
+    Value,
+    at,
+    boolean,
+    kind_of,
+    quote,
+    section,
+)
 from fairwarning.core.record import record
 
 DEPLOYMENT = "microsoft.resources/deployments"

@@ -8,10 +8,9 @@ from fairwarning.arm.templates.declarations import DEPLOYMENT, ResourceDeclarati
 from fairwarning.arm.templates.evaluation import Evaluation, Loops
 from fairwarning.arm.templates.ids import group_path, id_of_end, resource_id
 from fairwarning.arm.templates.names import ResourceNames
-from fairwarning.arm.templates.parameters import section
 from fairwarning.arm.templates.scope import DeploymentScope
 from fairwarning.arm.templates.steps import TemplateStep
-from fairwarning.arm.templates.values import DEPTH, TemplateError, at, quote
+from fairwarning.arm.templates.values import DEPTH, TemplateError, at, quote, section
 from fairwarning.core.record import changed
 
 RESOURCES = 800  # of one template: Azure's own limit

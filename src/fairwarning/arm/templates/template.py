@@ -11,13 +11,12 @@ from fairwarning.arm.templates.declarations import check_not_linked
 from fairwarning.arm.templates.evaluation import Evaluation, Loops, ValueBudget
 from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded, ResourceNames
 from fairwarning.arm.templates.outputs import TemplateOutput, evaluate_output, parse_output
-from fairwarning.arm.templates.parameters import section
 from fairwarning.arm.templates.scope import DeploymentScope, Versions
 from fairwarning.arm.templates.step_builder import RESOURCES, StepBuilder
 from fairwarning.arm.templates.steps import StepOrder, TemplateStep
 from fairwarning.arm.templates.template_values import TemplateValues
 from fairwarning.arm.templates.unevaluated import check_functions
-from fairwarning.arm.templates.values import TemplateError, at, kind_of, quote
+from fairwarning.arm.templates.values import TemplateError, at, kind_of, quote, section
 from fairwarning.core.record import changed, record
 
 __all__ = ["RESOURCES", "DeploymentScope", "ReferenceNeeded", "Template"]

@@ -6,9 +6,8 @@ from typing import Any
 from fairwarning.arm.templates import user_functions
 from fairwarning.arm.templates.calls import Functions
 from fairwarning.arm.templates.expressions import parse_at
-from fairwarning.arm.templates.parameters import section
 from fairwarning.arm.templates.types import Definitions
-from fairwarning.arm.templates.values import DEPTH
+from fairwarning.arm.templates.values import DEPTH, section
 
 
 def check_functions(template: Mapping[str, Any], functions: Functions) -> None:

@@ -10,9 +10,8 @@ from fairwarning.arm.templates.calls import (
 )
 from fairwarning.arm.templates.evaluation import Evaluation
 from fairwarning.arm.templates.expressions import parse_at
-from fairwarning.arm.templates.parameters import section
 from fairwarning.arm.templates.types import Definitions, json_type
-from fairwarning.arm.templates.values import TemplateError, Value, at, kind_of
+from fairwarning.arm.templates.values import TemplateError, Value, at, kind_of, section
 
 _NOT_IN_USER_FUNCTIONS = {"variables", "reference", "references", LIST_FUNCTIONS}  # as on Azure
 

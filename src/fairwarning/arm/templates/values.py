@@ -5,9 +5,9 @@ template and the type of the value.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from fairwarning.core.errors import Refused
 from fairwarning.core.record import short_record
@@ -18,6 +18,8 @@ _QUOTED_CHARACTERS = 60  # of a string in an error
 
 Value = Any
 """Any JSON value."""
+
+S = TypeVar("S", list[Any], dict[str, Any])
 
 
 # --- Errors -------------------------------------------------------------------------------------
@@ -117,3 +119,13 @@ def text_of(value: Value) -> str:
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return "" if value is None else str(value)
+
+
+def section(raw: Mapping[str, Any], key: str, kind: type[S]) -> S:
+    """Return the section with this name; an empty one if it is missing."""
+    value = raw.get(key)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise TemplateError(f"{key} must be {kind_of(kind())}, not {kind_of(value)}")
+    return value
