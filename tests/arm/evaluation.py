@@ -64,18 +64,42 @@ def net(name: str, *after: str, **more: object) -> Json:
     return own | more
 
 
-def names(*resources: Json) -> list[str]:
+def names(template: Template) -> list[str]:
     """Return the names of resources in the order of deployment."""
-    return [step.name for step in evaluate({"resources": [*resources]}).resources]
+    return [step.name for step in template.resources]
+
+
+def order(*resources: Json) -> list[str]:
+    """Return the names of these resources in the order of deployment."""
+    return names(evaluate({"resources": [*resources]}))
+
+
+def bodies(template: Template, known: Json | None = None) -> dict[str, Json]:
+    """Return the body of each resource, by name."""
+    return {step.name: template.resource(step, known or {}) for step in template.resources}
+
+
+def outputs(template: Template, known: Json | None = None) -> Json:
+    """Return the values of the outputs."""
+    results = template.outputs(known or {})
+    return {name: output["value"] for name, output in results.items()}
+
+
+def dependencies(template: Template) -> dict[str, list[str]]:
+    """Return the names of the resources before each resource that has some, by the last names."""
+    return {
+        key.rpartition("/")[2]: [step.name for step in before]
+        for key, before in template.dependencies.items()
+    }
 
 
 def output(text: object, values: Json | None = None, **sections: object) -> Value:
     """Return the value of an expression in an output."""
     declared = {name: {"type": _TYPES[type(value)]} for name, value in (values or {}).items()}
     wrapped = f"[createArray({text[1:-1]})]" if isinstance(text, str) else [text]
-    outputs = {"result": {"type": "array", "value": wrapped}}
-    template = {"parameters": declared, "outputs": outputs, **sections}
-    return evaluate(template, values).outputs({})["result"]["value"][0]
+    result = {"result": {"type": "array", "value": wrapped}}
+    template = {"parameters": declared, "outputs": result, **sections}
+    return outputs(evaluate(template, values))["result"][0]
 
 
 _TYPES = {str: "string", int: "int", bool: "bool", list: "array", dict: "object"}

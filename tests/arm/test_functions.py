@@ -32,6 +32,37 @@ def refusal(text: object) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        # Conversions, and the functions that most templates use.
+        ("concat('port', 22, true())", "port22True"),
+        ("concat(createArray(1), createArray('a', createArray()))", [1, "a", []]),
+        ("string(5)", "5"),
+        ("string(createArray(1, 'a', null(), false()))", '[1,"a",null,false]'),
+        ("string(null())", ""),
+        ("int('-42')", -42),
+        ("int(7)", 7),
+        ("bool('True')", True),
+        ("bool(0)", False),
+        ("format('{0}-{1} {{{0}}}', 'a', 5)", "a-5 {a}"),
+        ("if(equals(1, 1), 'yes', div(1, 0))", "yes"),
+        ("if(not(equals('a', 'A')), 'differ', div(1, 0))", "differ"),
+        ("equals(1, true())", False),
+        ("equals(createArray(1, 'a'), createArray(1, 'a'))", True),
+        ("and(true(), true(), false())", False),
+        ("or(false(), true())", True),
+        ("empty('')", True),
+        ("empty(null())", True),
+        ("empty(createObject('a', 1))", False),
+        ("length(createObject('a', 1))", 1),
+        ("length('four')", 4),
+        ("first('abc')", "a"),
+        ("last(createArray(1, 2))", 2),
+        ("first(createArray())", None),
+        ("last('')", ""),
+        ("split('a,b;c', ',')", ["a", "b;c"]),
+        ("split('a,b;c', createArray(',', ';'))", ["a", "b", "c"]),
+        ("split('abc', '')", ["abc"]),
+        ("null()", None),
+        # Positions and starts in strings ignore case, as on Azure.
         ("trim('  a b ')", "a b"),
         ("substring('abcdef', 2)", "cdef"),
         ("substring('abcdef', 2, 3)", "cde"),
@@ -61,24 +92,7 @@ def refusal(text: object) -> str:
         ("uri('http://example.org/a', 'b.sh')", "http://example.org/b.sh"),
         ("uriComponent('a b/ä')", "a%20b%2F%C3%A4"),
         ("uriComponentToString('a%20b')", "a b"),
-    ],
-)
-def test_strings(text: str, expected: object) -> None:
-    """Functions of strings; positions and starts ignore case, as on Azure."""
-    result = value(f"[{text}]")
-    assert (result, type(result)) == (expected, type(expected))
-
-
-def test_a_guid_depends_on_all_its_arguments() -> None:
-    """It is a UUID of version 5, and always the same for the same arguments."""
-    first = value("[guid('a', 'b')]")
-    assert first == value("[guid('a', 'b')]") != value("[guid('a', 'c')]")
-    assert (len(first), first[14]) == (36, "5")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # Division is towards zero; and, or and coalesce evaluate only what they need.
         ("add(2, -5)", -3),
         ("sub(2, 5)", -3),
         ("mul(4, 5)", 20),
@@ -97,17 +111,7 @@ def test_a_guid_depends_on_all_its_arguments() -> None:
         ("or(true(), div(1, 0))", True),
         ("coalesce(null(), null(), 3, div(1, 0))", 3),
         ("coalesce(null())", None),
-    ],
-)
-def test_numbers_and_conditions(text: str, expected: object) -> None:
-    """Division is towards zero; and, or and coalesce evaluate only what they need."""
-    result = value(f"[{text}]")
-    assert (result, type(result)) == (expected, type(expected))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # Unions keep the order of first occurrence.
         ("array('a')", ["a"]),
         ("array(createArray(1))", [1]),
         ("contains('abc', 'b')", True),
@@ -123,10 +127,7 @@ def test_numbers_and_conditions(text: str, expected: object) -> None:
         ("flatten(createArray(createArray(1), createArray(2, createArray(3))))", [1, 2, [3]]),
         ("union(createArray(1, 2), createArray(2, 3))", [1, 2, 3]),
         ("intersection(createArray(3, 1, 2, 3), createArray(2, 3))", [3, 2]),
-        (
-            'union(json(\'{"a": {"x": 1}}\'), json(\'{"a": {"y": 2}}\'))',
-            {"a": {"x": 1, "y": 2}},
-        ),
+        ('union(json(\'{"a": {"x": 1}}\'), json(\'{"a": {"y": 2}}\'))', {"a": {"x": 1, "y": 2}}),
         ("intersection(createObject('a', 1, 'b', 2), createObject('a', 1, 'b', 3))", {"a": 1}),
         (
             "items(createObject('b', 1, 'a', 2))",
@@ -141,56 +142,22 @@ def test_numbers_and_conditions(text: str, expected: object) -> None:
         ("tryIndexFromEnd(createArray(1), 2)", None),
         ("json('{\"a\": [1, null, true]}')", {"a": [1, None, True]}),
         ("json('null')", None),
-    ],
-)
-def test_arrays_and_objects(text: str, expected: object) -> None:
-    """Functions of arrays and objects; unions keep the order of first occurrence."""
-    result = value(f"[{text}]")
-    assert (result, type(result)) == (expected, type(expected))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "filter(createArray(1, 2, 3), lambda('x', greater($X, 1)))",
-            [2, 3],
-        ),
+        # A lambda sees its own variables and those of the lambdas around it.
+        ("filter(createArray(1, 2, 3), lambda('x', greater($X, 1)))", [2, 3]),
         ("filter(createArray('a', 'b'), lambda('x', 'i', equals($i, 1)))", ["b"]),
-        (
-            "map(range(0, 3), lambda('i', format('vm{0}', $i)))",
-            ["vm0", "vm1", "vm2"],
-        ),
+        ("map(range(0, 3), lambda('i', format('vm{0}', $i)))", ["vm0", "vm1", "vm2"]),
         ("map(createArray('a'), lambda('x', 'i', $i))", [0]),
-        (
-            "reduce(range(1, 3), 0, lambda('a', 'b', add($a, $b)))",
-            6,
-        ),
-        (
-            "sort(createArray(3, 1, 2), lambda('a', 'b', less($a, $b)))",
-            [1, 2, 3],
-        ),
+        ("reduce(range(1, 3), 0, lambda('a', 'b', add($a, $b)))", 6),
+        ("sort(createArray(3, 1, 2), lambda('a', 'b', less($a, $b)))", [1, 2, 3]),
         ("toObject(createArray('a'), lambda('x', $x), lambda('x', 1))", {"a": 1}),
         ("toObject(createArray('a'), lambda('x', $x))", {"a": "a"}),
-        (
-            "groupBy(createArray('ab', 'ac'), lambda('x', take($x, 1)))",
-            {"a": ["ab", "ac"]},
-        ),
+        ("groupBy(createArray('ab', 'ac'), lambda('x', take($x, 1)))", {"a": ["ab", "ac"]}),
         ("mapValues(createObject('a', 1), lambda('v', add($v, 1)))", {"a": 2}),
         (
             "map(createArray(1, 2), lambda('x', map(createArray(10), lambda('y', add($x, $y)))))",
             [[11], [12]],
         ),
-    ],
-)
-def test_lambdas(text: str, expected: object) -> None:
-    """A lambda sees its own variables and those of the lambdas around it."""
-    assert value(f"[{text}]") == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # The examples of Azure's documentation.
         (
             "parseCidr('10.144.0.0/20')",
             {
@@ -214,9 +181,27 @@ def test_lambdas(text: str, expected: object) -> None:
         ("dateTimeToEpoch('2023-05-02T17:16:13+02:00')", 1683040573),
     ],
 )
-def test_networks_and_times(text: str, expected: object) -> None:
-    """Functions of address ranges and of dates, with the examples of Azure's documentation."""
-    assert value(f"[{text}]") == expected
+def test_functions(text: str, expected: object) -> None:
+    """Each function behaves as Azure documents it."""
+    result = value(f"[{text}]")
+    assert (result, type(result)) == (expected, type(expected))
+
+
+def test_names_that_depend_on_all_arguments() -> None:
+    """A unique string has 13 letters and digits; a guid is a UUID of version 5."""
+    for name in ("uniqueString", "guid"):
+        texts = ("'a', 'b'", "'b', 'a'", "'ab'", "'a', 'c'")
+        results = [value(f"[{name}({text})]") for text in texts]
+        assert len({*results}) == len(texts)
+        assert results[0] == value(f"[{name}('a', 'b')]") == results[0].lower()
+    assert (len(results[0]), results[0][14]) == (36, "5")
+    unique = value("[uniqueString('a')]")
+    assert (len(unique), unique.isalnum()) == (13, True)
+
+
+def loop(name: str, count: object, repeated: object) -> dict[str, Value]:
+    """Return an object with a property that is repeated."""
+    return {"copy": [{"name": name, "count": count, "input": repeated}]}
 
 
 @pytest.mark.parametrize(
@@ -226,34 +211,11 @@ def test_networks_and_times(text: str, expected: object) -> None:
         ("[copyIndex(1)]", 5),
         ("[copyIndex('nics')]", 2),
         ("[copyIndex('NICS', 10)]", 12),
-        ({"copy": [{"name": "d", "count": 2, "input": "[copyIndex('d', 1)]"}]}, {"d": [1, 2]}),
+        (loop("d", 2, "[copyIndex('d', 1)]"), {"d": [1, 2]}),
+        (loop("d", "[length('ab')]", {"lun": "[copyIndex('d')]"}), {"d": [{"lun": 0}, {"lun": 1}]}),
+        ({**loop("d", 0, 1), "e": 1}, {"d": [], "e": 1}),
         (
-            {
-                "copy": [
-                    {"name": "d", "count": "[length('abc')]", "input": {"lun": "[copyIndex('d')]"}}
-                ]
-            },
-            {"d": [{"lun": 0}, {"lun": 1}, {"lun": 2}]},
-        ),
-        ({"copy": [{"name": "d", "count": 0, "input": 1}], "e": 1}, {"d": [], "e": 1}),
-        (
-            {
-                "copy": [
-                    {
-                        "name": "a",
-                        "count": 2,
-                        "input": {
-                            "copy": [
-                                {
-                                    "name": "b",
-                                    "count": 1,
-                                    "input": "[add(copyIndex('a'), copyIndex('b', 5))]",
-                                }
-                            ]
-                        },
-                    }
-                ]
-            },
+            loop("a", 2, loop("b", 1, "[add(copyIndex('a'), copyIndex('b', 5))]")),
             {"a": [{"b": [5]}, {"b": [6]}]},
         ),
     ],
@@ -308,8 +270,8 @@ def test_loops(text: object, expected: object) -> None:
         ("[dateTimeAdd('2020-01-01T00:00:00Z', 'P9999Y')]", "not in the years 1 to 9999"),
         ("[dateTimeFromEpoch(9223372036854775807)]", "in the years 1 to 9999"),
         ("[uri('http://[', 'x')]", "takes a valid URI"),
-        ({"copy": [{"name": "a", "count": -1, "input": 1}]}, "an int from 0 to 800, not -1"),
-        ({"copy": [{"name": "a", "count": 1, "input": 1}], "a": 1}, "has another property 'a'"),
+        (loop("a", -1, 1), "an int from 0 to 800, not -1"),
+        ({**loop("a", 1, 1), "a": 1}, "has another property 'a'"),
     ],
 )
 def test_errors(text: object, message: str) -> None:
@@ -324,15 +286,7 @@ def test_errors(text: object, message: str) -> None:
         "[reduce(range(0, 10000), createArray(1), lambda('a', 'b', concat($a, $a)))]",
         "[reduce(range(0, 10000), range(0, 10000), lambda('a', 'b', if(contains($a, 0), $a, 1)))]",
         "[sort(range(0, 10000), lambda('a', 'b', contains(range(0, 10000), 1)))]",
-        {
-            "copy": [
-                {
-                    "name": "a",
-                    "count": 800,
-                    "input": {"copy": [{"name": "b", "count": 800, "input": 1}]},
-                }
-            ]
-        },
+        loop("a", 800, loop("b", 800, 1)),
         "[replace(replace(padLeft('', 999999, 'a'), 'a', 'b'), 'b', 'ccc')]",
         "[join(range(0, 10000), padLeft('', 1000))]",
     ],

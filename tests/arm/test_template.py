@@ -14,6 +14,7 @@ from tests.arm.evaluation import (
     evaluate,
     names,
     net,
+    order,
     output,
     refusal,
     refused,
@@ -30,7 +31,21 @@ from tests.arm.evaluation import (
         ("[subscription().subscriptionId]", SUBSCRIPTION),
         ("[empty(subscription().displayName)]", False),
         ("[deployment().name]", "deploy_1"),
+        ("[deployment().properties.mode]", "Incremental"),
         ("[deployer().tenantId]", "the-tenant"),
+        ("[tenant().tenantId]", "the-tenant"),
+        ("[subscription().tenantId]", "the-tenant"),
+        ("[resourceGroup().tags.team]", "web"),
+        ("[environment().resourceManager]", "https://localhost:1/"),
+        ("[environment().suffixes.storage]", "core.windows.net"),
+        ("[pickZones('Microsoft.Compute', 'virtualMachines', 'westus2')]", ["1"]),
+        ("[pickZones('Microsoft.Compute', 'virtualMachines', 'westus2', 2, 1)]", ["2", "3"]),
+        ("[tenantResourceId('A.B/c', 'd')]", "/providers/A.B/c/d"),
+        ("[extensionResourceId(resourceGroup().id, 'A.B/c', 'd')]", f"{GROUP}/providers/A.B/c/d"),
+        (
+            "[subscriptionResourceId('A.B/c', 'd')]",
+            f"/subscriptions/{SUBSCRIPTION}/providers/A.B/c/d",
+        ),
         ("[resourceId('A.B/c', '')]", f"{GROUP}/providers/A.B/c/"),
         ("[providers('microsoft.network', 'VirtualNetworks').apiVersions[0]]", "2022-01-01"),
         ("[resourceId('A.B/c', 'd')]", f"{GROUP}/providers/A.B/c/d"),
@@ -50,7 +65,7 @@ from tests.arm.evaluation import (
     ],
 )
 def test_functions_of_the_deployment(text: str, expected: object) -> None:
-    """Functions return ids, the group, the subscription, the deployment and api-versions."""
+    """Functions return ids of all scopes, the group, the tenant, the environment and zones."""
     assert output(text) == expected
 
 
@@ -110,9 +125,9 @@ def test_an_ambiguous_or_unknown_reference() -> None:
 
 def test_resources_keep_their_order_unless_one_depends_on_another() -> None:
     """Each resource comes after its dependencies, and otherwise in the template's order."""
-    assert names(net("a"), net("b"), net("c")) == ["a", "b", "c"]
-    assert names(net("a", "c"), net("b"), net("c")) == ["b", "c", "a"]
-    assert names(net("a", "b", "B", "c"), net("b", "c"), net("c")) == ["c", "b", "a"]
+    assert order(net("a"), net("b"), net("c")) == ["a", "b", "c"]
+    assert order(net("a", "c"), net("b"), net("c")) == ["b", "c", "a"]
+    assert order(net("a", "b", "B", "c"), net("b", "c"), net("c")) == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +147,7 @@ def test_a_dependency_is_an_id_or_its_end_or_a_name(after: str) -> None:
     """Dependencies are case-insensitive."""
     resources = [net("first", after), net("net")]
     template = evaluate({"variables": {"n": "net"}, "resources": resources})
-    assert [step.name for step in template.resources] == ["net", "first"]
+    assert names(template) == ["net", "first"]
 
 
 def test_a_condition_disables_a_resource() -> None:
@@ -141,7 +156,7 @@ def test_a_condition_disables_a_resource() -> None:
     same = net("out", condition="[parameters('on')]", tags={"which": "same"})
     declared = {"on": {"type": "bool", "defaultValue": True}}
     template = {"parameters": declared, "resources": [net("a", "out", condition=True), out]}
-    assert [step.name for step in evaluate(template).resources] == ["a"]
+    assert names(evaluate(template)) == ["a"]
     both = evaluate(template | {"resources": [out, same]})
     assert both.resource(both.resources[0], {}) == {"tags": {"which": "same"}}
 
@@ -170,8 +185,8 @@ def test_a_disabled_resource_is_not_evaluated() -> None:
             "net": net("a", "wrong", "existing", "deployment", "loop"),
         },
     }
-    assert [step.name for step in evaluate(template).resources] == ["a"]
-    assert names(*({**part, "condition": False} for part in (wrong, deployment)), net("a")) == ["a"]
+    assert names(evaluate(template)) == ["a"]
+    assert order(*({**part, "condition": False} for part in (wrong, deployment)), net("a")) == ["a"]
     parent = wrong | {"condition": False, "resources": [child]}
     assert "resources[0].resources[0]: its parent has no name" in refused({"resources": [parent]})
     template["outputs"] = {"o": {"type": "object", "value": "[reference('wrong')]"}}
@@ -210,7 +225,7 @@ def test_nested_resources() -> None:
     subnet = {"type": "subnets", "name": "s", "apiVersion": "2022-01-01", "resources": [prefix]}
     parent = net("net", "last", resources=[subnet], comments="not of the body")
     template = evaluate({"resources": [parent, net("last", condition=True)]})
-    assert [step.name for step in template.resources] == ["last", "net", "net/s", "net/s/p"]
+    assert names(template) == ["last", "net", "net/s", "net/s/p"]
     deepest = template.resources[-1]
     assert deepest.id == f"{NETWORK}/virtualNetworks/net/subnets/s/prefixes/p"
     assert deepest.type == "Microsoft.Network/virtualNetworks/subnets/prefixes"
@@ -271,7 +286,7 @@ def test_circular_dependencies_are_refused() -> None:
 def test_a_template_has_at_most_800_resources() -> None:
     """Another resource is refused, even if it is nested."""
     chain = [net(f"n{n}", *([f"n{n + 1}"] if n < RESOURCES - 1 else [])) for n in range(RESOURCES)]
-    assert names(*chain)[0] == f"n{RESOURCES - 1}"
+    assert order(*chain)[0] == f"n{RESOURCES - 1}"
     within = net("a", type="subnets")
     chain[-1] = chain[-1] | {"resources": [within]}
     assert "may have 800 resources" in refused({"resources": chain})

@@ -1,14 +1,23 @@
 """Copies, nested deployments, symbolic names, user functions and types of templates."""
 
-from typing import Any
-
 import pytest
 
 from fairwarning.arm.templates.names import ReferenceNeeded
 from fairwarning.arm.templates.step_builder import RESOURCES
 from fairwarning.arm.templates.template import Template
 from fairwarning.core.errors import Refused
-from tests.arm.evaluation import GROUP, SUBSCRIPTION, Json, evaluate, net, refused
+from tests.arm.evaluation import (
+    GROUP,
+    Json,
+    bodies,
+    dependencies,
+    evaluate,
+    names,
+    net,
+    output,
+    outputs,
+    refused,
+)
 
 pytestmark = pytest.mark.spec("C1")
 
@@ -16,29 +25,7 @@ NET = "Microsoft.Network/virtualNetworks"
 DEPLOYMENT = "Microsoft.Resources/deployments"
 
 
-def names(template: Template) -> list[str]:
-    """Return the names of resources in the order of deployment."""
-    return [step.name for step in template.resources]
-
-
-def bodies(template: Template, known: Json | None = None) -> dict[str, Json]:
-    """Return the body of each resource, by name."""
-    return {step.name: template.resource(step, known or {}) for step in template.resources}
-
-
-def outputs(template: Template, known: Json | None = None) -> Json:
-    """Return the values of the outputs."""
-    results = template.outputs(known or {})
-    return {name: output["value"] for name, output in results.items()}
-
-
-def output(text: str, kind: str = "object", **template: object) -> Any:  # noqa: ANN401  (any value)
-    """Return the value of an expression in an output."""
-    declared = {"it": {"type": kind, "value": text}}
-    return outputs(evaluate({**template, "outputs": declared}))["it"]
-
-
-# --- Copies ---------------------------------------------------------------------------------------
+# --- Copy loops -----------------------------------------------------------------------------------
 
 
 def test_copies_of_a_resource() -> None:
@@ -63,23 +50,17 @@ def test_copies_of_a_resource() -> None:
     template = evaluate({"variables": {"sizes": ["x", "y"]}, "resources": resources})
     assert names(template) == ["a1", "a2", "b1", "last", "never"]
     assert bodies(template)["a2"] == {"tags": {"n": "y"}}
-    before = {
-        key.rpartition("/")[2]: [s.name for s in steps]
-        for key, steps in template.dependencies.items()
-    }
-    assert before == {"b1": ["a2"], "last": ["a1", "a2"]}
+    assert dependencies(template) == {"b1": ["a2"], "last": ["a1", "a2"]}
 
 
 def test_serial_copies() -> None:
     """A copy of a serial loop waits for all copies of the batch before its own."""
     loop = {"name": "nets", "count": 5, "mode": "Serial", "batchSize": 2}
     template = evaluate({"resources": [net("[concat('a', copyIndex())]", copy=loop)]})
-    before = {key[-2:]: [s.name for s in steps] for key, steps in template.dependencies.items()}
-    assert before == {"a2": ["a0", "a1"], "a3": ["a0", "a1"], "a4": ["a2", "a3"]}
+    assert dependencies(template) == {"a2": ["a0", "a1"], "a3": ["a0", "a1"], "a4": ["a2", "a3"]}
     alone = {"name": "nets", "count": 3, "mode": "serial"}
     template = evaluate({"resources": [net("[concat('a', copyIndex())]", copy=alone)]})
-    before = {key[-2:]: [s.name for s in steps] for key, steps in template.dependencies.items()}
-    assert before == {"a1": ["a0"], "a2": ["a1"]}
+    assert dependencies(template) == {"a1": ["a0"], "a2": ["a1"]}
 
 
 def test_copies_of_properties_variables_and_outputs() -> None:
@@ -353,7 +334,7 @@ def test_user_functions() -> None:
     }
     functions = [{"namespace": "my", "members": members}]
     text = "[concat(My.Twice('you'), my.none())]"
-    result = output(text, "string", functions=functions, variables={"who": "all"})
+    result = output(text, functions=functions, variables={"who": "all"})
     assert result == "hello youhello youx"
 
 
@@ -375,7 +356,7 @@ def test_user_functions_that_are_refused(members: Json, text: str, message: str)
     """The error names the function."""
     functions = [{"namespace": "my", "members": members}]
     with pytest.raises(Refused) as caught:
-        output(text, "string", functions=functions)
+        output(text, functions=functions)
     assert message in caught.value.message
 
 
@@ -388,110 +369,3 @@ def test_user_functions_that_double_each_other_are_refused() -> None:
     functions = [{"namespace": "my", "members": members}]
     message = refused({"functions": functions, "variables": {"v": "[my.f19()]"}})
     assert "create more than" in message
-
-
-# --- Types and functions of the deployment --------------------------------------------------------
-
-DEFINITIONS: Json = {
-    "port": {"type": "int", "minValue": 1},
-    "disk": {
-        "type": "object",
-        "properties": {
-            "lun": {"$ref": "#/definitions/port"},
-            "name": {"type": "string", "nullable": True},
-        },
-        "additionalProperties": False,
-    },
-    "loop": {"$ref": "#/definitions/loop"},
-}
-
-
-@pytest.mark.parametrize(
-    ("rules", "value", "message"),
-    [
-        ({"$ref": "#/definitions/port"}, 5, ""),
-        ({"$ref": "#/definitions/port"}, 0, "its minValue is 1"),
-        ({"$ref": "#/definitions/disk"}, {"lun": 1}, ""),
-        ({"$ref": "#/definitions/disk"}, {"lun": "1"}, "parameters.p.lun: its type is int"),
-        ({"$ref": "#/definitions/disk"}, {"name": "a"}, "parameters.p.lun: its type is int"),
-        ({"$ref": "#/definitions/disk"}, {"lun": 1, "x": 1}, "only these properties: lun, name"),
-        (
-            {"type": "array", "items": {"$ref": "#/definitions/port"}},
-            [1, 0],
-            "parameters.p[1]: its",
-        ),
-        ({"type": "object", "additionalProperties": {"type": "int"}}, {"a": "b"}, "parameters.p.a"),
-        ({"type": "string", "nullable": True}, None, ""),
-        ({"$ref": "#/definitions/none"}, 1, "which are: port, disk, loop"),
-        ({"$ref": "#/definitions/loop"}, 1, "a parameter needs a type"),
-        ({"$ref": 5}, 1, "the name of a definition"),
-    ],
-)
-def test_types_that_a_template_defines(rules: Json, value: object, message: str) -> None:
-    """A parameter may refer to a definition; parts are checked like parameters."""
-    template = {"definitions": DEFINITIONS, "parameters": {"p": rules}}
-    values = {} if value is None else {"p": value}
-    if message:
-        assert message in refused(template, values)
-    else:
-        (parameter,) = evaluate(template, values).parameters().values()
-        assert parameter["value"] == value
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "expected"),
-    [
-        ("[tenant().tenantId]", "string", "the-tenant"),
-        ("[subscription().tenantId]", "string", "the-tenant"),
-        ("[resourceGroup().tags.team]", "string", "web"),
-        ("[environment().resourceManager]", "string", "https://localhost:1/"),
-        ("[environment().suffixes.storage]", "string", "core.windows.net"),
-        ("[deployment().properties.mode]", "string", "Incremental"),
-        ("[pickZones('Microsoft.Compute', 'virtualMachines', 'westus2')]", "array", ["1"]),
-        (
-            "[pickZones('Microsoft.Compute', 'virtualMachines', 'westus2', 2, 1)]",
-            "array",
-            ["2", "3"],
-        ),
-        (
-            "[subscriptionResourceId('Microsoft.Authorization/roleDefinitions', 'r')]",
-            "string",
-            f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleDefinitions/r",
-        ),
-        ("[tenantResourceId('A.B/c', 'd')]", "string", "/providers/A.B/c/d"),
-        (
-            "[extensionResourceId(resourceGroup().id, 'A.B/c', 'd')]",
-            "string",
-            f"{GROUP}/providers/A.B/c/d",
-        ),
-    ],
-)
-def test_functions_of_the_deployment(text: str, kind: str, expected: object) -> None:
-    """Functions return the tenant, the environment, zones and ids of all scopes."""
-    assert output(text, kind) == expected
-
-
-def test_the_time_and_new_guids_are_only_for_defaults() -> None:
-    """Elsewhere a template would have other values each time that it is evaluated."""
-    declared = {
-        "now": {"type": "string", "defaultValue": "[utcNow()]"},
-        "day": {"type": "string", "defaultValue": "[utcNow('yyyy-MM-dd')]"},
-        "id": {"type": "string", "defaultValue": "[newGuid()]"},
-    }
-    parameters = evaluate({"parameters": declared}).parameters()
-    assert parameters["now"]["value"] == "20231114T221320Z"
-    assert parameters["day"]["value"] == "2023-11-14"
-    assert len(parameters["id"]["value"]) == 36
-    for text in ("[utcNow()]", "[newGuid()]"):
-        assert "only in the default value" in refused({"variables": {"v": text}})
-
-
-def test_secure_parameters_are_not_shown() -> None:
-    """The document of a deployment has the types of all parameters, and no secrets."""
-    declared = {"a": {"type": "securestring"}, "b": {"type": "secureObject"}, "c": {"type": "int"}}
-    template = evaluate({"parameters": declared}, {"a": "s3cret", "b": {"x": "s3cret"}, "c": 1})
-    assert template.parameters() == {
-        "a": {"type": "SecureString"},
-        "b": {"type": "SecureObject"},
-        "c": {"type": "Int", "value": 1},
-    }

@@ -108,3 +108,75 @@ def test_errors_do_not_show_secrets(more: Json) -> None:
     """No error contains the value of a secure string, wherever the template uses it."""
     template = {"parameters": {"p": {"type": "securestring"}}} | more
     assert "hunter" not in refused(template, {"p": "hunter2"})
+
+
+DEFINITIONS: Json = {
+    "port": {"type": "int", "minValue": 1},
+    "disk": {
+        "type": "object",
+        "properties": {
+            "lun": {"$ref": "#/definitions/port"},
+            "name": {"type": "string", "nullable": True},
+        },
+        "additionalProperties": False,
+    },
+    "loop": {"$ref": "#/definitions/loop"},
+}
+
+
+@pytest.mark.parametrize(
+    ("rules", "value", "message"),
+    [
+        ({"$ref": "#/definitions/port"}, 5, ""),
+        ({"$ref": "#/definitions/port"}, 0, "its minValue is 1"),
+        ({"$ref": "#/definitions/disk"}, {"lun": 1}, ""),
+        ({"$ref": "#/definitions/disk"}, {"lun": "1"}, "parameters.p.lun: its type is int"),
+        ({"$ref": "#/definitions/disk"}, {"name": "a"}, "parameters.p.lun: its type is int"),
+        ({"$ref": "#/definitions/disk"}, {"lun": 1, "x": 1}, "only these properties: lun, name"),
+        (
+            {"type": "array", "items": {"$ref": "#/definitions/port"}},
+            [1, 0],
+            "parameters.p[1]: its",
+        ),
+        ({"type": "object", "additionalProperties": {"type": "int"}}, {"a": "b"}, "parameters.p.a"),
+        ({"type": "string", "nullable": True}, None, ""),
+        ({"$ref": "#/definitions/none"}, 1, "which are: port, disk, loop"),
+        ({"$ref": "#/definitions/loop"}, 1, "a parameter needs a type"),
+        ({"$ref": 5}, 1, "the name of a definition"),
+    ],
+)
+def test_types_that_a_template_defines(rules: Json, value: object, message: str) -> None:
+    """A parameter may refer to a definition; parts are checked like parameters."""
+    template = {"definitions": DEFINITIONS, "parameters": {"p": rules}}
+    values = {} if value is None else {"p": value}
+    if message:
+        assert message in refused(template, values)
+    else:
+        (parameter,) = evaluate(template, values).parameters().values()
+        assert parameter["value"] == value
+
+
+def test_the_time_and_new_guids_are_only_for_defaults() -> None:
+    """Elsewhere a template would have other values each time that it is evaluated."""
+    declared = {
+        "now": {"type": "string", "defaultValue": "[utcNow()]"},
+        "day": {"type": "string", "defaultValue": "[utcNow('yyyy-MM-dd')]"},
+        "id": {"type": "string", "defaultValue": "[newGuid()]"},
+    }
+    parameters = evaluate({"parameters": declared}).parameters()
+    assert parameters["now"]["value"] == "20231114T221320Z"
+    assert parameters["day"]["value"] == "2023-11-14"
+    assert len(parameters["id"]["value"]) == 36
+    for text in ("[utcNow()]", "[newGuid()]"):
+        assert "only in the default value" in refused({"variables": {"v": text}})
+
+
+def test_secure_parameters_are_not_shown() -> None:
+    """The document of a deployment has the types of all parameters, and no secrets."""
+    declared = {"a": {"type": "securestring"}, "b": {"type": "secureObject"}, "c": {"type": "int"}}
+    template = evaluate({"parameters": declared}, {"a": "s3cret", "b": {"x": "s3cret"}, "c": 1})
+    assert template.parameters() == {
+        "a": {"type": "SecureString"},
+        "b": {"type": "SecureObject"},
+        "c": {"type": "Int", "value": 1},
+    }
