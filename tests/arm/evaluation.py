@@ -1,10 +1,15 @@
 """Evaluates templates of the tests: their values, and why one is refused."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from fairwarning.arm.templates.calls import Functions
+from fairwarning.arm.templates.evaluation import Evaluation, Loops, ValueBudget
+from fairwarning.arm.templates.expressions import parse
+from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.template import DeploymentScope, Template
 from fairwarning.core.errors import Refused
 
@@ -52,9 +57,16 @@ def refusal(make: Callable[[], object]) -> str:
     return caught.value.message
 
 
+def value(text: object, functions: Functions = FUNCTIONS, loops: Loops | None = None) -> Value:
+    """Return the value of an expression, inside these loops; $a is a variable of a lambda."""
+    if isinstance(text, str):
+        text = re.sub(r"\$(\w)", r"lambdaVariables('\1')", text)
+    return Evaluation(functions, ValueBudget(), loops).value(parse(text, functions))
+
+
 def refused(template: Json, values: Json | None = None) -> str:
-    """Return the error message of an invalid template with these values."""
-    return refusal(lambda: evaluate(template, values))
+    """Return the error message of a template that is invalid with these values, or its outputs."""
+    return refusal(lambda: evaluate(template, values).outputs({}))
 
 
 def net(name: str, *after: str, **more: object) -> Json:

@@ -1,37 +1,34 @@
+"""Expressions of templates: their syntax, their parts, their errors and their limits."""
+
 from typing import Any
 
 import pytest
 
 from fairwarning.arm.templates.calls import TemplateFunction
-from fairwarning.arm.templates.evaluation import MAX_VALUES, Evaluation
-from fairwarning.arm.templates.expressions import parse
+from fairwarning.arm.templates.evaluation import MAX_VALUES
 from fairwarning.arm.templates.functions import FUNCTIONS
-from fairwarning.arm.templates.values import DEPTH, TemplateError
+from fairwarning.arm.templates.values import DEPTH
+from tests.arm import evaluation
+from tests.arm.evaluation import Value
 
 TREE = {"Name": "web", "list": [10, {"deep": [True]}], "nothing": None}
-
-
 ALL_FUNCTIONS = {
     **FUNCTIONS,
     "tree": TemplateFunction(lambda: TREE),
     "echo": TemplateFunction(lambda value: value, ("any",)),
+    "text": TemplateFunction(lambda: "x" * 1_000_000),
+    "many": TemplateFunction(lambda: ["x"] * (MAX_VALUES // 3)),
 }
-
-
-Value = Any
 
 
 def value(text: object) -> Value:
     """Return the value of an expression."""
-    return Evaluation(ALL_FUNCTIONS).value(parse(text, ALL_FUNCTIONS))
+    return evaluation.value(text, ALL_FUNCTIONS)
 
 
 def refusal(text: object) -> str:
     """Return the error message of an expression."""
-    with pytest.raises(TemplateError) as caught:
-        value(text)
-    assert caught.value.code == "InvalidTemplate"
-    return caught.value.message
+    return evaluation.refusal(lambda: value(text))
 
 
 @pytest.mark.parametrize(
@@ -155,23 +152,20 @@ def test_length_and_depth_are_limited() -> None:
         assert f"more than {DEPTH} levels deep" in refusal(text)
 
 
-def test_the_values_that_expressions_create_are_limited() -> None:
-    """A short expression cannot exhaust memory or run for a long time."""
-    functions = {
-        **ALL_FUNCTIONS,
-        "text": TemplateFunction(lambda: "x" * 1_000_000),
-        "many": TemplateFunction(lambda: ["x"] * (MAX_VALUES // 3)),
-    }
-    for text, message in (
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         ("[concat(" + "text()," * 2_000 + "'')]", "create more than"),
         ("[createArray(many(), many(), many())]", "create more than"),
         ("[format('" + "{0}" * 8_000 + "', text())]", "may not write more than"),
         ("[split(text(), 'xx')]", "too long a string"),
         ("[split('x', createArray(text(), text()))]", "too many delimiters"),
-    ):
-        with pytest.raises(TemplateError) as caught:
-            Evaluation(functions).value(parse(text, functions))
-        assert message in caught.value.message
+    ],
+    ids=range(5),
+)
+def test_the_values_that_expressions_create_are_limited(text: str, message: str) -> None:
+    """A short expression cannot exhaust memory or run for a long time."""
+    assert message in refusal(text)
 
 
 def test_results_are_copies() -> None:

@@ -1,32 +1,10 @@
 """Functions of templates that depend only on their arguments."""
 
-import re
-from typing import Any
-
 import pytest
 
-from fairwarning.arm.templates.evaluation import Evaluation, ValueBudget
-from fairwarning.arm.templates.expressions import parse
-from fairwarning.arm.templates.functions import FUNCTIONS
-from fairwarning.arm.templates.values import TemplateError
+from tests.arm.evaluation import Json, refusal, value
 
 pytestmark = pytest.mark.spec("C1")
-
-Value = Any
-
-
-def value(text: object, **loops: int) -> Value:
-    """Return the value of an expression, inside these loops; $a is a variable of a lambda."""
-    if isinstance(text, str):
-        text = re.sub(r"\$(\w)", r"lambdaVariables('\1')", text)
-    return Evaluation(FUNCTIONS, ValueBudget(), loops).value(parse(text, FUNCTIONS))
-
-
-def refusal(text: object) -> str:
-    """Return the error message of an expression."""
-    with pytest.raises(TemplateError) as caught:
-        value(text)
-    return caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -199,7 +177,7 @@ def test_names_that_depend_on_all_arguments() -> None:
     assert (len(unique), unique.isalnum()) == (13, True)
 
 
-def loop(name: str, count: object, repeated: object) -> dict[str, Value]:
+def loop(name: str, count: object, repeated: object) -> Json:
     """Return an object with a property that is repeated."""
     return {"copy": [{"name": name, "count": count, "input": repeated}]}
 
@@ -222,7 +200,7 @@ def loop(name: str, count: object, repeated: object) -> dict[str, Value]:
 )
 def test_loops(text: object, expected: object) -> None:
     """A loop has a number, which copyIndex returns: of the resource, or of a named loop."""
-    assert value(text, **{"": 4, "nics": 2}) == expected
+    assert value(text, loops={"": 4, "nics": 2}) == expected
 
 
 @pytest.mark.parametrize(
@@ -276,7 +254,7 @@ def test_loops(text: object, expected: object) -> None:
 )
 def test_errors(text: object, message: str) -> None:
     """An error names the function and what it takes."""
-    assert message in refusal(text)
+    assert message in refusal(lambda: value(text))
 
 
 @pytest.mark.parametrize(
@@ -293,5 +271,5 @@ def test_errors(text: object, message: str) -> None:
 )
 def test_work_is_limited(text: object) -> None:
     """A short expression cannot run for long or write gigabytes."""
-    message = refusal(text)
+    message = refusal(lambda: value(text))
     assert "create more than" in message or "may not write more than" in message

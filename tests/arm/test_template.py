@@ -16,6 +16,7 @@ from tests.arm.evaluation import (
     net,
     order,
     output,
+    outputs,
     refusal,
     refused,
     versions,
@@ -75,52 +76,43 @@ def test_variables_may_refer_to_others_in_any_order() -> None:
     assert output("[variables('A')]", {"p": "x"}, variables=variables) == "xy"
 
 
-def test_a_reference_is_to_an_id_or_to_a_name_in_the_template() -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("reference(resourceId('Microsoft.Network/virtualNetworks', 'NET')).size", "16"),
+        ("reference('Net').size", "16"),
+        ("reference('Microsoft.Network/virtualNetworks/net').size", "16"),
+        ("reference('net', '2022-01-01', 'full').location", "there"),
+    ],
+)
+def test_a_reference_is_to_an_id_or_to_a_name_in_the_template(text: str, expected: str) -> None:
     """It returns the resource's properties, or with 'Full' the whole resource."""
-    texts = {
-        "id": "[reference(resourceId('Microsoft.Network/virtualNetworks', 'NET')).size]",
-        "name": "[reference('Net').size]",
-        "end": "[reference('Microsoft.Network/virtualNetworks/net').size]",
-        "full": "[reference('net', '2022-01-01', 'full').location]",
-    }
-    outputs = {name: {"type": "string", "value": text} for name, text in texts.items()}
-    template = evaluate({"resources": [net("net")], "outputs": outputs})
+    declared = {"o": {"type": "string", "value": f"[{text}]"}}
     document = {"location": "there", "properties": {"size": "16"}}
-    values = template.outputs({f"{NETWORK}/virtualNetworks/net".lower(): document})
-    assert [output["value"] for output in values.values()] == ["16", "16", "16", "there"]
+    known = {f"{NETWORK}/virtualNetworks/net".lower(): document}
+    assert outputs(evaluate({"resources": [net("net")], "outputs": declared}), known) == {
+        "o": expected
+    }
 
 
 @pytest.mark.parametrize(
-    ("template", "message"),
+    ("text", "message"),
     [
-        ({"variables": {"a": "[reference('x')]"}}, "variables.a: reference('x') is allowed only"),
-        ({"resources": [net("[reference('x').y]")]}, "resources[0].name: reference('x') is allow"),
-        ({"variables": {"a": "[listKeys('x', '1').k]"}}, "variables.a: listKeys('x') is allowed"),
-        ({"variables": {"a": "[variables('b')]"}}, "variables.a: variables('b') is not declared"),
-        (
-            {"variables": {"a": "[variables('b')]", "b": "[variables('a')]"}},
-            "variables.a: this refers to itself",
-        ),
-        ({"variables": {"a": {"b": "[toLower(1)]"}}}, "variables.a.b: toLower() takes string"),
-        ({"variables": {"a": "[providers('No.Such', 'x')]"}}, "names an unknown resource type"),
-        ({"variables": {"a": "[resourceId('Microsoft.Network', 'x')]"}}, "a name must have a"),
-        ({"variables": {"a": "[resourceId('A.B/c', 'x', 'y')]"}}, "a name must have a part"),
-        ({"variables": {"a": "[resourceId('A.B/c/d', 'x/y')]"}}, "without a '/'"),
+        ("[reference('x')]", "variables.a: reference('x') is allowed only"),
+        ("[listKeys('x', '1').k]", "variables.a: listKeys('x') is allowed only"),
+        ("[variables('b')]", "variables.a: variables('b') is not declared"),
+        ("[variables('a')]", "variables.a: this refers to itself"),
+        ({"copy": [1]}, "variables.a.copy[0]: a copy needs"),
+        ({"b": "[toLower(1)]"}, "variables.a.b: toLower() takes string"),
+        ("[providers('No.Such', 'x')]", "names an unknown resource type"),
+        ("[resourceId('Microsoft.Network', 'x')]", "a name must have a part"),
+        ("[resourceId('A.B/c', 'x', 'y')]", "a name must have a part"),
+        ("[resourceId('A.B/c/d', 'x/y')]", "without a '/'"),
     ],
 )
-def test_invalid_references(template: Json, message: str) -> None:
+def test_variables_that_are_refused(text: object, message: str) -> None:
     """An expression may not refer to a value that does not exist or is not available yet."""
-    assert message in refused(template)
-
-
-def test_an_ambiguous_or_unknown_reference() -> None:
-    """A name without a type must belong to exactly one resource of the template."""
-    for text in ("reference('net')", "reference('other')", "reference('net', '', 'Some')"):
-        other = net("net", type="Microsoft.Network/loadBalancers")
-        outputs = {"result": {"type": "object", "value": f"[{text}]"}}
-        template = evaluate({"resources": [net("net"), other], "outputs": outputs})
-        message = refusal(lambda template=template: template.outputs({}))  # type: ignore[misc]
-        assert "outputs.result.value: reference(" in message
+    assert message in refused({"variables": {"a": text}})
 
 
 def test_resources_keep_their_order_unless_one_depends_on_another() -> None:
@@ -190,8 +182,7 @@ def test_a_disabled_resource_is_not_evaluated() -> None:
     parent = wrong | {"condition": False, "resources": [child]}
     assert "resources[0].resources[0]: its parent has no name" in refused({"resources": [parent]})
     template["outputs"] = {"o": {"type": "object", "value": "[reference('wrong')]"}}
-    message = refusal(lambda: evaluate(template).outputs({}))
-    assert "reference('wrong') names a resource whose condition is false" in message
+    assert "reference('wrong') names a resource whose condition is false" in refused(template)
 
 
 def test_list_functions_need_the_answer_of_an_action() -> None:
@@ -239,6 +230,7 @@ def test_nested_resources() -> None:
         (["a"], "resources[0]: a resource must be an object, not string"),
         ([{"type": "A.B/c"}], "resources[0]: a resource needs a name"),
         ([net("")], "a resource needs a name"),
+        ([net("[reference('x').y]")], "resources[0].name: reference('x') is allowed only"),
         ([net("a", type=5)], "a resource needs a type"),
         ([net("a", type="virtualNetworks")], "a name must have a part for each part of the"),
         ([net("a/")], "a name may not have an empty part"),
@@ -284,12 +276,13 @@ def test_circular_dependencies_are_refused() -> None:
 
 
 def test_a_template_has_at_most_800_resources() -> None:
-    """Another resource is refused, even if it is nested."""
+    """Another resource is refused, even if it is nested or a copy."""
     chain = [net(f"n{n}", *([f"n{n + 1}"] if n < RESOURCES - 1 else [])) for n in range(RESOURCES)]
     assert order(*chain)[0] == f"n{RESOURCES - 1}"
     within = net("a", type="subnets")
-    chain[-1] = chain[-1] | {"resources": [within]}
-    assert "may have 800 resources" in refused({"resources": chain})
+    copies = net("[string(copyIndex())]", copy={"name": "nets", "count": RESOURCES})
+    for resources in ([*chain[:-1], chain[-1] | {"resources": [within]}], [net("a"), copies]):
+        assert "may have 800 resources" in refused({"resources": resources})
 
 
 def test_outputs() -> None:
@@ -314,11 +307,15 @@ def test_outputs() -> None:
         ({"type": "int", "value": "[no()]"}, "outputs.o.value: the function 'no' is not"),
         ({"type": "int", "value": "1"}, "outputs.o.value: its type is int, so it must be int"),
         ({"type": "int", "value": 1, "condition": 1}, "condition must be true or false, not int"),
+        ({"type": "int", "value": "[reference('two')]"}, "a name that only one resource of this"),
+        ({"type": "int", "value": "[reference('none')]"}, "outputs.o.value: reference('none') tak"),
+        ({"type": "int", "value": "[reference('x', '', 'So')]"}, "takes 'Full' or nothing as its"),
     ],
 )
 def test_outputs_that_are_refused(declared: object, message: str) -> None:
-    """The error names the output."""
-    assert message in refusal(lambda: evaluate({"outputs": {"o": declared}}).outputs({}))
+    """The error names the output. A name without a type must be that of one resource."""
+    resources = [net("x"), net("two"), net("two", type="Microsoft.Network/loadBalancers")]
+    assert message in refused({"resources": resources, "outputs": {"o": declared}})
 
 
 @pytest.mark.parametrize(
@@ -334,10 +331,6 @@ def test_outputs_that_are_refused(declared: object, message: str) -> None:
         ({"mode": "Incremental", "template": {"functions": [{}]}}, "user functions need a name"),
         ({"mode": "Incremental", "onErrorDeployment": {}}, "onErrorDeployment is not supported"),
         ({"mode": "Incremental", "template": {"variables": []}}, "variables must be object"),
-        (
-            {"mode": "Incremental", "template": {"variables": {"copy": [1]}}},
-            "copy[0]: a copy needs",
-        ),
         ({"mode": "Incremental", "template": {}, "parameters": []}, "parameters must be object"),
     ],
 )

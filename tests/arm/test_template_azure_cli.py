@@ -3,8 +3,8 @@
 import pytest
 
 from fairwarning.arm.templates.template import ReferenceNeeded
-from tests.arm.evaluation import COMPUTE, NETWORK, evaluate, net
-from tests.arm.templates import TEMPLATE
+from tests.arm.evaluation import COMPUTE, NETWORK, evaluate, names
+from tests.arm.templates import TEMPLATE, resource
 
 
 def test_a_scale_set_as_the_azure_cli_sends_it() -> None:
@@ -38,47 +38,35 @@ def test_a_scale_set_as_the_azure_cli_sends_it() -> None:
 
 def test_a_machine_as_the_azure_cli_sends_it() -> None:
     """The role assignment is an extension resource: its type is part of the machine's type."""
-    vm = f"{COMPUTE}/virtualMachines/gate"
+    machine = "Microsoft.Compute/virtualMachines"
+    path = f"{COMPUTE}/virtualMachines/gate"
+    principal = f"[reference('{path}', '2019-07-01', 'Full').identity.principalId]"
     resources = [
-        {
-            "type": "Microsoft.Compute/virtualMachines/providers/roleAssignments",
-            "name": "gate/Microsoft.Authorization/7",
-            "apiVersion": "2015-07-01",
-            "dependsOn": ["Microsoft.Compute/virtualMachines/gate"],
-            "properties": {
-                "principalId": f"[reference('{vm}', '2019-07-01', 'Full').identity.principalId]"
-            },
-        },
-        {
-            "type": "Microsoft.Compute/virtualMachines",
-            "name": "gate",
-            "apiVersion": "2026-04-01",
-            "dependsOn": ["Microsoft.Network/networkInterfaces/gateVMNic"],
-            "properties": {"priority": "Spot"},
-            "identity": {"type": "SystemAssigned"},
-        },
-        {
-            "type": "Microsoft.Network/networkInterfaces",
-            "name": "gateVMNic",
-            "apiVersion": "2022-01-01",
-            "dependsOn": [
-                "Microsoft.Network/virtualNetworks/gateVNET",
-                "Microsoft.Network/publicIpAddresses/gatePublicIP",
-            ],
-        },
-        net("gateVNET"),
-        {
-            "type": "Microsoft.Network/publicIPAddresses",
-            "name": "gatePublicIP",
-            "apiVersion": "2022-01-01",
-        },
+        resource(
+            f"{machine}/providers/roleAssignments",
+            "gate/Microsoft.Authorization/7",
+            f"{machine}/gate",
+            properties={"principalId": principal},
+        ),
+        resource(
+            machine,
+            "gate",
+            "Microsoft.Network/networkInterfaces/gateVMNic",
+            identity={"type": "SystemAssigned"},
+        ),
+        resource(
+            "Microsoft.Network/networkInterfaces",
+            "gateVMNic",
+            "Microsoft.Network/publicIpAddresses/gatePublicIP",
+        ),
+        resource("Microsoft.Network/publicIPAddresses", "gatePublicIP"),
     ]
     template = evaluate({"resources": resources, "outputs": {}})
-    *networks, machine, role = template.resources
-    assert [step.name for step in networks] == ["gateVNET", "gatePublicIP", "gateVMNic"]
-    assert role.id == f"{vm}/providers/Microsoft.Authorization/roleAssignments/7"
-    assert template.resource(machine, {})["identity"] == {"type": "SystemAssigned"}
+    assert names(template)[:3] == ["gatePublicIP", "gateVMNic", "gate"]
+    role = template.resources[3]
+    assert role.id == f"{path}/providers/Microsoft.Authorization/roleAssignments/7"
+    assert template.resource(template.resources[2], {})["identity"] == {"type": "SystemAssigned"}
     with pytest.raises(ReferenceNeeded) as reference:
         template.resource(role, {})
     known = {reference.value.id: {"identity": {"principalId": "me"}, "properties": {}}}
-    assert template.resource(role, known) == {"properties": {"principalId": "me"}}
+    assert template.resource(role, known)["properties"] == {"principalId": "me"}

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.template import ReferenceNeeded
-from fairwarning.arm.templates.values import DEPTH
 from fairwarning.core.errors import Refused
 from tests.arm.evaluation import NETWORK, Value, evaluate, net, refused
 from tests.hostile.arm_templates import EXPRESSIONS, TEMPLATES
@@ -67,18 +66,6 @@ def test_numbers_that_are_too_large_are_refused() -> None:
         ({"outputs": {"it": {"type": huge, "value": 1}}}, {}),
     ):
         refused(template, values)
-
-
-def test_the_deepest_template_that_is_allowed() -> None:
-    """The limit on levels is well below the limit of Python's stack."""
-    calls = DEPTH - 1
-    texts = f"[{'createArray(' * calls}1{')' * calls}]"
-    lists: Any = 1
-    for _ in range(calls):
-        lists = [lists]
-    outputs = {n: {"type": "array", "value": v} for n, v in (("a", texts), ("b", lists))}
-    results = evaluate({"outputs": outputs}).outputs({})
-    assert results["a"] == results["b"]
 
 
 _CALLS = st.builds(

@@ -6,6 +6,7 @@ from typing import Any
 from fairwarning.arm.templates.calls import CopyLoop, FunctionCall, Node
 from fairwarning.arm.templates.evaluation import Evaluation, Loops, check_count
 from fairwarning.arm.templates.expressions import parse, parse_at
+from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.values import (
     TemplateError,
     Value,
@@ -38,7 +39,9 @@ class ResourceLoop:
 class ResourceDeclaration:
     """A declared resource, whose expressions have been parsed."""
 
-    def __init__(self, raw: object, place: str, symbol: str, early: Evaluation) -> None:
+    def __init__(
+        self, raw: object, place: str, symbol: str, parent: TemplateStep | None, early: Evaluation
+    ) -> None:
         if not isinstance(raw, dict):
             raise TemplateError(f"a resource must be an object, not {kind_of(raw)}")
         for key in _UNSUPPORTED:
@@ -47,6 +50,7 @@ class ResourceDeclaration:
         self.raw: Mapping[str, Any] = raw
         self.place = place
         self.symbol = symbol
+        self.parent = parent
         self._early = early  # evaluates what must be known before a resource is deployed
         self.body: Node = parse(_body(raw), early.functions)
         self._referenced = tuple(_referenced(self.body))

@@ -53,9 +53,10 @@ class Evaluation:
         budget: ValueBudget | None = None,
         loops: Loops | None = None,
         depth: int = 0,
+        lambda_variables: Mapping[str, Value] | None = None,
     ) -> None:
         self.loops = loops or {}
-        self.lambda_variables: Mapping[str, Value] = {}
+        self.lambda_variables = lambda_variables or {}
         self.functions = functions
         self._budget = budget or ValueBudget()
         self._depth = depth
@@ -91,9 +92,8 @@ class Evaluation:
 
     def in_loops(self, loops: Loops) -> "Evaluation":
         """Return an evaluation inside these loops, and otherwise like this one."""
-        inner = Evaluation(self.functions, self._budget, {**self.loops, **loops}, self._depth)
-        inner.lambda_variables = self.lambda_variables
-        return inner
+        loops = {**self.loops, **loops}
+        return Evaluation(self.functions, self._budget, loops, self._depth, self.lambda_variables)
 
     def with_functions(self, functions: Functions) -> "Evaluation":
         """Return an evaluation with other functions that shares the limits of this one."""
@@ -101,9 +101,7 @@ class Evaluation:
 
     def with_variables(self, variables: Mapping[str, Value]) -> "Evaluation":
         """Return an evaluation with these variables of lambdas."""
-        inner = self.in_loops({})
-        inner.lambda_variables = variables
-        return inner
+        return Evaluation(self.functions, self._budget, self.loops, self._depth, variables)
 
     def check(self, call: FunctionCall, arguments: list[Value]) -> None:
         """Refuse arguments of the wrong types, of which there may be fewer than in the call."""

@@ -48,8 +48,8 @@ class StepBuilder:
         for where, symbol, raw in _entries(resources, place):
             with at(where, complete=True):
                 self._check_limits(depth)
-                declaration = ResourceDeclaration(raw, where, symbol, self._early)
-                steps = [*self._steps(declaration, parent)]
+                declaration = ResourceDeclaration(raw, where, symbol, parent, self._early)
+                steps = [*self._steps(declaration)]
                 nested = section(declaration.raw, "resources", list)
             for step in steps:
                 self._add(nested, f"{where}.resources", step, depth + 1)
@@ -58,49 +58,41 @@ class StepBuilder:
         if len(self.steps) >= RESOURCES or depth > DEPTH:
             raise TemplateError(f"a template may have {RESOURCES} resources, {DEPTH} levels deep")
 
-    def _steps(
-        self, declaration: ResourceDeclaration, parent: TemplateStep | None
-    ) -> Iterator[TemplateStep]:
+    def _steps(self, declaration: ResourceDeclaration) -> Iterator[TemplateStep]:
         """Yield the step of a resource, or one for each copy, and remember their names."""
-        outer = parent.loops if parent else self._early.loops
+        outer = declaration.parent.loops if declaration.parent else self._early.loops
         loop = declaration.loop(outer)
         if loop is None:
-            yield self._remember(declaration, self._step(declaration, parent, outer), parent, None)
+            yield self._remember(declaration, self._step(declaration, outer), None)
             return
         self._names.add_loop(loop.name, declaration.symbol)
         copies: list[TemplateStep] = []
         for number in range(loop.count):
             self._check_limits(1)
             loops = {**outer, loop.name.lower(): number, "": number}
-            step = self._step(declaration, parent, loops)
+            step = self._step(declaration, loops)
             if loop.batch_size and number >= loop.batch_size:  # after the batch before
                 first = (number // loop.batch_size - 1) * loop.batch_size
                 batch = copies[first : first + loop.batch_size]
                 before = [(other.label, other.id) for other in batch if other.enabled]
                 step = changed(step, depends_on=(*step.depends_on, *before))
             copies.append(step)
-            yield self._remember(declaration, step, parent, loop.name)
+            yield self._remember(declaration, step, loop.name)
 
     def _remember(
-        self,
-        declaration: ResourceDeclaration,
-        step: TemplateStep,
-        parent: TemplateStep | None,
-        loop: str | None,
+        self, declaration: ResourceDeclaration, step: TemplateStep, loop: str | None
     ) -> TemplateStep:
         self.steps.append(step)
         self._names.add(step, declaration.symbol, loop)
-        if parent and step.id:  # a nested resource may be named without its parent
+        if declaration.parent and step.id:  # a nested resource may be named without its parent
             self._names.add_alias(step.name.rpartition("/")[2], step)
         return step
 
-    def _step(
-        self, declaration: ResourceDeclaration, parent: TemplateStep | None, loops: Loops
-    ) -> TemplateStep:
+    def _step(self, declaration: ResourceDeclaration, loops: Loops) -> TemplateStep:
         """Return a step. If its condition is false, only its id is evaluated, and may be wrong."""
         enabled = declaration.flag("condition", loops, default=True)
         try:
-            step = self._disabled_step(declaration, parent, loops)
+            step = self._disabled_step(declaration, loops)
         except TemplateError:
             if enabled:
                 raise
@@ -112,8 +104,8 @@ class StepBuilder:
             raise TemplateError("apiVersion must be a date such as 2024-11-01")
         existing = declaration.flag("existing", loops, default=False)
         depends_on = declaration.dependencies(loops)
-        if parent and parent.enabled:
-            depends_on.append((parent.label, parent.id))
+        if declaration.parent and declaration.parent.enabled:
+            depends_on.append((declaration.parent.label, declaration.parent.id))
         is_nested = step.type.lower() == DEPLOYMENT and not existing
         return changed(
             step,
@@ -125,10 +117,9 @@ class StepBuilder:
             template=declaration.nested_template(loops) if is_nested else None,
         )
 
-    def _disabled_step(
-        self, declaration: ResourceDeclaration, parent: TemplateStep | None, loops: Loops
-    ) -> TemplateStep:
+    def _disabled_step(self, declaration: ResourceDeclaration, loops: Loops) -> TemplateStep:
         kind, name = (declaration.string(key, loops) for key in ("type", "name"))
+        parent = declaration.parent
         if parent and not _is_full_type(kind):
             if not parent.id:
                 raise TemplateError("its parent has no name: its condition is false")

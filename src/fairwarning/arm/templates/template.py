@@ -53,7 +53,7 @@ class Template:
             sent = section(properties, "parameters", dict)
             self._values, self._loops = TemplateValues(raw, sent, scope, versions), {}
         self._names = ResourceNames(scope.group_id, outer.names if outer else None)
-        self._functions = {**self._values.functions, **self._names.functions(None)}
+        self._functions = self._values.functions
         early = Evaluation(self._functions, ValueBudget(), self._loops)
         builder = StepBuilder(scope, early, self._names)
         builder.build(raw)
