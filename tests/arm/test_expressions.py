@@ -94,7 +94,7 @@ def test_values_are_evaluated_at_any_depth_and_names_never() -> None:
         ("[9223372036854775808]", "must fit into 64 bits"),
         ("[int('9999999999999999999')]", "must fit into 64 bits"),
         ("[copyOf()]", "the function 'copyOf' is not supported; supported are add, and, array"),
-        ("[fail('no zone')]", "fail('no zone') stops the deployment: no zone"),
+        ("[fail('no zone')]", "fail() stops the deployment: no zone"),
         ("[copyIndex()]", "copyIndex() is not inside the copy of a resource"),
         ("[contoso.unique('a')]", "the function 'contoso.unique' is not supported"),
         ("[toLower()]", "toLower() takes 1 arguments, not 0"),

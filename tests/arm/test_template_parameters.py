@@ -3,7 +3,20 @@
 import pytest
 
 from fairwarning.arm.templates.template import Template
-from tests.arm.evaluation import SCOPE, Json, evaluate, net, refusal, refused, versions
+from tests.arm.evaluation import SCOPE, Json, bodies, evaluate, net, refusal, refused, versions
+
+DEFINITIONS: Json = {
+    "port": {"type": "int", "minValue": 1},
+    "disk": {
+        "type": "object",
+        "properties": {
+            "lun": {"$ref": "#/definitions/port"},
+            "name": {"type": "string", "nullable": True},
+        },
+        "additionalProperties": False,
+    },
+    "loop": {"$ref": "#/definitions/loop"},
+}
 
 
 @pytest.mark.parametrize(
@@ -21,13 +34,18 @@ from tests.arm.evaluation import SCOPE, Json, evaluate, net, refusal, refused, v
         ({"type": "string", "minLength": 2, "maxLength": 2}, "ab"),
         ({"type": "array", "minLength": 1}, [0]),
         ({"type": "int", "minValue": 5, "maxValue": 5}, 5),
+        ({"$ref": "#/definitions/port"}, 5),
+        ({"$ref": "#/definitions/disk"}, {"lun": 1}),
+        ({"type": "string", "nullable": True}, None),
     ],
 )
 def test_parameters_have_the_values_that_are_sent(rules: Json, value: object) -> None:
-    """A value that the declaration allows is used unchanged."""
+    """A value that the declaration, or the definition that it refers to, allows is unchanged."""
     resource = net("a", tags="[parameters('P')]")
-    template = evaluate({"parameters": {"p": rules}, "resources": [resource]}, {"p": value})
-    assert template.resource(template.resources[0], {})["tags"] == value
+    declared = {"definitions": DEFINITIONS, "parameters": {"p": rules}}
+    assert bodies(evaluate(declared | {"resources": [resource]}, {"p": value})) == {
+        "a": {"tags": value}
+    }
 
 
 def test_parameters_have_defaults() -> None:
@@ -63,11 +81,21 @@ def test_parameters_have_defaults() -> None:
         ({"type": "string", "defaultValue": "[parameters('p')]"}, None, "this refers to itself"),
         ({"type": "string", "defaultValue": "[no()]"}, None, "'no' is not supported"),
         ({"type": "securestring", "defaultValue": "[no()]"}, None, "(and is not shown)"),
+        ({"$ref": "#/definitions/port"}, 0, "its minValue is 1"),
+        ({"$ref": "#/definitions/disk"}, {"lun": "1"}, "parameters.p.lun: its type is int"),
+        ({"$ref": "#/definitions/disk"}, {"name": "a"}, "parameters.p.lun: its type is int"),
+        ({"$ref": "#/definitions/disk"}, {"lun": 1, "x": 1}, "only these properties: lun, name"),
+        ({"type": "array", "items": {"$ref": "#/definitions/port"}}, [1, 0], "parameters.p[1]: it"),
+        ({"type": "object", "additionalProperties": {"type": "int"}}, {"a": "b"}, "parameters.p.a"),
+        ({"$ref": "#/definitions/none"}, 1, "which are: port, disk, loop"),
+        ({"$ref": "#/definitions/loop"}, 1, "a parameter needs a type"),
+        ({"$ref": 5}, 1, "the name of a definition"),
     ],
 )
 def test_parameters_that_are_refused(rules: object, value: object, message: str) -> None:
-    """The error names the parameter and the allowed values."""
-    assert message in refused({"parameters": {"p": rules}}, {} if value is None else {"p": value})
+    """The error names the parameter, or its part, and the allowed values."""
+    template = {"definitions": DEFINITIONS, "parameters": {"p": rules}}
+    assert message in refused(template, {} if value is None else {"p": value})
 
 
 def test_parameters_must_be_declared_and_have_values() -> None:
@@ -93,6 +121,7 @@ def test_parameters_must_be_declared_and_have_values() -> None:
         {"parameters": {"p": {"type": "securestring", "allowedValues": ["hunter3"]}}},
         {"parameters": {"p": {"type": "securestring", "allowedValues": ["hunter2x"]}}},
         {"variables": {"a": "[int(parameters('p'))]"}},
+        {"variables": {"a": "[fail(parameters('p'))]"}},
         {"variables": {"a": "[variables(parameters('p'))]"}},
         {"variables": {"a": "[resourceGroup()[parameters('p')]]"}},
         {"variables": {"a": "[resourceId(parameters('p'), parameters('p'))]"}},
@@ -108,52 +137,6 @@ def test_errors_do_not_show_secrets(more: Json) -> None:
     """No error contains the value of a secure string, wherever the template uses it."""
     template = {"parameters": {"p": {"type": "securestring"}}} | more
     assert "hunter" not in refused(template, {"p": "hunter2"})
-
-
-DEFINITIONS: Json = {
-    "port": {"type": "int", "minValue": 1},
-    "disk": {
-        "type": "object",
-        "properties": {
-            "lun": {"$ref": "#/definitions/port"},
-            "name": {"type": "string", "nullable": True},
-        },
-        "additionalProperties": False,
-    },
-    "loop": {"$ref": "#/definitions/loop"},
-}
-
-
-@pytest.mark.parametrize(
-    ("rules", "value", "message"),
-    [
-        ({"$ref": "#/definitions/port"}, 5, ""),
-        ({"$ref": "#/definitions/port"}, 0, "its minValue is 1"),
-        ({"$ref": "#/definitions/disk"}, {"lun": 1}, ""),
-        ({"$ref": "#/definitions/disk"}, {"lun": "1"}, "parameters.p.lun: its type is int"),
-        ({"$ref": "#/definitions/disk"}, {"name": "a"}, "parameters.p.lun: its type is int"),
-        ({"$ref": "#/definitions/disk"}, {"lun": 1, "x": 1}, "only these properties: lun, name"),
-        (
-            {"type": "array", "items": {"$ref": "#/definitions/port"}},
-            [1, 0],
-            "parameters.p[1]: its",
-        ),
-        ({"type": "object", "additionalProperties": {"type": "int"}}, {"a": "b"}, "parameters.p.a"),
-        ({"type": "string", "nullable": True}, None, ""),
-        ({"$ref": "#/definitions/none"}, 1, "which are: port, disk, loop"),
-        ({"$ref": "#/definitions/loop"}, 1, "a parameter needs a type"),
-        ({"$ref": 5}, 1, "the name of a definition"),
-    ],
-)
-def test_types_that_a_template_defines(rules: Json, value: object, message: str) -> None:
-    """A parameter may refer to a definition; parts are checked like parameters."""
-    template = {"definitions": DEFINITIONS, "parameters": {"p": rules}}
-    values = {} if value is None else {"p": value}
-    if message:
-        assert message in refused(template, values)
-    else:
-        (parameter,) = evaluate(template, values).parameters().values()
-        assert parameter["value"] == value
 
 
 def test_the_time_and_new_guids_are_only_for_defaults() -> None:

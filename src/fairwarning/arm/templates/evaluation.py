@@ -22,7 +22,7 @@ from fairwarning.arm.templates.values import (
 )
 
 MAX_VALUES = 200_000  # values that an evaluation may create: about a second's work
-COPIES = 800  # repetitions of one loop: Azure's own limit
+MAX_COPIES = 800  # repetitions of one loop: Azure's own limit
 _CHARACTERS_OF_A_VALUE = 64  # a string of this length counts as another value
 
 Loops = Mapping[str, int]
@@ -78,16 +78,16 @@ class Evaluation:
         finally:
             self._depth -= 1
 
-    def copy(self, value: Value, depth: int = 1) -> Value:
+    def deep_copy(self, value: Value, depth: int = 1) -> Value:
         """Return a deep copy of the value; raise if it exceeds the limits."""
         longer = len(value) // _CHARACTERS_OF_A_VALUE if isinstance(value, str) else 0
         self._budget.spend(1 + longer)
         if depth > DEPTH:
             raise too_deep()
         if isinstance(value, list | tuple):
-            return [self.copy(item, depth + 1) for item in value]
+            return [self.deep_copy(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
-            return {self.copy(key): self.copy(value[key], depth + 1) for key in value}
+            return {self.deep_copy(key): self.deep_copy(value[key], depth + 1) for key in value}
         return check_scalar(value)
 
     def in_loops(self, loops: Loops) -> "Evaluation":
@@ -131,7 +131,7 @@ class Evaluation:
             with _named(call):
                 function.check_types(arguments)
                 result = function.call(*arguments)
-            result = self.copy(result)
+            result = self.deep_copy(result)
         for step in call.path:
             result = self._member(call, result, step)
         return result
@@ -176,8 +176,10 @@ def member(value: Value, key: Value) -> tuple[bool, Value]:
 
 def check_count(count: Value) -> int:
     """Return the count of a loop; raise unless it is a number in the allowed range."""
-    if kind_of(count) != "int" or not 0 <= count <= COPIES:
+    if kind_of(count) != "int" or not 0 <= count <= MAX_COPIES:
         actual = count if kind_of(count) == "int" else kind_of(count)
-        raise TemplateError(f"the count of a copy must be an int from 0 to {COPIES}, not {actual}")
+        raise TemplateError(
+            f"the count of a copy must be an int from 0 to {MAX_COPIES}, not {actual}"
+        )
     number: int = count
     return number

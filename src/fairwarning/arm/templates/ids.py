@@ -30,7 +30,7 @@ def resource_id(scope: str, kind: str, name: str) -> str:
     return f"{scope}/providers/{namespace}/{pairs}"
 
 
-def id_of_end(scope: str, text: str) -> str | None:
+def complete_id(scope: str, text: str) -> str | None:
     """Return the id below a scope for the end of an id, `Microsoft.Network/virtualNetworks/net`."""
     namespace, *rest = text.strip("/").split("/")
     if "." not in namespace or not rest or len(rest) % 2:

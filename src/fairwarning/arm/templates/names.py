@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from fairwarning.arm.templates.calls import LIST_FUNCTIONS, Functions, TemplateFunction
-from fairwarning.arm.templates.ids import id_of_end
+from fairwarning.arm.templates.ids import complete_id
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.values import TemplateError, Value, canonical
 from fairwarning.core.record import changed
@@ -70,7 +70,7 @@ class ResourceNames:
             return [*ids]
         if self._outer and not ids and (outer := self._outer.resolve(text)) is not None:
             return outer
-        path = id_of_end(self._group, name)
+        path = complete_id(self._group, name)
         return [path.lower()] if path else None
 
     # --- Functions
@@ -90,7 +90,7 @@ class ResourceNames:
             return document if full else document.get("properties", {})
 
         def reference(name: str, _version: str = "", full: str = "") -> Value:
-            return properties(self._one(name), full)  # documents are the same in all versions
+            return properties(self._target(name), full)  # documents are the same in all versions
 
         def references(name: str, full: str = "") -> Value:
             if name.lower() not in self._loops:
@@ -98,7 +98,7 @@ class ResourceNames:
             return [properties(target, full) for target in self._loops[name.lower()]]
 
         def list_values(action: str, name: str, _version: str, body: Value = None) -> Value:
-            return read(ReferenceNeeded(self._one(name), action, body))
+            return read(ReferenceNeeded(self._target(name), action, body))
 
         texts = ("string", "string", "string")
         functions = {
@@ -111,7 +111,7 @@ class ResourceNames:
             return functions
         return {name: changed(function, call=_forbid) for name, function in functions.items()}
 
-    def _one(self, name: str) -> str:
+    def _target(self, name: str) -> str:
         targets = self.resolve(name)
         if targets is None or len(targets) != 1:
             raise TemplateError(
@@ -122,7 +122,7 @@ class ResourceNames:
         return targets[0]
 
     def _info(self, name: str) -> Value:
-        step = self._steps.get(self._one(name))
+        step = self._steps.get(self._target(name))
         if step is None:
             raise TemplateError("takes the symbolic name of a resource of this template")
         return {

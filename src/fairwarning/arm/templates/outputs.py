@@ -44,7 +44,7 @@ def evaluate_output(
     if not boolean(evaluation.value(output.condition), "condition"):
         return None
     with at("value"):
-        value = evaluation.copy(evaluation.value(output.node))
+        value = evaluation.deep_copy(evaluation.value(output.node))
         check_value({**output.rules, "allowedValues": None}, value, definitions)
     kind = output.rules["type"]
     return {"type": kind} if is_secure(output.rules) else {"type": kind, "value": value}

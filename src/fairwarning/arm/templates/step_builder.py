@@ -6,7 +6,7 @@ from typing import Any
 
 from fairwarning.arm.templates.declarations import DEPLOYMENT, ResourceDeclaration
 from fairwarning.arm.templates.evaluation import Evaluation, Loops
-from fairwarning.arm.templates.ids import group_path, id_of_end, resource_id
+from fairwarning.arm.templates.ids import complete_id, group_path, resource_id
 from fairwarning.arm.templates.names import ResourceNames
 from fairwarning.arm.templates.scope import DeploymentScope
 from fairwarning.arm.templates.steps import TemplateStep
@@ -140,7 +140,7 @@ class StepBuilder:
         text = declaration.value("scope", loops)
         if text is None:
             return path
-        scope = text if str(text).startswith("/") else id_of_end(self._scope.group_id, str(text))
+        scope = text if str(text).startswith("/") else complete_id(self._scope.group_id, str(text))
         if not isinstance(text, str) or scope in {None, "/"} or kind.lower() == DEPLOYMENT:
             raise TemplateError("scope must be the id of a resource or group in this subscription")
         return str(scope).rstrip("/")

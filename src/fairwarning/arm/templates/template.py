@@ -66,7 +66,7 @@ class Template:
         """Return the body of a resource: all but its type, name, version and dependencies."""
         evaluation = self._evaluation(known).in_loops(step.loops)
         with at(step.place, complete=True):
-            body: dict[str, Any] = evaluation.copy(evaluation.value(step.body))
+            body: dict[str, Any] = evaluation.deep_copy(evaluation.value(step.body))
         return body
 
     def nested(self, step: TemplateStep, known: KnownResources) -> "Template":

@@ -134,7 +134,7 @@ def _parameter(
     definitions: Definitions,
 ) -> Value:
     """Return the value of a parameter: the one that the client sent, or the default."""
-    rules = definitions.resolve(early.copy(rules))
+    rules = definitions.resolve(early.deep_copy(rules))
     if isinstance(sent, dict) and "reference" in sent:
         raise TemplateError("secrets from a key vault are not supported: send the value itself")
     if sent is not None and not isinstance(sent, dict):
@@ -142,7 +142,7 @@ def _parameter(
     value = (sent or {}).get("value")
     if value is None:
         value = _default(rules, early)
-    value = early.copy(value)
+    value = early.deep_copy(value)
     check_value(rules, value, definitions)
     return value
 

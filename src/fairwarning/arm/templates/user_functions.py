@@ -47,7 +47,7 @@ def _function(raw: object, functions: Functions, definitions: Definitions) -> Te
         result = evaluation.with_functions({**own, "parameters": values}).value(body)
         if kind_of(result) not in kind.split(" or "):
             raise TemplateError(f"{call} must return {kind}, not {kind_of(result)}")
-        return evaluation.copy(result)
+        return evaluation.deep_copy(result)
 
     count = len(parameters)
     return TemplateFunction(

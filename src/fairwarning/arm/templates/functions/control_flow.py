@@ -62,7 +62,7 @@ def _lambda_variable(evaluation: Evaluation, call: FunctionCall) -> Value:
     evaluation.check(call, [name])
     if name.lower() not in evaluation.lambda_variables:
         raise TemplateError(f"{call} is not a variable of a lambda around it")
-    return evaluation.copy(evaluation.lambda_variables[name.lower()])  # counts what is read
+    return evaluation.deep_copy(evaluation.lambda_variables[name.lower()])  # counts what is read
 
 
 def _copy_index(evaluation: Evaluation, call: FunctionCall) -> int:
@@ -83,15 +83,18 @@ def _copy_index(evaluation: Evaluation, call: FunctionCall) -> int:
     return number
 
 
-def _fail(message: str) -> NoReturn:
-    raise TemplateError(f"stops the deployment: {message[:500]}")
+def _fail(_: Evaluation, call: FunctionCall) -> NoReturn:
+    """Stop with a message, which is shown if it is literal: a computed one may have a secret."""
+    message = call.arguments[0]
+    shown = message[:500] if isinstance(message, str) else "(a computed message is not shown)"
+    raise TemplateError(f"fail() stops the deployment: {shown}")
 
 
 CONTROL_FLOW: Functions = {
     "and": TemplateFunction(_and, ("bool",), 2, UNLIMITED, lazy=True),
     "coalesce": TemplateFunction(_coalesce, ("any",), 1, UNLIMITED, lazy=True),
     "copyindex": TemplateFunction(_copy_index, ("string or int",), 0, 2, lazy=True),
-    "fail": TemplateFunction(_fail, ("string",)),
+    "fail": TemplateFunction(_fail, ("string",), lazy=True),
     "if": TemplateFunction(_if, ("bool", "any", "any"), lazy=True),
     "lambda": TemplateFunction(_lambda, ("any",), 1, UNLIMITED, lazy=True),
     "lambdavariables": TemplateFunction(_lambda_variable, ("string",), lazy=True),
