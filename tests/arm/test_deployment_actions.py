@@ -306,23 +306,10 @@ def test_a_nested_deployment_that_fails() -> None:
         assert inner["error"]["details"][0]["target"] == f"{SUBSCRIPTION}{VM}"
 
 
-@pytest.mark.parametrize(
-    ("inside", "message", "value"),
-    [
-        (resource("Contoso.Sand/castles", "c"), "'Contoso.Sand/castles' is not supported", "known"),
-        (resource(MACHINE, "vm", tags="[shout('x')]"), "the function 'shout' is not", "known"),
-        (
-            resource(MACHINE, "vm", tags="[shout('x')]"),
-            "the function 'shout' is not supported",
-            "[reference('net').etag]",
-        ),
-    ],
-)
-def test_nested_templates_are_checked_first(inside: Json, message: str, value: str) -> None:
-    """An unknown function of a nested template is refused before anything is written.
-
-    So is an unknown type, unless the template needs a resource that is deployed before it.
-    """
+@pytest.mark.parametrize("value", ["known", "[reference('net').etag]"])
+def test_nested_templates_are_checked_first(value: str) -> None:
+    """An unknown function of a nested template is refused before anything is written."""
+    inside = resource(MACHINE, "vm", tags="[shout('x')]")
     step = nested("inside", inside, parameters={"p": {"type": "string"}})
     step["properties"]["parameters"] = {"p": {"value": value}}
     step["dependsOn"] = ["net"]
@@ -330,7 +317,7 @@ def test_nested_templates_are_checked_first(inside: Json, message: str, value: s
         arm.group()
         error = deploy(arm, resource(NET, "net"), step)["error"]
         assert error["code"] == "InvalidTemplate"
-        assert message in error["message"]
+        assert "the function 'shout' is not supported" in error["message"]
         assert arm.get(f"{NETWORK}/virtualNetworks/net").status == 404
 
 
