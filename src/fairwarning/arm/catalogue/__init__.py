@@ -68,6 +68,16 @@ def _api_versions() -> dict[str, list[str]]:
     return msgspec.json.decode(_read("api_versions.json"), type=dict[str, list[str]])
 
 
+@cache
+def computed_members(kind: str) -> str:
+    """Return members that Azure adds to a type that is only stored, as JSON with {name} and {guid}.
+
+    Templates read them. They name no host that exists.
+    """
+    known = msgspec.json.decode(_read("computed_members.json"), type=dict[str, msgspec.Raw])
+    return bytes(known.get(kind.lower(), b"{}")).decode()
+
+
 def _read(name: str) -> bytes:
     return files(__package__).joinpath(name).read_bytes()
 

@@ -64,7 +64,7 @@ async def _complete(context: ArmContext, rows: Sequence[Resource], shown: list[B
             properties["diskSizeBytes"] = size * _GIGABYTE
         properties["diskState"] = "Attached" if user else "Unattached"
         if user:
-            document["managedBy"] = references.path_of(context, user)
+            document["managedBy"] = context.path_of(user)
             scope = scopes.get(user.scope)
             machine = scope.machines.get(user.machine) if scope else None
             if machine and machine.power is Power.DEALLOCATED:

@@ -105,9 +105,10 @@ def upgrade_mode_of(body: Body) -> UpgradeMode:
 
 
 def is_flexible(body: Body) -> bool:
-    """Return whether the orchestration mode is Flexible."""
+    """Return whether the orchestration mode is Flexible, as that of a set without a model."""
+    without_model = typed_value(body, SET_PROFILE, dict) is None and "sku" not in body
     flexible: bool = choice(
-        body, "properties.orchestrationMode", _ORCHESTRATION_MODES, default=False
+        body, "properties.orchestrationMode", _ORCHESTRATION_MODES, default=without_model
     )
     return flexible
 

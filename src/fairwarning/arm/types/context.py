@@ -126,6 +126,14 @@ class ArmContext:
 
     # --- Names ---
 
+    def path_of(self, row: Resource) -> str:
+        """Return the Azure id of a resource that is stored."""
+        kind = row.id.partition(":")[0]
+        if kind == STORED:
+            group = f"/resourceGroups/{row.group}" if row.group else ""
+            return f"/subscriptions/{self.cloud.subscription}{group}/providers/{row.name}"
+        return self.arm_id(self.types.canonical(kind), row.group, row.name)
+
     def arm_id(self, kind: str, group: str, name: str) -> str:
         """Return the Azure resource id, `/subscriptions/...`, of a resource."""
         group_id = f"/subscriptions/{self.cloud.subscription}/resourceGroups/{group}"

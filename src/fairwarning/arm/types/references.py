@@ -12,7 +12,7 @@ from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents
-from fairwarning.arm.types.context import STORED, ArmContext
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import choice
 from fairwarning.arm.types.names import (
     AVAILABILITY_SET,
@@ -213,7 +213,7 @@ async def _check_free(
 async def user_path(context: ArmContext, row: Resource) -> str:
     """Return the Azure id of the resource that uses another one."""
     user = (await read_all(context, [row.used_by])).get(row.used_by)
-    return path_of(context, user) if user else "that is being deleted"
+    return context.path_of(user) if user else "that is being deleted"
 
 
 # --- Any id in a document -------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def named_part(row: Resource, part: str, name: str) -> Body | None:
 
 
 def _usual_case(context: ArmContext, id_: AzureId, row: Resource) -> str:
-    path, kind = path_of(context, row), context.types.canonical(id_.kind)
+    path, kind = context.path_of(row), context.types.canonical(id_.kind)
     for part, own in zip(kind.split("/")[2:], id_.names[1:], strict=True):
         entry = named_part(row, part, own)
         path = f"{path}/{part}/{entry['name'] if entry else own}"
@@ -316,12 +316,3 @@ async def read_all(context: ArmContext, ids: Iterable[str]) -> dict[str, Resourc
     refs: list[Ref] = [(Resource, id_) for id_ in dict.fromkeys(ids) if id_]
     rows = (await context.fleet.reader.read_all(refs)).values() if refs else ()
     return {row.id: row for row in rows if isinstance(row, Resource)}
-
-
-def path_of(context: ArmContext, row: Resource) -> str:
-    """Return the Azure id of a resource."""
-    kind = row.id.partition(":")[0]
-    if kind == STORED:
-        group = f"/resourceGroups/{row.group}" if row.group else ""
-        return f"/subscriptions/{context.cloud.subscription}{group}/providers/{row.name}"
-    return context.arm_id(context.types.canonical(kind), row.group, row.name)

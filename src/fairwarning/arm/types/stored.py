@@ -8,8 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 from starlette.responses import Response
 
+from fairwarning.arm.catalogue import computed_members
 from fairwarning.arm.http.azure_id import AzureId, ResourcePath
 from fairwarning.arm.http.errors import ArmError, resource_not_found
 from fairwarning.arm.http.listing import (
@@ -64,16 +66,27 @@ def document(context: ArmContext, row: Resource) -> Body:
     """Return a stored resource in Azure's form."""
     body = documents.stored_body(row)
     kind, properties = body.pop("type"), body.get("properties", {})
+    name = row.name.rpartition("/")[2]
     if isinstance(properties, dict):
-        properties = {**properties, "provisioningState": documents.state(row)}
+        state = {"provisioningState": documents.state(row)}
+        properties = {**_computed(kind, name, row), **properties, **state}
     return {
         **body,
-        "id": references.path_of(context, row),
-        "name": row.name.rpartition("/")[2],
+        "id": context.path_of(row),
+        "name": name,
         "type": kind,
         "etag": documents.etag(row),
         "properties": properties,
     }
+
+
+def _computed(kind: str, name: str, row: Resource) -> Body:
+    text = computed_members(kind)
+    if text == "{}":
+        return {}
+    text = text.replace("{name}", name).replace("{guid}", guid("stored", row.id).lower())
+    members: Body = msgspec.json.decode(text)
+    return members
 
 
 def kind_of(row: Resource) -> str:
@@ -229,10 +242,8 @@ async def act(action: str, context: ArmContext, request: ArmRequest) -> Response
             {"keyName": f"key{number}", "value": key, "permissions": "FULL"}
             for number, key in enumerate(keys, 1)
         ],
-        "primaryKey": keys[0],
-        "secondaryKey": keys[1],
-        "key1": keys[0],
-        "key2": keys[1],
+        **dict.fromkeys(("primaryKey", "primarySharedKey", "key1", "accountSasToken"), keys[0]),
+        **dict.fromkeys(("secondaryKey", "secondarySharedKey", "key2"), keys[1]),
         "value": [],
     }
     return json_response(body, headers={HEADER: note(kind)})

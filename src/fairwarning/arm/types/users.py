@@ -26,7 +26,6 @@ from fairwarning.arm.types.references import (
     TABLE,
     Reference,
     links,
-    path_of,
     read_all,
     target_of,
 )
@@ -85,7 +84,7 @@ async def _single_users(
         for reference in BY_SOURCE[source]:
             for link in links(documents.stored_body(user), reference.path):
                 if reference.single and source in members:
-                    path = f"{path_of(context, user)}{link.part}"
+                    path = f"{context.path_of(user)}{link.part}"
                     index[target_of(link), reference.shown] = [{"id": path}]
     return index
 
@@ -110,7 +109,7 @@ async def _group_users(
 
 async def _ids(context: ArmContext, user: Resource) -> Callable[[str], list[str]]:
     """Return the function from a part of a user to its Azure ids: one in each instance of a set."""
-    path = path_of(context, user)
+    path = context.path_of(user)
     if not user.id.startswith(f"{SCALE_SET.lower()}:"):
         return lambda part: [f"{path}{part}"]
     scale_set = await context.fleet.reader.read(ScaleSet, user.set)

@@ -50,10 +50,7 @@ class ResourceWrite:
     @property
     def path(self) -> str:
         """The Azure id of the resource, with the names as first written."""
-        group, existing = self.group.name or self.id.group, self.existing
-        if existing is None or self.id.owner:
-            return replace(self.id, group=group).path
-        return self.context.arm_id(self.id.kind, group, existing.name)
+        return self.context.path_of(self.existing) if self.existing else self.id.path
 
     @property
     def store_id(self) -> str:
