@@ -5,9 +5,9 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
-
 from fairwarning.arm.resources.network import PUTS
 from fairwarning.arm.resources.writing import ResourceWrite, WriteResult
+
 from fairwarning.service.config.settings import ArmSettings
 from tests.arm.attached import (
     NETWORK,

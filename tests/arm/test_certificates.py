@@ -13,9 +13,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from fairwarning.arm.identity import signing
-from fairwarning.arm.identity.certificates import Authority
 from fairwarning.core.errors import Refused
+from fairwarning.server.tls import signing
+from fairwarning.server.tls.certificates import Authority
 from tests.campaigns import split
 from tests.fixtures.files import created_modes
 from tests.fixtures.programs import run_at_once, run_python
@@ -201,7 +201,7 @@ def test_a_start_imports_nothing_slow(tmp_path: Path) -> None:
     Authority(tmp_path, []).prepare()
     program = (
         "import sys; from pathlib import Path\n"
-        "from fairwarning.arm.identity.certificates import Authority\n"
+        "from fairwarning.server.tls.certificates import Authority\n"
         "Authority(Path(sys.argv[1]), ['arm.example.com']).prepare()\n"
         "print('cryptography' in sys.modules)"
     )
@@ -256,7 +256,7 @@ def test_processes_agree(tmp_path: Path) -> None:
     """Processes that prepare at the same time get the same authority."""
     program = (
         "import sys; from pathlib import Path\n"
-        "from fairwarning.arm.identity import certificates, signing\n"
+        "from fairwarning.server.tls import certificates, signing\n"
         "print('ready', flush=True); sys.stdin.read()\n"
         "authority = certificates.Authority(Path(sys.argv[1]), [])\n"
         "authority.prepare(); print(authority.ca.read_text('ascii'))"

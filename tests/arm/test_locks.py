@@ -1,8 +1,8 @@
 """Locks on the subscription, on groups and on resources (C1)."""
 
 import pytest
-
 from fairwarning.arm.resources.azure_scopes import AzureScope, of_path
+
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, refused, scale_set
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness

@@ -2,9 +2,9 @@ from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
+from fairwarning.arm.resources.writing import ResourceWrite, WriteResult
 
 from fairwarning.arm.resources import network
-from fairwarning.arm.resources.writing import ResourceWrite, WriteResult
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response

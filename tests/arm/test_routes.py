@@ -1,9 +1,9 @@
 import pytest
 from starlette.responses import Response
 
-from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
+from fairwarning.arm.types.context import ArmContext
 from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused, scale_set
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 

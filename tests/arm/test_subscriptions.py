@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.types import context
-from fairwarning.arm.types.context import encode_skip_token
 from fairwarning.arm.resources import subscriptions
 from fairwarning.arm.resources.providers import api_versions
+from fairwarning.arm.types import context
+from fairwarning.arm.types.context import encode_skip_token
 from fairwarning.service.config.settings import TENANT, CloudSettings
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness

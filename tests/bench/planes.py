@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairwarning.arm.identity.certificates import Authority
+from fairwarning.server.tls.certificates import Authority
 from fairwarning.server.ready import read_ready
 from tests.bench import contenders, load
 from tests.bench.armclients import HOST

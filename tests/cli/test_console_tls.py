@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairwarning.arm.identity.signing import KeyPair, new_authority, new_server
+from fairwarning.server.tls.signing import KeyPair, new_authority, new_server
 from tests.fixtures.http import LOOPBACK, Response, fetch, send
 from tests.fixtures.service import FREE_PORTS, ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar, cast
 import uvloop
 from starlette.types import Receive, Scope, Send
 
-from fairwarning.arm.identity.certificates import Authority
+from fairwarning.server.tls.certificates import Authority
 from fairwarning.server.lazy import LazyServer
 from fairwarning.server.ports.connection import LimitedConnection
 from fairwarning.server.ports.counting import ConnectionCounter, PortLimits

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fairwarning.arm import app
 from fairwarning.arm.types import context
 from fairwarning.arm.http.routes import Route
-from fairwarning.arm.identity.login import FORM_BYTES
+from fairwarning.arm.login import FORM_BYTES
 from fairwarning.arm.resources import instance_query, machine_listing, subscriptions
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from fairwarning.service.tokens import TokenUse

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fairwarning.arm import login
 from fairwarning.arm.compute import images, maintenance, set_interfaces
 from fairwarning.arm.http import batch, errors
 from fairwarning.arm.http.api_versions import check_api_version
@@ -18,7 +19,6 @@ from fairwarning.arm.http.listing import refuse_ignored
 from fairwarning.arm.http.own_hosts import OwnHosts
 from fairwarning.arm.http.request import ArmRequest, api_version, json_response
 from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
-from fairwarning.arm.identity import login
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.resources import deployments, groups, locks, operations, subscriptions, tags
 from fairwarning.arm.types.context import ArmContext

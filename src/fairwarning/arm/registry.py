@@ -11,7 +11,7 @@ from fairwarning.arm.compute import (
     scale_sets,
     set_interfaces,
 )
-from fairwarning.arm.network import addresses, interfaces
+from fairwarning.arm.network import addresses, interfaces, load_balancers
 from fairwarning.arm.resources import deployments, locks, tags
 from fairwarning.arm.types.names import (
     INTERFACE,
@@ -46,6 +46,7 @@ _NETWORK_TYPES = (
             "inboundNatRules", "inboundNatPools", "outboundRules",
         ),
         nested=("backendAddressPools", "inboundNatRules"),
+        complete=load_balancers.complete,
     ),
 )  # fmt: skip
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairwarning.arm.identity.certificates import Authority
 from fairwarning.console.readers import Reader
 from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.core import limits
@@ -30,6 +29,7 @@ from fairwarning.server.ports.counting import ConnectionCounter, PortLimits
 from fairwarning.server.reach import Reach, url_of
 from fairwarning.server.ready import OPERATOR, ReadyLine, write_ready
 from fairwarning.server.sockets import MachineSockets
+from fairwarning.server.tls.certificates import Authority
 from fairwarning.service.clock import Clock, RealClock, VirtualClock
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.fleet_file import ApplyResult, FleetFile

@@ -6,6 +6,7 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.compute import (
+    actions,
     disks,
     machine_listing,
     set_interfaces,
@@ -14,18 +15,16 @@ from fairwarning.arm.compute import (
     views,
 )
 from fairwarning.arm.compute.profile import SET_PROFILE
-from fairwarning.arm.compute.targets import ACTIONS, ActionTarget
-from fairwarning.arm.http.azure_id import AzureId
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
-from fairwarning.arm.types import documents, handlers, stored, writing
+from fairwarning.arm.types import documents, handlers, writing
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite, WriteResult
-from fairwarning.core.commands import Operate, ProtectInstances, Reimage
+from fairwarning.core.commands import ProtectInstances, Reimage
 from fairwarning.core.model import Ref, Resource
 from fairwarning.service import resources
 
@@ -90,7 +89,8 @@ def _from_model(context: ArmContext, target: ActionTarget, group: str, body: Bod
 
 def _network_of(context: ArmContext, target: ActionTarget, owner: Resource, model: Body) -> Body:
     """Return the network interfaces of an instance."""
-    configurations = set_network.interface_configurations(model)
+    profile = typed_value(model, f"{SET_PROFILE}.networkProfile", dict, {})
+    configurations = profile.get("networkInterfaceConfigurations")
     if not configurations:
         return {}
     return {
@@ -132,30 +132,19 @@ async def _document(
     return document(context, target, owner, documents.stored_body(resource), view=view)
 
 
-async def _target(context: ArmContext, request: ArmRequest) -> ActionTarget:
-    return await targets.find_instance(context, request.group, *request.id.names)
-
-
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
     view = "instanceView" in parse_expand(request, _EXPANDED)
     return json_response(
-        await _document(context, request, await _target(context, request), view=view)
+        await _document(context, request, await targets.find(context, request.id), view=view)
     )
 
 
-async def _view(context: ArmContext, request: ArmRequest) -> Response:
-    target = await _target(context, request)
-    return json_response(
-        views.instance_view(target.scope, target.machine, context.fleet.clock.now())
-    )
-
-
-# --- Writing and actions --------------------------------------------------------------------------
+# --- Writing --------------------------------------------------------------------------------------
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Set the protection of an instance, and store the rest of the body."""
-    target = await _target(context, request)
+    target = await targets.find(context, request.id)
     assert target.scale_set is not None
     scale_set, machine = target.scale_set, target.machine
     kind, name = _stored_as(target)
@@ -174,7 +163,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         return DesiredResource(kept, (protect,), scope=target.scope.id, machine=machine.name)
 
     result: WriteResult = await writing.write_resource(write, plan)
-    shown = await _document(context, request, await _target(context, request))
+    shown = await _document(context, request, await targets.find(context, request.id))
     return handlers.write_response(context, request, replace(result, created=False), shown)
 
 
@@ -187,37 +176,6 @@ def _stored_as(target: ActionTarget) -> tuple[str, str]:
     return INSTANCE, f"{scale_set.name}/{machine.instance}"
 
 
-async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> Response:
-    return await targets.submit_action(context, request, await _target(context, request), kind)
-
-
-async def _delete(context: ArmContext, request: ArmRequest) -> Response:
-    try:
-        target = await _target(context, request)
-    except ArmError as error:
-        if error.code != "ResourceNotFound":
-            raise
-        return await handlers.no_content(context, request)
-    await stored.remove_below(context, request)
-    return await targets.delete(context, request, target)
-
-
-async def _evict(context: ArmContext, request: ArmRequest) -> Response:
-    return await targets.evict(context, request, await _target(context, request))
-
-
-async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
-    return await targets.maintain(context, request, [await _target(context, request)])
-
-
-async def _exists(context: ArmContext, id_: AzureId) -> bool:
-    try:
-        await targets.find_instance(context, id_.group, *id_.names)
-    except ArmError:
-        return False
-    return True
-
-
 TYPE = ResourceType(
     name=INSTANCE,
     purpose="is a machine of a scale set",
@@ -226,14 +184,12 @@ TYPE = ResourceType(
     put=_put,
     get=_get,
     list=_list,
-    remove=_delete,
-    exists=_exists,
-    actions={
-        "performmaintenance": _maintain,
-        "reimageall": partial(_act, Reimage),
-        "simulateeviction": _evict,
-        **{name.lower(): partial(_act, kind) for name, kind in ACTIONS.items()},
+    remove=actions.delete,
+    exists=targets.exists,
+    actions={**actions.HANDLERS, "reimageall": partial(actions.act, Reimage)},
+    views={
+        "instanceview": actions.show_view,
+        "networkinterfaces": set_interfaces.list_of_instance,
     },
-    views={"instanceview": _view, "networkinterfaces": set_interfaces.list_of_instance},
-    refused={"runcommand": "The service has no access to the system of a machine."},
+    refused={"runcommand": actions.NO_ACCESS},
 )

@@ -7,6 +7,7 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.compute import (
+    actions,
     availability,
     disks,
     images,
@@ -19,14 +20,14 @@ from fairwarning.arm.compute import (
     views,
 )
 from fairwarning.arm.compute.profile import MACHINE_PROFILE
-from fairwarning.arm.compute.targets import ACTIONS, ActionTarget
-from fairwarning.arm.http.azure_id import AzureId, parse_id
+from fairwarning.arm.compute.targets import ActionTarget
+from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.network import interfaces
-from fairwarning.arm.types import documents, handlers, registered, stored, writing
+from fairwarning.arm.types import documents, handlers, registered, writing
 from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import AVAILABILITY_SET, INSTANCE, MACHINE, SCALE_SET
@@ -38,7 +39,6 @@ from fairwarning.core.commands import (
     Configure,
     CreateScope,
     JoinSet,
-    Operate,
     UpdateMachine,
     Write,
 )
@@ -280,13 +280,6 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
     return json_response(shown)
 
 
-async def _view(context: ArmContext, request: ArmRequest) -> Response:
-    target = await targets.find_machine(context, request.group, request.name)
-    return json_response(
-        views.instance_view(target.scope, target.machine, context.fleet.clock.now())
-    )
-
-
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     page, token = await machine_listing.list_machines(context, request, request.id.group)
     view = (
@@ -297,38 +290,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     return list_response(request, value, token, fields=_FIELDS)
 
 
-async def _exists(context: ArmContext, id_: AzureId) -> bool:
-    """Whether a Flexible set has an instance of this name."""
-    return await targets.find_flexible_instance(context, id_.group, id_.name) is not None
-
-
 # --- Actions --------------------------------------------------------------------------------------
-
-
-async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> Response:
-    target = await targets.find_machine(context, request.group, request.name)
-    return await targets.submit_action(context, request, target, kind)
-
-
-async def _delete(context: ArmContext, request: ArmRequest) -> Response:
-    try:
-        target = await targets.find_machine(context, request.group, request.name)
-    except ArmError as error:
-        if error.code != "ResourceNotFound":
-            raise
-        return await handlers.no_content(context, request)
-    await stored.remove_below(context, request)
-    return await targets.delete(context, request, target)
-
-
-async def _evict(context: ArmContext, request: ArmRequest) -> Response:
-    target = await targets.find_machine(context, request.group, request.name)
-    return await targets.evict(context, request, target)
-
-
-async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
-    target = await targets.find_machine(context, request.group, request.name)
-    return await targets.maintain(context, request, [target])
 
 
 async def _reapply(context: ArmContext, request: ArmRequest) -> Response:
@@ -361,22 +323,17 @@ TYPE = ResourceType(
     put=_put,
     get=_get,
     list=_list,
-    remove=_delete,
-    exists=_exists,
-    actions={
-        "simulateeviction": _evict,
-        "performmaintenance": _maintain,
-        "reapply": _reapply,
-        **{name.lower(): partial(_act, kind) for name, kind in ACTIONS.items()},
-    },
-    views={"instanceview": _view, "vmsizes": images.list_sizes},
+    remove=actions.delete,
+    exists=targets.exists,
+    actions={**actions.HANDLERS, "reapply": _reapply},
+    views={"instanceview": actions.show_view, "vmsizes": images.list_sizes},
     refused={
-        "assesspatches": "The service has no access to the system of a machine.",
+        "assesspatches": actions.NO_ACCESS,
         "capture": "A machine here has no disk to make an image of.",
         "converttomanageddisks": "All disks are managed.",
         "generalize": "A machine here has no disk to make an image of.",
-        "installpatches": "The service has no access to the system of a machine.",
+        "installpatches": actions.NO_ACCESS,
         "retrievebootdiagnosticsdata": "A machine here writes no boot diagnostics.",
-        "runcommand": "The service has no access to the system of a machine.",
+        "runcommand": actions.NO_ACCESS,
     },
 )

@@ -7,17 +7,18 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.compute import (
+    actions,
     images,
     machine_model,
     profile,
     set_interfaces,
     set_model,
     set_network,
-    targets,
     views,
 )
+from fairwarning.arm.compute.actions import ACTIONS
 from fairwarning.arm.compute.profile import SET_PROFILE
-from fairwarning.arm.compute.targets import ACTIONS, ActionTarget, parse_instance_ids
+from fairwarning.arm.compute.targets import ActionTarget, parse_instance_ids
 from fairwarning.arm.http.listing import parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.network import subnets
@@ -208,7 +209,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
         return await handlers.no_content(context, request)
     scale_set = await context.scale_set(resource)
     if scale_set.deleting:
-        return await targets.accept_running(context, request, scale_set.deleting)
+        return await actions.accept_running(context, request, scale_set.deleting)
     await stored.remove_below(context, request)
     delete = DeleteSet(set=resource.set, operation=new_operation(), actor=request.actor)
     return accepted(request, await context.fleet.submit(delete), context.cloud.location)
@@ -252,7 +253,7 @@ async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
         numbers = ", ".join(map(str, instances))
         text = f"scale set '{request.name}' does not have all of the instances {numbers}"
         raise NotFound("UnknownInstance", text)
-    return await targets.maintain(context, request, selected)
+    return await actions.maintain(context, request, selected)
 
 
 TYPE = ResourceType(

@@ -4,10 +4,9 @@ They are computed from the network profile of the set. An instance has its own p
 it has one; other addresses depend only on the set and the instance, and no host has them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
-from typing import Any
 
 from fairwarning.arm.compute.profile import SET_PROFILE
 from fairwarning.arm.compute.targets import ActionTarget
@@ -16,21 +15,21 @@ from fairwarning.arm.http.request import Body
 from fairwarning.arm.network import addresses, subnets
 from fairwarning.arm.types import documents, instance_ids, references
 from fairwarning.arm.types.context import ArmContext
-from fairwarning.arm.types.names import INSTANCE, INTERFACE, PUBLIC_ADDRESS
+from fairwarning.arm.types.documents import typed_value
+from fairwarning.arm.types.names import INTERFACE, PUBLIC_ADDRESS
 from fairwarning.core.model import Resource, ScaleSet, guid
 
-_PUBLIC = tuple(
-    str(address)
-    for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
-    for address in IPv4Network(net).hosts()
-)  # reserved for documentation (RFC 5737)
 _PRIVATE = IPv4Network("10.0.0.0/16")  # for an unknown subnet
 _FIRST = 4  # Azure reserves the first four addresses of a subnet
-_COPIED = (
+_CONFIGURATIONS = f"{SET_PROFILE}.networkProfile.networkInterfaceConfigurations"
+_OF_INTERFACE = ("enableAcceleratedNetworking", "enableIPForwarding", "networkSecurityGroup")
+_OF_CONFIGURATION = (
     "applicationGatewayBackendAddressPools", "applicationSecurityGroups",
-    "loadBalancerBackendAddressPools", "subnet",
+    "loadBalancerBackendAddressPools", "privateIPAddressVersion", "subnet",
 )  # fmt: skip
-"""Members of an IP configuration of the model that instances have, too."""
+"""Members of the model that the interfaces and IP configurations of instances have, too."""
+_Named = tuple[str, Body]
+"""Name and properties of a part of the model."""
 
 
 @dataclass(frozen=True)
@@ -39,123 +38,126 @@ class SetNetwork:
 
     context: ArmContext
     owner: Resource
-    configurations: tuple[Body, ...]  # of network interfaces
     ranges: Mapping[str, IPv4Network]  # by the names of interface and IP configuration
+
+    @property
+    def _model(self) -> list[_Named]:
+        return interface_configurations(documents.stored_body(self.owner))
 
     def interfaces(self, target: ActionTarget) -> list[Body]:
         """Return the network interfaces of an instance in Azure's form."""
-        primary = _primary(self.configurations)
         return [
-            self._interface(target, configuration, primary=configuration is primary)
-            for configuration in self.configurations
+            self._interface(target, name, model, primary=primary)
+            for (name, model), primary in _with_primary(self._model)
         ]
 
-    def _interface(self, target: ActionTarget, configuration: Body, *, primary: bool) -> Body:
-        path = interface_id(self.context, self.owner, target, configuration["name"])
-        model = _properties(configuration)
-        inner = _items(model, "ipConfigurations")
-        first = _primary(inner)
-        properties = {
-            "provisioningState": "Succeeded",
-            "resourceGuid": guid(path.lower()).lower(),
+    def _interface(self, target: ActionTarget, name: str, model: Body, *, primary: bool) -> Body:
+        path = interface_id(self.context, self.owner, target, name)
+        machine = instance_ids.machine_id(self.context, self.owner, _set_of(target), target.machine)
+        dns = {"dnsServers": [], "appliedDnsServers": [], **(model.get("dnsSettings") or {})}
+        properties: Body = {
             "primary": primary,
             "macAddress": addresses.mac(path),
-            "enableAcceleratedNetworking": model.get("enableAcceleratedNetworking", False),
-            "enableIPForwarding": model.get("enableIPForwarding", False),
-            "dnsSettings": {
-                "dnsServers": [],
-                "appliedDnsServers": [],
-                **_part(model, "dnsSettings"),
-            },
-            "virtualMachine": {
-                "id": instance_ids.machine_id(
-                    self.context, self.owner, _set_of(target), target.machine
-                )
-            },
+            "enableAcceleratedNetworking": False,
+            "enableIPForwarding": False,
+            **{member: model[member] for member in _OF_INTERFACE if member in model},
+            "dnsSettings": dns,
+            "virtualMachine": {"id": machine},
             "ipConfigurations": [
-                self._ip_configuration(target, path, entry, primary=entry is first, first=primary)
-                for entry in inner
+                self._ip_configuration(
+                    target, f"{path}/ipConfigurations/{own}", f"{name}/{own}", inner, primary=first
+                )
+                for (own, inner), first in _with_primary(_named(model, "ipConfigurations"))
             ],
         }
-        if "networkSecurityGroup" in model:
-            properties["networkSecurityGroup"] = model["networkSecurityGroup"]
-        return {**_entry(path, properties, self.owner), "type": INTERFACE}
+        for entry in properties["ipConfigurations"] if primary and target.machine.address else ():
+            if entry["properties"]["primary"]:
+                entry["properties"]["privateIPAddress"] = target.machine.address
+        return self._document(path, properties, INTERFACE)
 
     def _ip_configuration(
-        self, target: ActionTarget, interface: str, entry: Body, *, primary: bool, first: bool
+        self,
+        target: ActionTarget,
+        interface: str,
+        name: str,
+        entry: _Named,
+        both: tuple[bool, bool],
     ) -> Body:
-        path = f"{interface}/ipConfigurations/{entry['name']}"
-        model = _properties(entry)
-        own = target.machine.address if primary and first else ""
+        own, model = entry
+        path = f"{interface}/ipConfigurations/{own}"
+        address = target.machine.address if all(both) else ""
         properties = {
-            "provisioningState": "Succeeded",
-            "primary": primary,
-            "privateIPAddress": own or self._private(target, interface, entry["name"]),
+            "primary": both[1],
+            "privateIPAddress": address or self._private(target, f"{name}/{own}"),
             "privateIPAllocationMethod": "Dynamic",
-            "privateIPAddressVersion": model.get("privateIPAddressVersion", "IPv4"),
-            **{name: model[name] for name in _COPIED if name in model},
+            "privateIPAddressVersion": "IPv4",
+            **{member: model[member] for member in _OF_CONFIGURATION if member in model},
         }
-        if address := _public(model):
-            properties["publicIPAddress"] = {"id": self._public_id(target, path, address)}
-        return _entry(path, properties, self.owner)
-
-    def _public_id(self, target: ActionTarget, configuration: str, address: Body) -> str:
-        """Return the id of a public address, which is a resource of its own in a Flexible set."""
-        if not _set_of(target).flexible:
-            return f"{configuration}/publicIPAddresses/{address['name']}"
-        interface = configuration.split("/")[-3]
-        name = f"{interface}-{address['name']}"
-        return self.context.arm_id(PUBLIC_ADDRESS, self.owner.group, name)
+        if public := model.get("publicIPAddressConfiguration"):
+            properties["publicIPAddress"] = {"id": self._public_id(target, path, public)}
+        return self._document(path, properties)
 
     def public_addresses(self, target: ActionTarget) -> list[Body]:
         """Return the public addresses of an instance in Azure's form."""
         return [
-            self._public_address(target, interface["id"], entry, address)
-            for interface, configuration in zip(
-                self.interfaces(target), self.configurations, strict=True
-            )
-            for entry in _items(_properties(configuration), "ipConfigurations")
-            if (address := _public(_properties(entry)))
+            self._public_address(target, f"{path}/ipConfigurations/{own}", public)
+            for name, model in self._model
+            for path in (interface_id(self.context, self.owner, target, name),)
+            for own, inner in _named(model, "ipConfigurations")
+            if (public := inner.get("publicIPAddressConfiguration"))
         ]
 
-    def _public_address(
-        self, target: ActionTarget, interface: str, entry: Body, address: Body
-    ) -> Body:
-        configuration = f"{interface}/ipConfigurations/{entry['name']}"
-        path = self._public_id(target, configuration, address)
-        model = _properties(address)
-        start = _number(self.context.arm_id(INSTANCE, self.owner.group, f"{self.owner.name}/-"))
+    def _public_address(self, target: ActionTarget, configuration: str, model: Body) -> Body:
+        start = _number(f"{self.owner.id}/-")
         properties = {
-            "provisioningState": "Succeeded",
-            "resourceGuid": guid(path.lower()).lower(),
-            "ipAddress": _PUBLIC[(start + target.machine.instance) % len(_PUBLIC)],
-            "publicIPAddressVersion": model.get("publicIPAddressVersion", "IPv4"),
+            "ipAddress": addresses.public(start + target.machine.instance),
+            "publicIPAddressVersion": "IPv4",
+            "idleTimeoutInMinutes": 4,
+            **(model.get("properties") or {}),
             "publicIPAllocationMethod": "Dynamic",
-            "idleTimeoutInMinutes": model.get("idleTimeoutInMinutes", 4),
             "ipConfiguration": {"id": configuration},
         }
-        return {**_entry(path, properties, self.owner), "type": PUBLIC_ADDRESS}
+        return self._document(
+            self._public_id(target, configuration, model), properties, PUBLIC_ADDRESS
+        )
 
-    def _private(self, target: ActionTarget, interface: str, entry: str) -> str:
+    def _public_id(self, target: ActionTarget, configuration: str, model: Body) -> str:
+        """Return the id of a public address, which is a resource of its own in a Flexible set."""
+        if not _set_of(target).flexible:
+            return f"{configuration}/publicIPAddresses/{model['name']}"
+        name = f"{configuration.split('/')[-3]}-{model['name']}"
+        return self.context.arm_id(PUBLIC_ADDRESS, self.owner.group, name)
+
+    def _private(self, target: ActionTarget, names: str) -> str:
         """Return an address of the subnet: consecutive ones for consecutive instances."""
-        name = interface.rpartition("/")[2]
-        net = self.ranges.get(f"{name}/{entry}".lower(), _PRIVATE)
+        net = self.ranges.get(names.lower(), _PRIVATE)
         places = net.num_addresses - _FIRST - 1
-        start = _number(f"{self.owner.id}/{name}/{entry}")
+        start = _number(f"{self.owner.id}/{names}")
         return str(net[_FIRST + (start + target.machine.instance) % places])
+
+    def _document(self, path: str, properties: Body, kind: str = "") -> Body:
+        state: Body = {"provisioningState": "Succeeded"}
+        if kind:
+            state["resourceGuid"] = guid(path.lower()).lower()
+        return {
+            "name": path.rpartition("/")[2],
+            "id": path,
+            **({"type": kind} if kind else {}),
+            "etag": documents.etag(self.owner),
+            "properties": {**state, **properties},
+        }
 
 
 async def read(context: ArmContext, owner: Resource) -> SetNetwork:
     """Return the network of a scale set."""
-    configurations = interface_configurations(documents.stored_body(owner))
     ranges = {}
-    for configuration in configurations:
-        for entry in _items(_properties(configuration), "ipConfigurations"):
-            id_ = parse_id(_part(_properties(entry), "subnet").get("id"))
+    for name, model in interface_configurations(documents.stored_body(owner)):
+        for own, inner in _named(model, "ipConfigurations"):
+            id_ = parse_id((inner.get("subnet") or {}).get("id"))
             net = await subnets.address_range(context, id_) if id_ else None
             if net:
-                ranges[f"{configuration['name']}/{entry['name']}".lower()] = net
-    return SetNetwork(context, owner, tuple(configurations), ranges)
+                ranges[f"{name}/{own}".lower()] = net
+    return SetNetwork(context, owner, ranges)
 
 
 async def of_instances(
@@ -173,27 +175,17 @@ async def of_instances(
     ]
 
 
-def interface_configurations(body: Body) -> list[Body]:
-    """Return the network interfaces of a set's model."""
-    profile = documents.typed_value(body, f"{SET_PROFILE}.networkProfile", dict, {})
-    return _items(profile, "networkInterfaceConfigurations")
-
-
 def check(body: Body) -> None:
     """Refuse a network profile whose configurations have no names of their own."""
-    profile = documents.typed_value(body, f"{SET_PROFILE}.networkProfile", dict, {})
-    where = f"{SET_PROFILE}.networkProfile.networkInterfaceConfigurations"
-    interfaces = documents.typed_value(profile, "networkInterfaceConfigurations", list, [])
-    _check_names(interfaces, where)
+    interfaces = typed_value(body, _CONFIGURATIONS, list, [])
+    _check_names(interfaces, _CONFIGURATIONS)
     for interface in interfaces:
-        properties = documents.typed_value(interface, "properties", dict, {})
-        entries = documents.typed_value(properties, "ipConfigurations", list, [])
-        _check_names(entries, f"{where}.ipConfigurations")
+        entries = typed_value(interface, "properties.ipConfigurations", list, [])
+        _check_names(entries, f"{_CONFIGURATIONS}.ipConfigurations")
         for entry in entries:
-            inner = documents.typed_value(entry, "properties", dict, {})
-            address = documents.typed_value(inner, "publicIPAddressConfiguration", dict)
-            if address is not None:
-                _check_names([address], f"{where}.ipConfigurations.publicIPAddressConfiguration")
+            public = typed_value(entry, "properties.publicIPAddressConfiguration", dict)
+            if public is not None:
+                _check_names([public], f"{_CONFIGURATIONS}.publicIPAddressConfiguration")
 
 
 def _check_names(entries: list[object], where: str) -> None:
@@ -203,6 +195,27 @@ def _check_names(entries: list[object], where: str) -> None:
         if not isinstance(name, str) or not name or "/" in name or name.lower() in names:
             raise documents.invalid_value(f"{where}.name", name, "a name, different in its list")
         names.add(name.lower())
+
+
+# --- The model ------------------------------------------------------------------------------------
+
+
+def interface_configurations(body: Body) -> list[_Named]:
+    """Return name and properties of each network interface of a set's model."""
+    profile = typed_value(body, f"{SET_PROFILE}.networkProfile", dict, {})
+    return _named(profile, "networkInterfaceConfigurations")
+
+
+def _named(body: Body, member: str) -> list[_Named]:
+    entries: list[Body] = body.get(member) or []
+    return [(entry["name"], entry.get("properties") or {}) for entry in entries]
+
+
+def _with_primary(entries: list[_Named]) -> Iterator[tuple[_Named, bool]]:
+    """Yield each entry of a list, and whether it is the primary one: it says so, or is first."""
+    chosen = next((entry for entry in entries if entry[1].get("primary")), None)
+    for number, entry in enumerate(entries):
+        yield entry, entry is chosen if chosen else number == 0
 
 
 # --- Ids ------------------------------------------------------------------------------------------
@@ -220,45 +233,8 @@ def interface_id(context: ArmContext, owner: Resource, target: ActionTarget, nam
 
 def links(context: ArmContext, target: ActionTarget, owner: Resource) -> list[Body]:
     """Return the references of an instance to its interfaces."""
-    configurations = interface_configurations(documents.stored_body(owner))
-    names = [configuration["name"] for configuration in configurations]
-    return [{"id": interface_id(context, owner, target, name)} for name in names]
-
-
-# --- Members of the profile -----------------------------------------------------------------------
-
-
-def _items(body: Body, name: str) -> list[Body]:
-    items: list[Body] = body.get(name) or []
-    return items
-
-
-def _properties(entry: Body) -> Body:
-    return _part(entry, "properties")
-
-
-def _part(body: Body, name: str) -> Body:
-    part: Body = body.get(name) or {}
-    return part
-
-
-def _primary(entries: list[Body] | tuple[Body, ...]) -> Body | None:
-    """Return the primary entry of a list: the one that says so, or the first."""
-    primary = (entry for entry in entries if _properties(entry).get("primary"))
-    return next(primary, entries[0] if entries else None)
-
-
-def _public(properties: Body) -> Body:
-    return _part(properties, "publicIPAddressConfiguration")
-
-
-def _entry(path: str, properties: dict[str, Any], owner: Resource) -> Body:
-    return {
-        "name": path.rpartition("/")[2],
-        "id": path,
-        "etag": documents.etag(owner),
-        "properties": properties,
-    }
+    model: Iterable[_Named] = interface_configurations(documents.stored_body(owner))
+    return [{"id": interface_id(context, owner, target, name)} for name, _ in model]
 
 
 def _number(path: str) -> int:

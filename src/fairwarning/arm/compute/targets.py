@@ -1,38 +1,16 @@
 """Finding the machines that a request names, and submitting actions on them."""
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from starlette.responses import Response
-
-from fairwarning.arm.compute.views import pending_maintenance
 from fairwarning.arm.http import errors
+from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, accepted
-from fairwarning.arm.types.context import ArmContext, new_operation
+from fairwarning.arm.http.request import ArmRequest
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
-from fairwarning.core import commands
-from fairwarning.core.commands import (
-    Approve,
-    Command,
-    Delete,
-    Evict,
-    Operate,
-    OperateInstances,
-)
-from fairwarning.core.model import ImpactKind, Machine, Operation, Resource, ScaleSet, Scope
-
-ACTIONS: Mapping[str, type[Operate]] = {
-    "restart": commands.Restart,
-    "redeploy": commands.Redeploy,
-    "reimage": commands.Reimage,
-    "deallocate": commands.Deallocate,
-    "powerOff": commands.Stop,
-    "start": commands.Start,
-}
-"""The actions of a machine, by Azure's name."""
+from fairwarning.core.model import Machine, Resource, ScaleSet, Scope
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
 
@@ -51,22 +29,24 @@ class ActionTarget:
         """The resource group of the machine."""
         return self.resource.group if self.resource else self.scope.group
 
-    def command(self, kind: type[Operate], actor: str) -> Command:
-        """Return the command for an action; the commands of instances go to their scale set."""
-        operation = new_operation()
-        if self.scale_set:
-            return OperateInstances(
-                set=self.scale_set.id,
-                action=kind,
-                instances=(self.machine.instance,),
-                operation=operation,
-                actor=actor,
-            )
-        names = (self.machine.name,)
-        return kind(scope=self.scope.id, machines=names, operation=operation, actor=actor)
-
 
 # --- Finding --------------------------------------------------------------------------------------
+
+
+async def find(context: ArmContext, id_: AzureId) -> ActionTarget:
+    """Return the machine or instance with an Azure id; raise if it does not exist."""
+    if id_.kind.lower() == INSTANCE.lower():
+        return await find_instance(context, id_.group, *id_.names)
+    return await find_machine(context, id_.group, id_.name)
+
+
+async def exists(context: ArmContext, id_: AzureId) -> bool:
+    """Whether there is a machine or instance with an Azure id."""
+    try:
+        await find(context, id_)
+    except ArmError:
+        return False
+    return True
 
 
 async def find_machine(context: ArmContext, group: str, name: str) -> ActionTarget:
@@ -150,54 +130,3 @@ async def parse_instance_ids(
     if not numbers:
         raise invalid_value("instanceIds", ids, "a list with at least one id")
     return tuple(dict.fromkeys(numbers))
-
-
-# --- Actions --------------------------------------------------------------------------------------
-
-
-async def delete(context: ArmContext, request: ArmRequest, target: ActionTarget) -> Response:
-    """Delete a machine; if a deletion is already running, return 202 for that operation."""
-    impact = target.scope.impacts.get(target.machine.name)
-    if impact is None or impact.kind is not ImpactKind.DELETE:
-        return await submit_action(context, request, target, Delete)
-    return await accept_running(context, request, impact.operation)
-
-
-async def accept_running(context: ArmContext, request: ArmRequest, name: str) -> Response:
-    """Return 202 for an operation that an earlier request started."""
-    operation = await context.fleet.reader.read(Operation, name)
-    return accepted(request, operation, context.cloud.location)
-
-
-async def submit_action(
-    context: ArmContext, request: ArmRequest, target: ActionTarget, kind: type[Operate]
-) -> Response:
-    """Submit an action on a machine, and return 202."""
-    operation = await context.fleet.submit(target.command(kind, request.actor))
-    return accepted(request, operation, context.cloud.location)
-
-
-async def evict(context: ArmContext, request: ArmRequest, target: ActionTarget) -> Response:
-    """Simulate the eviction of a Spot machine, and return 204 without a polling URL."""
-    await context.fleet.submit(target.command(Evict, request.actor))
-    return Response(b"", 204)
-
-
-async def maintain(
-    context: ArmContext, request: ArmRequest, targets: Sequence[ActionTarget]
-) -> Response:
-    """Start the scheduled platform maintenance of these machines now."""
-    events = {
-        event.id: (target.scope.id, event)
-        for target in targets
-        if (event := pending_maintenance(target.scope, target.machine))
-    }
-    if not events:
-        name = targets[0].machine.name if targets else request.name
-        text = f"Operation 'performMaintenance' is not allowed on VM '{name}' since no maintenance"
-        raise ArmError("OperationNotAllowed", f"{text} is planned for it.", 409)
-    for scope, event in events.values():
-        await context.fleet.submit(Approve(scope=scope, events=(event.id,), actor=request.actor))
-    _, first = next(iter(events.values()))
-    operation = await context.fleet.reader.read(Operation, first.operation)
-    return accepted(request, operation, context.cloud.location)

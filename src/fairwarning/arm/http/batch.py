@@ -16,7 +16,8 @@ from fairwarning.arm.http.internal import application_of
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import Route
 
-REQUESTS_MAX = 20  # in one batch, as on Azure
+REQUESTS_MAX = 500  # in one batch, as on Azure
+UNNAMED_MAX = 20  # in a longer batch, each request needs a name
 METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
 _INSIDE = "fairwarning.batch"  # marks the ASGI scope of a request in a batch
 _KEPT_HEADERS = (b"authorization", b"host", b"accept-language")
@@ -40,10 +41,13 @@ def _entries(body: Body) -> list[Body]:
     if not isinstance(entries, list) or not 1 <= len(entries) <= REQUESTS_MAX:
         text = f"The parameter 'requests' must be a list of 1 to {REQUESTS_MAX} requests."
         raise ArmError("InvalidBatchRequest", text)
+    members = (
+        ("httpMethod", "url") if len(entries) <= UNNAMED_MAX else ("httpMethod", "url", "name")
+    )
     for number, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise ArmError("InvalidBatchRequest", f"Request {number} must be an object.")
-        for member in ("httpMethod", "url"):
+        for member in members:
             if not isinstance(entry.get(member), str):
                 text = f"Request {number} must have the string '{member}'."
                 raise ArmError("InvalidBatchRequest", text)

@@ -16,7 +16,9 @@ from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite, location_of
 
 _PUBLIC = tuple(
-    IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
+    str(address)
+    for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
+    for address in IPv4Network(net).hosts()
 )  # reserved for documentation (RFC 5737)
 _LABEL = re.compile("[a-z][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
 _FQDN = "properties.dnsSettings.fqdn"
@@ -28,8 +30,7 @@ _SUFFIX_CHARACTERS = 26
 async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
     """Give a public address its address and defaults."""
     properties = body["properties"]
-    net = _PUBLIC[_number(write.path, "net") % len(_PUBLIC)]
-    properties.setdefault("ipAddress", _host(net, write.path))
+    properties.setdefault("ipAddress", public(_number(write.path, "host")))
     properties.setdefault("publicIPAddressVersion", "IPv4")
     properties.setdefault("publicIPAllocationMethod", "Dynamic")
     properties.setdefault("idleTimeoutInMinutes", 4)
@@ -56,6 +57,11 @@ async def _check_name(write: ResourceWrite, fqdn: str) -> None:
             raise ArmError("DnsRecordInUse", text)
 
 
+def public(number: int) -> str:
+    """Return a public address, which no host has."""
+    return _PUBLIC[number % len(_PUBLIC)]
+
+
 def mac(path: str) -> str:
     """Return the MAC address of the network interface with this Azure id."""
     digits = f"{_number(path, 'mac') % 2**24:06X}"
@@ -77,11 +83,6 @@ def dns_settings(interface: Body, path: str) -> Body:
         "internalDomainNameSuffix": suffix,
         **({"internalFqdn": f"{label}.{suffix}"} if label else {}),
     }
-
-
-def _host(net: IPv4Network, path: str) -> str:
-    """Return an address of a network, between its first usable one and its broadcast address."""
-    return str(net[1 + _number(path, "host") % (net.num_addresses - 2)])
 
 
 def _number(path: str, use: str) -> int:

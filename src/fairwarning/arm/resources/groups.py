@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from fairwarning.arm.compute import targets
+from fairwarning.arm.compute import actions
 from fairwarning.arm.http.errors import ArmError, public_message
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
@@ -86,7 +86,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     """Delete all resources of a group, each with its notice, and then the group."""
     group = await context.group(request.group)
     if group.removed_by:
-        return await targets.accept_running(context, request, group.removed_by)
+        return await actions.accept_running(context, request, group.removed_by)
     for _ in range(_ATTEMPTS):
         remove = await _removal(context, request, group)
         try:

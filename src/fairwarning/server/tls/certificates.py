@@ -21,18 +21,18 @@ from fairwarning.core.errors import Refused
 from fairwarning.service import keyfiles
 
 if TYPE_CHECKING:
-    from fairwarning.arm.identity.signing import KeyPair
+    from fairwarning.server.tls.signing import KeyPair
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}$)(\*\.)?{_LABEL}(\.{_LABEL})*")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 _WORLD_READABLE = 0o644
-_SIGNING = "fairwarning.arm.identity.signing"
+_SIGNING = "fairwarning.server.tls.signing"
 _CREATE_SCRIPT = """
 import sys
 from datetime import datetime
-from fairwarning.arm.identity.signing import new_authority
+from fairwarning.server.tls.signing import new_authority
 sys.stdout.buffer.write(new_authority(datetime.fromisoformat(sys.argv[1])).to_pem())
 """
 
@@ -129,7 +129,7 @@ class Authority:
 
     def _load_server(self) -> "KeyPair":
         """Return the stored server certificate, or a new one if it does not match or is due."""
-        from fairwarning.arm.identity.signing import KeyPair, new_server  # noqa: PLC0415  (slow to import)
+        from fairwarning.server.tls.signing import KeyPair, new_server  # noqa: PLC0415  (slow to import)
 
         authority, now = self._load_authority(), self._now()
         with suppress(FileNotFoundError):
@@ -148,7 +148,7 @@ class Authority:
 
     def _load_authority(self) -> "KeyPair":
         """Return the authority; raise if it cannot sign."""
-        from fairwarning.arm.identity.signing import KeyPair  # noqa: PLC0415  (slow to import)
+        from fairwarning.server.tls.signing import KeyPair  # noqa: PLC0415  (slow to import)
 
         self.prepare()
         try:

@@ -1,0 +1,115 @@
+"""Actions on machines and instances: restart, deallocate, delete, eviction, maintenance (C1)."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from starlette.responses import Response
+
+from fairwarning.arm.compute import targets, views
+from fairwarning.arm.compute.targets import ActionTarget
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import ArmRequest, accepted, json_response
+from fairwarning.arm.http.routes import Handler
+from fairwarning.arm.types import handlers, stored
+from fairwarning.arm.types.context import ArmContext, new_operation
+from fairwarning.core import commands
+from fairwarning.core.commands import Approve, Command, Delete, Evict, Operate, OperateInstances
+from fairwarning.core.model import ImpactKind, Operation
+
+ACTIONS: Mapping[str, type[Operate]] = {
+    "restart": commands.Restart,
+    "redeploy": commands.Redeploy,
+    "reimage": commands.Reimage,
+    "deallocate": commands.Deallocate,
+    "powerOff": commands.Stop,
+    "start": commands.Start,
+}
+"""The actions of a machine, by Azure's name."""
+
+
+def _command(target: ActionTarget, kind: type[Operate], actor: str) -> Command:
+    """Return the command for an action; the commands of instances go to their scale set."""
+    operation = new_operation()
+    if target.scale_set:
+        return OperateInstances(
+            set=target.scale_set.id,
+            action=kind,
+            instances=(target.machine.instance,),
+            operation=operation,
+            actor=actor,
+        )
+    names = (target.machine.name,)
+    return kind(scope=target.scope.id, machines=names, operation=operation, actor=actor)
+
+
+async def act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> Response:
+    """Submit an action on the machine that the path names, and return 202."""
+    target = await targets.find(context, request.id)
+    operation = await context.fleet.submit(_command(target, kind, request.actor))
+    return accepted(request, operation, context.cloud.location)
+
+
+async def delete(context: ArmContext, request: ArmRequest) -> Response:
+    """Delete a machine; if a deletion is already running, return 202 for that operation."""
+    if not await targets.exists(context, request.id):
+        return await handlers.no_content(context, request)
+    target = await targets.find(context, request.id)
+    impact = target.scope.impacts.get(target.machine.name)
+    if impact and impact.kind is ImpactKind.DELETE:
+        return await accept_running(context, request, impact.operation)
+    await stored.remove_below(context, request)
+    return await act(Delete, context, request)
+
+
+async def accept_running(context: ArmContext, request: ArmRequest, name: str) -> Response:
+    """Return 202 for an operation that an earlier request started."""
+    operation = await context.fleet.reader.read(Operation, name)
+    return accepted(request, operation, context.cloud.location)
+
+
+async def show_view(context: ArmContext, request: ArmRequest) -> Response:
+    """Return the instance view of a machine."""
+    target = await targets.find(context, request.id)
+    now = context.fleet.clock.now()
+    return json_response(views.instance_view(target.scope, target.machine, now))
+
+
+async def _evict(context: ArmContext, request: ArmRequest) -> Response:
+    """Simulate the eviction of a Spot machine, and return 204 without a polling URL."""
+    target = await targets.find(context, request.id)
+    await context.fleet.submit(_command(target, Evict, request.actor))
+    return Response(b"", 204)
+
+
+async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
+    return await maintain(context, request, [await targets.find(context, request.id)])
+
+
+async def maintain(
+    context: ArmContext, request: ArmRequest, machines: Sequence[ActionTarget]
+) -> Response:
+    """Start the scheduled platform maintenance of these machines now."""
+    events = {
+        event.id: (target.scope.id, event)
+        for target in machines
+        if (event := views.pending_maintenance(target.scope, target.machine))
+    }
+    if not events:
+        name = machines[0].machine.name if machines else request.name
+        text = f"Operation 'performMaintenance' is not allowed on VM '{name}' since no maintenance"
+        raise ArmError("OperationNotAllowed", f"{text} is planned for it.", 409)
+    for scope, event in events.values():
+        await context.fleet.submit(Approve(scope=scope, events=(event.id,), actor=request.actor))
+    _, first = next(iter(events.values()))
+    operation = await context.fleet.reader.read(Operation, first.operation)
+    return accepted(request, operation, context.cloud.location)
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "performmaintenance": _maintain,
+    "simulateeviction": _evict,
+    **{name.lower(): partial(act, kind) for name, kind in ACTIONS.items()},
+}
+"""The actions that machines and instances have."""
+NO_ACCESS = "The service has no access to the system of a machine."
+"""Why actions inside a machine are not offered."""

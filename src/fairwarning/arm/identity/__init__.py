@@ -1,1 +1,0 @@
-"""Login, and the TLS certificates that Azure's tools verify."""

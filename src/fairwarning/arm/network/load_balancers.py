@@ -1,0 +1,51 @@
+"""Load balancers: stored as written, and shown with the instances behind their pools.
+
+`az vmss list-instance-connection-info` reads the port of each instance from them.
+"""
+
+from collections.abc import Sequence
+
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.types.context import ArmContext
+from fairwarning.core.model import Resource
+
+
+async def complete(_context: ArmContext, _rows: Sequence[Resource], shown: list[Body]) -> None:
+    """Add the addresses of each pool, with the ports that NAT rules give to them."""
+    for document in shown:
+        properties = document["properties"]
+        for pool in properties["backendAddressPools"]:
+            rules = [
+                rule
+                for rule in properties["inboundNatRules"]
+                if _names(rule["properties"].get("backendAddressPool"), pool)
+            ]
+            users = pool["properties"].get("backendIPConfigurations", ())
+            if users:
+                pool["properties"]["loadBalancerBackendAddresses"] = [
+                    _address(user["id"], number, rules) for number, user in enumerate(users)
+                ]
+
+
+def _names(link: object, pool: Body) -> bool:
+    return isinstance(link, dict) and str(link.get("id")).lower() == pool["id"].lower()
+
+
+def _address(configuration: str, number: int, rules: list[Body]) -> Body:
+    """Return the address of an IP configuration, by its number in the pool."""
+    ports = [
+        {
+            "inboundNatRuleName": rule["name"],
+            "frontendPort": rule["properties"]["frontendPortRangeStart"] + number,
+            "backendPort": rule["properties"].get("backendPort", 0),
+        }
+        for rule in rules
+        if isinstance(rule["properties"].get("frontendPortRangeStart"), int)
+    ]
+    return {
+        "name": configuration.replace("/", "_").strip("_")[-80:],
+        "properties": {
+            "networkInterfaceIPConfiguration": {"id": configuration},
+            "inboundNatRulesPortMapping": ports,
+        },
+    }
