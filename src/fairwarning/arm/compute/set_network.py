@@ -76,19 +76,11 @@ class SetNetwork:
         return self._document(path, properties, INTERFACE)
 
     def _ip_configuration(
-        self,
-        target: ActionTarget,
-        interface: str,
-        name: str,
-        entry: _Named,
-        both: tuple[bool, bool],
+        self, target: ActionTarget, path: str, names: str, model: Body, *, primary: bool
     ) -> Body:
-        own, model = entry
-        path = f"{interface}/ipConfigurations/{own}"
-        address = target.machine.address if all(both) else ""
         properties = {
-            "primary": both[1],
-            "privateIPAddress": address or self._private(target, f"{name}/{own}"),
+            "primary": primary,
+            "privateIPAddress": self._private(target, names),
             "privateIPAllocationMethod": "Dynamic",
             "privateIPAddressVersion": "IPv4",
             **{member: model[member] for member in _OF_CONFIGURATION if member in model},
