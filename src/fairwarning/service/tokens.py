@@ -24,6 +24,7 @@ from fairwarning.service import keyfiles
 KEY_BYTES = 32  # the length of a SHA-256 digest; a longer key is no stronger
 TOKEN_BYTES = 8 * 1024  # half of the limit for request headers
 ID_BYTES = 8
+VERIFIED_TOKENS = 1000  # kept in memory
 SKEW_SECONDS = 5 * 60  # how far the clock may have been set back since a token was issued
 
 _AUDIENCE = "https://management.azure.com/"
@@ -97,6 +98,8 @@ class Tokens:
         self.revoked: Container[str] = frozenset()
         """Ids of revoked tokens, in memory: verifying a token reads no database."""
         self._key = key
+        self._verified: dict[str, TokenClaims] = {}
+        """Tokens whose signature was verified before; clients send the same one again and again."""
         self._fixed_claims = {
             "iss": f"https://sts.windows.net/{tenant}/",
             "aud": _AUDIENCE,
@@ -151,24 +154,37 @@ class Tokens:
 
     def read(self, text: str, *uses: TokenUse) -> TokenClaims:
         """Verify a token that must have one of these uses, and return its claims."""
-        claims = self._claims(text)
-        if any(claims.get(name) != value for name, value in self._fixed_claims.items()):
-            raise _invalid("it was issued for another tenant or audience")
-        use = claims.get("use")
-        if not isinstance(use, str) or use not in uses:
+        token = self._verified.get(text)
+        if token is None:
+            token = self._verify(text)
+            if len(self._verified) >= VERIFIED_TOKENS:
+                self._verified.clear()
+            self._verified[text] = token
+        if token.use not in uses:
             raise _invalid(f"it was not issued for this use ({' or '.join(uses)})")
-        created_at, expires_at = self._check_time(claims)
-        token = TokenClaims(
-            id=_text(claims, "jti"),
-            use=TokenUse(use),
-            principal=_principal(claims),
-            created_at=created_at,
-            expires_at=expires_at,
-            parent=_text(claims, "parent", empty=True),
-        )
+        self._check_time(token)
         if self.is_revoked(token):
             raise _invalid("it was revoked")
         return token
+
+    def _verify(self, text: str) -> TokenClaims:
+        """Return the claims of a token that this service has signed."""
+        claims = self._claims(text)
+        if any(claims.get(name) != value for name, value in self._fixed_claims.items()):
+            raise _invalid("it was issued for another tenant or audience")
+        use, begins, ends = (claims.get(name) for name in ("use", "nbf", "exp"))
+        if not isinstance(use, str) or use not in list(TokenUse):
+            raise _invalid("its use is unknown")
+        if type(begins) is not int or type(ends) is not int:  # True is an int as well
+            raise _invalid("it has no valid nbf and exp claims")
+        return TokenClaims(
+            id=_text(claims, "jti"),
+            use=TokenUse(use),
+            principal=_principal(claims),
+            created_at=begins,
+            expires_at=ends,
+            parent=_text(claims, "parent", empty=True),
+        )
 
     def is_revoked(self, token: TokenClaims) -> bool:
         """Whether the token, or the one that was exchanged for it, was revoked."""
@@ -200,18 +216,14 @@ class Tokens:
             raise _invalid("it was not issued by this service")
         return _decode(payload)
 
-    def _check_time(self, claims: dict[str, Any]) -> tuple[int, int]:
-        """Refuse a token that is not valid now; return when it was issued and when it expires."""
-        begins, ends = claims.get("nbf"), claims.get("exp")
-        if type(begins) is not int or type(ends) is not int:  # True is an int as well
-            raise _invalid("it has no valid nbf and exp claims")
+    def _check_time(self, token: TokenClaims) -> None:
+        """Refuse a token that is not valid now."""
         now = self.now()
-        if now >= ends:
+        if now >= token.expires_at:
             text = "the token or client secret has expired; get a new one and send that"
             raise Unauthorized("ExpiredAuthenticationToken", text)
-        if now < begins - SKEW_SECONDS:
+        if now < token.created_at - SKEW_SECONDS:
             raise _invalid("it is dated in the future; check the clock")
-        return begins, ends
 
     def _signature(self, signed: str) -> str:
         return _encode(hmac.digest(self._key, signed.encode("ascii"), "sha256"))
