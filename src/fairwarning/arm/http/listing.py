@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.errors import ArmError, invalid_value
 from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field, parse_filter
-from fairwarning.arm.http.request import ArmRequest, Body, json_response
+from fairwarning.arm.http.request import ArmRequest, Body, json_response, query_pairs
 
 _TOP_MAX = 10_000
 
@@ -81,7 +81,7 @@ def next_link(
         return {}
     query = {
         key: value
-        for key, value in request.http.query_params.items()
+        for key, value in query_pairs(request.http)
         if key.lower() not in {"$skiptoken", "api-version"}
     }
     query |= {**(changes or {}), "$skiptoken": token}

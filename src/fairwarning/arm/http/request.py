@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -75,7 +76,7 @@ class ArmRequest:
         """Return a query parameter, or "" if it is missing. Names are case-insensitive."""
         if name.startswith("$"):
             self._options_read[name] = None
-        for key, value in self.http.query_params.multi_items():
+        for key, value in query_pairs(self.http):
             if key.lower() == name:
                 return value
         return ""
@@ -86,7 +87,7 @@ class ArmRequest:
 
     def ignored_options(self) -> list[str]:
         """Return the OData options of the request that the handler has not read."""
-        names = [name for name in self.http.query_params if name.startswith("$")]
+        names = [name for name, _ in query_pairs(self.http) if name.startswith("$")]
         return [name for name in names if name.lower() not in self._options_read]
 
     async def body(self) -> Body:
@@ -102,9 +103,19 @@ class ArmRequest:
         return f"{self.base_url}{path}?{urlencode({**query, 'api-version': self.version})}"
 
 
+def query_pairs(request: Request) -> list[tuple[str, str]]:
+    """Return the query parameters. Clients send the same few again and again."""
+    return _parse_query(request.scope["query_string"])
+
+
+@lru_cache(maxsize=256)
+def _parse_query(raw: bytes) -> list[tuple[str, str]]:
+    return parse_qsl(raw.decode("latin-1"), keep_blank_values=True)
+
+
 def api_version(request: Request) -> str:
     """Return the api-version of a request: a date, optionally with a suffix."""
-    versions = [v for k, v in request.query_params.multi_items() if k.lower() == "api-version"]
+    versions = [v for k, v in query_pairs(request) if k.lower() == "api-version"]
     if not versions or not versions[0]:
         raise ArmError(
             "MissingApiVersionParameter",

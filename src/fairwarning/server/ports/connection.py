@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from fairwarning.core import limits
+from fairwarning.server.ports.joined_writes import JoinedWrites
 from fairwarning.server.ports.refusals import HEADERS_TOO_LARGE, LATE, MALFORMED, PortRefusal
 
 _PIECE = 64 * 1024  # bytes that are parsed before the limits are checked
@@ -53,7 +54,8 @@ class LimitedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the first request."""
-        super().connection_made(cast("asyncio.Transport", transport))
+        self._writes = JoinedWrites(cast("asyncio.Transport", transport), self.loop)
+        super().connection_made(cast("asyncio.Transport", self._writes))
         self._set_deadline(limits.PORT_HEADER_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -186,6 +188,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next request; limit the time for the rest of one that was answered."""
+        self._writes.flush()
         super().on_response_complete()
         if self.transport.is_closing():
             return
