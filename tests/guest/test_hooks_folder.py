@@ -116,7 +116,7 @@ def test_errors_name_the_key(tmp_path: Path) -> None:
     (tmp_path / "scheduled").unlink()
     write_hook(tmp_path, "scheduled/a")
     again = '[[hook]]\nname = "scheduled/a"\nphase = "over"\ncommand = ["true"]\n'
-    with pytest.raises(Refused, match="two hooks have this name"):
+    with pytest.raises(Refused, match="two hooks have the name"):
         hooks_of(tmp_path, again)
 
 

@@ -35,24 +35,33 @@ def test_every_key() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (SLACK + 'text = "{when}"', "notify 1, text: unknown field {when}; use {type}, {machine}"),
+        (
+            SLACK + 'text = "{when}"',
+            'notify 1 ("team"), text: unknown field {when}; use {type}, {machine}',
+        ),
         (SLACK + 'text = "{type.name}"', "unknown field {type.name}"),
         (SLACK + 'text = "{type!r}"', "unknown field {type!r}"),
         (SLACK + 'text = "{type:>9}"', "unknown field {type:>9}"),
         (SLACK + 'text = "{}"', "unknown field {}"),
         (SLACK + 'text = "{type"', "is not a template"),
         (SLACK + 'phases = ["begun"]', "must be one of scheduled, approved, started, over, failed"),
-        (SLACK + 'url_env = "X"', "notify 'team': must have one of url, url_file, url_env"),
-        (SLACK + 'to = ["a@b"]', "notify 'team': only kind email has to"),
-        (SLACK + SLACK, "notify 'team': two notifications have this name"),
-        (NOTIFY, "notify 1: kind is missing"),
-        (NOTIFY + 'kind = "irc"', "notify 1, kind: must be one of slack, teams, webhook, email"),
+        (SLACK + 'url_env = "X"', 'notify 1 ("team"): must have one of url, url_file, url_env'),
+        (SLACK + 'to = ["a@b"]', 'notify 1 ("team"): only kind email has to'),
+        (SLACK + SLACK, "two notifications have the name 'team'"),
+        (NOTIFY, 'notify 1 ("team"): kind is missing'),
+        (
+            NOTIFY + 'kind = "irc"',
+            'notify 1 ("team"), kind: must be one of slack, teams, webhook, email',
+        ),
         (NOTIFY + 'kind = "slack"', "must have one of url, url_file, url_env"),
-        (NOTIFY + 'kind = "email"\nto = ["a@b"]', "notify 'team': from is missing"),
+        (NOTIFY + 'kind = "email"\nto = ["a@b"]', 'notify 1 ("team"): from is missing'),
         (EMAIL + 'url = "https://a/b"', "kind email has no url; use smtp, from and to"),
         (NOTIFY + 'kind = "email"\nto = ["a"]', "must be an e-mail address"),
         (NOTIFY + 'kind = "email"\nto = ["a@b\\nBcc: c@d"]', "must be an e-mail address"),
-        ('[notify]\nname = "a"', "notify: use double brackets"),
+        (
+            '[notify]\nname = "a"',
+            "notify: must be an array of tables: write its heading in double brackets",
+        ),
     ],
 )
 def test_errors_name_the_place_and_what_is_allowed(text: str, error: str) -> None:

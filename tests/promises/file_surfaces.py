@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from fairwarning.service.config.values import Read
+from fairwarning.core.configuration import Read
 from fairwarning.testing.scenarios import scenario
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import SUBJECTS

@@ -53,7 +53,7 @@ def step_refusal(step: str) -> str:
         ),
         ("[fleet]\nrules = 2026-01-01\n" + STEP, "fleet: a setting must be a string, a number"),
         ("silent = ['dbb']\n" + FLEET + STEP, "silent: there is no entry of the fleet 'dbb'; did"),
-        ("silent = []\n" + FLEET + STEP, "silent: must be a non-empty array, not []"),
+        ("silent = []\n" + FLEET + STEP, "silent: must be a non-empty array, not an empty array"),
     ],
 )
 def test_an_invalid_file(text: str, message: str) -> None:
@@ -72,7 +72,7 @@ def test_an_invalid_file(text: str, message: str) -> None:
         ("do = 'restart'\nmachin = 'db_0'", "there is no key 'machin'; did you mean machine?"),
         ("do = 'restart'\nmachine = 'db_0'\nlasts = '5s'", "there is no key 'lasts'; known here: "),
         ("do = 'restart'", "machine is missing"),
-        ("do = 'restart'\nmachine = []", "machine: must be a non-empty array, not []"),
+        ("do = 'restart'\nmachine = []", "machine: must be a non-empty array, not an empty array"),
         ("do = 'restart'\nmachine = 7", "machine: must be "),
         # Times
         ("at = 'soon'\ndo = 'clear_faults'", "at: must be a time such as '30s', '1m30s', '2h', "),

@@ -229,7 +229,7 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         # Shapes
         ('[machine]\nname = "vm"', "machine", "[[...]]"),
         ("machine = [1]", "machine 1", "must be a table, not 1"),
-        ("cloud = []", "cloud", "must be a table, not an array"),
+        ("cloud = [1]", "cloud", "must be a table, not an array"),
         (VM + "rules = 1.5", 'machine 1 ("vm"), rules', "must be a table, not a fraction"),
         (DB + "machines = {}", 'availability_set 1 ("db"), machines', "not a table"),
         (OLD + "roles = 2", 'cloud_service 1 ("old"), roles', "{ FrontEnd = 2 }"),
@@ -243,7 +243,7 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         # Values
         ("[driver]\nkind = 'vmware'", "driver, kind", "simulated, command, libvirt, not 'vmware'"),
         ("[driver]\nprogram = 'x'", "driver, program", '["/bin/x", "-y"], not \'x\''),
-        ("[driver]\nprogram = []", "driver, program", '["/bin/x", "-y"], not an array'),
+        ("[driver]\nprogram = []", "driver, program", '["/bin/x", "-y"], not an empty array'),
         ("[driver]\ntimeout_seconds = 0", "driver, timeout_seconds", "from 1 to 86400"),
         ("[cluster]\nlease_seconds = 0", "cluster, lease_seconds", "from 1 to 60"),
         ("[journal]\nkeep_days = -1", "journal, keep_days", "from 0 to 36500"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import Operate
+from fairwarning.core.configuration import table
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import NotFound, Refused, Unavailable
 from fairwarning.core.model import ImpactKind, Rules, Scope
@@ -18,7 +19,7 @@ from fairwarning.core.model import ScaleSet as SetState
 from fairwarning.core.times import format_duration
 from fairwarning.guest.endpoint import VARIABLE
 from fairwarning.guest.events import Event
-from fairwarning.service.config.values import ENTRY, MODEL, table
+from fairwarning.service.config.values import ENTRY, MODEL
 from fairwarning.store.store import MachineLocation
 from fairwarning.testing.service import ServiceThread, ask
 

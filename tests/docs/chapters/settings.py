@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from datetime import timedelta
 from enum import StrEnum
-from functools import partial
 
 from fairwarning.core import limits, windows
 from fairwarning.core.commands import CreateSet
@@ -148,7 +147,7 @@ def _entry(more: Mapping[str, Read], **own: Read) -> dict[str, Read]:
 
 def agent_tables() -> Iterator[SettingsTable]:
     """Yield the tables of the agent's configuration."""
-    parts: list[tuple[str, dict[str, tuple[str, config.Read]], type, set[str]]] = [
+    parts: list[tuple[str, Mapping[str, Read], type, set[str]]] = [
         ("The file", config._CONFIG, config.AgentConfig, set()),
         ("`[[hook]]`", config._HOOK, config.HookSettings, {"name", "phase"}),
         ("`[group]`", config._GROUP, config.GroupSettings, set()),
@@ -156,21 +155,17 @@ def agent_tables() -> Iterator[SettingsTable]:
     ]
     for heading, keys, kind, needed in parts:
         rows = []
-        for key, (name, read) in keys.items():
+        for key, read in keys.items():
             shown = {"hook": "[[hook]]", "group": "[group]", "notify": "[[notify]]"}.get(key, key)
-            default = {key: _defaults(kind).get(name)}
+            default = {key: _defaults(kind).get(config._FIELDS.get(key, key))}
             rows.append(
                 [
                     f"`{shown}`",
-                    allowed_values(shown, partial(_read_at, read)),
+                    allowed_values(shown, read),
                     _left_out(key, needed, _OF_AGENT, default),
                 ]
             )
         yield heading, rows
-
-
-def _read_at(read: config.Read, value: object) -> object:
-    return read(value, "here")
 
 
 def _defaults(kind: type) -> dict[str, object]:

@@ -17,12 +17,13 @@ from fairwarning.console.api.part import (
 )
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import Command, Operate
+from fairwarning.core.configuration import ConfigurationError, table
 from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.model import Scope
 from fairwarning.core.record import changed
 from fairwarning.service import resources
 from fairwarning.service.config import fleet_file
-from fairwarning.service.config.values import MACHINE, FleetFileError, table
+from fairwarning.service.config.values import MACHINE
 from fairwarning.service.history import queries
 from fairwarning.service.listing.filters import EVERY_MACHINE, MachineFilter
 
@@ -112,7 +113,7 @@ class MachinesApi(ApiSection):
         changes = bodies.set_fields(parse(bodies.MachineChanges, settings))
         try:
             values = table({key: value for key, value in changes.items() if value}, MACHINE)
-        except FleetFileError as error:
+        except ConfigurationError as error:
             raise Refused("BadBody", error.message) from None
         command = commands.UpdateMachine(
             scope=location.scope,

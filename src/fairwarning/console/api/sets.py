@@ -12,11 +12,12 @@ from fairwarning.console.api.part import (
     request_text,
 )
 from fairwarning.core import commands
+from fairwarning.core.configuration import ConfigurationError, table
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.core.record import changed
 from fairwarning.service.config import fleet_file
-from fairwarning.service.config.values import MODEL, FleetFileError, table
+from fairwarning.service.config.values import MODEL
 
 
 class ScaleSetsApi(MachinesApi):
@@ -68,7 +69,7 @@ class ScaleSetsApi(MachinesApi):
             model = table(
                 {key: value for key, value in changes.items() if value is not None}, MODEL
             )
-        except FleetFileError as error:
+        except ConfigurationError as error:
             raise Refused("BadBody", error.message) from None
         notice = 0 if notice_off else model.pop("terminate_notice", None)
         command = commands.UpdateSet(set=name, terminate_seconds=notice, actor=actor, **model)

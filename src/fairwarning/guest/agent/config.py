@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from fairwarning.core.configuration import (
+    ConfigurationError,
+    Read,
+    at,
+    flag,
+    list_of,
+    one_of,
+    parse_toml,
+    place_of,
+    table,
+    tables,
+)
 from fairwarning.core.errors import Refused
 from fairwarning.guest.agent import notices, system
 from fairwarning.guest.agent.hooks_folder import find_hooks
@@ -19,14 +30,12 @@ from fairwarning.guest.events import Event, EventSource, EventType
 from fairwarning.guest.text_enum import StrEnum
 from fairwarning.guest.watch import Phase
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # the same module, for older versions
-
 KUBERNETES_HOOKS = "fairwarning.guest.agent.kubernetes:"
 _LONGEST_SECONDS = 24 * 3600
 _LAST_PORT = 65535
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 
 class ApprovalPolicy(StrEnum):
@@ -131,307 +140,240 @@ def read(path: Path) -> AgentConfig:
 def parse(text: str, source: str = "agent.toml") -> AgentConfig:
     """Parse a configuration."""
     try:
-        raw = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise Refused("BadConfig", f"{source}: not valid TOML: {error}") from error
-    try:
-        return _config(raw)
-    except _ConfigError as error:
-        raise Refused("BadConfig", f"{source}: {error}") from None
+        return _config(parse_toml(text))
+    except ConfigurationError as error:
+        raise Refused("BadConfig", f"{source}: {error.message}") from None
 
 
-class _ConfigError(ValueError):
-    """An error in the file; the text names the place and the allowed values."""
+# Keys that have another name than the field that they set.
+_FIELDS = {
+    "margin_seconds": "margin",
+    "timeout_seconds": "timeout",
+    "on": "types",
+    "from": "sender",
+    "to": "recipients",
+}
 
 
-Read = Callable[[Any, str], Any]
+def _fields(raw: object, keys: Mapping[str, Read], *required: str) -> dict[str, Any]:
+    """Read a table into fields."""
+    return {_FIELDS.get(key, key): value for key, value in table(raw, keys, *required).items()}
 
 
-def _config(raw: Mapping[str, Any]) -> AgentConfig:
-    fields = _table(raw, "", _CONFIG)
-    hooks = tuple(
-        _hook(table, f"hook {number}") for number, table in enumerate(fields.pop("hook", ()), 1)
-    )
+def _config(raw: object) -> AgentConfig:
+    fields = _fields(raw, _CONFIG)
+    hooks = [
+        _hook(raw, place_of("hook", number, raw))
+        for number, raw in enumerate(fields.pop("hook", ()), 1)
+    ]
     hooks += fields.pop("hooks_folder", ())
-    names = [hook.name for hook in hooks]
+    notifications = [
+        _notification(raw, place_of("notify", number, raw))
+        for number, raw in enumerate(fields.pop("notify", ()), 1)
+    ]
+    _check_unique("two hooks have the name", (hook.name for hook in hooks))
+    _check_unique("two notifications have the name", (entry.name for entry in notifications))
+    return AgentConfig(hooks=tuple(hooks), notify=tuple(notifications), **fields)
+
+
+def _check_unique(error: str, names: Iterable[str]) -> None:
+    known = set()
     for name in names:
-        if names.count(name) > 1:
-            raise _ConfigError(f"hook {name!r}: two hooks have this name")
-    fields["notify"] = _notifications(fields.pop("notify", ()))
-    return AgentConfig(hooks=hooks, **fields)
-
-
-def _notifications(tables: Sequence[object]) -> tuple[NotifySettings, ...]:
-    settings = tuple(
-        _notification(table, f"notify {number}") for number, table in enumerate(tables, 1)
-    )
-    names = [notification.name for notification in settings]
-    for name in names:
-        if names.count(name) > 1:
-            raise _ConfigError(f"notify {name!r}: two notifications have this name")
-    return settings
-
-
-def _notification(raw: object, place: str) -> NotifySettings:
-    fields = _table(raw, place, _NOTIFY)
-    for required in ("name", "kind"):
-        if required not in fields:
-            raise _ConfigError(f"{place}: {required} is missing")
-    try:
-        notices.check_settings(fields)
-    except ValueError as error:
-        raise _ConfigError(f"notify {fields['name']!r}: {error}") from None
-    return NotifySettings(**fields)
+        if name in known:
+            raise ConfigurationError(f"{error} {name!r}")
+        known.add(name)
 
 
 def _hook(raw: object, place: str) -> HookSettings:
-    fields = _table(raw, place, _HOOK)
-    for required in ("name", "phase"):
-        if required not in fields:
-            raise _ConfigError(f"{place}: {required} is missing")
-    place = f"hook {fields['name']!r}"
-    kinds = [kind for kind in HookKind if kind.value in fields]
-    if len(kinds) != 1:
-        raise _ConfigError(f"{place}: must have one of {', '.join(HookKind)}")
-    if "url" in fields:
-        fields["url"], fields["authorization"] = fields["url"]
-    return HookSettings(kind=kinds[0], **fields)
+    with at(place):
+        fields = _fields(raw, _HOOK, "name", "phase")
+        kinds = [kind for kind in HookKind if kind.value in fields]
+        if len(kinds) != 1:
+            raise ConfigurationError(f"must have one of {', '.join(HookKind)}")
+        if "url" in fields:
+            fields["url"], fields["authorization"] = fields["url"]
+        return HookSettings(kind=kinds[0], **fields)
 
 
-def _table(raw: object, place: str, keys: Mapping[str, tuple[str, Read]]) -> dict[str, Any]:
-    """Read a table into fields; refuse unknown keys."""
-    prefix = f"{place}: " if place else ""
-    if not isinstance(raw, dict):
-        raise _ConfigError(f"{prefix}must be a table")
-    for key in raw:
-        if key not in keys:
-            raise _ConfigError(f"{prefix}unknown key {key[:40]!r}; use one of {', '.join(keys)}")
-    return {
-        keys[key][0]: keys[key][1](value, f"{place}, {key}" if place else key)
-        for key, value in raw.items()
-    }
+def _notification(raw: object, place: str) -> NotifySettings:
+    with at(place):
+        fields = _fields(raw, _NOTIFY, "name", "kind")
+        _or_refuse(notices.check_settings, fields)
+        return NotifySettings(**fields)
 
 
-def _text(value: object, place: str) -> str:
+def _group(value: object) -> GroupSettings:
+    fields = table(value, _GROUP)
+    kinds = [name for name in fields if name != "approve_over_failures"]
+    if len(kinds) != 1 or not fields[kinds[0]]:
+        raise ConfigurationError("must have one of folder, peers, kubernetes")
+    peers = fields.pop("peers", {})
+    return GroupSettings(
+        peers={name: url for name, (url, _) in peers.items()},
+        authorizations={name: value for name, (_, value) in peers.items() if value},
+        **fields,
+    )
+
+
+# --- Values ---------------------------------------------------------------------------------------
+# A value that may hold a secret is not shown in an error.
+
+
+def _or_refuse(function: Callable[[T], V], value: T, allowed: str = "") -> V:
+    """Call a function; turn its `ValueError` into an error in the file."""
+    try:
+        return function(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{allowed}{error}") from None
+
+
+def _text(value: object) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise _ConfigError(f"{place}: must be a non-empty string")
+        raise ConfigurationError("must be a non-empty string")
     return value
 
 
-def _flag(value: object, place: str) -> bool:
-    if not isinstance(value, bool):
-        raise _ConfigError(f"{place}: must be true or false")
-    return value
+def _seconds(value: object) -> timedelta:
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else -1
+    if not 0 <= number <= _LONGEST_SECONDS:
+        raise ConfigurationError(f"must be a number of seconds from 0 to {_LONGEST_SECONDS}")
+    return timedelta(seconds=number)
 
 
-def _seconds(value: object, place: str) -> timedelta:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _ConfigError(f"{place}: must be a number of seconds")
-    if not 0 <= value <= _LONGEST_SECONDS:
-        raise _ConfigError(f"{place}: must be a number of seconds from 0 to {_LONGEST_SECONDS}")
-    return timedelta(seconds=value)
-
-
-def _positive_seconds(value: object, place: str) -> timedelta:
-    seconds = _seconds(value, place)
+def _positive_seconds(value: object) -> timedelta:
+    seconds = _seconds(value)
     if not seconds:
-        raise _ConfigError(f"{place}: must be more than 0 seconds")
+        raise ConfigurationError("must be more than 0 seconds")
     return seconds
 
 
-def _words(value: object, place: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not value:
-        raise _ConfigError(f"{place}: must be a list of strings, such as ['./drain.sh', '--now']")
-    return tuple(_text(word, place) for word in value)
+_words = list_of(_text, least=1)
 
 
-def _one_of(*allowed: str) -> Read:
-    def check(value: object, place: str) -> str:
-        if value not in allowed:
-            raise _ConfigError(f"{place}: must be one of {', '.join(allowed)}")
-        return str(value)
-
-    return check
+def _set_of(words: Iterable[str]) -> Read:
+    read_list = list_of(one_of(words), least=1)
+    return lambda value: frozenset(read_list(value))
 
 
-def _types(value: object, place: str) -> frozenset[str]:
-    check = _one_of(*EventType)
-    return frozenset(check(name, place) for name in _words(value, place))
-
-
-def _phase(value: object, place: str) -> Phase:
-    return Phase(_one_of(Phase.SCHEDULED, Phase.STARTED, Phase.OVER)(value, place))
-
-
-def _approve(value: object, place: str) -> dict[str, ApprovalPolicy]:
+def _approve(value: object) -> dict[str, ApprovalPolicy]:
     """Read one policy for all events, or one per event type with `default` for the others."""
-    check_policy = _one_of(*ApprovalPolicy)
+    policy = one_of(ApprovalPolicy)
     if not isinstance(value, dict):
-        return {"": ApprovalPolicy(check_policy(value, place))}
-    check_type = _one_of("default", *EventType)
-    return {
-        ("" if check_type(name, place) == "default" else name): ApprovalPolicy(
-            check_policy(policy, f"{place}, {name}")
-        )
-        for name, policy in value.items()
-    }
+        return {"": policy(value)}
+    policies = table(value, dict.fromkeys(("default", *EventType), policy))
+    return {"" if name == "default" else name: policy for name, policy in policies.items()}
 
 
-def _peers(value: object, place: str) -> dict[str, tuple[str, str]]:
+def _peers(value: object) -> dict[str, tuple[str, str]]:
     if not isinstance(value, dict) or not value:
-        raise _ConfigError(f"{place}: must be a table of resource names and URLs")
-    peers = {name: _url(url, f"{place}, {name}") for name, url in value.items()}
-    for name, (url, _) in peers.items():
-        if "?" in url:
-            raise _ConfigError(f"{place}, {name}: must be a URL without a query, such as {ALLOWED}")
-    return peers
+        raise ConfigurationError("must be a table of resource names and URLs")
+    return table(value, dict.fromkeys(value, _peer))
 
 
-def _url(value: object, place: str) -> tuple[str, str]:
+def _peer(value: object) -> tuple[str, str]:
+    url, authorization = _url(value)
+    if "?" in url:
+        raise ConfigurationError(f"must be a URL without a query, such as {ALLOWED}")
+    return url, authorization
+
+
+def _url(value: object) -> tuple[str, str]:
     """Read a URL; return it without its credentials, and the value of their header."""
-    try:
-        return parse_url(_text(value, place))
-    except _ConfigError:
-        raise
-    except ValueError as error:
-        raise _ConfigError(f"{place}: must be a URL such as {ALLOWED}: {error}") from None
+    return _or_refuse(parse_url, _text(value), f"must be a URL such as {ALLOWED}: ")
 
 
-def _call(value: object, place: str) -> str:
-    module, colon, function = _text(value, place).partition(":")
-    if not colon or not all(part.isidentifier() for part in (*module.split("."), function)):
-        raise _ConfigError(f"{place}: must be a Python function, as module:function")
-    return f"{module}:{function}"
-
-
-def _group(value: object, place: str) -> GroupSettings:
-    fields = _table(value, place, _GROUP)
-    kinds = [name for name in fields if name != "approve_over_failures"]
-    if len(kinds) != 1 or not fields[kinds[0]]:
-        raise _ConfigError(f"{place}: must have one of folder, peers, kubernetes")
-    if "peers" in fields:
-        fields["authorizations"] = {
-            name: value for name, (_, value) in fields["peers"].items() if value
-        }
-        fields["peers"] = {name: url for name, (url, _) in fields["peers"].items()}
-    return GroupSettings(**fields)
-
-
-def _endpoint(value: object, place: str) -> str:
-    url = _text(value, place)
-    try:
-        endpoint(url)
-    except Refused as refused:
-        raise _ConfigError(f"{place}: {refused.message}") from None
-    return url
-
-
-def _listen(value: object, place: str) -> str:
-    address = _text(value, place)
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
-        raise _ConfigError(f"{place}: must be HOST:PORT, such as 127.0.0.1:8173")
-    return address
-
-
-def _hooks(value: object, place: str) -> list[object]:
-    if not isinstance(value, list):
-        raise _ConfigError(f"{place}: use double brackets for the heading of a hook, [[hook]]")
-    return value
-
-
-def _notify_tables(value: object, place: str) -> list[object]:
-    if not isinstance(value, list):
-        raise _ConfigError(f"{place}: use double brackets for the heading, [[notify]]")
-    return value
-
-
-def _notify_kind(value: object, place: str) -> NotifyKind:
-    return NotifyKind(_one_of(*NotifyKind)(value, place))
-
-
-def _notify_phases(value: object, place: str) -> frozenset[str]:
-    check = _one_of(*NoticePhase)
-    return frozenset(check(name, place) for name in _words(value, place))
-
-
-def _secret_url(value: object, place: str) -> str:
-    _url(value, place)
+def _secret_url(value: object) -> str:
+    _url(value)
     return str(value)
 
 
-def _template(value: object, place: str) -> str:
-    text = _text(value, place)
-    try:
-        notices.check_template(text)
-    except ValueError as error:
-        raise _ConfigError(f"{place}: {error}") from None
-    return text
+def _call(value: object) -> str:
+    module, colon, function = _text(value).partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), function)):
+        raise ConfigurationError("must be a Python function, as module:function")
+    return f"{module}:{function}"
 
 
-def _mail_address(value: object, place: str) -> str:
-    address = _text(value, place)
-    if "@" not in address or not address.isprintable():
-        raise _ConfigError(f"{place}: must be an e-mail address, such as ops@example.org")
+def _endpoint(value: object) -> str:
+    url = _text(value)
+    endpoint(url)
+    return url
+
+
+def _listen(value: object) -> str:
+    address = _text(value)
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
+        raise ConfigurationError("must be HOST:PORT, such as 127.0.0.1:8173")
     return address
 
 
-def _mail_addresses(value: object, place: str) -> tuple[str, ...]:
-    return tuple(_mail_address(word, place) for word in _words(value, place))
+def _template(value: object) -> str:
+    text = _text(value)
+    _or_refuse(notices.check_template, text)
+    return text
 
 
-def _hooks_folder(value: object, place: str) -> tuple[HookSettings, ...]:
+def _mail_address(value: object) -> str:
+    address = _text(value)
+    if "@" not in address or not address.isprintable():
+        raise ConfigurationError("must be an e-mail address, such as ops@example.org")
+    return address
+
+
+def _hooks_folder(value: object) -> tuple[HookSettings, ...]:
     """Read the folder now, once: a later file is a hook after the next start."""
     try:
         return tuple(
             HookSettings(f"{phase}/{path.name}", phase, HookKind.COMMAND, (str(path),))
-            for phase, path in find_hooks(Path(_text(value, place)).absolute())
+            for phase, path in find_hooks(Path(_text(value)).absolute())
         )
     except OSError as error:
-        raise _ConfigError(f"{place}: cannot read the folder: {error}") from None
+        raise ConfigurationError(f"cannot read the folder: {error}") from None
 
 
-# Keys of the file, the fields that they set, and the functions that read them.
-_GROUP: dict[str, tuple[str, Read]] = {
-    "folder": ("folder", _text),
-    "peers": ("peers", _peers),
-    "kubernetes": ("kubernetes", _flag),
-    "approve_over_failures": ("approve_over_failures", _flag),
+# --- Keys -----------------------------------------------------------------------------------------
+
+_GROUP: dict[str, Read] = {
+    "folder": _text,
+    "peers": _peers,
+    "kubernetes": flag,
+    "approve_over_failures": flag,
 }
-_HOOK: dict[str, tuple[str, Read]] = {
-    "name": ("name", _text),
-    "phase": ("phase", _phase),
-    "command": ("command", _words),
-    "url": ("url", _url),
-    "call": ("call", _call),
-    "on": ("types", _types),
-    "source": ("source", _one_of(*EventSource)),
-    "required": ("required", _flag),
-    "anyone": ("anyone", _flag),
-    "timeout_seconds": ("timeout", _positive_seconds),
+_HOOK: dict[str, Read] = {
+    "name": _text,
+    "phase": one_of((Phase.SCHEDULED, Phase.STARTED, Phase.OVER)),
+    "command": _words,
+    "url": _url,
+    "call": _call,
+    "on": _set_of(EventType),
+    "source": one_of(EventSource),
+    "required": flag,
+    "anyone": flag,
+    "timeout_seconds": _positive_seconds,
 }
-_NOTIFY: dict[str, tuple[str, Read]] = {
-    "name": ("name", _text),
-    "kind": ("kind", _notify_kind),
-    "url": ("url", _secret_url),
-    "url_file": ("url_file", _text),
-    "url_env": ("url_env", _text),
-    "phases": ("phases", _notify_phases),
-    "on": ("types", _types),
-    "text": ("text", _template),
-    "smtp": ("smtp", _listen),
-    "from": ("sender", _mail_address),
-    "to": ("recipients", _mail_addresses),
+_NOTIFY: dict[str, Read] = {
+    "name": _text,
+    "kind": one_of(NotifyKind),
+    "url": _secret_url,
+    "url_file": _text,
+    "url_env": _text,
+    "phases": _set_of(NoticePhase),
+    "on": _set_of(EventType),
+    "text": _template,
+    "smtp": _listen,
+    "from": _mail_address,
+    "to": list_of(_mail_address, least=1),
 }
-_CONFIG: dict[str, tuple[str, Read]] = {
-    "endpoint": ("endpoint", _endpoint),
-    "name": ("name", _text),
-    "state": ("state", lambda value, place: Path(_text(value, place))),
-    "approve": ("approve", _approve),
-    "margin_seconds": ("margin", _seconds),
-    "listen": ("listen", _listen),
-    "group": ("group", _group),
-    "hook": ("hook", _hooks),
-    "notify": ("notify", _notify_tables),
-    "hooks_folder": ("hooks_folder", _hooks_folder),
+_CONFIG: dict[str, Read] = {
+    "endpoint": _endpoint,
+    "name": _text,
+    "state": lambda value: Path(_text(value)),
+    "approve": _approve,
+    "margin_seconds": _seconds,
+    "listen": _listen,
+    "group": _group,
+    "hook": tables,
+    "notify": tables,
+    "hooks_folder": _hooks_folder,
 }

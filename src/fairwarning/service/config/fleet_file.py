@@ -9,6 +9,16 @@ from dataclasses import field
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Command, CreateScope, CreateSet, validate
+from fairwarning.core.configuration import (
+    ConfigurationError,
+    Read,
+    Table,
+    at,
+    parse_toml,
+    place_of,
+    table,
+    tables,
+)
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import Machine, Rules, ScopeKind
 from fairwarning.core.record import changed, record
@@ -39,17 +49,9 @@ from fairwarning.service.config.values import (
     MACHINE,
     OPERATIONS,
     SCALE_SET,
-    FleetFileError,
-    Read,
-    Table,
-    at,
     machine,
     members,
-    parse_toml,
-    place_of,
     roles,
-    table,
-    tables,
 )
 
 Create = CreateScope | CreateSet
@@ -87,7 +89,7 @@ def read(text: str, source: str = "fleet file") -> FleetFile:
     """
     try:
         return _file(parse_toml(text))
-    except FleetFileError as error:
+    except ConfigurationError as error:
         raise Refused("BadFleetFile", f"{source}: {error.message}") from None
 
 
@@ -114,7 +116,7 @@ def entry(kind: str, values: Mapping[str, object]) -> tuple[Create, ...]:
     """
     try:
         return tuple(_commands({kind: [dict(values)]}, {}))
-    except FleetFileError as error:
+    except ConfigurationError as error:
         places = ", ".join(error.places[1:])  # the first is the entry itself
         raise Refused("BadEntry", f"{places}: {error.what}" if places else error.what) from None
 
@@ -184,16 +186,16 @@ async def _create(
 def _console(values: Table) -> ConsoleSettings:
     settings = ConsoleSettings(**values)
     if settings.key and not settings.certificate:
-        raise FleetFileError("certificate is missing: key is the path of its key")
+        raise ConfigurationError("certificate is missing: key is the path of its key")
     if settings.certificate and values.get("tls") is False:
-        raise FleetFileError("tls must be true with a certificate; leave out one of the two")
+        raise ConfigurationError("tls must be true with a certificate; leave out one of the two")
     return settings
 
 
 def _driver(values: Table) -> DriverSettings:
     settings = DriverSettings(**values)
     if settings.kind is DriverKind.COMMAND and not settings.program:
-        raise FleetFileError("program is missing: the command driver runs it for each impact")
+        raise ConfigurationError("program is missing: the command driver runs it for each impact")
     return settings
 
 
@@ -202,7 +204,7 @@ def _driver(values: Table) -> DriverSettings:
 
 def _scope(kind: ScopeKind, entry: Table, machines: list[Machine]) -> CreateScope:
     if not 0 < len(machines) <= limits.SCOPE_MACHINES:
-        raise FleetFileError(
+        raise ConfigurationError(
             f"must have 1 to {limits.SCOPE_MACHINES} machines, not {len(machines)}"
         )
     return CreateScope(
@@ -224,7 +226,9 @@ def _standalone(entry: Table) -> Iterator[Create]:
     names = [f"{prefix}_{n}" for n in range(entry["count"])] if "count" in entry else [prefix]
     for key in ("host_name", "address"):
         if "count" in entry and key in entry:
-            raise FleetFileError(f"{key} belongs to one machine, so it cannot be given with count")
+            raise ConfigurationError(
+                f"{key} belongs to one machine, so it cannot be given with count"
+            )
     for name in names:
         named = entry | {"name": name}
         yield _scope(ScopeKind.STANDALONE, named, [machine(named)])
@@ -307,7 +311,7 @@ def _check_unique(command: Create, used: dict[tuple[str, str], str], place: str)
     """Refuse a name or address that another entry of the file uses."""
     for what, value in _unique_values(command):
         if other := used.get((what, value)):
-            raise FleetFileError(f"{what} {value!r} is already used by {other}")
+            raise ConfigurationError(f"{what} {value!r} is already used by {other}")
         used[what, value] = place
 
 

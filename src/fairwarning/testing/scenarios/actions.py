@@ -3,11 +3,19 @@
 from collections.abc import Callable, Iterable
 
 from fairwarning.core import checks, limits
+from fairwarning.core.configuration import (
+    ConfigurationError,
+    Read,
+    Table,
+    checked,
+    describe,
+    flag,
+)
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import ImpactKind
 from fairwarning.core.record import record
 from fairwarning.guest.events import Event
-from fairwarning.service.config.values import MODEL, SCALE_SET, FleetFileError, Read, Table
+from fairwarning.service.config.values import MODEL, SCALE_SET
 from fairwarning.service.faults import DELAY_MAX_SECONDS, FaultKind
 from fairwarning.testing.cloud import MachineHandle, OperationHandle, ScaleSetHandle
 from fairwarning.testing.handles import NEWEST
@@ -36,8 +44,8 @@ def _at_most(seconds: float) -> Read:
     def read(value: object) -> int:
         duration = values.moment(value)
         if duration > seconds:
-            raise FleetFileError(
-                f"must be at most {values.spelled(seconds)!r}, not {values.shown(value)}"
+            raise ConfigurationError(
+                f"must be at most {values.spelled(seconds)!r}, not {describe(value)}"
             )
         return duration
 
@@ -211,7 +219,7 @@ ACTIONS: dict[str, ScenarioAction] = {
     ),
     "update": _on_set(_update, **{key: _unconverted(read) for key, read in MODEL.items()}),
     "upgrade": _on_set(_upgrade, instances=values.instances),
-    "protect": _on_set(_protect, "instances", instances=values.instances, protected=values.flag),
+    "protect": _on_set(_protect, "instances", instances=values.instances, protected=flag),
     # Actions of the platform.
     "freeze": _each_machine(
         lambda machine, arguments: machine.freeze(arguments.get("lasts")), **_LASTS
@@ -237,8 +245,8 @@ ACTIONS: dict[str, ScenarioAction] = {
             "machine": values.one_or_more,
             "set": values.one_or_more,
             "kind": _IMPACT,
-            "batch": values.checked(checks.whole(1, limits.ROLLOUT_BATCH_MAX)),
-            "by_host": values.flag,
+            "batch": checked(checks.whole(1, limits.ROLLOUT_BATCH_MAX)),
+            "by_host": flag,
             **_ROLLOUT,
             **_LASTS,
         },

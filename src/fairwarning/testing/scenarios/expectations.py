@@ -3,11 +3,19 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fairwarning.core.configuration import (
+    ConfigurationError,
+    Read,
+    at,
+    describe,
+    flag,
+    list_of,
+    table,
+)
 from fairwarning.core.errors import NotFound
 from fairwarning.core.model import ImpactKind, OperationStatus, Power, RolloutStatus
 from fairwarning.core.record import record
 from fairwarning.guest.events import Event, EventSource, EventStatus, EventType
-from fairwarning.service.config.values import FleetFileError, Read, at, table
 from fairwarning.testing.cloud import MachineHandle
 from fairwarning.testing.handles import NEWEST
 from fairwarning.testing.scenarios import values
@@ -45,23 +53,23 @@ _EVENT: dict[str, Read] = {
     "not_before": values.moment_or(""),
     "duration": values.moment_or(values.UNKNOWN),
     "description": values.text,
-    "resources": values.list_of(values.name),
+    "resources": list_of(values.name),
     "event": values.name,
 }
 _MACHINE: dict[str, Read] = {
     **_EVENT,
     "events": values.count,
-    "sees": values.list_of(values.one_of(EventType)),
+    "sees": list_of(values.one_of(EventType)),
     "incarnation": values.count,
     "answer": values.one_of(ANSWERS),
     "version": values.version,
     "power": values.one_of(Power),
-    "history": values.list_of(values.one_of(ImpactKind)),
-    "gone": values.flag,
+    "history": list_of(values.one_of(ImpactKind)),
+    "gone": flag,
 }
 SUBJECTS: dict[str, dict[str, Read]] = {
     "machine": _MACHINE,
-    "set": {"machines": values.list_of(values.name), "gone": values.flag},
+    "set": {"machines": list_of(values.name), "gone": flag},
     "rollout": {
         "status": values.one_of(RolloutStatus),
         **dict.fromkeys(("machines", "done", "failed", "skipped"), values.count),
@@ -80,22 +88,22 @@ def read(raw: object) -> tuple[Expectation, ...]:
         with at(str(number)):
             expectations.append(_read(item, f"expect, {number}"))
     if not expectations:
-        raise FleetFileError("must not be empty")
+        raise ConfigurationError("must not be empty")
     return tuple(expectations)
 
 
 def _read(raw: object, place: str) -> Expectation:
     if not isinstance(raw, dict):
         allowed = "a table such as { machine = 'web', events = 0 }"
-        raise FleetFileError(f"must be {allowed}, not {values.shown(raw)}")
+        raise ConfigurationError(f"must be {allowed}, not {describe(raw)}")
     subjects = [subject for subject in SUBJECTS if subject in raw]
     if len(subjects) != 1:
-        raise FleetFileError(f"must have exactly one of {', '.join(SUBJECTS)}")
+        raise ConfigurationError(f"must have exactly one of {', '.join(SUBJECTS)}")
     (subject,) = subjects
     expected = table(raw, {subject: values.one_or_more, **SUBJECTS[subject]}, subject)
     names = expected.pop(subject)
     if not expected.keys() - _PARAMETERS:
-        raise FleetFileError(f"must expect at least one of {', '.join(SUBJECTS[subject])}")
+        raise ConfigurationError(f"must expect at least one of {', '.join(SUBJECTS[subject])}")
     return Expectation(subject=subject, names=names, expected=expected, place=place)
 
 

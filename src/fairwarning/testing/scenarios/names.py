@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from fairwarning.core.commands import CreateSet
+from fairwarning.core.configuration import ConfigurationError, at, nearest
 from fairwarning.core.errors import Refused
 from fairwarning.service.config import fleet_file
-from fairwarning.service.config.values import FleetFileError, at
 from fairwarning.testing.cloud import toml
 
 _CLOUD = ("cloud", "metadata", "arm", "console")  # keys of the fleet that configure the service
@@ -24,7 +23,7 @@ class ScenarioNames:
         try:
             commands = fleet_file.read(text, "fleet").commands
         except Refused as refused:
-            raise FleetFileError(refused.message) from None
+            raise ConfigurationError(refused.message) from None
         sets = [command.set for command in commands if isinstance(command, CreateSet)]
         scopes = [command for command in commands if not isinstance(command, CreateSet)]
         self._known: dict[str, list[str]] = {
@@ -45,7 +44,7 @@ class ScenarioNames:
     def add(self, kind: str, name: str) -> None:
         """Add the name that a step gives to an operation or a rollout."""
         if name in self._known[kind]:
-            raise FleetFileError(f"an earlier step already has a {kind} named {name!r}")
+            raise ConfigurationError(f"an earlier step already has a {kind} named {name!r}")
         self._known[kind].append(name)
 
     def check(self, keys: Mapping[str, Any]) -> None:
@@ -62,9 +61,9 @@ class ScenarioNames:
 def _check(kind: str, name: str, known: Iterable[str]) -> None:
     if name in known:
         return
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known names: {', '.join(known) or 'none'}"
-    raise FleetFileError(f"there is no {kind} {name!r}; {hint}")
+    meant = nearest(name, known)
+    hint = f"did you mean {meant!r}?" if meant else f"known names: {', '.join(known) or 'none'}"
+    raise ConfigurationError(f"there is no {kind} {name!r}; {hint}")
 
 
 def _text(fleet: Mapping[str, Any]) -> str:

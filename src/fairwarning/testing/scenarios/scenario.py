@@ -10,9 +10,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from fairwarning.core.configuration import (
+    ConfigurationError,
+    Table,
+    at,
+    describe,
+    one_of,
+    parse_toml,
+    table,
+    tables,
+)
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.record import changed, record
-from fairwarning.service.config.values import FleetFileError, Table, at, parse_toml, table, tables
 from fairwarning.testing.scenarios import expectations, values
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import Expectation
@@ -129,13 +138,13 @@ def read(text: str, source: str = "scenario") -> Scenario:
             silent=names.silent,
             steps=tuple(_steps(text, content["step"], names)),
         )
-    except FleetFileError as error:
+    except ConfigurationError as error:
         raise Refused("BadScenario", f"{source}: {error.message}") from None
 
 
 def _fleet(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise FleetFileError(f"must be a table like a fleet file, not {values.shown(value)}")
+        raise ConfigurationError(f"must be a table like a fleet file, not {describe(value)}")
     return value
 
 
@@ -151,13 +160,13 @@ _FILE = {
 # --- Steps --------------------------------------------------------------------------------------
 
 _COMMON = {"at": values.moment, "note": values.text}
-_DO = {"do": values.one_of(ACTIONS), "refused": values.name}
+_DO = {"do": one_of(ACTIONS), "refused": values.name}
 _AS = {"as": values.name}
 
 
 def _steps(text: str, raw: list[object], names: ScenarioNames) -> Iterator[ScenarioStep]:
     if not raw:
-        raise FleetFileError("step is missing")
+        raise ConfigurationError("step is missing")
     lines = [text.count("\n", 0, match.start()) + 1 for match in _STEP.finditer(text)]
     if len(lines) != len(raw):  # the file uses another TOML syntax for the array
         lines = [0] * len(raw)
@@ -172,7 +181,7 @@ def _steps(text: str, raw: list[object], names: ScenarioNames) -> Iterator[Scena
 def _check_time(seconds: int, previous: int) -> int:
     if seconds < previous:
         with at("at"):
-            raise FleetFileError(
+            raise ConfigurationError(
                 f"must not be before {values.spelled(previous)!r}, the time of the previous step"
             )
     return seconds
@@ -181,7 +190,7 @@ def _check_time(seconds: int, previous: int) -> int:
 def _keys(raw: object) -> Table:
     """Read the keys of a step; its action decides which keys are allowed."""
     if not isinstance(raw, dict) or ("do" in raw) == ("expect" in raw):
-        raise FleetFileError("must be a table with either do or expect")
+        raise ConfigurationError("must be a table with either do or expect")
     if "expect" in raw:
         return table(raw, {**_COMMON, "expect": expectations.read})
     with at("do"):
@@ -189,9 +198,9 @@ def _keys(raw: object) -> Table:
     label = _AS if action.begins else {}
     keys = table(raw, {**_COMMON, **_DO, **label, **action.keys}, *action.needs)
     if action.either and len(keys.keys() & set(action.either)) != 1:
-        raise FleetFileError(f"must have exactly one of {', '.join(action.either)}")
+        raise ConfigurationError(f"must have exactly one of {', '.join(action.either)}")
     if "instances" in keys and "set" not in keys:
-        raise FleetFileError("set is missing; instances needs it")
+        raise ConfigurationError("set is missing; instances needs it")
     return keys
 
 

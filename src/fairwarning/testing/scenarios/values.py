@@ -1,13 +1,18 @@
-"""Readers for the values of a scenario file. Errors give their place, as in a fleet file."""
+"""Readers for the values of a scenario file."""
 
 import re
 from collections.abc import Iterable
 
-from fairwarning.core import checks, limits, times
+from fairwarning.core import checks, configuration, limits, times
+from fairwarning.core.configuration import (
+    ConfigurationError,
+    Read,
+    checked,
+    describe,
+    list_of,
+)
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.errors import Refused
-from fairwarning.core.record import Check
-from fairwarning.service.config.values import FleetFileError, Read
 
 LONGEST_SECONDS = 366 * 24 * 3600
 """The latest time in a scenario."""
@@ -21,7 +26,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def shown(value: object) -> str:
-    """Format a value for a difference or an error."""
+    """Format a value for a difference."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
@@ -53,7 +58,7 @@ def moment(value: object) -> int:
             seconds = -1
     if not 0 <= seconds <= LONGEST_SECONDS:
         allowed = "a time such as '30s', '1m30s', '2h', '6d' or 'PT15M', up to '366d'"
-        raise FleetFileError(f"must be {allowed}, not {shown(value)}")
+        raise ConfigurationError(f"must be {allowed}, not {describe(value)}")
     return seconds
 
 
@@ -66,46 +71,9 @@ def moment_or(word: str) -> Read:
     return read
 
 
-def checked(check: Check) -> Read:
-    """Return a reader that applies a check of the core."""
-
-    def read(value: object) -> object:
-        if allowed := check(value):
-            raise FleetFileError(f"must be {allowed}, not {shown(value)}")
-        return value
-
-    return read
-
-
-def flag(value: object) -> bool:
-    """Read true or false."""
-    if not isinstance(value, bool):
-        raise FleetFileError(f"must be true or false, not {shown(value)}")
-    return value
-
-
 def one_of(words: Iterable[str]) -> Read:
-    """Return a reader for one of these words."""
-    known = [str(word) for word in words]
-
-    def read(value: object) -> str:
-        if isinstance(value, str) and value in known:
-            return value
-        raise FleetFileError(f"must be one of {', '.join(known)}, not {shown(value)}")
-
-    return read
-
-
-def list_of(read_item: Read, least: int = 0) -> Read:
-    """Return a reader for an array of values."""
-
-    def read(value: object) -> tuple[object, ...]:
-        if not isinstance(value, list) or len(value) < least:
-            kind = "a non-empty array" if least else "an array"
-            raise FleetFileError(f"must be {kind}, not {shown(value)}")
-        return tuple(map(read_item, value))
-
-    return read
+    """Return a reader for one of these words, as plain text even if they are members."""
+    return configuration.one_of([str(word) for word in words])
 
 
 def one_or_more(value: object) -> tuple[str, ...]:
