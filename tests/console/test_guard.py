@@ -377,7 +377,9 @@ def test_readyz_when_writes_have_stopped() -> None:
 
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
-        console.call(lambda: console.fleet._stop_writing(InvariantViolated("Test", "because")))
+        console.call(
+            lambda: console.fleet.writer.stop_writing(InvariantViolated("Test", "because"))
+        )
         assert console.send("GET", "/healthz", [("Host", HOST)]).status == 200
         assert console.send("GET", "/readyz", [("Host", HOST)]).status == 503
         reply = console.api("POST", "/api/machines/vm/restart")

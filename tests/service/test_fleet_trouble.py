@@ -10,7 +10,7 @@ from fairwarning.core.commands import AdvanceTime, Poll
 from fairwarning.core.errors import InvariantViolated, Unavailable
 from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope
 from fairwarning.core.record import changed
-from fairwarning.service import fleet as fleet_module
+from fairwarning.service import writer
 from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.host_time import HostTime
@@ -347,7 +347,7 @@ async def test_a_due_time_of_other_rules_is_corrected() -> None:
         await harness.fleet.poll("vm")
         before = await harness.scope()
         harness.store.lies = [[(Scope, "vm")]]
-        harness.fleet._timers.fire()
+        harness.fleet.writer._timers.fire()
         await harness.fleet.settled()
         assert harness.fleet.broken is None
         assert (await harness.scope()).version == before.version + 1
@@ -363,7 +363,7 @@ async def test_an_alarm_without_due_entities_sets_the_next() -> None:
         await harness.fleet.poll("vm")
         await harness.fleet.submit(restart())
         harness.store.lies = [[]]
-        harness.fleet._timers.fire()
+        harness.fleet.writer._timers.fire()
         await harness.fleet.settled()
         await harness.fleet.advance(900)
         assert len(harness.driver.impacts) == 1
@@ -372,13 +372,13 @@ async def test_an_alarm_without_due_entities_sets_the_next() -> None:
 @run_async
 async def test_failed_writes_are_retried_automatically(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed write is retried automatically after a while of real time."""
-    monkeypatch.setattr(fleet_module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.01)
     store = ControlledStore()
     driver = ControlledDriver()
     fleet = Fleet(store, VirtualClock(NOON), driver)
     await fleet.start()
     harness = ControlledFleet(fleet, store, VirtualClock(NOON), driver)
-    fleet.retry_later = fleet_module._in_real_time
+    fleet.writer.retry_later = writer._in_real_time
     await harness.rebooting()
     store.down = {"commit"}
     driver.finish()

@@ -110,9 +110,9 @@ PLANTS: dict[str, Plant] = {
     "do not set timers at a restart": Plant(
         "IL6",
         Patch(
-            "service.fleet",
-            "        self._timers.arm(await self.store.next_due())\n        f",
-            "        f",
+            "service.writer",
+            "        self._timers.arm(await self._store.next_due())\n",
+            "",
         ),
     ),
     "a step of the wall clock and a restart shorten notice": Plant(
@@ -147,15 +147,15 @@ PLANTS: dict[str, Plant] = {
         "ID2 IL9",
         BEFORE_COMMIT,
         Patch(
-            "service.fleet",
+            "service.writer",
             DECIDE,
-            f"self._committer.planted = self.publisher.make_visible; {DECIDE}",
+            f"self._committer.planted = self._publisher.make_visible; {DECIDE}",
         ),
     ),
     "dispatch impacts before the commit": Plant(
         "IL5 E9",
         BEFORE_COMMIT,
-        Patch("service.fleet", DECIDE, f"self._committer.planted = self._carry_out; {DECIDE}"),
+        Patch("service.writer", DECIDE, f"self._committer.planted = self._carry_out; {DECIDE}"),
     ),
     "keep the incarnation after a change": Plant(
         "ID1",
@@ -204,7 +204,7 @@ PLANTS: dict[str, Plant] = {
     "forget impacts at a restart": Plant(
         "E9 IL6",
         Patch(
-            "service.fleet",
+            "service.writer",
             "                self._impacts.dispatch(impact)\n            last",
             "                pass\n            last",
         ),

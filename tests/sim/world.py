@@ -23,8 +23,9 @@ from fairwarning.service import failpoints
 from fairwarning.service.approvals import without_ended
 from fairwarning.service.batch import PendingCommand
 from fairwarning.service.documents import PublishedScope
-from fairwarning.service.fleet import RETRY_SECONDS, Fleet
+from fairwarning.service.fleet import Fleet
 from fairwarning.service.retention import next_drops
+from fairwarning.service.writer import RETRY_SECONDS
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
@@ -194,14 +195,14 @@ class World:
         self.readers.clear()
         self.fleet = Fleet(self.store, self.clock, self.machines, cached=cached)
         self.fleet.new_secret = lambda: f"secret {self.seed}"
-        self.fleet.retry_later = lambda retry: self.after(1.0, retry)
+        self.fleet.writer.retry_later = lambda retry: self.after(1.0, retry)
         await self.fleet.open()
         # The driver has just got every unfinished impact again. An early clock may have set fleet
         # time back since the impact began.
         again = dict.fromkeys(self.ledger.with_driver_since, self.clock.now())
         self.ledger.with_driver_since = again
-        self.clock.settled = self.fleet.process_queue
-        await self.fleet.process_queue()
+        self.clock.settled = self.fleet.writer.process_queue
+        await self.fleet.writer.process_queue()
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Call back by the current process's clock, unless that process is killed before."""
@@ -265,7 +266,7 @@ class World:
                 self._kill(action)
             case StopAndStart():
                 self.fleet.polls.record_all()
-                await self.fleet.process_queue()
+                await self.fleet.writer.process_queue()
                 if self.disk.trouble:
                     self._lose_polls()
                 await self._restart(Kill("", 1.0))
@@ -297,7 +298,7 @@ class World:
         loop = asyncio.get_running_loop()
         batch = [PendingCommand(drop, loop.create_future()) for drop in drops]
         try:
-            await self.fleet.process_batch(batch)
+            await self.fleet.writer.process_batch(batch)
         finally:  # a crash too: an error that nobody looks at would be printed
             for pending in batch:
                 if pending.future and pending.future.done():
@@ -323,7 +324,7 @@ class World:
         batch = [PendingCommand(command, None) for command in commands]
         single = batch[0] if len(batch) == 1 else None
         commits = self.ledger.commits
-        await self.fleet.process_batch(batch)
+        await self.fleet.writer.process_batch(batch)
         # After trouble, work that is due may be committed with it.
         if single and isinstance(single.error, Refused) and not self.disk.trouble:
             must(
@@ -335,7 +336,7 @@ class World:
             if isinstance(pending.command, Approve):
                 await self._approve_ended(pending)
             self._record_answer(pending.command, pending.operation, pending.error)
-        await self.fleet.process_queue()
+        await self.fleet.writer.process_queue()
 
     async def _approve_ended(self, pending: PendingCommand) -> None:
         """Accept an approval of events that have just ended, as the endpoint does."""
@@ -347,7 +348,7 @@ class World:
         if live is not None and len(live) < len(command.events):
             rest = PendingCommand(changed(command, events=live), None)
             if live:
-                await self.fleet.process_batch([rest])
+                await self.fleet.writer.process_batch([rest])
             pending.error = rest.error
 
     def _record_answer(
@@ -385,10 +386,10 @@ class World:
             self.fleet.polls.record(published.scope, now)
             self.ledger.polled[scope] = (now, published.scope.rules.idle_seconds)
         else:
-            await self.fleet.process_batch(
+            await self.fleet.writer.process_batch(
                 [PendingCommand(Poll(scope=scope, actor="machine"), None)]
             )
             if not published.incarnation:
                 return  # the disk was full
         self.ledger.read(scope, version, published.body(version))
-        await self.fleet.process_queue()
+        await self.fleet.writer.process_queue()

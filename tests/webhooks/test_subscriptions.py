@@ -302,8 +302,8 @@ async def test_a_service_that_cannot_write_says_so() -> None:
     """A stopped fleet refuses a subscription, and none is created."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
-            fleet.fleet._stopping = True
+            fleet.fleet._queue.stopping = True
             with pytest.raises(FairwarningError):
                 await fleet.create(receiver)
-            fleet.fleet._stopping = False
+            fleet.fleet._queue.stopping = False
             assert await fleet.webhooks.list() == []

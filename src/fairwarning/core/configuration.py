@@ -138,8 +138,9 @@ def one_of(words: Iterable[str]) -> Read:
     known = list(words)
 
     def read(value: object) -> str:
-        if value in known:
-            return known[known.index(value)]  # type: ignore[arg-type]  (it is equal to a word)
+        for word in known:
+            if value == word:
+                return word
         meant = nearest(value, known) if isinstance(value, str) else ""
         hint = f"; did you mean {meant}?" if meant else ""
         raise ConfigurationError(f"must be one of {', '.join(known)}, not {describe(value)}{hint}")

@@ -101,7 +101,7 @@ class Committer:
                 await self._commit(work)
             except Unavailable as error:
                 last = attempt == _ATTEMPTS - 1
-                if error.code == "StoreSlow" and not last and self._can_halve(waiting, work):
+                if error.code == "StoreSlow" and not last and self._allow_fewer_rows(waiting, work):
                     continue
                 left = work.left if error.code == "StoreSlow" else 0  # these can still succeed
                 waiting = waiting[: len(waiting) - left]
@@ -118,8 +118,8 @@ class Committer:
                 return work
         raise AssertionError("unreachable")
 
-    def _can_halve(self, waiting: Sequence[PendingCommand], work: CommandBatch) -> bool:
-        """Allow only half as many rows, if the batch was large and has several commands."""
+    def _allow_fewer_rows(self, waiting: Sequence[PendingCommand], work: CommandBatch) -> bool:
+        """Halve the rows of a transaction; return False if it was small or a single command."""
         if work.size <= _FEW_ROWS or len(waiting) - work.left == 1:
             return False
         self._rows = work.size // 2
@@ -164,21 +164,21 @@ class Committer:
         """Load the entities that the commands name, and the operations in progress on them."""
         wanted: dict[Ref, None] = {}
         for pending in waiting:
-            _name(pending.command, wanted)
+            _add_targets(pending.command, wanted)
             if operation := operation_of(pending.command):
                 wanted[Operation, operation] = None
         missing = [
             ref
             for ref in wanted
-            if ref not in self._cache and (afresh or not self._shown(ref, work))
+            if ref not in self._cache and (afresh or not self._use_published(ref, work))
         ]
         if missing:
             await self._load(missing, work)
-        if self._shared and (more := _under_way(work)):
+        if self._shared and (more := _operations_in_progress(work)):
             await self._load(more, work)
 
-    def _shown(self, ref: Ref, work: CommandBatch) -> bool:
-        """Whether the entity is a published scope, and so in memory as committed.
+    def _use_published(self, ref: Ref, work: CommandBatch) -> bool:
+        """Use a published scope, which is in memory as committed; return whether there is one.
 
         If another process has changed it since, the commit or `_check_moment` finds out.
         """
@@ -307,7 +307,7 @@ def _latest_deadline(scope: Scope) -> float:
     return max((*events, *impacts), default=0.0)
 
 
-def _under_way(work: CommandBatch) -> list[Ref]:
+def _operations_in_progress(work: CommandBatch) -> list[Ref]:
     """The operations in progress on the loaded scopes, to load them in one round trip."""
     found: dict[Ref, None] = {}
     for entity in work.loaded.values():
@@ -323,10 +323,10 @@ def target(command: Command) -> Ref:
     return command.on, target_of(command)
 
 
-def _name(command: Command, wanted: dict[Ref, None]) -> None:
+def _add_targets(command: Command, wanted: dict[Ref, None]) -> None:
     wanted[target(command)] = None
     if isinstance(command, CreateSet):
         wanted.update(((Scope, name), None) for name in groups_of_new_set(command))
     if isinstance(command, ResourceCommand):
         for following in command.follow:
-            _name(following, wanted)
+            _add_targets(following, wanted)

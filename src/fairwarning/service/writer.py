@@ -1,0 +1,278 @@
+"""Carries queued commands out: decide -> commit -> publish -> carry out -> acknowledge.
+
+One task takes the queued commands, decides them in order and commits them as one transaction. This
+is the only lock, and it gives group commit. Durable before visible, visible before impact,
+acknowledged only when durable.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from fairwarning.core.commands import (
+    AdvanceTime,
+    Command,
+    ReportImpact,
+    RetryLane,
+)
+from fairwarning.core.errors import (
+    Conflict,
+    FairwarningError,
+    InvariantViolated,
+    Unavailable,
+)
+from fairwarning.machines.driver import Driver
+from fairwarning.service import failpoints
+from fairwarning.service.batch import CommandBatch, PendingCommand
+from fairwarning.service.clock import Clock
+from fairwarning.service.command_queue import CommandQueue
+from fairwarning.service.committer import Committer, target
+from fairwarning.service.documents import DocumentCache
+from fairwarning.service.due_work import DueWork
+from fairwarning.service.following import ChangeFollower
+from fairwarning.service.impacts import ImpactDispatcher
+from fairwarning.service.metrics import Metric, counter, gauge
+from fairwarning.service.polls import PollLog
+from fairwarning.service.publisher import Publisher
+from fairwarning.service.timers import Timers
+from fairwarning.store.store import Store
+
+log = logging.getLogger(__name__)
+
+BATCH_COMMANDS = 256  # per transaction at most
+RETRY_SECONDS = 1.0  # of real time, until a command without a caller is retried
+
+
+class CommandWriter:
+    """The only task that changes the fleet; it also tells entities when their time has come."""
+
+    def __init__(
+        self,
+        queue: CommandQueue,
+        committer: Committer,
+        publisher: Publisher,
+        *,
+        store: Store,
+        clock: Clock,
+        driver: Driver,
+        documents: DocumentCache,
+        polls: PollLog,
+    ) -> None:
+        self._queue = queue
+        self._committer = committer
+        self._publisher = publisher
+        self._store = store
+        self._clock = clock
+        self._polls = polls
+        self._impacts = ImpactDispatcher(driver, clock, queue.post)
+        self._timers = Timers(clock, queue.wake)
+        self._due_work = DueWork(store, clock, documents, polls, self._timers)
+        self._decided = self._refused = 0
+        self._retiring: asyncio.Task[None] | None = None
+        self.following: ChangeFollower | None = None  # of a shared store
+        self.retry_later: Callable[[Callable[[], None]], None] = _in_real_time
+
+    async def run(self) -> None:
+        """Process the queue until cancelled."""
+        while True:
+            await self._queue.wait()
+            await self.process_queue()
+            self._queue.rest()
+
+    async def resume(self) -> None:
+        """Resume the impacts and timers of earlier processes (E9)."""
+        await self._resume_impacts()
+        self._timers.arm(await self._store.next_due())
+
+    async def close(self) -> None:
+        """Set no timers and give no impact up any more."""
+        self._timers.disarm()
+        self._impacts.close()
+        if self._retiring:
+            self._retiring.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._retiring
+
+    def metrics(self) -> list[Metric]:
+        """Metrics about commands."""
+        accepting = not self._committer.broken
+        return [
+            counter("fairwarning_commands", "Commands decided.", self._decided),
+            counter("fairwarning_commands_refused", "Commands refused.", self._refused),
+            counter("fairwarning_commits", "Transactions committed.", self._committer.commits),
+            gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
+            gauge("fairwarning_accepting_commands", "1 while commands are taken.", accepting),
+        ]
+
+    async def process_queue(self) -> None:
+        """Process batches until the queue is empty and nothing is due."""
+        while (
+            self._queue
+            or self._timers.due
+            or self._polls.has_waiting
+            or (self.following and self.following.has_heartbeat)
+        ):
+            await self._catch_up()
+            await self._record_polls()
+            waiting = self._queue.take(BATCH_COMMANDS)
+            try:
+                await self.process_batch(waiting)
+            except Exception as bug:
+                log.exception("batch failed")
+                self.stop_writing(InvariantViolated("Bug", f"a batch failed: {bug}"))
+                for pending in waiting:
+                    pending.error = self._committer.broken
+                    pending.answer()
+
+    async def _catch_up(self) -> None:
+        """Apply changes of other processes, and take over their orphaned impacts."""
+        heartbeat = (
+            await self.following.catch_up(self._publisher.publish) if self.following else None
+        )
+        if heartbeat is None or self.following is None:
+            return
+        if self.following.journal_grew(heartbeat):
+            self._publisher.notify_watchers()
+            self._publisher.notify_readers()
+        if self._committer.broken:
+            return
+        self._timers.arm(heartbeat.due)
+        self._polls.record_idle(self._clock.now())
+        if heartbeat.orphaned_impacts:
+            with suppress(Unavailable):  # the next heartbeat reports them again
+                await self._resume_impacts()
+
+    async def _resume_impacts(self) -> None:
+        last = ""
+        while impacts := await self._store.unfinished_impacts(last, BATCH_COMMANDS):
+            for impact in impacts:
+                self._impacts.dispatch(impact)
+            last = impacts[-1].id
+
+    async def _record_polls(self) -> None:
+        """Record some of the polls that wait, in one statement and without a decision (X5)."""
+        polls = self._polls.take_waiting()
+        if not polls or self._committer.broken:
+            return
+        try:
+            await self._store.record_polls(polls)
+        except Unavailable:
+            if not self._queue.stopping:
+                self.retry_later(lambda: self._polls.put_back(polls))
+
+    async def process_batch(self, waiting: Sequence[PendingCommand]) -> None:
+        """Process these commands and everything that is due, in as few transactions as possible."""
+        failpoints.hit("batch.taken")
+        due = await self._take_due() if self._timers.due else []
+        left: Sequence[PendingCommand] = [*waiting, *due]
+        while left:
+            left = await self._process_transaction(left, set(due))
+
+    async def _process_transaction(
+        self, waiting: Sequence[PendingCommand], due: set[PendingCommand]
+    ) -> Sequence[PendingCommand]:
+        """Process as many commands as fit into one transaction, and return those that are left."""
+        now = self._clock.now()
+        try:
+            work = await self._committer.decide(waiting)
+        except Conflict as conflict:
+            if len(waiting) > 1:  # one command prevents the commit: process them singly
+                for pending in waiting:
+                    await self.process_batch([pending])
+                return []
+            work = CommandBatch()
+            waiting[0].error = conflict if conflict.code != "Stale" else _contended(conflict)
+        taken = len(waiting) - work.left
+        waiting, left = waiting[:taken], waiting[taken:]
+        for pending in waiting:
+            if pending.error:
+                self._refuse(pending, pending.error)
+        if not work.changes and (overdue := [pending for pending in waiting if pending in due]):
+            await self._check_time(overdue, now)
+        if self._store.shared:
+            self._publisher.show_newer(work)
+        if work.committed:
+            self._timers.arm(work.next_due)
+            self._publisher.make_visible(work)
+            self._carry_out(work)
+        self._acknowledge(waiting)
+        return left
+
+    def _acknowledge(self, waiting: Sequence[PendingCommand]) -> None:
+        failpoints.hit("ack.before")
+        for pending in waiting:
+            pending.answer()
+            if isinstance(pending.command, ReportImpact) and not isinstance(
+                pending.error, Unavailable
+            ):
+                self._impacts.forget(pending.command.impact)
+            self._decided += 1
+            self._refused += pending.error is not None
+        failpoints.hit("ack.after")
+
+    async def _check_time(self, due: Sequence[PendingCommand], told_at: float) -> None:
+        """An entity that was due at a time, when it was told so, must have changed."""
+        if any(isinstance(pending.error, Unavailable) for pending in due):
+            return  # the store is unavailable: nothing can be said about due entities
+        try:
+            work = await self._committer.correct_due({target(p.command) for p in due}, told_at)
+        except InvariantViolated as stuck:
+            self.stop_writing(stuck)
+            return
+        except (Unavailable, Conflict):
+            work = CommandBatch()  # it is tried again
+        self._publisher.make_visible(work)
+        self._timers.fire()
+
+    async def _take_due(self) -> list[PendingCommand]:
+        """Commands for the entities that are due."""
+        self._timers.due = False
+        try:
+            commands = await self._due_work.commands(BATCH_COMMANDS)
+        except Unavailable:
+            self.retry_later(self._timers.fire)
+            return []
+        return [PendingCommand(command, None) for command in commands]
+
+    # --- After the commit ---
+
+    def _carry_out(self, work: CommandBatch) -> None:
+        for impact in work.impacts:
+            self._impacts.dispatch(impact)
+        for settled in work.settled:
+            self._impacts.forget(settled)
+
+    def _refuse(self, pending: PendingCommand, error: FairwarningError) -> None:
+        if isinstance(error, InvariantViolated):
+            self.stop_writing(error)
+        elif (
+            pending.future is None and isinstance(error, Unavailable) and not self._committer.broken
+        ):
+            self.retry_later(lambda: self._retry(pending.command))
+
+    def _retry(self, command: Command) -> None:
+        if isinstance(command, AdvanceTime | RetryLane):
+            self._timers.fire()
+        else:
+            self._queue.post(command)
+
+    def stop_writing(self, error: InvariantViolated) -> None:
+        """Stop writing after a violated invariant; reads continue (IS4)."""
+        log.critical("writes stopped: %s", error)
+        self._committer.broken = error
+        self._timers.disarm()
+        if self._store.shared:
+            retirement = self._store.shared.retire()
+            self._retiring = asyncio.create_task(retirement, name="fleet retires")
+
+
+def _contended(conflict: Conflict) -> Unavailable:
+    """The entity was changed by other processes at every attempt."""
+    return Unavailable(
+        "Contended", f"other processes keep changing the same entity; try again ({conflict})"
+    )
+
+
+def _in_real_time(callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(RETRY_SECONDS, callback)
