@@ -19,6 +19,7 @@ from fairwarning.service.webhooks.subscription import Subscription
 from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.postgres.batch_writer import BatchWriter
 from fairwarning.store.postgres.connections import Connection
+from fairwarning.store.postgres.lease import ProcessLease
 from fairwarning.store.postgres.statements import Row
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ScopeChange
@@ -96,10 +97,10 @@ def _acknowledge_commands_that_are_left() -> None:
 
 
 def _trust_memory_after_a_failover() -> None:
-    async def adopt_server(self: PostgresStore, connection: Connection) -> None:
+    async def adopt_server(self: ProcessLease, connection: Connection) -> None:
         """Keep what is remembered by position."""
 
-    PostgresStore._adopt_server = adopt_server  # type: ignore[method-assign]
+    ProcessLease.adopt_server = adopt_server  # type: ignore[method-assign]
 
 
 def _keep_old_subscriptions() -> None:

@@ -216,7 +216,7 @@ def test_a_request_during_the_first_heartbeat_goes_on() -> None:
 
     async def scenario(store: PostgresStore, _: str) -> None:
         async with store._connections.acquire() as connection:
-            async for _heartbeat in store.heartbeats():
+            async for _heartbeat in store.shared.heartbeats():
                 break
             await connection.execute("SELECT 1")
 

@@ -71,7 +71,7 @@ def test_a_heartbeat_contains_the_age_of_the_oldest_transaction() -> None:
         await store.open()
         try:
             async with asyncio.timeout(LIMIT_SECONDS):
-                async for heartbeat in store.heartbeats():
+                async for heartbeat in store.shared.heartbeats():
                     if heartbeat.oldest_snapshot is not None:
                         return heartbeat.oldest_snapshot
             raise AssertionError("there is none")

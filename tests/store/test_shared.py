@@ -63,7 +63,7 @@ async def renewing(store: PostgresStore) -> AsyncIterator["asyncio.Queue[Heartbe
     heartbeats: asyncio.Queue[Heartbeat] = asyncio.Queue()
 
     async def follow() -> None:
-        async for heartbeat in store.heartbeats():
+        async for heartbeat in store.shared.heartbeats():
             heartbeats.put_nowait(heartbeat)
 
     task = asyncio.create_task(follow())
@@ -189,7 +189,7 @@ def test_a_duty_has_one_process_at_a_time() -> None:
             assert await first.claim_duty("x")
             assert not await second.claim_duty("x")
             assert await second.claim_duty("y")
-            await first.retire()
+            await first.shared.retire()
             assert await second.claim_duty("x")
             assert not await first.claim_duty("x")
 
@@ -209,7 +209,7 @@ def test_a_note_is_saved_by_the_process_that_has_its_duty() -> None:
         notes = {"n1": ("x", "1"), "n2": ("x", "2"), "n3": ("y", "3")}
         assert await first.save_notes(notes) == {"n1", "n2"}
         assert first._writer.finished == finished
-        await first._end_lease()
+        await first.shared.end()
         assert await second.claim_duty("x")
         assert await first.save_notes({"n1": ("x", "4")}) == set()
         assert not await first.has_duty("x")

@@ -63,7 +63,7 @@ def test_a_step_does_not_move_the_shared_time(step: float) -> None:
                 assert abs(_offset(after) - _offset(before)) < SLOW
             third = PostgresStore(first._connections._conninfo, lease_seconds=LEASE)
             await third.open()
-            assert abs(_offset(await third.read_clock()) - _offset(before)) < SLOW
+            assert abs(_offset(await third.shared.read_clock()) - _offset(before)) < SLOW
             await third.close()
 
     run_on_two_stores(scenario)
@@ -80,7 +80,7 @@ def test_a_process_that_starts_right_after_a_step_waits_for_the_others(step: flo
             before = await _next_reading(heartbeats)
             await _step(first, step)
             await second.open()
-            assert abs(_offset(await second.read_clock()) - _offset(before)) < SLOW
+            assert abs(_offset(await second.shared.read_clock()) - _offset(before)) < SLOW
 
     run_on_two_stores(scenario)
 
@@ -93,7 +93,7 @@ def test_time_without_processes_passes() -> None:
         await first.close()
         await second.close()
         await first.open()
-        reading = await first.read_clock()
+        reading = await first.shared.read_clock()
         assert abs(reading.now - time.time()) < SLOW
         assert reading.ahead == 0
 
@@ -104,12 +104,12 @@ def test_a_clock_that_is_turned_back_while_all_are_down() -> None:
     """The shared time never runs backwards."""
 
     async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        before = await first.read_clock()
+        before = await first.shared.read_clock()
         await first.close()
         await _step(second, -HOUR)
         await second.close()
         await first.open()
-        assert (await first.read_clock()).now >= before.now
+        assert (await first.shared.read_clock()).now >= before.now
 
     run_on_two_stores(scenario)
 
@@ -188,7 +188,7 @@ def test_the_databases_clock_is_used_at_first() -> None:
     async def run() -> None:
         store = PostgresStore(database_or_skip())
         await store.open()
-        reading = await store.read_clock()
+        reading = await store.shared.read_clock()
         assert reading.ahead == 0
         assert abs(reading.now - time.time()) < SLOW
         await store.close()

@@ -202,7 +202,7 @@ async def test_a_process_that_lost_the_duty_stops_at_once() -> None:
             async with second.fleet.store._connections.acquire() as connection:  # type: ignore[attr-defined]
                 await connection.execute(
                     "UPDATE duty SET holder = %s WHERE name = %s",
-                    (second.fleet.store.process, subscription.id),  # type: ignore[attr-defined]
+                    (second.fleet.store.shared.process, subscription.id),  # type: ignore[union-attr]
                 )
             await second.invent(3)
             numbers = await second.reported_lines()

@@ -1,16 +1,6 @@
-"""The store for many processes: one PostgreSQL database, row locks per scope, and a change feed.
+"""The store for many processes: one PostgreSQL database, row locks per scope, and a change feed."""
 
-All processes are equal. Each renews a lease; when a lease expires, other processes take over the
-timers, impacts and duties that its process held. `heartbeats` tells each process about the commits
-of the others.
-"""
-
-import logging
-import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from time import monotonic
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import psycopg
@@ -22,36 +12,25 @@ from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import machines_after
 from fairwarning.store.postgres import rows, schema
 from fairwarning.store.postgres.batch_writer import AddressInUseError, BatchWriter
-from fairwarning.store.postgres.connections import (
-    Connection,
-    ConnectionPool,
-    time_limit,
-    translate_error,
-)
-from fairwarning.store.postgres.entity_cache import EntityCache
+from fairwarning.store.postgres.connections import ConnectionPool, translate_error
+from fairwarning.store.postgres.lease import ProcessLease
 from fairwarning.store.postgres.rows import PostgresRows
-from fairwarning.store.postgres.shared_clock import SharedClock
 from fairwarning.store.postgres.statements import Row, execute, run
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import (
     LAST_CHARACTER,
     Batch,
-    ClockReading,
-    Heartbeat,
     JournalEntry,
     MachineLocation,
     ScopeChange,
 )
 
-log = logging.getLogger(__name__)
-
 LEASE_SECONDS = 3.0
 CONNECTIONS = 5  # in addition to the listening one
 CACHED_ENTITIES = 4096
 
-_RENEWALS_PER_LEASE = 3
-_SNAPSHOT_SECONDS = 5.0  # between two looks for old transactions
 _LAST_NUMBER = 2**63 - 1
+_NO_POSITION = -1
 
 
 class PostgresStore:
@@ -65,33 +44,21 @@ class PostgresStore:
         cached: int = CACHED_ENTITIES,
         migrations: Sequence[Migration] | None = None,
     ) -> None:
-        self.shared = self
-        self.process = ""
         self._connections = ConnectionPool(url, CONNECTIONS)
         self._writer = BatchWriter(self._connections)
-        self._clock = SharedClock(self._connections)
-        self._lease = lease_seconds
+        self._lease = ProcessLease(self._connections, self._writer, lease_seconds, cached)
         self._migrations = schema.migrations() if migrations is None else migrations
-        self._cached = cached
-        self._cache = EntityCache(cached)
-        self._position = 0  # the highest that this process knows of
-        self._epoch = 0
-        self._snapshot_read_at = float("-inf")
-        self._server = ""  # of this epoch
-        self._retired = False
-        self._impacts_unclear = False  # a failed commit may have stored impacts of this process
+
+    @property
+    def shared(self) -> ProcessLease:
+        return self._lease
 
     async def open(self) -> None:
-        self.process = self._writer.process = str(uuid.uuid4())
-        self._clock.start()
+        self._lease.start()
         self._connections.open()
         try:
             await self._migrate()
-            await self._clock.let_others_advance(self.process, self._lease)
-            await self._clock.read()
-            await self._run("renew_lease", lease=self._lease)
-            await self._run("remove_dead_processes")
-            await self._writer.remove_old()
+            await self._lease.begin()
         except BaseException:
             await self._connections.close()
             raise
@@ -100,125 +67,19 @@ class PostgresStore:
         connection = await self._connections.connect()
         try:
             await schema.migrate(connection, self._migrations)  # without a time limit
-            await self._adopt_server(connection)
-            self.enter_epoch(self._epoch)
+            await self._lease.adopt_first_server(connection)
         except psycopg.Error as error:
             raise translate_error(error) from error
         finally:
             await connection.close()
 
     async def close(self) -> None:
-        with suppress(Unavailable):
-            await self._end_lease()
+        await self._lease.end()
         await self._connections.close()
-        self._cache.clear()
-
-    async def _end_lease(self) -> None:
-        finished, self._writer.finished = self._writer.finished, []
-        await self._run("end_lease", finished=finished)
+        self._lease.cache.clear()
 
     async def _run(self, query: str, **values: object) -> list[Row]:
-        return await run(self._connections, query, process=self.process, **values)
-
-    async def _execute(self, connection: Connection, query: str, **values: object) -> list[Row]:
-        return await execute(connection, query, process=self.process, **values)
-
-    # --- Processes ---
-
-    async def heartbeats(self) -> AsyncIterator[Heartbeat]:
-        """Yield the database's state after every commit and at every renewal of the lease.
-
-        Raises `Unavailable` when the connection is lost; call it again to resume.
-        """
-        connection = None
-        try:
-            connection = await self._connections.connect()
-            with time_limit(connection, self._lease):
-                await connection.execute("LISTEN fairwarning")
-                await self._adopt_server(connection)
-            await self._connections.mark_reachable(connection)
-            while True:
-                yield await self._renew(connection)
-                renewal = monotonic() + self._lease / _RENEWALS_PER_LEASE
-                while await _wait_for_commit(connection, renewal - monotonic()):
-                    yield await self._read_heartbeat(connection)
-        except psycopg.Error as error:
-            self._connections.mark_unreachable()
-            raise translate_error(error) from error
-        except Unavailable:
-            self._connections.mark_unreachable()
-            raise
-        finally:
-            if connection is not None:
-                await connection.close()
-
-    async def _adopt_server(self, connection: Connection) -> None:
-        """Begin an epoch if this is another server, or the same one without the last commits."""
-        ((position,),) = await self._execute(connection, "position")
-        lost = self._position - position
-        if connection.server == self._server and lost <= 0:
-            return
-        if lost > 0:
-            log.error("the database has lost the last %d changes that this process knew of", lost)
-        elif self._server:
-            log.warning("the database was restarted, or another server has taken over")
-        self._impacts_unclear = bool(self._server)
-        self._cache = EntityCache(self._cached)
-        self._server, self._position = connection.server, position
-        self._epoch += 1
-
-    def enter_epoch(self, epoch: int) -> None:
-        if epoch == self._epoch:
-            self._writer.server = self._server
-
-    async def _renew(self, connection: Connection) -> Heartbeat:
-        with time_limit(connection, self._lease):
-            reading = await self._clock.advance(connection)
-            if self._retired:
-                return await self._read_heartbeat(connection, clock=reading)
-            await self._execute(connection, "renew_lease", lease=self._lease)
-            ((orphaned,),) = await self._execute(connection, "orphaned_impacts")
-            heartbeat = await self._read_heartbeat(
-                connection, orphaned_impacts=orphaned or self._impacts_unclear, clock=reading
-            )
-            return replace(heartbeat, oldest_snapshot=await self._read_oldest_snapshot(connection))
-
-    async def _read_oldest_snapshot(self, connection: Connection) -> float | None:
-        if monotonic() < self._snapshot_read_at + _SNAPSHOT_SECONDS:
-            return None
-        self._snapshot_read_at = monotonic()
-        ((seconds,),) = await self._execute(connection, "oldest_snapshot")
-        return float(seconds)
-
-    async def _read_heartbeat(
-        self,
-        connection: Connection,
-        *,
-        orphaned_impacts: bool = False,
-        clock: ClockReading | None = None,
-    ) -> Heartbeat:
-        read_at = monotonic()
-        with time_limit(connection, self._lease):
-            ((position, line, due, dropped),) = await self._execute(connection, "feed_position")
-        self._position = max(self._position, position)
-        return Heartbeat(
-            read_at, position, line, due, orphaned_impacts, dropped, clock, epoch=self._epoch
-        )
-
-    async def retire(self) -> None:
-        """Release everything and claim nothing from now on; other processes take over (IS4)."""
-        self._retired = True
-        with suppress(Unavailable):
-            await self._end_lease()
-
-    async def read_clock(self) -> ClockReading:
-        return await self._clock.read()
-
-    async def claim_duty(self, duty: str) -> bool:
-        return bool(await self._run("claim_duty", name=duty)) if not self._retired else False
-
-    async def has_duty(self, duty: str) -> bool:
-        return bool(await self._run("has_duty", name=duty)) if not self._retired else False
+        return await run(self._connections, query, process=self._lease.process, **values)
 
     # --- Writing ---
 
@@ -232,22 +93,22 @@ class PostgresStore:
             raise await self._address_conflict(batch_rows) from error
         except Conflict:
             for ref in (*batch.changes, *batch.read):
-                self._cache.drop(ref)
+                self._lease.cache.drop(ref)
             raise
         except Unavailable:
-            self._impacts_unclear = True
+            self._lease.impacts_unclear = True
             raise
-        if base is not None and self._writer.server == self._server:
+        if base is not None and self._writer.server == self._lease.server:
             self._remember(base, batch_rows)
         return due
 
     def _remember(self, base: int, batch_rows: PostgresRows) -> None:
         for position, (ref, entity) in enumerate(batch_rows.written, base + 1):
-            self._position = max(self._position, position)
+            self._lease.position = max(self._lease.position, position)
             if entity is None:
-                self._cache.drop(ref)
+                self._lease.cache.drop(ref)
             else:
-                self._cache.put(ref, position, entity)
+                self._lease.cache.put(ref, position, entity)
 
     async def _address_conflict(self, batch_rows: PostgresRows) -> Conflict:
         claims = [
@@ -262,7 +123,7 @@ class PostgresStore:
         return AddressTaken(claims[-1][1].address)  # by a machine of the same batch
 
     async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
-        if self._retired or not notes:
+        if self._lease.retired or not notes:
             return set()
         duties, values = zip(*notes.values(), strict=True)
         result = await self._run(
@@ -280,15 +141,21 @@ class PostgresStore:
     async def recorded_polls(self, scopes: Iterable[str]) -> dict[str, float]:
         return dict(await self._run("recorded_polls", scopes=list(scopes)))
 
+    async def claim_duty(self, duty: str) -> bool:
+        return not self._lease.retired and bool(await self._run("claim_duty", name=duty))
+
+    async def has_duty(self, duty: str) -> bool:
+        return not self._lease.retired and bool(await self._run("has_duty", name=duty))
+
     # --- Entities ---
 
     async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
         requested = list(refs)
         async with self._connections.acquire() as connection:
             # Only now: the connection and the cache are of the same epoch.
-            cache = self._cache
+            cache = self._lease.cache
             cached = [cache.get(ref) for ref in requested]
-            result = await self._execute(
+            result = await execute(
                 connection,
                 "load_entities",
                 kinds=[kind.__name__ for kind, _ in requested],
@@ -323,7 +190,7 @@ class PostgresStore:
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         await self._writer.abandon_unclear()  # else its impacts may appear behind our back
         result = await self._run("claim_impacts", after=after, limit=limit)
-        self._impacts_unclear = self._impacts_unclear and bool(result)
+        self._lease.impacts_unclear = self._lease.impacts_unclear and bool(result)
         return [codec.decode_impact(body) for _, body in sorted(result)]
 
     async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
@@ -405,7 +272,7 @@ class PostgresStore:
     async def drop_old_lines(self, before: float) -> int:
         async with self._connections.acquire() as connection:
             try:
-                result = await self._execute(connection, "drop_oldest_partition", before=before)
+                result = await execute(connection, "drop_oldest_partition", before=before)
             except psycopg.errors.LockNotAvailable as error:
                 text = (
                     f"old journal lines stay until it is not in use ({error.diag.message_primary})"
@@ -419,16 +286,3 @@ class PostgresStore:
     async def drop_notes(self, notes: Mapping[str, str]) -> None:
         for name, value in notes.items():
             await self._run("drop_note", name=name, value=value)
-
-
-_NO_POSITION = -1
-
-
-async def _wait_for_commit(connection: Connection, seconds: float) -> bool:
-    """Return whether a process committed before the time was up."""
-    if seconds <= 0:
-        return False
-    notified = False
-    async for _ in connection.notifies(timeout=seconds, stop_after=1):
-        notified = True
-    return notified
