@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fairwarning.cli import main
-from fairwarning.guest.agent import agent, event_state, group, plan
+from fairwarning.guest.agent import agent, document_reader, event_state, group, plan
 from fairwarning.guest.agent.actions import AgentJournalEntry
 from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.kubernetes import reconcile
@@ -87,14 +87,14 @@ def apply(how: dict[str, Any]) -> None:
         hang_while_marked(Path(how["hangs"]))
     if "well" in how:
         agent.HEALTHY_SECONDS = how["well"]
-        agent.READ_SECONDS = how["well"] / 4
+        document_reader.READ_SECONDS = how["well"] / 4
     if "resend" in how:
         plan.RESEND_SECONDS = how["resend"]
     if "retry" in how:
         event_state.FIRST_RETRY_SECONDS = agent.TICK_SECONDS = how["retry"]
     if "node" in how:
         reconcile.LOOK_SECONDS = reconcile.CONFIRM_SECONDS = reconcile.RETRY_SECONDS = how["node"]
-        agent.READ_SECONDS = how["node"]
+        document_reader.READ_SECONDS = how["node"]
 
 
 if __name__ == "__main__":

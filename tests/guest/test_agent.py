@@ -454,9 +454,8 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, verb: str) -> None:
     path.write_text('approve = "sometimes"', "utf-8")
     done = run_agent_command("agent", verb, "--config", str(path))
     assert done.returncode == 1
-    assert done.stderr == (
-        f"Error: {path}: approve: must be one of when done, at once, never, user events only\n"
-    )
+    allowed = "when done, at once, never, user events only"
+    assert done.stderr == f"Error: {path}: approve: must be one of {allowed}, not 'sometimes'\n"
 
 
 BARE = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning import ScheduledEvents, Unavailable
-from fairwarning.guest.agent import agent as module
+from fairwarning.guest.agent import document_reader
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.session import HttpRequest, HttpResponse
@@ -32,7 +32,7 @@ def test_a_handler_gives_up(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("name", ["", "vm-1"])
 def test_an_agent_gives_up(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends with the same error, whether or not it has to ask for its name."""
-    monkeypatch.setattr(module, "FIRST_CONTACT_SECONDS", 0.0)
+    monkeypatch.setattr(document_reader, "FIRST_CONTACT_SECONDS", 0.0)
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(Unavailable) as caught:
         Agent(AgentConfig(endpoint=url, name=name, state=tmp_path)).run()
@@ -87,7 +87,7 @@ def test_a_failure_after_the_stop_is_not_reported(
         stopped.wait(LIMIT_SECONDS)
         raise Unavailable("NoResponse", "there was no response")
 
-    monkeypatch.setattr(module, "discover", fail)
+    monkeypatch.setattr(document_reader, "discover", fail)
     agent = Agent(AgentConfig(state=tmp_path))
     running = in_background(agent.run)
     assert asked.wait(LIMIT_SECONDS)
@@ -107,6 +107,6 @@ def test_an_error_in_a_thread_ends_the_agent(
     def fail(*_: object) -> None:
         raise ArithmeticError("planted")
 
-    monkeypatch.setattr(module, "discover", fail)
+    monkeypatch.setattr(document_reader, "discover", fail)
     with pytest.raises(ArithmeticError, match="planted"):
         Agent(AgentConfig(state=tmp_path)).run()

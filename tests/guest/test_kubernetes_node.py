@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fairwarning.core.errors import Unavailable
-from fairwarning.guest.agent import figures
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.config import parse
 from fairwarning.guest.agent.kubernetes import NodeReconciler, permissions
 from fairwarning.guest.agent.kubernetes.hooks import _preparing
@@ -306,10 +306,10 @@ def test_marks_without_an_event_are_counted(cluster: Double, machine: Machine) -
     drain(cluster)
     cluster.denied = {"patch nodes"}
     machine.minutes(2)
-    assert figures.NODES_WITHOUT_EVENT.value() == 1
+    assert agent_metrics.NODES_WITHOUT_EVENT.value() == 1
     cluster.denied.clear()
     machine.minutes(2)
-    assert figures.NODES_WITHOUT_EVENT.value() == 0
+    assert agent_metrics.NODES_WITHOUT_EVENT.value() == 0
 
 
 @pytest.mark.spec("G9")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from fairwarning.guest.agent import figures
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.kubernetes.nodes import TAINT
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.kubernetes_double import Answer, Double, Raw, blocked
@@ -132,7 +132,7 @@ def test_a_blocking_budget_is_named_once(cluster: Double, caplog: pytest.LogCapt
     shown: set[tuple[float, float]] = set()
 
     def allow(now: float) -> None:
-        shown.add((figures.PODS_LEFT.value(), figures.PODS_BLOCKED.value()))
+        shown.add((agent_metrics.PODS_LEFT.value(), agent_metrics.PODS_BLOCKED.value()))
         cluster.budgets["web"] = 5 if now > 60 else 0
 
     cluster.clock.each.append(allow)
@@ -140,7 +140,7 @@ def test_a_blocking_budget_is_named_once(cluster: Double, caplog: pytest.LogCapt
     assert len(lines(caplog, "disruption budget default/web blocks")) == 1
     assert len(cluster.evicted) == 5
     assert (5, 5) in shown
-    assert (figures.PODS_LEFT.value(), figures.PODS_BLOCKED.value()) == (0, 0)
+    assert (agent_metrics.PODS_LEFT.value(), agent_metrics.PODS_BLOCKED.value()) == (0, 0)
 
 
 @pytest.mark.spec("G9")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairwarning.guest.agent import figures, metrics
+from fairwarning.guest.agent import agent_metrics, metrics
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.metrics import (
@@ -124,15 +124,15 @@ def test_threads_lose_no_count() -> None:
 def test_the_time_to_the_next_event() -> None:
     """The earliest NotBefore of those that have not started; NaN without one."""
     later = event("B", notice=NOTICE + timedelta(minutes=1))
-    assert figures.seconds_to_next([later, event("A")], NOW) == NOTICE.total_seconds()
-    assert math.isnan(figures.seconds_to_next([event("A", started=True)], NOW))
+    assert agent_metrics.seconds_to_next([later, event("A")], NOW) == NOTICE.total_seconds()
+    assert math.isnan(agent_metrics.seconds_to_next([event("A", started=True)], NOW))
 
 
 def test_an_unknown_type_is_no_label_value() -> None:
     """A document could contain any number of them."""
     unknown = event("A", type="Meteor")  # type: ignore[arg-type]
-    assert figures.type_label(unknown) == "other"
-    assert figures.type_label(event("A")) == "Reboot"
+    assert agent_metrics.type_label(unknown) == "other"
+    assert agent_metrics.type_label(event("A")) == "Reboot"
 
 
 def test_the_metrics_follow_the_conventions() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.guest.agent import figures, notify
+from fairwarning.guest.agent import agent_metrics, notice_delivery, notify
 from fairwarning.guest.agent.notices import (
     EventNotice,
     NoticePhase,
@@ -57,7 +57,7 @@ def mail(port: int) -> NotifySettings:
 
 def count(result: str, name: str = "team") -> float:
     """Return how many notifications ended like this."""
-    return figures.NOTIFICATIONS.value(name, result)
+    return agent_metrics.NOTIFICATIONS.value(name, result)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def counted(result: str, name: str = "team", times: int = 1) -> Iterator[None]:
 
 def sent(settings: NotifySettings, notice: EventNotice = NOTICE) -> None:
     """Send a notice and wait until it is sent."""
-    with counted(figures.SENT, settings.name):
+    with counted(agent_metrics.SENT, settings.name):
         Notifier([settings]).send(notice)
 
 
@@ -161,7 +161,7 @@ def test_attempts_are_bounded_and_the_failure_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Neither the log nor an error shows the URL."""
-    with Receiver(in_turn(ReceiverResponse(500))) as receiver, counted(figures.FAILED):
+    with Receiver(in_turn(ReceiverResponse(500))) as receiver, counted(agent_metrics.FAILED):
         url = f"http://127.0.0.1:{receiver.port}/{SECRET}"
         Notifier([webhook(url)]).send(NOTICE)
     assert len(receiver.posts) == notify.ATTEMPTS
@@ -174,7 +174,7 @@ def test_attempts_are_bounded_and_the_failure_is_logged_once(
 
 def test_other_statuses_are_final() -> None:
     """A wrong URL does not become right by repetition."""
-    with Receiver(in_turn(ReceiverResponse(404))) as receiver, counted(figures.FAILED):
+    with Receiver(in_turn(ReceiverResponse(404))) as receiver, counted(agent_metrics.FAILED):
         Notifier([webhook(receiver.url)]).send(NOTICE)
     assert len(receiver.posts) == 1
 
@@ -182,7 +182,7 @@ def test_other_statuses_are_final() -> None:
 @pytest.mark.parametrize(("answer", "messages"), [("450 later", 1), ("550 no such user", 0)])
 def test_a_mailer_that_refuses(answer: str, messages: int) -> None:
     """Codes of 4xx are tried again, those of 5xx are final."""
-    result = figures.SENT if messages else figures.FAILED
+    result = agent_metrics.SENT if messages else agent_metrics.FAILED
     answers = (answer, answer, "250 ok") if messages else (answer,)
     with Mailer(answers) as mailer, counted(result, "mail"):
         Notifier([mail(mailer.port)]).send(NOTICE)
@@ -191,16 +191,16 @@ def test_a_mailer_that_refuses(answer: str, messages: int) -> None:
 
 def test_no_mailer(caplog: pytest.LogCaptureFixture) -> None:
     """The log says what is missing."""
-    with counted(figures.FAILED, "mail"):
+    with counted(agent_metrics.FAILED, "mail"):
         Notifier([mail(free_port())]).send(NOTICE)
     assert "there was no mailer: Connection refused" in caplog.text
 
 
 def test_a_target_that_hangs_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each notification has its own thread; an attempt ends in time, however it hangs."""
-    monkeypatch.setattr(notify, "ATTEMPT_SECONDS", 0.2)
+    monkeypatch.setattr(notice_delivery, "ATTEMPT_SECONDS", 0.2)
     monkeypatch.setattr(notify, "ATTEMPTS", 1)
-    with Receiver() as hanging, Receiver() as working, counted(figures.FAILED, "hanging"):
+    with Receiver() as hanging, Receiver() as working, counted(agent_metrics.FAILED, "hanging"):
         hanging.answer = lambda _: ReceiverResponse(raw=hanging.hang)
         notifier = Notifier([webhook(hanging.url, "hanging"), webhook(working.url, "working")])
         notifier.send(NOTICE)
@@ -215,7 +215,7 @@ def test_a_full_queue_drops(monkeypatch: pytest.MonkeyPatch) -> None:
         notifier = Notifier([webhook(receiver.url, "full")])
         notifier.send(NOTICE)
         wait_until(lambda: receiver.posts)
-        with counted(figures.DROPPED, "full", 3):
+        with counted(agent_metrics.DROPPED, "full", 3):
             for _ in range(5):
                 notifier.send(NOTICE)
         assert notifier.close(0.0) == 3
@@ -304,7 +304,7 @@ def test_a_hanging_target_does_not_delay_the_approval(tmp_path: Path) -> None:
 
 def test_failures_are_fields_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """For a log collector."""
-    with caplog.at_level(logging.WARNING), counted(figures.FAILED):
+    with caplog.at_level(logging.WARNING), counted(agent_metrics.FAILED):
         Notifier([webhook("", url_env="NO_SUCH_VARIABLE")]).send(NOTICE)
     (record,) = caplog.records
     assert record.__dict__["event_id"] == "A"

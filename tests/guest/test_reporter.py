@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fairwarning.guest.agent import figures, reporter
+from fairwarning.guest.agent import agent_metrics, reporter
 from fairwarning.guest.agent.actions import GroupMembers
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings
 from fairwarning.guest.agent.decisions import describe_decision
@@ -99,7 +99,7 @@ def test_a_hook_that_was_stopped_has_not_failed() -> None:
     story.read(event())
     story.reporter.hook_ended(event(), Phase.SCHEDULED, "drain", "was stopped: half done")
     assert story.phases == ["scheduled"]
-    assert figures.HOOKS.value("drain", "scheduled", "stopped") >= 1
+    assert agent_metrics.HOOKS.value("drain", "scheduled", "stopped") >= 1
 
 
 def test_a_dry_run_says_so(caplog: pytest.LogCaptureFixture) -> None:

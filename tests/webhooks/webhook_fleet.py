@@ -17,8 +17,8 @@ from fairwarning.core.model import Impact, Scope
 from fairwarning.machines.driver import Report
 from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.webhooks.figures import SubscriptionStatus
-from fairwarning.service.webhooks.outside import Environment
+from fairwarning.service.webhooks.environment import Environment
+from fairwarning.service.webhooks.status import SubscriptionStatus
 from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.memory import MemoryStore

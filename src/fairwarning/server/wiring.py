@@ -242,7 +242,7 @@ class ServerProcess:
         return application(
             ConsoleParts(
                 fleet=self.fleet,
-                metrics=self._figures,
+                metrics=self._metrics,
                 tokens=self.tokens,
                 webhooks=self.webhooks,
                 closing=self._closing,
@@ -299,7 +299,7 @@ class ServerProcess:
             except Refused as refused:
                 log.error("cannot renew the certificate; retrying in a day: %s", refused)  # noqa: TRY400
 
-    def _figures(self) -> list[Metric]:
+    def _metrics(self) -> list[Metric]:
         webhooks = self._webhooks.metrics() if self._webhooks else []
         return [*self.fleet.metrics(), *self.server.metrics(), *webhooks]
 

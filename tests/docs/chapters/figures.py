@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from fairwarning.cli import options
-from fairwarning.guest.agent import figures as agent_figures
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.metrics import REGISTRY, MetricFamily
 from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.service.config.fleet_file import FleetFile
@@ -51,7 +51,7 @@ def metrics() -> str:
     """Return the page of metrics."""
     with tempfile.TemporaryDirectory() as folder:
         local = ServerProcess(ServerOptions(data=Path(folder), fleet=FleetFile(), memory=True))
-        figures = [*local._figures(), *WebhookService(local.fleet, AllowedTargets()).metrics()]
+        figures = [*local._metrics(), *WebhookService(local.fleet, AllowedTargets()).metrics()]
     return page(
         "Metrics",
         "The service serves these metrics for Prometheus at `/metrics` on the console's address "
@@ -81,7 +81,7 @@ def _agent() -> list[list[str]]:
 
 def agent_families() -> list[MetricFamily]:
     """Return the agent's metrics."""
-    assert agent_figures.READINGS in REGISTRY.families()
+    assert agent_metrics.READINGS in REGISTRY.families()
     return REGISTRY.families()
 
 

@@ -11,12 +11,12 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
-from fairwarning.core.errors import FairwarningError, Refused, Unavailable
-from fairwarning.guest.agent import figures
+from fairwarning.core.errors import FairwarningError
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.actions import (
     Action,
     AgentJournalEntry,
@@ -28,7 +28,9 @@ from fairwarning.guest.agent.actions import (
     StopHook,
     WriteNote,
 )
+from fairwarning.guest.agent.approval_sender import ApprovalSender
 from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.document_reader import DocumentReader, EndpointContact
 from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, create_peers
 from fairwarning.guest.agent.hook_processes import HookProcesses
 from fairwarning.guest.agent.hooks import HookRunner
@@ -37,8 +39,6 @@ from fairwarning.guest.agent.metrics import REGISTRY
 from fairwarning.guest.agent.notices import EventNotice
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
-from fairwarning.guest.client import ScheduledEvents
-from fairwarning.guest.discover import discover
 from fairwarning.guest.events import Document, Event
 from fairwarning.guest.watch import Phase
 
@@ -49,49 +49,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-READ_SECONDS = 30.0  # the longest wait for a change
 GROUP_SECONDS = 1.0  # between queries of the group's members
 HEALTHY_SECONDS = 150.0  # an agent without a document for longer; the first takes up to 130 s
 TICK_SECONDS = 2.0  # between checks of pending approvals
-FIRST_CONTACT_SECONDS = 300.0  # more than Azure's endpoint takes; then the agent ends
-_RETRY_SECONDS = 1.0
 
-
-@dataclass(frozen=True)
-class _Contact:
-    """The endpoint answers."""
-
-    endpoint: str
-    reader: ScheduledEvents
-    name: str  # of this machine
-
-
-@dataclass(frozen=True)
-class _DocumentRead:
-    document: Document
-    read_at: float  # by `time.monotonic`
-
-
-@dataclass(frozen=True)
-class _HookEnded:
-    event: str
-    phase: Phase
-    hook: str
-    failed: str
-
-
-@dataclass(frozen=True)
-class _ApprovalSent:
-    event: str
-    gone: bool
-
-
-@dataclass(frozen=True)
-class _MembersRead:
-    members: dict[str, GroupMembers]
-
-
-_Message = Union[_DocumentRead, _HookEnded, _ApprovalSent, _MembersRead]
+_Decide = Callable[[datetime], "list[Action]"]
+"""A message of another thread: decides, at a time, what follows from it."""
 
 
 class Agent:
@@ -101,18 +64,18 @@ class Agent:
         """With `dry`, log actions and perform none."""
         self._config = config
         self._dry = dry
-        self._contacts: queue.SimpleQueue[_Contact | None] = queue.SimpleQueue()
-        self._messages: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
+        self._contacts: queue.SimpleQueue[EndpointContact | None] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[_Decide | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
-        self._read_at = time.monotonic()
-        self._give_up_at = time.monotonic() + FIRST_CONTACT_SECONDS
+        self._documents = DocumentReader(
+            config, self._stopped, self._contacts.put, self._document_received
+        )
         self._failure: Exception | None = None  # of a thread; ends the agent
         self._shared: list[Event] = []
         self._members: dict[str, GroupMembers] = {}
         self._notifier: Notifier | None = None
         self._has_answer = False  # an empty response, or a document
         self._has_document = False
-        self._approving: set[str] = set()
         self._peers: PeerDirectory | None = None
         self._node: NodeReconciler | None = None
 
@@ -121,14 +84,13 @@ class Agent:
     def run(self) -> None:
         """Run until `stop`. Raise `Refused` for a bad configuration before any hook runs.
 
-        Raise the last error if there is no document within `FIRST_CONTACT_SECONDS`; a response that
-        takes as long as Azure's first one is waited for. `stop` does not wait for it.
+        Raise the error of a thread, such as that of a `DocumentReader` without a first contact.
         """
         self._journal = AgentJournal(self._config.state)
         entries = [] if self._dry else self._journal.open()
         if not self._dry:
             HookProcesses(self._config.state).end_previous()
-        figures.create_series(self._config)
+        agent_metrics.create_series(self._config)
         health = self._start_health_server()
         self._start_notifier()
         try:
@@ -142,7 +104,7 @@ class Agent:
                 health.close()
 
     def _watch(self, entries: Iterable[AgentJournalEntry]) -> None:
-        self._start_thread("reader", self._connect_and_read)
+        self._start_thread("reader", self._documents.run)
         contact = self._wait_for_contact()
         if contact is not None:
             self._prepare(contact, entries)
@@ -153,7 +115,7 @@ class Agent:
         if self._failure is not None:
             raise self._failure
 
-    def _wait_for_contact(self) -> _Contact | None:
+    def _wait_for_contact(self) -> EndpointContact | None:
         """Return None if the agent is stopped before."""
         while True:
             try:
@@ -161,12 +123,15 @@ class Agent:
             except queue.Empty:  # on Windows, a wait without a timeout delays signals
                 continue
 
-    def _prepare(self, contact: _Contact, entries: Iterable[AgentJournalEntry]) -> None:
-        self._endpoint, self._reader, name = contact.endpoint, contact.reader, contact.name
+    def _prepare(self, contact: EndpointContact, entries: Iterable[AgentJournalEntry]) -> None:
+        self._reader, name = contact.reader, contact.name
         self._plan = AgentPlan(self._config, name)
         self._plan.restore(entries)
         if self._config.group is not None and not self._dry:
             self._peers = create_peers(self._config.group, name)
+        self._approvals = ApprovalSender(
+            contact.endpoint, self._stopped, self._start_thread, self._approval_answered
+        )
         self._hooks = HookRunner(name, self._hook_ended, state=self._config.state)
         self._reporter = EventReporter(self._config, name, self._notify, dry=self._dry)
         self._reporter.restore(self._plan.known)
@@ -230,36 +195,19 @@ class Agent:
                 self._act(self._plan.due(self._now()) if self._has_answer else [])
                 continue
             try:
-                message = self._messages.get(timeout=left)
+                decide = self._messages.get(timeout=left)
             except queue.Empty:
                 continue
-            if message is None:
+            if decide is None:
                 return
-            self._act(self._decide(message, self._now()))
+            self._act(decide(self._now()))
             self._shared = self._plan.shared()
 
     def _act(self, actions: Iterable[Action]) -> None:
         """Tell people what was decided, and do it."""
         self._reporter.update(self._plan.known, self._members)
-        figures.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
+        agent_metrics.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
         self._perform(actions)
-
-    def _decide(self, message: _Message, now: datetime) -> list[Action]:
-        if isinstance(message, _DocumentRead):
-            if self._node is not None and not message.document.assumed:
-                self._node.observe(message.document, message.read_at)  # before its hooks begin
-            return self._decide_document(message.document, now)
-        if isinstance(message, _HookEnded):
-            tracked = self._plan.known.get(message.event.upper())
-            event = tracked.event if tracked else None
-            self._reporter.hook_ended(event, message.phase, message.hook, message.failed)
-            return self._plan.done(message.event, message.phase, message.hook, message.failed, now)
-        if isinstance(message, _ApprovalSent):
-            figures.APPROVALS.add(figures.REFUSED if message.gone else figures.ACCEPTED)
-            self._approving.discard(message.event.upper())
-            return self._plan.approved(message.event, now, gone=message.gone)
-        self._members = message.members
-        return self._plan.tick(message.members, now)
 
     def _decide_document(self, document: Document, now: datetime) -> list[Action]:
         self._has_answer = True
@@ -285,7 +233,7 @@ class Agent:
             elif isinstance(action, StopHook):
                 self._hooks.stop(action)
             elif isinstance(action, SendApproval):
-                self._approve(action.event)
+                self._approvals.send(action.event)
             elif self._peers is not None and isinstance(action, SignalReady):
                 self._peers.signal_ready(action.event)
             elif self._peers is not None:
@@ -294,7 +242,7 @@ class Agent:
     def _write(self, entry: AgentJournalEntry) -> None:
         self._journal.write(entry)
         if entry.step == "over":
-            self._approving.discard(entry.event)  # ends its thread
+            self._approvals.forget(entry.event)
         elif entry.step == "forgotten":
             if entry.failed:
                 log.warning("hooks of event %s are given up: %s", entry.event, entry.failed)
@@ -305,11 +253,11 @@ class Agent:
         if isinstance(action, RunHook):
             hook, phase, event = action.hook, action.phase, action.event
             log.info("would run hook %s, as %s %s is %s", hook.name, event.type, event.id, phase)
-            self._messages.put(_HookEnded(event.id, phase, hook.name, ""))
+            self._hook_ended(event.id, phase, hook.name, "")
         elif isinstance(action, SendApproval):
             event = action.event
             log.info("would approve %s %s", event.type, event.id)
-            self._messages.put(_ApprovalSent(event.id, gone=False))
+            self._approval_answered(event.id, refused=False)
 
     def _now(self) -> datetime:
         """Return the endpoint's time, by which NotBefore counts."""
@@ -324,76 +272,39 @@ class Agent:
         """
         return deadline + self._own_clock_ahead
 
-    # --- Threads ---
+    # --- Messages of other threads ---
 
-    def _connect_and_read(self) -> None:
-        contact = self._connect()
-        if contact is not None:
-            with contact.reader as reader:
-                self._contacts.put(contact)
-                self._read_documents(reader)
+    def _document_received(self, document: Document, read_at: float) -> None:
+        def decide(now: datetime) -> list[Action]:
+            if self._node is not None and not document.assumed:
+                self._node.observe(document, read_at)  # before its hooks begin
+            return self._decide_document(document, now)
 
-    def _connect(self) -> _Contact | None:
-        """Return once the endpoint answers, which may start after the agent."""
-        while not self._stopped.is_set():
-            try:
-                endpoint = discover(self._config.endpoint or None)
-                reader = ScheduledEvents(endpoint, name=self._config.name, patience=_RETRY_SECONDS)
-                return _Contact(endpoint, reader, reader.me())
-            except Unavailable as error:
-                if self._stopped.is_set():
-                    break
-                if time.monotonic() >= self._give_up_at:
-                    raise
-                log.warning("%s; retrying", error.message)
-                self._stopped.wait(_RETRY_SECONDS)
-        return None
-
-    def _read_documents(self, reader: ScheduledEvents) -> None:
-        while not self._stopped.is_set():
-            is_first = reader.read_at < 0
-            try:
-                document = reader.wait(None if is_first else READ_SECONDS)
-            except FairwarningError as error:  # does not mean "no events" (IG5)
-                if is_first and time.monotonic() >= self._give_up_at:
-                    raise
-                log.warning("%s", error.message)
-                figures.READINGS.add(figures.FAILED)
-                self._stopped.wait(_RETRY_SECONDS)
-                continue
-            if reader.read_at > self._read_at:
-                figures.READINGS.add(figures.OK)
-                figures.LAST_READING.set(time.time())
-            self._read_at = max(self._read_at, reader.read_at)
-            self._messages.put(_DocumentRead(document, reader.read_at))
+        self._messages.put(decide)
 
     def _hook_ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
-        self._messages.put(_HookEnded(event, phase, hook, failed))
+        def decide(now: datetime) -> list[Action]:
+            tracked = self._plan.known.get(event.upper())
+            self._reporter.hook_ended(tracked.event if tracked else None, phase, hook, failed)
+            return self._plan.done(event, phase, hook, failed, now)
 
-    def _approve(self, event: Event) -> None:
-        """Approve an event in its own thread, since the endpoint may be unavailable for a while."""
-        key = event.id.upper()
-        if key in self._approving:
-            return
-        self._approving.add(key)
-        self._start_thread("approve", lambda: self._send_approval(event))
+        self._messages.put(decide)
 
-    def _send_approval(self, event: Event) -> None:
-        with ScheduledEvents(self._endpoint) as client:
-            while event.id.upper() in self._approving and not self._stopped.is_set():
-                try:
-                    client.approve(event, others=True)  # the plan has agreed with them
-                except Refused as refused:  # the event is over, or must not be approved
-                    log.warning("event %s was not approved: %s", event.id, refused.message)
-                    self._messages.put(_ApprovalSent(event.id, gone=True))
-                    return
-                except FairwarningError as error:
-                    log.warning("approving event %s: %s; retrying", event.id, error.message)
-                    figures.APPROVALS.add(figures.FAILED)
-                    self._stopped.wait(_RETRY_SECONDS)
-                    continue
-                self._messages.put(_ApprovalSent(event.id, gone=False))
-                return
+    def _approval_answered(self, event: str, refused: bool) -> None:  # noqa: FBT001  (a callback)
+        def decide(now: datetime) -> list[Action]:
+            result = agent_metrics.REFUSED if refused else agent_metrics.ACCEPTED
+            agent_metrics.APPROVALS.add(result)
+            self._approvals.forget(event)
+            return self._plan.approved(event, now, gone=refused)
+
+        self._messages.put(decide)
+
+    def _members_read(self, members: dict[str, GroupMembers]) -> None:
+        def decide(now: datetime) -> list[Action]:
+            self._members = members
+            return self._plan.tick(members, now)
+
+        self._messages.put(decide)
 
     def _watch_group(self) -> None:
         assert self._peers is not None
@@ -413,19 +324,19 @@ class Agent:
                     log.info("the group's members can be queried again")
                 reported = ""
             if members:
-                self._messages.put(_MembersRead(members))
+                self._members_read(members)
             self._stopped.wait(GROUP_SECONDS)
 
     # --- For the health server ---
 
     def _is_healthy(self) -> bool:
-        return time.monotonic() - self._read_at < HEALTHY_SECONDS
+        return time.monotonic() - self._documents.read_at < HEALTHY_SECONDS
 
     def _metrics(self) -> str:
         if self._has_document:
-            left = figures.seconds_to_next(self._reporter.events, self._reader.now())
-            figures.NEXT_EVENT.set(left)
-        figures.JOURNAL_FAILING.set(self._journal.failing)
+            left = agent_metrics.seconds_to_next(self._reporter.events, self._reader.now())
+            agent_metrics.NEXT_EVENT.set(left)
+        agent_metrics.JOURNAL_FAILING.set(self._journal.failing)
         return REGISTRY.render()
 
     def _is_ready(self, event: str) -> bool:

@@ -9,8 +9,8 @@ import socket
 from importlib import import_module
 from pathlib import Path
 
-from fairwarning.guest.agent import notify
 from fairwarning.guest.agent.config import HookKind, HookSettings
+from fairwarning.guest.agent.notice_delivery import connect, os_error_text
 
 CONNECT_SECONDS = 5.0
 _HEAD_BYTES = 256  # of a program, to find its interpreter
@@ -83,17 +83,17 @@ def _check_interpreter(path: Path, head: bytes) -> None:
 
 def check_url(url: str) -> str:
     """Resolve, connect, and verify the certificate of an https URL; return the address."""
-    connection = notify.connect(url)
+    connection = connect(url)
     connection.timeout = CONNECT_SECONDS
     address = f"{connection.host}:{connection.port}"
     try:
         connection.connect()
     except socket.gaierror as error:
         step = "correct the host name, or see that DNS works on this machine"
-        problem = f"{connection.host} cannot be resolved: {notify.os_error_text(error)}"
+        problem = f"{connection.host} cannot be resolved: {os_error_text(error)}"
         raise CheckFailed(problem, step) from None
     except OSError as error:
-        problem = f"cannot connect to {address}: {notify.os_error_text(error)}"
+        problem = f"cannot connect to {address}: {os_error_text(error)}"
         raise CheckFailed(problem, "see that the server runs and can be reached") from None
     finally:
         connection.close()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
-from fairwarning.guest.agent import figures
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.actions import Action, RunHook, SendApproval, SignalReady
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.decisions import describe_decision
@@ -196,8 +196,8 @@ class AgentDrill:
 
     def _show_notifications(self) -> None:
         for settings in self._config.notify:
-            sent = figures.NOTIFICATIONS.value(settings.name, figures.SENT)
-            failed = figures.NOTIFICATIONS.value(settings.name, figures.FAILED)
+            sent = agent_metrics.NOTIFICATIONS.value(settings.name, agent_metrics.SENT)
+            failed = agent_metrics.NOTIFICATIONS.value(settings.name, agent_metrics.FAILED)
             self._failures += int(failed)
             result = "FAILED" if failed else "ok"
             self._show(f"notify     {settings.name}: {result}, {sent:g} sent, {failed:g} failed")

@@ -297,23 +297,23 @@ class AgentPlan:
         if tracked.approving or tracked.event.started:
             return []
         if self._is_shared(tracked.event):
-            return self._signal(tracked)
-        return self._approve(tracked) if self._ready(tracked) else []
+            return self._report_readiness(tracked)
+        return self._approve(tracked) if self._is_ready(tracked) else []
 
     def _is_shared(self, event: Event) -> bool:
         """Whether several machines have to agree on the event."""
         return len(event.resources) > 1 and self._config.group is not None
 
-    def _signal(self, tracked: EventState) -> list[Action]:
+    def _report_readiness(self, tracked: EventState) -> list[Action]:
         """Tell the group once that this machine is ready, or that it will not be."""
-        is_ready = self._ready(tracked)
+        is_ready = self._is_ready(tracked)
         state = HookState.DONE if is_ready else HookState.FAILED
         if tracked.signalled is state or not (is_ready or self._has_failed(tracked)):
             return []
         tracked.signalled = state
         return [SignalReady(tracked.event) if is_ready else SignalFailed(tracked.event)]
 
-    def _ready(self, tracked: EventState) -> bool:
+    def _is_ready(self, tracked: EventState) -> bool:
         """Whether required hooks are done and this agent may approve (IG1, IG3)."""
         if not self._may_approve(tracked):
             return False
@@ -358,7 +358,7 @@ class AgentPlan:
         required hook failed, it approves only if the configuration allows it, and not earlier.
         """
         event, group = tracked.event, self._config.group
-        if event.started or group is None or not self._ready(tracked):
+        if event.started or group is None or not self._is_ready(tracked):
             return []
         earlier = _earlier_resources(event, self._name)
         if any(normalize_name(name) in members.alive for name in earlier):

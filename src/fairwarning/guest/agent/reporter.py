@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fairwarning.core import times
-from fairwarning.guest.agent import figures
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.actions import GroupMembers, RunHook
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.decisions import describe_decision
@@ -104,7 +104,7 @@ class EventReporter:
             report.phases.add(phase)
             event = state.event
             if phase in {NoticePhase.SCHEDULED, NoticePhase.STARTED, NoticePhase.OVER}:
-                figures.EVENTS.add(figures.type_label(event), str(phase))
+                agent_metrics.EVENTS.add(agent_metrics.type_label(event), str(phase))
             cancelled = phase is NoticePhase.OVER and state.cancelled
             reason = "cancelled" if cancelled else ""
             if phase is NoticePhase.FAILED:
@@ -124,14 +124,20 @@ class EventReporter:
         A hook that was stopped because its event is over has not failed.
         """
         stopped = failed.startswith(STOPPED)
-        result = figures.STOPPED if stopped else figures.FAILED if failed else figures.OK
-        figures.HOOKS.add(hook, str(phase), result)
+        result = (
+            agent_metrics.STOPPED
+            if stopped
+            else agent_metrics.FAILED
+            if failed
+            else agent_metrics.OK
+        )
+        agent_metrics.HOOKS.add(hook, str(phase), result)
         report = self._reports.get(event.id.upper()) if event else None
         if event is None or report is None:
             return
         began = self._began.pop((event.id.upper(), phase, hook), None)
         if began is not None:
-            figures.HOOK_SECONDS.observe(time.monotonic() - began, hook, str(phase))
+            agent_metrics.HOOK_SECONDS.observe(time.monotonic() - began, hook, str(phase))
         if not failed:
             report.failed_hooks.discard((phase, hook))
         elif not stopped and (phase, hook) not in report.failed_hooks:

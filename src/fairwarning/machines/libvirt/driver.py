@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.driver import Report
-from fairwarning.machines.libvirt.acts import ACTIONS, LibvirtOptions
 from fairwarning.machines.libvirt.claim import DomainClaim
 from fairwarning.machines.libvirt.domain import LibvirtDomain
 from fairwarning.machines.libvirt.host import (
@@ -23,6 +22,7 @@ from fairwarning.machines.libvirt.host import (
     LibvirtRefused,
     RetryLater,
 )
+from fairwarning.machines.libvirt.impacts import ACTIONS, LibvirtOptions
 
 log = logging.getLogger(__name__)
 

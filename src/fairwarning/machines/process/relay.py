@@ -131,11 +131,11 @@ async def _serve(accepted: socket.socket, connect: Callable[[], Awaitable[socket
             return
         with other:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_copy(accepted, other))
-                group.create_task(_copy(other, accepted))
+                group.create_task(_forward(accepted, other))
+                group.create_task(_forward(other, accepted))
 
 
-async def _copy(source: socket.socket, target: socket.socket) -> None:
+async def _forward(source: socket.socket, target: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     while data := await loop.sock_recv(source, _READ_BYTES):
         await loop.sock_sendall(target, data)

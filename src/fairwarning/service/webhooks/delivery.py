@@ -13,13 +13,13 @@ from http import HTTPStatus
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import record
 from fairwarning.service.webhooks import limits
+from fairwarning.service.webhooks.backoff import backoff_seconds
 from fairwarning.service.webhooks.changes import MessageBuilder, is_reported
 from fairwarning.service.webhooks.cursors import Cursors, DutyLost
+from fairwarning.service.webhooks.environment import Environment
+from fairwarning.service.webhooks.http_sender import WebhookResponse, WebhookSendFailed
 from fairwarning.service.webhooks.messages import WebhookMessage
-from fairwarning.service.webhooks.outside import Environment
-from fairwarning.service.webhooks.pauses import backoff_seconds
-from fairwarning.service.webhooks.posting import WebhookResponse, WebhookSendFailed
-from fairwarning.service.webhooks.sending import Sender, describe_failure
+from fairwarning.service.webhooks.sender import Sender, describe_failure
 from fairwarning.service.webhooks.subscription import Subscription, SubscriptionState
 from fairwarning.store.store import JournalEntry
 

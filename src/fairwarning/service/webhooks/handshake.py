@@ -8,9 +8,9 @@ import secrets
 import msgspec
 
 from fairwarning.core.errors import Refused
+from fairwarning.service.webhooks.http_sender import WebhookResponse, WebhookSendFailed
 from fairwarning.service.webhooks.messages import VALIDATION, WebhookMessage
-from fairwarning.service.webhooks.posting import WebhookResponse, WebhookSendFailed
-from fairwarning.service.webhooks.sending import Sender, describe_failure
+from fairwarning.service.webhooks.sender import Sender, describe_failure
 from fairwarning.service.webhooks.subscription import MessageFormat, Subscription
 
 ORIGIN = "fairwarning"

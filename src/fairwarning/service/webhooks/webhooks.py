@@ -18,17 +18,17 @@ from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.changes import MessageBuilder
 from fairwarning.service.webhooks.cursors import Cursors
 from fairwarning.service.webhooks.delivery import Delivery
-from fairwarning.service.webhooks.figures import (
+from fairwarning.service.webhooks.environment import Environment
+from fairwarning.service.webhooks.handshake import confirm_receiver
+from fairwarning.service.webhooks.http_sender import HttpSender, WebhookSendFailed
+from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
+from fairwarning.service.webhooks.sender import Sender, describe_failure
+from fairwarning.service.webhooks.status import (
     SubscriptionStatus,
     delivery_metrics,
     running_status,
     stored_status,
 )
-from fairwarning.service.webhooks.handshake import confirm_receiver
-from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
-from fairwarning.service.webhooks.outside import Environment
-from fairwarning.service.webhooks.posting import HttpSender, WebhookSendFailed
-from fairwarning.service.webhooks.sending import Sender, describe_failure
 from fairwarning.service.webhooks.subscription import (
     CreatedSubscription,
     MessageFormat,

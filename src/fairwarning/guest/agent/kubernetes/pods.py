@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any
 
 from fairwarning.core.errors import Unavailable
-from fairwarning.guest.agent import figures
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.kubernetes.api import (
     ApiFailure,
     ApiObject,
@@ -65,8 +65,8 @@ def evict_pods(cluster: KubernetesClient, node: str, event: Event) -> None:
     try:
         while pods := eviction.sort(cluster.call(lambda client: _pods(client, node, event))):
             evicted = eviction.evict(cluster, pods)
-            figures.PODS_LEFT.set(len(pods))
-            figures.PODS_BLOCKED.set(len(eviction.blocked))
+            agent_metrics.PODS_LEFT.set(len(pods))
+            agent_metrics.PODS_BLOCKED.set(len(eviction.blocked))
             cluster.pause(progress=evicted)
     except Unavailable as error:
         if not eviction.reasons:
@@ -74,8 +74,8 @@ def evict_pods(cluster: KubernetesClient, node: str, event: Event) -> None:
         text = f"node {node} still has {_shown(eviction.reasons)}; {error.message}"
         raise Unavailable("PodsRemain", text) from error
     finally:
-        figures.PODS_LEFT.set(0)
-        figures.PODS_BLOCKED.set(0)
+        agent_metrics.PODS_LEFT.set(0)
+        agent_metrics.PODS_BLOCKED.set(0)
 
 
 class _Evictions:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from fairwarning.core.errors import NotFound
-from fairwarning.guest.agent import figures
+from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.kubernetes.api import (
     CALL_SECONDS,
     Client,
@@ -148,7 +148,7 @@ class NodeReconciler:
                 document, read_at = self._document, self._read_at
             live = {event.id.upper() for event in document.events} | prepared_events()
             suspects = self._suspect(node, live)
-            figures.NODES_WITHOUT_EVENT.set(bool(suspects))
+            agent_metrics.NODES_WITHOUT_EVENT.set(bool(suspects))
             confirmed = {
                 mark for mark, seen in suspects.items() if read_at >= seen + _settle_seconds(mark)
             }
@@ -159,7 +159,7 @@ class NodeReconciler:
             if patch is not None:
                 change_node(client, node.name, patch)
         self._suspects = {mark: at for mark, at in suspects.items() if mark not in confirmed}
-        figures.NODES_WITHOUT_EVENT.set(bool(self._suspects))
+        agent_metrics.NODES_WITHOUT_EVENT.set(bool(self._suspects))
         if gone or _ORPHANS in confirmed:
             text = f"{', '.join(sorted(gone)) or 'an unknown event'}, which is not scheduled"
             log.warning("node %s had marks of %s; they are removed", node.name, text)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.service.webhooks.posting import (
+from fairwarning.service.webhooks.http_sender import (
     HttpSender,
     WebhookRequest,
     WebhookResponse,

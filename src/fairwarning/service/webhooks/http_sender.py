@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from fairwarning.core.record import record
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.outside import Environment
+from fairwarning.service.webhooks.environment import Environment
 from fairwarning.service.webhooks.targets import AllowedUrl, addresses
 
 

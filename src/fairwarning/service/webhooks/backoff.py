@@ -6,8 +6,8 @@ from http import HTTPStatus
 from fairwarning.core import times
 from fairwarning.core.errors import Refused
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.outside import Environment
-from fairwarning.service.webhooks.posting import WebhookResponse
+from fairwarning.service.webhooks.environment import Environment
+from fairwarning.service.webhooks.http_sender import WebhookResponse
 
 _TRANSIENT = frozenset(
     {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 
+from fairwarning.service.webhooks.environment import Environment
+from fairwarning.service.webhooks.http_sender import HttpSender, WebhookRequest, WebhookResponse
 from fairwarning.service.webhooks.messages import SIGNATURE, WebhookMessage, render, signature
-from fairwarning.service.webhooks.outside import Environment
-from fairwarning.service.webhooks.posting import HttpSender, WebhookRequest, WebhookResponse
 from fairwarning.service.webhooks.subscription import Subscription
 from fairwarning.service.webhooks.targets import AllowedTargets
 

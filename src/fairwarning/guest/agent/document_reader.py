@@ -1,0 +1,95 @@
+"""Finds the endpoint and reads its documents, in a thread of the agent."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairwarning.core.errors import FairwarningError, Unavailable
+from fairwarning.guest.agent import agent_metrics
+from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.client import ScheduledEvents
+from fairwarning.guest.discover import discover
+from fairwarning.guest.events import Document
+
+log = logging.getLogger(__name__)
+
+READ_SECONDS = 30.0  # the longest wait for a change
+FIRST_CONTACT_SECONDS = 300.0  # more than Azure's endpoint takes; then the agent ends
+RETRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class EndpointContact:
+    """The endpoint answers."""
+
+    endpoint: str
+    reader: ScheduledEvents
+    name: str  # of this machine
+
+
+class DocumentReader:
+    """Passes on the first contact, and then every document with the time of its reading."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        stopped: threading.Event,
+        contacted: Callable[[EndpointContact], None],
+        received: Callable[[Document, float], None],
+    ) -> None:
+        self.read_at = time.monotonic()  # of the last document; at first, of the start
+        self._config = config
+        self._stopped = stopped
+        self._contacted = contacted
+        self._received = received
+        self._give_up_at = time.monotonic() + FIRST_CONTACT_SECONDS
+
+    def run(self) -> None:
+        """Read until the agent stops.
+
+        Raise the last error if there is no document within `FIRST_CONTACT_SECONDS`; a response that
+        takes as long as Azure's first one is waited for.
+        """
+        contact = self._connect()
+        if contact is not None:
+            with contact.reader as reader:
+                self._contacted(contact)
+                self._read_documents(reader)
+
+    def _connect(self) -> EndpointContact | None:
+        """Return once the endpoint answers, which may start after the agent."""
+        while not self._stopped.is_set():
+            try:
+                endpoint = discover(self._config.endpoint or None)
+                reader = ScheduledEvents(endpoint, name=self._config.name, patience=RETRY_SECONDS)
+                return EndpointContact(endpoint, reader, reader.me())
+            except Unavailable as error:
+                if self._stopped.is_set():
+                    break
+                if time.monotonic() >= self._give_up_at:
+                    raise
+                log.warning("%s; retrying", error.message)
+                self._stopped.wait(RETRY_SECONDS)
+        return None
+
+    def _read_documents(self, reader: ScheduledEvents) -> None:
+        while not self._stopped.is_set():
+            is_first = reader.read_at < 0
+            try:
+                document = reader.wait(None if is_first else READ_SECONDS)
+            except FairwarningError as error:  # does not mean "no events" (IG5)
+                if is_first and time.monotonic() >= self._give_up_at:
+                    raise
+                log.warning("%s", error.message)
+                agent_metrics.READINGS.add(agent_metrics.FAILED)
+                self._stopped.wait(RETRY_SECONDS)
+                continue
+            if reader.read_at > self.read_at:
+                agent_metrics.READINGS.add(agent_metrics.OK)
+                agent_metrics.LAST_READING.set(time.time())
+            self.read_at = max(self.read_at, reader.read_at)
+            self._received(document, reader.read_at)

@@ -1,0 +1,224 @@
+"""Makes one attempt to deliver a notice: payloads for chat tools, HTTP and e-mail (G8).
+
+URLs are secrets: they never appear in a log or an error.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+from fairwarning.guest.agent.notices import (
+    EventNotice,
+    NotifyKind,
+    NotifySettings,
+    render_text,
+    text_fields,
+)
+from fairwarning.guest.agent.work import to_printable
+from fairwarning.guest.events import to_json
+
+LONGEST_PAUSE_SECONDS = 60.0  # also of a server's Retry-After
+TIMEOUT_SECONDS = 10.0  # for each step of an attempt
+ATTEMPT_SECONDS = 30.0  # for an attempt, however slowly the server answers
+_SUBJECT_CHARACTERS = 120
+
+
+class DeliveryFailed(Exception):
+    """A notification was not accepted. The text contains no secret."""
+
+    def __init__(self, text: str, *, final: bool = False, pause: float = 0.0) -> None:
+        super().__init__(text)
+        self.final = final
+        self.pause = pause
+
+
+def deliver(settings: NotifySettings, notice: EventNotice) -> None:
+    """Make one attempt; raise `DeliveryFailed`."""
+    text = render_text(settings, notice)
+    if settings.kind is NotifyKind.EMAIL:
+        _mail(settings, notice, text)
+        return
+    try:
+        url, authorization = settings.read_url()
+    except ValueError as error:  # its text has no secret
+        raise DeliveryFailed(str(error)) from None
+    headers = {"Content-Type": "application/json", "Connection": "close"}
+    if authorization:
+        headers["Authorization"] = authorization
+    _post(url, headers, json.dumps(_PAYLOADS[settings.kind](notice, text)).encode())
+
+
+# --- Payloads -------------------------------------------------------------------------------------
+
+
+def _slack(_: EventNotice, text: str) -> dict[str, Any]:
+    return {"text": text}
+
+
+def _teams(notice: EventNotice, text: str) -> dict[str, Any]:
+    """Return a message with an Adaptive Card, as webhooks of Workflows expect it."""
+    shown = ("type", "machine", "phase", "not_before", "reason", "event_id")
+    fields = text_fields(notice)
+    facts = [{"title": name, "value": fields[name]} for name in shown if fields[name]]
+    if notice.drill:
+        facts.append({"title": "drill", "value": "yes"})
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": [
+            {"type": "TextBlock", "text": text, "wrap": True, "weight": "Bolder"},
+            {"type": "FactSet", "facts": facts},
+        ],
+    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "content": card}
+    return {"type": "message", "attachments": [{**attachment, "contentUrl": None}]}
+
+
+def _webhook(notice: EventNotice, text: str) -> dict[str, Any]:
+    return {
+        **to_json(notice.event),
+        "Phase": str(notice.phase),
+        "Machine": notice.machine,
+        "Cancelled": notice.cancelled,
+        "Drill": notice.drill,
+        "Reason": notice.reason,
+        "Text": text,
+    }
+
+
+_PAYLOADS: Mapping[NotifyKind, Callable[[EventNotice, str], dict[str, Any]]] = {
+    NotifyKind.SLACK: _slack,
+    NotifyKind.TEAMS: _teams,
+    NotifyKind.WEBHOOK: _webhook,
+}
+
+
+# --- HTTP -----------------------------------------------------------------------------------------
+
+
+def connect(url: str) -> http.client.HTTPConnection:
+    """Return a connection for a URL, not yet open. Proxies are ignored."""
+    parts = urlsplit(url)
+    assert parts.hostname
+    if parts.scheme == "https":
+        import ssl  # noqa: PLC0415  (not every agent needs it)
+
+        return http.client.HTTPSConnection(
+            parts.hostname,
+            parts.port,
+            timeout=TIMEOUT_SECONDS,
+            context=ssl.create_default_context(),
+        )
+    return http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
+
+
+def _post(url: str, headers: Mapping[str, str], body: bytes) -> None:
+    parts = urlsplit(url)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    connection = connect(url)
+    try:
+        with _time_limit(lambda: connection.sock):
+            connection.request("POST", path, body, dict(headers))
+            response = connection.getresponse()
+    except OSError as error:
+        raise DeliveryFailed(f"there was no response: {os_error_text(error)}") from None
+    except (http.client.HTTPException, ValueError) as error:  # its text may contain the URL
+        raise DeliveryFailed(f"there was no valid response: {type(error).__name__}") from None
+    finally:
+        connection.close()
+    status = response.status
+    if status // 100 == 2:  # noqa: PLR2004  (all 2xx are success)
+        return
+    reason = f"the response was {status} {response.reason}"
+    if status in {408, 429} or status >= 500:  # noqa: PLR2004  (transient failures)
+        raise DeliveryFailed(reason, pause=_retry_after(response.getheader("Retry-After", "")))
+    raise DeliveryFailed(reason, final=True)
+
+
+def _retry_after(value: str) -> float:
+    return min(float(value), LONGEST_PAUSE_SECONDS) if value.isascii() and value.isdigit() else 0.0
+
+
+def os_error_text(error: OSError) -> str:
+    """Return the reason of an error of the network; never a URL."""
+    if isinstance(error, socket.timeout):  # before Python 3.10 not the same as `TimeoutError`
+        return "timed out"
+    return str(error.strerror or type(error).__name__)
+
+
+@contextmanager
+def _time_limit(find_socket: Callable[[], socket.socket | None]) -> Iterator[None]:
+    """Shut a connection down after `ATTEMPT_SECONDS`, in case the server sends byte by byte."""
+
+    def stop() -> None:
+        connected = find_socket()
+        if connected is not None:
+            with suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(ATTEMPT_SECONDS, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+# --- E-mail ---------------------------------------------------------------------------------------
+
+
+def _mail(settings: NotifySettings, notice: EventNotice, text: str) -> None:
+    import smtplib  # noqa: PLC0415  (few agents send mail)
+    from email.message import EmailMessage  # noqa: PLC0415  (as above)
+    from email.utils import formatdate  # noqa: PLC0415  (as above)
+
+    message = EmailMessage()
+    message["From"] = settings.sender
+    message["To"] = ", ".join(settings.recipients)
+    message["Subject"] = to_printable(text.split("\n", 1)[0])[:_SUBJECT_CHARACTERS]
+    message["Date"] = formatdate()
+    fields = text_fields(notice)
+    details = "".join(f"{name}: {to_printable(value)}\n" for name, value in fields.items() if value)
+    message.set_content(f"{text}\n\n{details}")
+    host, port = settings.smtp_address()
+    client = smtplib.SMTP(local_hostname=_mail_name(), timeout=TIMEOUT_SECONDS)
+    try:
+        with _time_limit(lambda: client.sock):
+            client.connect(host, port)
+            refused = client.send_message(message)
+            with suppress(OSError, smtplib.SMTPException):
+                client.quit()
+    except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused) as error:
+        raise _mail_refused(error) from None
+    except smtplib.SMTPException as error:
+        raise DeliveryFailed(f"the mailer failed: {type(error).__name__}") from None
+    except OSError as error:
+        raise DeliveryFailed(f"there was no mailer: {os_error_text(error)}") from None
+    finally:
+        client.close()
+    if refused:
+        raise DeliveryFailed(f"the mailer refused {', '.join(refused)}", final=True)
+
+
+def _mail_name() -> str:
+    """Return our name for the mailer, without a DNS query, which may hang."""
+    name = socket.gethostname()
+    return name if "." in name else "[127.0.0.1]"
+
+
+def _mail_refused(error: Exception) -> DeliveryFailed:
+    """Return the mailer's own reason; codes of 500 and more are final."""
+    code, text = getattr(error, "smtp_code", 0), getattr(error, "smtp_error", b"")
+    for code, text in getattr(error, "recipients", {}).values():  # noqa: B007  (one is enough)
+        break
+    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+    return DeliveryFailed(f"the mailer answered {code} {shown}", final=code >= 500)  # noqa: PLR2004  (permanent failures)
