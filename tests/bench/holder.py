@@ -14,7 +14,8 @@ from pathlib import Path
 
 from fairwarning.cli import up
 from fairwarning.core.commands import Restart
-from fairwarning.server.wiring import ServerOptions, ServerProcess
+from fairwarning.server.options import ServerOptions
+from fairwarning.server.wiring import ServerProcess
 from fairwarning.service.config import fleet_file
 from fairwarning.store.store import Batch
 from tests.bench import fleets

@@ -19,10 +19,11 @@ from fairwarning.core.record import changed
 from fairwarning.metadata.listeners import LAST_PORT, PortRange, loopback_host
 from fairwarning.server import hints
 from fairwarning.server.descriptors import raise_file_limit
+from fairwarning.server.options import ServerOptions
 from fairwarning.server.output import Output
 from fairwarning.server.stopping import StopSignal
 from fairwarning.server.variables import DATA, is_database
-from fairwarning.server.wiring import ServerOptions, ServerProcess
+from fairwarning.server.wiring import ServerProcess
 from fairwarning.server.workers import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
 from fairwarning.service.config import fleet_file

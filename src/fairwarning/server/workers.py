@@ -20,10 +20,10 @@ from time import monotonic
 from fairwarning.core.errors import Unavailable
 from fairwarning.metadata.listeners import open_tcp
 from fairwarning.server import data_folder, variables
+from fairwarning.server.options import ServerOptions
 from fairwarning.server.output import Output
 from fairwarning.server.reach import ReachWay, choose_way
 from fairwarning.server.stopping import STOP_SECONDS, StopSignal
-from fairwarning.server.wiring import ServerOptions
 
 log = logging.getLogger(__name__)
 

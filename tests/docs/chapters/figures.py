@@ -7,7 +7,8 @@ from pathlib import Path
 from fairwarning.cli import options
 from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.metrics import REGISTRY, MetricFamily
-from fairwarning.server.wiring import ServerOptions, ServerProcess
+from fairwarning.server.options import ServerOptions
+from fairwarning.server.wiring import ServerProcess
 from fairwarning.service.config.fleet_file import FleetFile
 from fairwarning.service.metrics import Metric
 from fairwarning.service.webhooks.targets import AllowedTargets
@@ -51,7 +52,7 @@ def metrics() -> str:
     """Return the page of metrics."""
     with tempfile.TemporaryDirectory() as folder:
         local = ServerProcess(ServerOptions(data=Path(folder), fleet=FleetFile(), memory=True))
-        figures = [*local._metrics(), *WebhookService(local.fleet, AllowedTargets()).metrics()]
+        figures = [*local.ports.metrics(), *WebhookService(local.fleet, AllowedTargets()).metrics()]
     return page(
         "Metrics",
         "The service serves these metrics for Prometheus at `/metrics` on the console's address "

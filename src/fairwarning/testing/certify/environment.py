@@ -18,7 +18,8 @@ from fairwarning.core.commands import Command
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import Scope
 from fairwarning.guest.endpoint import VARIABLE
-from fairwarning.server.wiring import ServerOptions, ServerProcess
+from fairwarning.server.options import ServerOptions
+from fairwarning.server.wiring import ServerProcess
 from fairwarning.service.clock import RealClock
 from fairwarning.service.config import fleet_file
 from fairwarning.testing.certify.steps import ME

@@ -1,0 +1,62 @@
+"""What a process runs, and on which addresses."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairwarning.core import limits
+from fairwarning.core.record import changed
+from fairwarning.metadata.listeners import PortRange, is_loopback
+from fairwarning.service.config.fleet_file import FleetFile
+from fairwarning.service.config.settings import MetadataSettings
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.store import Store
+
+if TYPE_CHECKING:
+    from fairwarning.console.api.integrations import ScenarioRunner
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """The options of `up`."""
+
+    data: Path
+    fleet: FleetFile
+    database: str = field(default="", repr=False)
+    """A postgresql:// URL; `data` then holds only files of this host."""
+    memory: bool = False
+    metadata: Address = ("127.0.0.1", 8169)
+    console: Address = ("127.0.0.1", 8170)
+    arm: Address = ("127.0.0.1", 8171)
+    machine_ports: PortRange | None = None  # None: only if machines have no other address
+    default_machine: str = ""  # that unknown callers are answered as
+    virtual: bool = False
+    sockets: Path | None = None  # folder for one Unix socket per machine
+    network_folder: bool = False  # whether `data` may be on a network file system
+    key: str = field(default="", repr=False)  # access key of the page; all workers share one
+    worker: bool = False  # whether other processes listen on the same ports
+    load_scenarios: Callable[[], "ScenarioRunner"] | None = None  # called on the first request
+
+    def store(self) -> Store:
+        """Return the store, not yet open."""
+        if self.memory:
+            return MemoryStore()
+        if self.database:
+            from fairwarning.server.database import store_at  # noqa: PLC0415  (an extra)
+
+            return store_at(self.database, self.fleet.cluster)
+        from fairwarning.store.sqlite import SQLiteStore  # noqa: PLC0415  (not needed with --memory)
+
+        return SQLiteStore(self.data / "fleet.db")
+
+    def metadata_settings(self) -> MetadataSettings:
+        """Return the settings of the metadata endpoint, with Azure's rate limit in a host run."""
+        settings = self.fleet.endpoint
+        if self.default_machine:
+            settings = changed(settings, default_machine=self.default_machine)
+        if settings.requests_per_second is None and not is_loopback(self.metadata[0]):
+            return changed(settings, requests_per_second=limits.REQUESTS_PER_SECOND)  # M17
+        return settings
