@@ -1,9 +1,12 @@
 """All stores, over which the tests of the protocol run. Add a new store here."""
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,8 @@ from tests.fixtures.postgres.database import migrated_database_or_skip
 from tests.fixtures.postgres.server import shared
 
 Scenario = Callable[[Store], Coroutine[None, None, None]]
-RunOnStore = Callable[[Scenario], None]
+AsyncTest = Callable[..., Coroutine[Any, Any, None]]
+Resources = Callable[[], AbstractAsyncContextManager[tuple[Any, ...]]]
 
 
 @contextmanager
@@ -58,7 +62,36 @@ async def restart(store: Store) -> None:
 
 
 @pytest.fixture(params=STORES)
-def run_on_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunOnStore]:
-    """Runs a scenario on a store of each kind."""
-    with STORES[request.param](tmp_path) as store:
-        yield lambda scenario: run_scenario(store, scenario)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """A store of each kind, not yet open."""
+    with STORES[request.param](tmp_path) as made:
+        yield made
+
+
+def each_store(test: AsyncTest) -> Callable[..., None]:
+    """Run a coroutine test on an open store of each kind."""
+
+    @functools.wraps(test)
+    def run(store: Store, **fixtures: Any) -> None:  # noqa: ANN401  (any fixtures)
+        run_scenario(store, lambda opened: test(opened, **fixtures))
+
+    return run
+
+
+def using(resources: Resources, count: int) -> Callable[[AsyncTest], Callable[..., None]]:
+    """Run a coroutine test with these resources, of which it takes `count` as first arguments."""
+
+    def decorate(test: AsyncTest) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:  # noqa: ANN401  (any fixtures)
+            async def use() -> None:
+                async with resources() as values:
+                    await test(*values, **fixtures)
+
+            asyncio.run(use())
+
+        own = list(inspect.signature(test).parameters.values())[count:]
+        run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+        return run
+
+    return decorate

@@ -33,7 +33,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.store.store import Batch, Store
 from tests.store.author import BatchGenerator
-from tests.store.conftest import RunOnStore, restart
+from tests.store.conftest import each_store, restart
 
 
 def pair(scope: str, *machines: str) -> CreateScope:
@@ -68,153 +68,136 @@ def orders(entity: Entity) -> list[list[str]]:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("seed", range(4))
-def test_committed_entities_survive_a_restart(run_on_store: RunOnStore, seed: int) -> None:
+@each_store
+async def test_committed_entities_survive_a_restart(store: Store, seed: int) -> None:
     """Random commands, decided by the real rules: every entity is equal, orders included."""
     generator = BatchGenerator(seed)
-
-    async def scenario(store: Store) -> None:
-        for _ in range(60):
-            await store.commit(generator.random_batch(generator.random.randrange(1, 12)))
-            if generator.random.random() < 0.1:
-                await restart(store)
-        await restart(store)
-        loaded = await store.load([*generator.entities, *generator.removed])
-        for ref, entity in generator.entities.items():
-            assert loaded[ref] == entity
-            assert orders(entity) == orders(loaded[ref])  # type: ignore[arg-type]
-        assert all(loaded[ref] is None for ref in generator.removed - generator.entities.keys())
-        assert [entry.line for entry in await store.journal(limit=10_000)] == generator.lines
-        impacts = await store.unfinished_impacts("", 10_000)
-        assert {impact.id: impact for impact in impacts} == generator.impacts
-
-    run_on_store(scenario)
+    for _ in range(60):
+        await store.commit(generator.random_batch(generator.random.randrange(1, 12)))
+        if generator.random.random() < 0.1:
+            await restart(store)
+    await restart(store)
+    loaded = await store.load([*generator.entities, *generator.removed])
+    for ref, entity in generator.entities.items():
+        assert loaded[ref] == entity
+        assert orders(entity) == orders(loaded[ref])  # type: ignore[arg-type]
+    assert all(loaded[ref] is None for ref in generator.removed - generator.entities.keys())
+    assert [entry.line for entry in await store.journal(limit=10_000)] == generator.lines
+    impacts = await store.unfinished_impacts("", 10_000)
+    assert {impact.id: impact for impact in impacts} == generator.impacts
     assert {kind for kind, _ in generator.entities} == {Scope, ScaleSet, Operation, Rollout, Lane}
 
 
-def test_a_missing_entity_is_none(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_a_missing_entity_is_none(store: Store) -> None:
     """Callers may load entities of any kind that do not exist."""
-
-    async def scenario(store: Store) -> None:
-        refs: list[Ref] = [(Scope, "a"), (Operation, "a"), (Lane, "")]
-        assert await store.load(refs) == dict.fromkeys(refs)
-        assert await store.load([]) == {}
-
-    run_on_store(scenario)
+    refs: list[Ref] = [(Scope, "a"), (Operation, "a"), (Lane, "")]
+    assert await store.load(refs) == dict.fromkeys(refs)
+    assert await store.load([]) == {}
 
 
-def test_machines_keep_their_order_when_some_change_and_some_are_removed(
-    run_on_store: RunOnStore,
+@each_store
+async def test_machines_keep_their_order_when_some_change_and_some_are_removed(
+    store: Store,
 ) -> None:
     """A changed machine keeps its position, a new one is last, as in the scope itself."""
     generator = BatchGenerator()
-
-    async def scenario(store: Store) -> None:
-        await store.commit(generator.batch([pair("a", "m1", "m2", "m3"), pair("b", "m1")]))
-        await store.commit(
-            generator.batch(
-                [Delete(scope="a", operation="o1", machines=("m1",))]
-            )  # without notice: the scope is disabled
+    await store.commit(generator.batch([pair("a", "m1", "m2", "m3"), pair("b", "m1")]))
+    await store.commit(
+        generator.batch(
+            [Delete(scope="a", operation="o1", machines=("m1",))]
+        )  # without notice: the scope is disabled
+    )
+    impact = next(iter(generator.impacts.values()))
+    await store.commit(
+        generator.batch(
+            [
+                ReportImpact(scope="a", machine="m1", impact=impact.id),
+                AddMachines(scope="a", machines=(Machine(name="m0"), Machine(name="m1"))),
+            ]
         )
-        impact = next(iter(generator.impacts.values()))
-        await store.commit(
-            generator.batch(
-                [
-                    ReportImpact(scope="a", machine="m1", impact=impact.id),
-                    AddMachines(scope="a", machines=(Machine(name="m0"), Machine(name="m1"))),
-                ]
-            )
-        )
-        await restart(store)
-        scope = (await store.load([(Scope, "a")]))[Scope, "a"]
-        assert isinstance(scope, Scope)
-        assert list(scope.machines) == ["m2", "m3", "m0", "m1"]
-        assert scope == generator.entities[Scope, "a"]
-
-    run_on_store(scenario)
+    )
+    await restart(store)
+    scope = (await store.load([(Scope, "a")]))[Scope, "a"]
+    assert isinstance(scope, Scope)
+    assert list(scope.machines) == ["m2", "m3", "m0", "m1"]
+    assert scope == generator.entities[Scope, "a"]
 
 
-def test_any_order_of_machines_is_preserved(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_any_order_of_machines_is_preserved(store: Store) -> None:
     """Also one that the rules would not produce, as the store does not know them."""
     machines = {name: Machine(name=name, address=f"10.{name}") for name in "abcd"}
     first = Scope(id="s", kind=ScopeKind.CLOUD_SERVICE, machines=machines, version=1)
     shuffled = {name: machines[name] for name in "dbca"}
     second = replace(first, machines=shuffled, version=2)
-
-    async def scenario(store: Store) -> None:
-        await store.commit(Batch(1.0, {(Scope, "s"): (None, first)}))
-        await store.commit(Batch(1.0, {(Scope, "s"): (first, second)}))
-        await restart(store)
-        scope = (await store.load([(Scope, "s")]))[Scope, "s"]
-        assert isinstance(scope, Scope)
-        assert list(scope.machines) == list("dbca")
-
-    run_on_store(scenario)
+    await store.commit(Batch(1.0, {(Scope, "s"): (None, first)}))
+    await store.commit(Batch(1.0, {(Scope, "s"): (first, second)}))
+    await restart(store)
+    scope = (await store.load([(Scope, "s")]))[Scope, "s"]
+    assert isinstance(scope, Scope)
+    assert list(scope.machines) == list("dbca")
 
 
-def test_a_stale_version_is_refused(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_a_stale_version_is_refused(store: Store) -> None:
     """IK1: a batch decided on an old value, on nothing, or on a removed entity has no effect."""
     generator = BatchGenerator()
-
-    async def scenario(store: Store) -> None:
-        await store.commit(generator.batch([pair("a", "m"), CreateSet(set="s", capacity=1)]))
-        ref, old = (Scope, "a"), generator.entities[Scope, "a"]
-        await store.commit(generator.batch([Poll(scope="a")]))
-        new = generator.entities[ref]
-        before = await snapshot(store, [*generator.entities])
-        missing = Operation(id="ghost", kind="", actor="", accepted_at=0.0, version=1)
-        stale: list[dict[Ref, tuple[Entity | None, Entity | None]]] = [
-            {ref: (old, replace(old, version=9))},
-            {ref: (None, replace(old, version=1))},
-            {ref: (old, None)},
-            {(Operation, "ghost"): (missing, replace(missing, version=2))},
-            {(Operation, "ghost"): (missing, None)},
-            {
-                (Operation, "g1"): (replace(missing, id="g1"), None),
-                (Operation, "g2"): (replace(missing, id="g2"), None),
-            },
-            {(Scope, "new"): (None, replace(old, id="new")), ref: (old, new)},
-        ]
-        for changes in stale:
-            line = JournalLine(1.0, "x", ref, Fact(FactType.CONFIGURED))
-            impact = Impact(id="i", scope="a", machine="m", kind=ImpactKind.STOP, operation="o")
-            with pytest.raises(Conflict) as refused:
-                await store.commit(Batch(1.0, changes, [line], [impact], notes={"clock": "x"}))
-            assert refused.value.code == "Stale"
-            assert await snapshot(store, [*generator.entities]) == before
-        assert "'a'" in refused.value.message
-        await restart(store)
+    await store.commit(generator.batch([pair("a", "m"), CreateSet(set="s", capacity=1)]))
+    ref, old = (Scope, "a"), generator.entities[Scope, "a"]
+    await store.commit(generator.batch([Poll(scope="a")]))
+    new = generator.entities[ref]
+    before = await snapshot(store, [*generator.entities])
+    missing = Operation(id="ghost", kind="", actor="", accepted_at=0.0, version=1)
+    stale: list[dict[Ref, tuple[Entity | None, Entity | None]]] = [
+        {ref: (old, replace(old, version=9))},
+        {ref: (None, replace(old, version=1))},
+        {ref: (old, None)},
+        {(Operation, "ghost"): (missing, replace(missing, version=2))},
+        {(Operation, "ghost"): (missing, None)},
+        {
+            (Operation, "g1"): (replace(missing, id="g1"), None),
+            (Operation, "g2"): (replace(missing, id="g2"), None),
+        },
+        {(Scope, "new"): (None, replace(old, id="new")), ref: (old, new)},
+    ]
+    for changes in stale:
+        line = JournalLine(1.0, "x", ref, Fact(FactType.CONFIGURED))
+        impact = Impact(id="i", scope="a", machine="m", kind=ImpactKind.STOP, operation="o")
+        with pytest.raises(Conflict) as refused:
+            await store.commit(Batch(1.0, changes, [line], [impact], notes={"clock": "x"}))
+        assert refused.value.code == "Stale"
         assert await snapshot(store, [*generator.entities]) == before
+    assert "'a'" in refused.value.message
+    await restart(store)
+    assert await snapshot(store, [*generator.entities]) == before
 
-    run_on_store(scenario)
 
-
-def test_an_entity_can_be_removed_and_created_again(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_an_entity_can_be_removed_and_created_again(store: Store) -> None:
     """Nothing of the old one remains, in one batch or in several."""
     generator = BatchGenerator()
     ref: Ref = (Scope, "a")
     first = Scope(id="a", kind=ScopeKind.STANDALONE, machines={"m": Machine(name="m")}, version=1)
     second = replace(first, machines={"n": Machine(name="n")}, group="new")
-
-    async def scenario(store: Store) -> None:
-        await store.commit(Batch(1.0, {ref: (None, first)}))
-        await store.commit(Batch(2.0, {ref: (first, None)}))
-        assert await store.load([ref]) == {ref: None}
-        assert await store.find_machines(name="m") == []
-        assert await store.list_ids(Scope, "", 10) == []
-        await store.commit(Batch(3.0, {ref: (None, second)}))
-        assert await store.load([ref]) == {ref: second}
-        await store.commit(Batch(4.0, {ref: (second, first)}))  # removed and created in between
-        await restart(store)
-        assert await store.load([ref]) == {ref: first}
-        assert [location.scope for location in await store.find_machines(name="m")] == ["a"]
-        assert await store.find_machines(name="n") == []
-
-    run_on_store(scenario)
+    await store.commit(Batch(1.0, {ref: (None, first)}))
+    await store.commit(Batch(2.0, {ref: (first, None)}))
+    assert await store.load([ref]) == {ref: None}
+    assert await store.find_machines(name="m") == []
+    assert await store.list_ids(Scope, "", 10) == []
+    await store.commit(Batch(3.0, {ref: (None, second)}))
+    assert await store.load([ref]) == {ref: second}
+    await store.commit(Batch(4.0, {ref: (second, first)}))  # removed and created in between
+    await restart(store)
+    assert await store.load([ref]) == {ref: first}
+    assert [location.scope for location in await store.find_machines(name="m")] == ["a"]
+    assert await store.find_machines(name="n") == []
     assert not generator.entities
 
 
-def test_an_entity_created_and_removed_in_one_batch_leaves_only_its_lines(
-    run_on_store: RunOnStore,
+@each_store
+async def test_an_entity_created_and_removed_in_one_batch_leaves_only_its_lines(
+    store: Store,
 ) -> None:
     """The journal has its lines; nothing else knows it."""
     ref: Ref = (Scope, "brief")
@@ -222,88 +205,71 @@ def test_an_entity_created_and_removed_in_one_batch_leaves_only_its_lines(
         JournalLine(1.0, "x", ref, Fact(FactType.SCOPE_CREATED)),
         JournalLine(1.0, "x", ref, Fact(FactType.ENABLED)),
     ]
-
-    async def scenario(store: Store) -> None:
-        await store.commit(Batch(1.0, {ref: (None, None)}, lines))
-        assert await store.load([ref]) == {ref: None}
-        assert await store.list_ids(Scope, "", 10) == []
-        assert [entry.line for entry in await store.journal(entity=ref)] == lines
-        created = Scope(id="brief", kind=ScopeKind.STANDALONE, version=1)
-        await store.commit(Batch(2.0, {ref: (None, created)}))
-        assert await store.load([ref]) == {ref: created}
-
-    run_on_store(scenario)
+    await store.commit(Batch(1.0, {ref: (None, None)}, lines))
+    assert await store.load([ref]) == {ref: None}
+    assert await store.list_ids(Scope, "", 10) == []
+    assert [entry.line for entry in await store.journal(entity=ref)] == lines
+    created = Scope(id="brief", kind=ScopeKind.STANDALONE, version=1)
+    await store.commit(Batch(2.0, {ref: (None, created)}))
+    assert await store.load([ref]) == {ref: created}
 
 
-def test_a_rollout_over_many_scopes_is_one_batch(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_a_rollout_over_many_scopes_is_one_batch(store: Store) -> None:
     """A batch may have hundreds of entities and lines; all are stored in order."""
     generator = BatchGenerator()
     names = [f"s{number:03}" for number in range(150)]
-
-    async def scenario(store: Store) -> None:
-        await store.commit(
-            generator.batch([pair(name, f"{name}_0", f"{name}_1") for name in names])
-        )
-        await store.commit(generator.batch([Poll(scope=name) for name in names]))
-        await store.commit(
-            generator.batch([StartRollout(rollout="r", scopes=tuple(names), batch=100)])
-        )
-        await restart(store)
-        assert await store.load(generator.entities) == generator.entities
-        entries = await store.journal(limit=10_000)
-        assert [entry.line for entry in entries] == generator.lines
-        assert [entry.number for entry in entries] == list(range(1, len(generator.lines) + 1))
-
-    run_on_store(scenario)
+    await store.commit(generator.batch([pair(name, f"{name}_0", f"{name}_1") for name in names]))
+    await store.commit(generator.batch([Poll(scope=name) for name in names]))
+    await store.commit(generator.batch([StartRollout(rollout="r", scopes=tuple(names), batch=100)]))
+    await restart(store)
+    assert await store.load(generator.entities) == generator.entities
+    entries = await store.journal(limit=10_000)
+    assert [entry.line for entry in entries] == generator.lines
+    assert [entry.number for entry in entries] == list(range(1, len(generator.lines) + 1))
     assert len(generator.names(Lane)) == 150
 
 
-def test_machines_of_a_large_scope_can_change_one_by_one(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_machines_of_a_large_scope_can_change_one_by_one(store: Store) -> None:
     """Rows of unchanged machines are not written, and stay correct."""
     generator = BatchGenerator()
     names = [f"m{number:03}" for number in range(100)]
-
-    async def scenario(store: Store) -> None:
-        await store.commit(generator.batch([pair("big", *names), Poll(scope="big")]))
-        for number, name in enumerate(names[::7]):
-            command = Restart(scope="big", operation=f"o{number}", machines=(name,))
-            await store.commit(generator.batch([command]))
-        await restart(store)
-        assert await store.load(generator.entities) == generator.entities
-
-    run_on_store(scenario)
+    await store.commit(generator.batch([pair("big", *names), Poll(scope="big")]))
+    for number, name in enumerate(names[::7]):
+        command = Restart(scope="big", operation=f"o{number}", machines=(name,))
+        await store.commit(generator.batch([command]))
+    await restart(store)
+    assert await store.load(generator.entities) == generator.entities
 
 
-def test_a_closed_store_raises_an_error(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_a_closed_store_raises_an_error(store: Store) -> None:
     """It answers nothing until it is opened again, and loses nothing."""
     generator = BatchGenerator()
     batch = generator.batch([pair("a", "m")])
-
-    async def scenario(store: Store) -> None:
-        await store.commit(batch)
-        await store.close()
-        await store.close()
-        calls = [
-            lambda: store.load([]),
-            lambda: store.commit(batch),
-            lambda: store.due_entities(1.0, 1),
-            store.next_due,
-            lambda: store.find_machines(name="m"),
-            lambda: store.list_ids(Scope, "", 1),
-            lambda: store.unfinished_impacts("", 1),
-            lambda: store.changes_since(0, 1),
-            store.journal,
-            lambda: store.get_note("x"),
-            lambda: store.list_notes("x", "", 1),
-            lambda: store.save_notes({"x": ("duty", "1")}),
-            lambda: store.drop_notes({"x": "1"}),
-        ]
-        for call in calls:
-            with pytest.raises(Unavailable) as refused:
-                await call()  # type: ignore[operator]
-            assert refused.value.code == "StoreClosed"
-        await store.open()
-        await store.open()
-        assert await store.load(generator.entities) == generator.entities
-
-    run_on_store(scenario)
+    await store.commit(batch)
+    await store.close()
+    await store.close()
+    calls = [
+        lambda: store.load([]),
+        lambda: store.commit(batch),
+        lambda: store.due_entities(1.0, 1),
+        store.next_due,
+        lambda: store.find_machines(name="m"),
+        lambda: store.list_ids(Scope, "", 1),
+        lambda: store.unfinished_impacts("", 1),
+        lambda: store.changes_since(0, 1),
+        store.journal,
+        lambda: store.get_note("x"),
+        lambda: store.list_notes("x", "", 1),
+        lambda: store.save_notes({"x": ("duty", "1")}),
+        lambda: store.drop_notes({"x": "1"}),
+    ]
+    for call in calls:
+        with pytest.raises(Unavailable) as refused:
+            await call()  # type: ignore[operator]
+        assert refused.value.code == "StoreClosed"
+    await store.open()
+    await store.open()
+    assert await store.load(generator.entities) == generator.entities

@@ -5,7 +5,7 @@ from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Operation, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, ScopeChange, Store
 from tests.store.author import BatchGenerator, line_about
-from tests.store.conftest import RunOnStore, restart
+from tests.store.conftest import each_store, restart
 
 A: Ref = (Scope, "a")
 B: Ref = (Scope, "b")
@@ -16,32 +16,30 @@ def scope(name: str, version: int = 1) -> Scope:
     return Scope(id=name, kind=ScopeKind.STANDALONE, version=version)
 
 
-def test_the_journal_can_be_filtered_by_entity_and_event(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_the_journal_can_be_filtered_by_entity_and_event(store: Store) -> None:
     """Every line once, in order and complete, over all batches and restarts."""
     generator = BatchGenerator(5)
-
-    async def scenario(store: Store) -> None:
-        for _ in range(40):
-            await store.commit(generator.random_batch(6))
-        await restart(store)
+    for _ in range(40):
         await store.commit(generator.random_batch(6))
-        entries = await store.journal(limit=10_000)
-        assert [entry.line for entry in entries] == generator.lines
-        for ref in {entry.line.entity for entry in entries}:
-            assert await store.journal(limit=10_000, entity=ref) == [
-                entry for entry in entries if entry.line.entity == ref
-            ]
-        events = {entry.line.fact.event for entry in entries} - {""}
-        assert len(events) > 5
-        for event in events:
-            of_event = [entry for entry in entries if entry.line.fact.event == event]
-            assert await store.journal(event=event) == of_event
-            assert await store.journal(event=event, entity=of_event[0].line.entity) == of_event
+    await restart(store)
+    await store.commit(generator.random_batch(6))
+    entries = await store.journal(limit=10_000)
+    assert [entry.line for entry in entries] == generator.lines
+    for ref in {entry.line.entity for entry in entries}:
+        assert await store.journal(limit=10_000, entity=ref) == [
+            entry for entry in entries if entry.line.entity == ref
+        ]
+    events = {entry.line.fact.event for entry in entries} - {""}
+    assert len(events) > 5
+    for event in events:
+        of_event = [entry for entry in entries if entry.line.fact.event == event]
+        assert await store.journal(event=event) == of_event
+        assert await store.journal(event=event, entity=of_event[0].line.entity) == of_event
 
-    run_on_store(scenario)
 
-
-def test_the_journal_comes_in_pages(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_the_journal_comes_in_pages(store: Store) -> None:
     """After a number, up to a limit, also with a filter; an unknown entity has no lines."""
     lines = [
         line_about(A, "e1"),
@@ -51,224 +49,188 @@ def test_the_journal_comes_in_pages(run_on_store: RunOnStore) -> None:
         line_about(A, "e1"),
         line_about(A, "e2"),
     ]
+    for line in lines[:2]:
+        await store.commit(Batch(1.0, lines=[line]))
+    await store.commit(Batch(1.0, lines=lines[2:]))
 
-    async def scenario(store: Store) -> None:
-        for line in lines[:2]:
-            await store.commit(Batch(1.0, lines=[line]))
-        await store.commit(Batch(1.0, lines=lines[2:]))
+    async def numbers(
+        after: int = 0, limit: int = 99, entity: Ref | None = None, event: str = ""
+    ) -> list[int]:
+        entries = await store.journal(after=after, limit=limit, entity=entity, event=event)
+        assert all(lines[entry.number - 1] == entry.line for entry in entries)
+        return [entry.number for entry in entries]
 
-        async def numbers(
-            after: int = 0, limit: int = 99, entity: Ref | None = None, event: str = ""
-        ) -> list[int]:
-            entries = await store.journal(after=after, limit=limit, entity=entity, event=event)
-            assert all(lines[entry.number - 1] == entry.line for entry in entries)
-            return [entry.number for entry in entries]
-
-        assert await numbers() == [1, 2, 3, 4, 5, 6]
-        assert await numbers(after=2, limit=3) == [3, 4, 5]
-        assert await numbers(after=6) == []
-        assert await numbers(after=-5, limit=1) == [1]
-        assert await numbers(entity=A) == [1, 3, 5, 6]
-        assert await numbers(entity=A, after=1, limit=2) == [3, 5]
-        assert await numbers(entity=B, after=4) == []
-        assert await numbers(event="e1") == [1, 4, 5]
-        assert await numbers(event="e1", after=1, limit=1) == [4]
-        assert await numbers(event="e1", entity=A) == [1, 5]
-        assert await numbers(event="e1", entity=A, after=1) == [5]
-        assert await numbers(event="E1") == []
-        assert await numbers(entity=(Operation, "a")) == []
-        assert await numbers(event="e2", entity=B) == []
-
-    run_on_store(scenario)
+    assert await numbers() == [1, 2, 3, 4, 5, 6]
+    assert await numbers(after=2, limit=3) == [3, 4, 5]
+    assert await numbers(after=6) == []
+    assert await numbers(after=-5, limit=1) == [1]
+    assert await numbers(entity=A) == [1, 3, 5, 6]
+    assert await numbers(entity=A, after=1, limit=2) == [3, 5]
+    assert await numbers(entity=B, after=4) == []
+    assert await numbers(event="e1") == [1, 4, 5]
+    assert await numbers(event="e1", after=1, limit=1) == [4]
+    assert await numbers(event="e1", entity=A) == [1, 5]
+    assert await numbers(event="e1", entity=A, after=1) == [5]
+    assert await numbers(event="E1") == []
+    assert await numbers(entity=(Operation, "a")) == []
+    assert await numbers(event="e2", entity=B) == []
 
 
-def test_a_line_can_have_any_text(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_a_line_can_have_any_text(store: Store) -> None:
     """It is unchanged: quotes, other scripts, control characters, and empty strings."""
     lines = [
         line_about(A, detail=why)
         for why in ("", "'; --", "été „ß“ 雪 🙂", "a\0b\n\r\t", "x" * 5000)
     ]
-
-    async def scenario(store: Store) -> None:
-        await store.commit(Batch(1.0, lines=lines))
-        await restart(store)
-        assert [entry.line for entry in await store.journal()] == lines
-
-    run_on_store(scenario)
+    await store.commit(Batch(1.0, lines=lines))
+    await restart(store)
+    assert [entry.line for entry in await store.journal()] == lines
 
 
-def test_the_feed_has_the_latest_change_of_each_scope(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_the_feed_has_the_latest_change_of_each_scope(store: Store) -> None:
     """Positions increase; a reader that continues misses no change or removal of a scope."""
+    seen: list[ScopeChange] = []
 
-    async def scenario(store: Store) -> None:
-        seen: list[ScopeChange] = []
+    async def read_changes() -> list[str]:
+        changes = await store.changes_since(seen[-1].position if seen else 0, 100)
+        positions = [change.position for change in [*seen[-1:], *changes]]
+        assert positions == sorted(set(positions))
+        seen.extend(changes)
+        return [change.scope for change in changes]
 
-        async def read_changes() -> list[str]:
-            changes = await store.changes_since(seen[-1].position if seen else 0, 100)
-            positions = [change.position for change in [*seen[-1:], *changes]]
-            assert positions == sorted(set(positions))
-            seen.extend(changes)
-            return [change.scope for change in changes]
-
-        created = {(Scope, name): (None, scope(name)) for name in "abc"}
-        await store.commit(Batch(1.0, created))  # type: ignore[arg-type]
-        assert await read_changes() == ["a", "b", "c"]
-        operation = Operation(id="o", kind="", actor="", accepted_at=0.0, version=1)
-        await store.commit(Batch(2.0, {(Operation, "o"): (None, operation)}))
-        assert await read_changes() == []
-        await store.commit(Batch(3.0, {A: (scope("a"), scope("a", 2))}))
-        await store.commit(Batch(4.0, {B: (scope("b"), None)}))
-        await restart(store)
-        assert await read_changes() == ["a", "b"]
-        assert [change.scope for change in await store.changes_since(0, 100)] == ["c", "a", "b"]
-        assert [change.scope for change in await store.changes_since(0, 1)] == ["c"]
-        await store.commit(Batch(5.0, {B: (None, scope("b")), A: (scope("a", 2), scope("a", 3))}))
-        assert await read_changes() == ["b", "a"]
-        assert len(await store.changes_since(0, 100)) == 3
-
-    run_on_store(scenario)
+    created = {(Scope, name): (None, scope(name)) for name in "abc"}
+    await store.commit(Batch(1.0, created))  # type: ignore[arg-type]
+    assert await read_changes() == ["a", "b", "c"]
+    operation = Operation(id="o", kind="", actor="", accepted_at=0.0, version=1)
+    await store.commit(Batch(2.0, {(Operation, "o"): (None, operation)}))
+    assert await read_changes() == []
+    await store.commit(Batch(3.0, {A: (scope("a"), scope("a", 2))}))
+    await store.commit(Batch(4.0, {B: (scope("b"), None)}))
+    await restart(store)
+    assert await read_changes() == ["a", "b"]
+    assert [change.scope for change in await store.changes_since(0, 100)] == ["c", "a", "b"]
+    assert [change.scope for change in await store.changes_since(0, 1)] == ["c"]
+    await store.commit(Batch(5.0, {B: (None, scope("b")), A: (scope("a", 2), scope("a", 3))}))
+    assert await read_changes() == ["b", "a"]
+    assert len(await store.changes_since(0, 100)) == 3
 
 
-def test_positions_are_never_reused(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_positions_are_never_reused(store: Store) -> None:
     """Not even if the newest scope is removed, or a batch is refused, before a restart."""
-
-    async def scenario(store: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope("a"))}))
-        await store.commit(Batch(2.0, {A: (scope("a"), None)}))
-        (removed,) = await store.changes_since(0, 9)
-        await restart(store)
-        await store.commit(Batch(3.0, {B: (None, scope("b"))}))
-        (_, new) = await store.changes_since(0, 9)
-        assert new.position > removed.position
-
-    run_on_store(scenario)
+    await store.commit(Batch(1.0, {A: (None, scope("a"))}))
+    await store.commit(Batch(2.0, {A: (scope("a"), None)}))
+    (removed,) = await store.changes_since(0, 9)
+    await restart(store)
+    await store.commit(Batch(3.0, {B: (None, scope("b"))}))
+    (_, new) = await store.changes_since(0, 9)
+    assert new.position > removed.position
 
 
-def test_the_feed_is_correct_after_many_changes(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_the_feed_is_correct_after_many_changes(store: Store) -> None:
     """A scope that changes often is in the feed once."""
-
-    async def scenario(store: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, scope("b"))}))
-        for version in range(1, 600):
-            await store.commit(Batch(1.0, {A: (scope("a", version), scope("a", version + 1))}))
-        changes = await store.changes_since(0, 9)
-        assert [change.scope for change in changes] == ["b", "a"]
-        assert await store.changes_since(changes[0].position, 9) == changes[1:]
-        assert await store.changes_since(changes[1].position, 9) == []
-
-    run_on_store(scenario)
+    await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, scope("b"))}))
+    for version in range(1, 600):
+        await store.commit(Batch(1.0, {A: (scope("a", version), scope("a", version + 1))}))
+    changes = await store.changes_since(0, 9)
+    assert [change.scope for change in changes] == ["b", "a"]
+    assert await store.changes_since(changes[0].position, 9) == changes[1:]
+    assert await store.changes_since(changes[1].position, 9) == []
 
 
-def test_notes_are_stored_by_name(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_notes_are_stored_by_name(store: Store) -> None:
     """The last value counts; a batch may have only notes."""
-
-    async def scenario(store: Store) -> None:
-        assert await store.get_note("clock") is None
-        await store.commit(Batch(1.0, notes={"clock": "1", "incarnation": ""}))
-        await store.commit(Batch(2.0, notes={"clock": "{}"}))
-        await restart(store)
-        assert await store.get_note("clock") == "{}"
-        assert await store.get_note("incarnation") == ""
-        assert await store.changes_since(0, 9) == []
-
-    run_on_store(scenario)
+    assert await store.get_note("clock") is None
+    await store.commit(Batch(1.0, notes={"clock": "1", "incarnation": ""}))
+    await store.commit(Batch(2.0, notes={"clock": "{}"}))
+    await restart(store)
+    assert await store.get_note("clock") == "{}"
+    assert await store.get_note("incarnation") == ""
+    assert await store.changes_since(0, 9) == []
 
 
-def test_notes_are_listed_by_prefix(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_notes_are_listed_by_prefix(store: Store) -> None:
     """In order of name, in pages; other prefixes are left out."""
-
-    async def scenario(store: Store) -> None:
-        notes = {"a": "0", "b 1": "1", "b 2": "2", "b 3": "3", "b": "4", "b!": "5", "c": "6"}
-        await store.commit(Batch(1.0, notes=notes))
-        assert list((await store.list_notes("b ", "", 9)).items()) == [
-            ("b 1", "1"), ("b 2", "2"), ("b 3", "3"),
-        ]  # fmt: skip
-        assert await store.list_notes("b ", "", 2) == {"b 1": "1", "b 2": "2"}
-        assert await store.list_notes("b ", "b 2", 2) == {"b 3": "3"}
-        assert await store.list_notes("b ", "b 3", 2) == {}
-        assert await store.list_notes("x", "", 9) == {}
-
-    run_on_store(scenario)
+    notes = {"a": "0", "b 1": "1", "b 2": "2", "b 3": "3", "b": "4", "b!": "5", "c": "6"}
+    await store.commit(Batch(1.0, notes=notes))
+    assert list((await store.list_notes("b ", "", 9)).items()) == [
+        ("b 1", "1"), ("b 2", "2"), ("b 3", "3"),
+    ]  # fmt: skip
+    assert await store.list_notes("b ", "", 2) == {"b 1": "1", "b 2": "2"}
+    assert await store.list_notes("b ", "b 2", 2) == {"b 3": "3"}
+    assert await store.list_notes("b ", "b 3", 2) == {}
+    assert await store.list_notes("x", "", 9) == {}
 
 
-def test_notes_of_a_duty_are_kept(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_notes_of_a_duty_are_kept(store: Store) -> None:
     """If this process has the duty; a later value replaces an earlier one."""
-
-    async def scenario(store: Store) -> None:
-        assert await store.claim_duty("duty")
-        assert await store.has_duty("duty")
-        assert await store.save_notes({}) == set()
-        notes = {"n 1": ("duty", "1"), "n 2": ("duty", "2")}
-        assert await store.save_notes(notes) == {"n 1", "n 2"}
-        assert await store.save_notes({"n 2": ("duty", "3")}) == {"n 2"}
-        await restart(store)
-        assert await store.list_notes("n ", "", 9) == {"n 1": "1", "n 2": "3"}
-
-    run_on_store(scenario)
+    assert await store.claim_duty("duty")
+    assert await store.has_duty("duty")
+    assert await store.save_notes({}) == set()
+    notes = {"n 1": ("duty", "1"), "n 2": ("duty", "2")}
+    assert await store.save_notes(notes) == {"n 1", "n 2"}
+    assert await store.save_notes({"n 2": ("duty", "3")}) == {"n 2"}
+    await restart(store)
+    assert await store.list_notes("n ", "", 9) == {"n 1": "1", "n 2": "3"}
 
 
-def test_removed_notes_are_gone(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_removed_notes_are_gone(store: Store) -> None:
     """Also after a restart; the others stay, and unknown names are ignored."""
-
-    async def scenario(store: Store) -> None:
-        notes = {f"n {number}": "" for number in range(200)}
-        await store.commit(Batch(1.0, notes=notes))
-        await store.drop_notes({})
-        await store.drop_notes({**dict(list(notes.items())[:150]), "unknown": ""})
-        await restart(store)
-        assert set(await store.list_notes("n ", "", 999)) == set(list(notes)[150:])
-
-    run_on_store(scenario)
+    notes = {f"n {number}": "" for number in range(200)}
+    await store.commit(Batch(1.0, notes=notes))
+    await store.drop_notes({})
+    await store.drop_notes({**dict(list(notes.items())[:150]), "unknown": ""})
+    await restart(store)
+    assert set(await store.list_notes("n ", "", 999)) == set(list(notes)[150:])
 
 
-def test_old_lines_are_dropped_and_newer_ones_stay(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_old_lines_are_dropped_and_newer_ones_stay(store: Store) -> None:
     """Lines are dropped in order; a database may keep old ones until a whole section is old."""
-
-    async def scenario(store: Store) -> None:
-        for first in range(0, 2500, 100):
-            lines_of = [
-                JournalLine(float(n), "x", A if n % 2 else B, Fact(FactType.STARTED, f"e{n}"))
-                for n in range(first, first + 100)
-            ]
-            await store.commit(Batch(float(first), lines=lines_of))
-        everything = await store.journal(limit=9999)
-        assert await store.drop_old_lines(0.0) == 0
-        dropped = 0
-        while lines := await store.drop_old_lines(1700.0):
-            dropped += lines
-        remaining = [entry for entry in everything if entry.number > dropped]
-        assert dropped == (0 if store.shared else 1700)
-        assert await store.journal(limit=9999) == remaining
-        for ref in (A, B):
-            own = [entry for entry in remaining if entry.line.entity == ref]
-            assert await store.journal(limit=9999, entity=ref) == own
-            assert await store.latest_lines(9999, entity=ref) == own[::-1]
-        assert await store.journal(event="e1800") == [everything[1800]]
-        if dropped:
-            assert await store.journal(event="e3") == []
-        await restart(store)
-        await store.commit(Batch(1.0, lines=[line_about(A)]))
-        assert [entry.number for entry in await store.latest_lines(1)] == [2501]
-
-    run_on_store(scenario)
+    for first in range(0, 2500, 100):
+        lines_of = [
+            JournalLine(float(n), "x", A if n % 2 else B, Fact(FactType.STARTED, f"e{n}"))
+            for n in range(first, first + 100)
+        ]
+        await store.commit(Batch(float(first), lines=lines_of))
+    everything = await store.journal(limit=9999)
+    assert await store.drop_old_lines(0.0) == 0
+    dropped = 0
+    while lines := await store.drop_old_lines(1700.0):
+        dropped += lines
+    remaining = [entry for entry in everything if entry.number > dropped]
+    assert dropped == (0 if store.shared else 1700)
+    assert await store.journal(limit=9999) == remaining
+    for ref in (A, B):
+        own = [entry for entry in remaining if entry.line.entity == ref]
+        assert await store.journal(limit=9999, entity=ref) == own
+        assert await store.latest_lines(9999, entity=ref) == own[::-1]
+    assert await store.journal(event="e1800") == [everything[1800]]
+    if dropped:
+        assert await store.journal(event="e3") == []
+    await restart(store)
+    await store.commit(Batch(1.0, lines=[line_about(A)]))
+    assert [entry.number for entry in await store.latest_lines(1)] == [2501]
 
 
-def test_the_newer_lines_of_an_event_stay_when_its_first_is_dropped(
-    run_on_store: RunOnStore,
-) -> None:
+@each_store
+async def test_the_newer_lines_of_an_event_stay_when_its_first_is_dropped(store: Store) -> None:
     """They are found by the event until the last of them is old; lines may be added meanwhile."""
-
-    async def scenario(store: Store) -> None:
-        for at in (1.0, 2.0, 3.0):
-            await store.commit(Batch(at, lines=[line_about(A, "e", at=at)]))
-        everything = await store.journal()
-        dropped = await store.drop_old_lines(2.0)
-        assert await store.journal(event="e") == everything[dropped:]
-        await store.commit(Batch(4.0, lines=[line_about(A, "e", at=4.0)]))
-        newest = await store.latest_lines(1)
-        assert await store.journal(event="e") == everything[dropped:] + newest
-        while lines := await store.drop_old_lines(4.0):
-            dropped += lines
-        assert await store.journal(event="e") == (everything + newest)[dropped:]
-
-    run_on_store(scenario)
+    for at in (1.0, 2.0, 3.0):
+        await store.commit(Batch(at, lines=[line_about(A, "e", at=at)]))
+    everything = await store.journal()
+    dropped = await store.drop_old_lines(2.0)
+    assert await store.journal(event="e") == everything[dropped:]
+    await store.commit(Batch(4.0, lines=[line_about(A, "e", at=4.0)]))
+    newest = await store.latest_lines(1)
+    assert await store.journal(event="e") == everything[dropped:] + newest
+    while lines := await store.drop_old_lines(4.0):
+        dropped += lines
+    assert await store.journal(event="e") == (everything + newest)[dropped:]

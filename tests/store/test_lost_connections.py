@@ -1,8 +1,8 @@
 """Connections that are lost during a commit: what was reported as failed never lands."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from random import Random
 
 import psycopg
@@ -15,10 +15,11 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
 from tests.campaigns import split
 from tests.cluster.proxy import Proxy
-from tests.fixtures.postgres.database import migrated_database_or_skip
+from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import wait_until_async
 from tests.store.author import line_about
+from tests.store.conftest import using
 
 TABLES = ("batch", "entity", "head", "machine", "journal", "impact", "note")
 CUTS = 1000
@@ -31,23 +32,17 @@ WHERE datname = current_database() AND application_name = 'fairwarning' AND stat
 OTHERS = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 WAITING = f"{ACTIVE} AND wait_event_type = 'Lock'"
 
-Scenario = Callable[[PostgresStore, str], Awaitable[None]]
 
-
-def run_on_store(scenario: Scenario) -> None:
-    """Run a scenario on a store, with the URL of its database."""
-    url = migrated_database_or_skip()
-
-    async def run() -> None:
-        store = PostgresStore(url)
-        await store.open()
-        try:
-            await scenario(store, url)
-        finally:
-            await store.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def store_and_url() -> AsyncIterator[tuple[PostgresStore, str]]:
+    """A store, with the URL of its database."""
+    url = await asyncio.to_thread(migrated_database_or_skip)
+    async with opened(url) as store:
+        yield store, url
     shared().drop(url)
+
+
+on_a_database = using(store_and_url, 2)
 
 
 def batch(name: str) -> Batch:
@@ -111,132 +106,119 @@ async def committed(store: PostgresStore, url: str, name: str) -> bool:
 @pytest.mark.spec("X3")
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("table", TABLES)
-def test_the_outcome_of_a_commit_is_found_after_a_lost_connection(table: str, waits: bool) -> None:
+@on_a_database
+async def test_the_outcome_of_a_commit_is_found_after_a_lost_connection(
+    store: PostgresStore, url: str, table: str, waits: bool
+) -> None:
     """Cut while it waits for a lock, its first commit too: done if it is there, else refused."""
-
-    async def scenario(store: PostgresStore, url: str) -> None:
-        with psycopg.connect(url, autocommit=True) as observer:
-            for name in ("first", "second"):
-                with locked(url, table):
-                    outcome = asyncio.create_task(commit(store, name))
-                    await wait_for(observer, WAITING, 1)
-                    cut(store)
-                    if waits:
-                        await wait_until_asked(observer, outcome)
-                assert await outcome in {"done", "StoreFailed"}
-                assert await committed(store, url, name) == (await outcome == "done")
-
-    run_on_store(scenario)
+    with psycopg.connect(url, autocommit=True) as observer:
+        for name in ("first", "second"):
+            with locked(url, table):
+                outcome = asyncio.create_task(commit(store, name))
+                await wait_for(observer, WAITING, 1)
+                cut(store)
+                if waits:
+                    await wait_until_asked(observer, outcome)
+            assert await outcome in {"done", "StoreFailed"}
+            assert await committed(store, url, name) == (await outcome == "done")
 
 
 @pytest.mark.spec("X3")
-def test_an_outcome_that_cannot_be_found_is_reported_as_unclear() -> None:
+@on_a_database
+async def test_an_outcome_that_cannot_be_found_is_reported_as_unclear(
+    store: PostgresStore, url: str
+) -> None:
     """Never as failed: the commit takes place when the lock is released."""
-
-    async def scenario(_: PostgresStore, url: str) -> None:
-        async with Proxy(shared().port) as proxy:
-            through_proxy = url.replace(f":{shared().port}/", f":{proxy.port}/")
-            store = PostgresStore(through_proxy)
-            await store.open()
-            with psycopg.connect(url, autocommit=True) as observer:
-                with locked(url, "head"):
-                    outcome = asyncio.create_task(commit(store, "a"))
-                    await wait_for(observer, WAITING, 1)
-                    proxy.cut_off(silently=False)
-                    assert await outcome == "StoreUnclear"
-                proxy.restore()
-                assert await committed(store, url, "a")
-            await store.close()
-
-    run_on_store(scenario)
-
-
-@pytest.mark.spec("X3")
-def test_impacts_of_an_unclear_commit_are_found() -> None:
-    """Who looks for impacts waits for the end of such a commit, or prevents it."""
-
-    async def scenario(_: PostgresStore, url: str) -> None:
-        async with Proxy(shared().port) as proxy:
-            store = PostgresStore(url.replace(f":{shared().port}/", f":{proxy.port}/"))
-            await store.open()
-            with psycopg.connect(url, autocommit=True) as observer, locked(url, "head"):
+    async with Proxy(shared().port) as proxy:
+        through_proxy = url.replace(f":{shared().port}/", f":{proxy.port}/")
+        store = PostgresStore(through_proxy)
+        await store.open()
+        with psycopg.connect(url, autocommit=True) as observer:
+            with locked(url, "head"):
                 outcome = asyncio.create_task(commit(store, "a"))
                 await wait_for(observer, WAITING, 1)
                 proxy.cut_off(silently=False)
                 assert await outcome == "StoreUnclear"
-                proxy.restore()
-                found = asyncio.create_task(store.unfinished_impacts("", 10))
-                await wait_until_async(lambda: found.done() or is_count(observer, WAITING, 2))
-            assert [impact.id for impact in await found] == ["a"]
-            await store.close()
-
-    run_on_store(scenario)
+            proxy.restore()
+            assert await committed(store, url, "a")
+        await store.close()
 
 
 @pytest.mark.spec("X3")
-def test_records_of_batches_do_not_accumulate() -> None:
-    """A process drops the records of its earlier batches, and the last ones when it leaves."""
-
-    async def scenario(store: PostgresStore, url: str) -> None:
-        names = [str(number) for number in range(20)]
-        for name in names:
-            assert await commit(store, name) == "done"
-        with psycopg.connect(url, autocommit=True) as observer:
-            count = "SELECT count(*) FROM fairwarning.batch"
-            assert observer.execute(count).fetchone() == (1,)
-            observer.execute(
-                "INSERT INTO fairwarning.batch (id, process, at)"
-                "VALUES (gen_random_uuid(), 'killed', now() - interval '2 days')"
-            )
-            await store.close()
-            assert observer.execute(count).fetchone() == (1,)
-            await store.open()
-            assert observer.execute(count).fetchone() == (0,)
-
-    run_on_store(scenario)
-
-
-@pytest.mark.spec("X3")
-def test_an_idle_connection_that_the_server_closed_is_not_used() -> None:
-    """A request after a restart of the database, or a cut by a proxy, does not fail by it."""
-
-    async def scenario(store: PostgresStore, url: str) -> None:
-        assert await commit(store, "before") == "done"
-        with psycopg.connect(url, autocommit=True) as observer:
-            observer.execute(f"SELECT pg_terminate_backend(pid) FROM {OTHERS}".encode())
-            await wait_for(observer, f"SELECT count(*) FROM {OTHERS}", 0)
-        assert await committed(store, url, "before")
-
-    run_on_store(scenario)
-
-
-@pytest.mark.spec("X3")
-def test_a_request_during_the_first_heartbeat_goes_on() -> None:
-    """The listener finds the server that the request already uses."""
-
-    async def scenario(store: PostgresStore, _: str) -> None:
-        async with store._connections.acquire() as connection:
-            async for _heartbeat in store.shared.heartbeats():
-                break
-            await connection.execute("SELECT 1")
-
-    run_on_store(scenario)
-
-
-@pytest.mark.spec("X3")
-def test_a_cancelled_statement_stays_cancelled_if_its_connection_is_lost() -> None:
-    """Otherwise a service whose database is gone would never stop: its tasks would go on."""
-
-    async def scenario(store: PostgresStore, url: str) -> None:
-        with psycopg.connect(url, autocommit=True) as observer, locked(url, "note"):
-            writing = asyncio.create_task(store.add_note_if_absent("a", "1"))
+@on_a_database
+async def test_impacts_of_an_unclear_commit_are_found(store: PostgresStore, url: str) -> None:
+    """Who looks for impacts waits for the end of such a commit, or prevents it."""
+    async with Proxy(shared().port) as proxy:
+        store = PostgresStore(url.replace(f":{shared().port}/", f":{proxy.port}/"))
+        await store.open()
+        with psycopg.connect(url, autocommit=True) as observer, locked(url, "head"):
+            outcome = asyncio.create_task(commit(store, "a"))
             await wait_for(observer, WAITING, 1)
-            writing.cancel()
-            cut(store)
-            with pytest.raises(asyncio.CancelledError):
-                await writing
+            proxy.cut_off(silently=False)
+            assert await outcome == "StoreUnclear"
+            proxy.restore()
+            found = asyncio.create_task(store.unfinished_impacts("", 10))
+            await wait_until_async(lambda: found.done() or is_count(observer, WAITING, 2))
+        assert [impact.id for impact in await found] == ["a"]
+        await store.close()
 
-    run_on_store(scenario)
+
+@pytest.mark.spec("X3")
+@on_a_database
+async def test_records_of_batches_do_not_accumulate(store: PostgresStore, url: str) -> None:
+    """A process drops the records of its earlier batches, and the last ones when it leaves."""
+    names = [str(number) for number in range(20)]
+    for name in names:
+        assert await commit(store, name) == "done"
+    with psycopg.connect(url, autocommit=True) as observer:
+        count = "SELECT count(*) FROM fairwarning.batch"
+        assert observer.execute(count).fetchone() == (1,)
+        observer.execute(
+            "INSERT INTO fairwarning.batch (id, process, at)"
+            "VALUES (gen_random_uuid(), 'killed', now() - interval '2 days')"
+        )
+        await store.close()
+        assert observer.execute(count).fetchone() == (1,)
+        await store.open()
+        assert observer.execute(count).fetchone() == (0,)
+
+
+@pytest.mark.spec("X3")
+@on_a_database
+async def test_an_idle_connection_that_the_server_closed_is_not_used(
+    store: PostgresStore, url: str
+) -> None:
+    """A request after a restart of the database, or a cut by a proxy, does not fail by it."""
+    assert await commit(store, "before") == "done"
+    with psycopg.connect(url, autocommit=True) as observer:
+        observer.execute(f"SELECT pg_terminate_backend(pid) FROM {OTHERS}".encode())
+        await wait_for(observer, f"SELECT count(*) FROM {OTHERS}", 0)
+    assert await committed(store, url, "before")
+
+
+@pytest.mark.spec("X3")
+@on_a_database
+async def test_a_request_during_the_first_heartbeat_goes_on(store: PostgresStore, url: str) -> None:
+    """The listener finds the server that the request already uses."""
+    async with store._connections.acquire() as connection:
+        async for _heartbeat in store.shared.heartbeats():
+            break
+        await connection.execute("SELECT 1")
+
+
+@pytest.mark.spec("X3")
+@on_a_database
+async def test_a_cancelled_statement_stays_cancelled_if_its_connection_is_lost(
+    store: PostgresStore, url: str
+) -> None:
+    """Otherwise a service whose database is gone would never stop: its tasks would go on."""
+    with psycopg.connect(url, autocommit=True) as observer, locked(url, "note"):
+        writing = asyncio.create_task(store.add_note_if_absent("a", "1"))
+        await wait_for(observer, WAITING, 1)
+        writing.cancel()
+        cut(store)
+        with pytest.raises(asyncio.CancelledError):
+            await writing
 
 
 async def cut_at_random(store: PostgresStore, random: Random, name: str) -> str:
@@ -250,23 +232,22 @@ async def cut_at_random(store: PostgresStore, random: Random, name: str) -> str:
 
 @pytest.mark.spec("X3")
 @pytest.mark.parametrize("seed", split(range(CUTS // CUTS_PER_TEST), 1))
-def test_commits_that_are_cut_at_random_are_done_or_never_land(seed: int) -> None:
+@on_a_database
+async def test_commits_that_are_cut_at_random_are_done_or_never_land(
+    store: PostgresStore, url: str, seed: int
+) -> None:
     """Also while they wait for a lock, and while the store asks for the outcome."""
-
-    async def scenario(store: PostgresStore, url: str) -> None:
-        random, outcomes = Random(seed), {}
-        for number in range(CUTS_PER_TEST):
-            name = f"s{number}"
-            if random.random() < 0.5:
-                with locked(url, random.choice(TABLES)):
-                    running = asyncio.create_task(cut_at_random(store, random, name))
-                    await asyncio.sleep(random.random() * 2 * LONGEST_SECONDS)
-                outcomes[name] = await running
-            else:
-                outcomes[name] = await cut_at_random(store, random, name)
-        assert set(outcomes.values()) <= {"done", "StoreFailed", "StoreUnclear"}
-        for name, outcome in outcomes.items():
-            if outcome != "StoreUnclear":
-                assert await committed(store, url, name) == (outcome == "done"), name
-
-    run_on_store(scenario)
+    random, outcomes = Random(seed), {}
+    for number in range(CUTS_PER_TEST):
+        name = f"s{number}"
+        if random.random() < 0.5:
+            with locked(url, random.choice(TABLES)):
+                running = asyncio.create_task(cut_at_random(store, random, name))
+                await asyncio.sleep(random.random() * 2 * LONGEST_SECONDS)
+            outcomes[name] = await running
+        else:
+            outcomes[name] = await cut_at_random(store, random, name)
+    assert set(outcomes.values()) <= {"done", "StoreFailed", "StoreUnclear"}
+    for name, outcome in outcomes.items():
+        if outcome != "StoreUnclear":
+            assert await committed(store, url, name) == (outcome == "done"), name

@@ -2,8 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from random import Random
 
 import psycopg
@@ -21,6 +21,7 @@ from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import wait_until_async
 from tests.store.author import line_about
+from tests.store.conftest import using
 
 WRITE = scripts.queries(schema.__package__)["write_batch"]
 WAITING = """
@@ -33,8 +34,6 @@ RESERVED = ("reserved_position", "reserved_line", "reserved_machine")
 WRITERS = 4
 COMMITS = 60  # of each writer
 FEW = 7  # commits after which one fails on purpose
-
-Scenario = Callable[[PostgresStore, psycopg.Connection], Awaitable[None]]
 
 
 def scope(name: str, version: int = 1, address: str = "") -> Scope:
@@ -67,17 +66,19 @@ def database() -> Iterator[str]:
     shared().drop(url)
 
 
-def run_beside_a_transaction(scenario: Scenario) -> None:
-    """Run a scenario with a store, and a connection for the commit of another process."""
-    with database() as url, psycopg.connect(url) as other:
+@asynccontextmanager
+async def store_and_connection() -> AsyncIterator[tuple[PostgresStore, psycopg.Connection]]:
+    """A store, and a connection for the commit of another process."""
+    url = await asyncio.to_thread(migrated_database_or_skip)
+    with psycopg.connect(url) as other:
         other.execute("SET search_path TO fairwarning")
         other.commit()
+        async with opened(url) as store:
+            yield store, other
+    shared().drop(url)
 
-        async def run() -> None:
-            async with opened(url) as store:
-                await scenario(store, other)
 
-        asyncio.run(run())
+beside_a_transaction = using(store_and_connection, 2)
 
 
 async def begin(store: PostgresStore, batch: Batch, url: str, lock: int) -> "asyncio.Task[object]":
@@ -100,58 +101,55 @@ async def numbers(store: PostgresStore) -> dict[int, str]:
 
 
 @pytest.mark.spec("X1")
-def test_a_commit_writes_its_rows_beside_another_and_ends_after_it() -> None:
+@beside_a_transaction
+async def test_a_commit_writes_its_rows_beside_another_and_ends_after_it(
+    store: PostgresStore, other: psycopg.Connection
+) -> None:
     """It waits only with all its rows written, and nothing of it is visible before the other."""
-
-    async def scenario(store: PostgresStore, other: psycopg.Connection) -> None:
-        write(other, creation("a"))
-        committing = await begin(store, creation("b"), other.info.dsn, FOR_PREDECESSOR)
-        assert await numbers(store) == {}
-        assert await store.changes_since(0, 9) == []
-        other.commit()
-        await committing
-        assert await numbers(store) == {1: "a", 2: "b"}
-        changes = [(change.position, change.scope) for change in await store.changes_since(0, 9)]
-        assert changes == [(1, "a"), (2, "b")]
-        assert [location.number for location in await store.list_machines(0, 9)] == [1, 2]
-
-    run_beside_a_transaction(scenario)
+    write(other, creation("a"))
+    committing = await begin(store, creation("b"), other.info.dsn, FOR_PREDECESSOR)
+    assert await numbers(store) == {}
+    assert await store.changes_since(0, 9) == []
+    other.commit()
+    await committing
+    assert await numbers(store) == {1: "a", 2: "b"}
+    changes = [(change.position, change.scope) for change in await store.changes_since(0, 9)]
+    assert changes == [(1, "a"), (2, "b")]
+    assert [location.number for location in await store.list_machines(0, 9)] == [1, 2]
 
 
 @pytest.mark.spec("X1")
-def test_a_commit_that_fails_leaves_no_gap() -> None:
+@beside_a_transaction
+async def test_a_commit_that_fails_leaves_no_gap(
+    store: PostgresStore, other: psycopg.Connection
+) -> None:
     """The commit after it is repeated, with the numbers of the one that failed."""
-
-    async def scenario(store: PostgresStore, other: psycopg.Connection) -> None:
-        write(other, creation("a"))
-        committing = await begin(store, creation("b"), other.info.dsn, FOR_PREDECESSOR)
-        other.rollback()
-        await committing
-        await store.commit(creation("c"))
-        assert await numbers(store) == {1: "b", 2: "c"}
-        assert [change.position for change in await store.changes_since(0, 9)] == [1, 2]
-        assert [location.number for location in await store.list_machines(0, 9)] == [1, 2]
-
-    run_beside_a_transaction(scenario)
+    write(other, creation("a"))
+    committing = await begin(store, creation("b"), other.info.dsn, FOR_PREDECESSOR)
+    other.rollback()
+    await committing
+    await store.commit(creation("c"))
+    assert await numbers(store) == {1: "b", 2: "c"}
+    assert [change.position for change in await store.changes_since(0, 9)] == [1, 2]
+    assert [location.number for location in await store.list_machines(0, 9)] == [1, 2]
 
 
 @pytest.mark.parametrize("ended", ["commit", "rollback"])
-def test_of_two_commits_that_create_one_entity_the_later_is_refused(ended: str) -> None:
+@beside_a_transaction
+async def test_of_two_commits_that_create_one_entity_the_later_is_refused(
+    store: PostgresStore, other: psycopg.Connection, ended: str
+) -> None:
     """IK1: unless the earlier one fails. It waits for that alone, as long as that takes."""
-
-    async def scenario(store: PostgresStore, other: psycopg.Connection) -> None:
-        write(other, creation("a"))
-        committing = await begin(store, creation("a"), other.info.dsn, FOR_ALL)
-        if ended == "rollback":
-            other.rollback()
+    write(other, creation("a"))
+    committing = await begin(store, creation("a"), other.info.dsn, FOR_ALL)
+    if ended == "rollback":
+        other.rollback()
+        await committing
+    else:
+        other.commit()
+        with pytest.raises(Conflict, match="has changed"):
             await committing
-        else:
-            other.commit()
-            with pytest.raises(Conflict, match="has changed"):
-                await committing
-        assert await numbers(store) == {1: "a"}
-
-    run_beside_a_transaction(scenario)
+    assert await numbers(store) == {1: "a"}
 
 
 def test_of_commits_that_create_one_entity_at_once_a_single_one_succeeds() -> None:
@@ -179,54 +177,51 @@ def test_of_commits_that_create_one_entity_at_once_a_single_one_succeeds() -> No
         asyncio.run(run(url))
 
 
-def test_of_two_commits_that_give_one_address_the_later_is_refused() -> None:
+@beside_a_transaction
+async def test_of_two_commits_that_give_one_address_the_later_is_refused(
+    store: PostgresStore, other: psycopg.Connection
+) -> None:
     """IC8."""
-
-    async def scenario(store: PostgresStore, other: psycopg.Connection) -> None:
-        write(other, creation("a", "10.0.0.4"))
-        late = creation("b", "10.0.0.4")
-        committing = await begin(store, late, other.info.dsn, FOR_ALL)
-        other.commit()
-        with pytest.raises(AddressTaken):
-            await committing
-        await store.commit(creation("b", "10.0.0.5"))
-        assert await numbers(store) == {1: "a", 2: "b"}
-
-    run_beside_a_transaction(scenario)
+    write(other, creation("a", "10.0.0.4"))
+    late = creation("b", "10.0.0.4")
+    committing = await begin(store, late, other.info.dsn, FOR_ALL)
+    other.commit()
+    with pytest.raises(AddressTaken):
+        await committing
+    await store.commit(creation("b", "10.0.0.5"))
+    assert await numbers(store) == {1: "a", 2: "b"}
 
 
-def test_what_a_commit_has_read_is_compared_after_the_end_of_the_one_before() -> None:
+@beside_a_transaction
+async def test_what_a_commit_has_read_is_compared_after_the_end_of_the_one_before(
+    store: PostgresStore, other: psycopg.Connection
+) -> None:
     """IK1: the one before changes an entity while a later one that has read it is at work."""
-
-    async def scenario(store: PostgresStore, other: psycopg.Connection) -> None:
-        await store.commit(creation("a"))
-        write(other, Batch(2.0, {(Scope, "a"): (scope("a"), scope("a", 2))}))
-        reading = Batch(2.0, creation("b").changes, read={(Scope, "a"): scope("a")})
-        committing = await begin(store, reading, other.info.dsn, FOR_PREDECESSOR)
-        other.commit()
-        with pytest.raises(Conflict, match="'a' has changed"):
-            await committing
-        await store.commit(creation("b"))
-        assert [change.position for change in await store.changes_since(0, 9)] == [2, 3]
-
-    run_beside_a_transaction(scenario)
+    await store.commit(creation("a"))
+    write(other, Batch(2.0, {(Scope, "a"): (scope("a"), scope("a", 2))}))
+    reading = Batch(2.0, creation("b").changes, read={(Scope, "a"): scope("a")})
+    committing = await begin(store, reading, other.info.dsn, FOR_PREDECESSOR)
+    other.commit()
+    with pytest.raises(Conflict, match="'a' has changed"):
+        await committing
+    await store.commit(creation("b"))
+    assert [change.position for change in await store.changes_since(0, 9)] == [2, 3]
 
 
 @pytest.mark.parametrize("offset", [-1, 32])
-def test_wrong_reservations_change_nothing(offset: int) -> None:
+@beside_a_transaction
+async def test_wrong_reservations_change_nothing(
+    store: PostgresStore, other: psycopg.Connection, offset: int
+) -> None:
     """After a crash, or in a restored database, they need not agree with the last commit."""
-
-    async def scenario(store: PostgresStore, other: psycopg.Connection) -> None:
-        await store.commit(creation("a"))
-        for name in RESERVED:
-            other.execute("SELECT setval(%s, %s)", (name, 1 + offset))
-        other.commit()
-        await store.commit(creation("b"))
-        await store.commit(creation("c"))
-        assert await numbers(store) == {1: "a", 2: "b", 3: "c"}
-        assert [change.position for change in await store.changes_since(0, 9)] == [1, 2, 3]
-
-    run_beside_a_transaction(scenario)
+    await store.commit(creation("a"))
+    for name in RESERVED:
+        other.execute("SELECT setval(%s, %s)", (name, 1 + offset))
+    other.commit()
+    await store.commit(creation("b"))
+    await store.commit(creation("c"))
+    assert await numbers(store) == {1: "a", 2: "b", 3: "c"}
+    assert [change.position for change in await store.changes_since(0, 9)] == [1, 2, 3]
 
 
 class Writer:

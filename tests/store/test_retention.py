@@ -14,7 +14,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.store.store import Batch, Store
 from tests.store.author import line_about
-from tests.store.conftest import RunOnStore, restart
+from tests.store.conftest import each_store, restart
 
 
 def operation(name: str, ended_at: float | None, version: int = 1) -> Operation:
@@ -78,116 +78,98 @@ async def drop_all(drop: Callable[[], Awaitable[int]]) -> int:
     return total
 
 
-def test_ended_entities_are_found_in_order(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_ended_entities_are_found_in_order(store: Store) -> None:
     """By the time of their end; operations before rollouts; nothing that is in progress."""
-
-    async def scenario(store: Store) -> None:
-        await create(
-            store, rollout("r", 5.0), operation("late", 1767960000.25), operation("b", 5.0),
-            operation("a", 5.0), operation("first", 2.5), operation("running", None),
-            rollout("going", None), scope("s"),
-        )  # fmt: skip
-        await restart(store)
-        assert await store.ended_entities(2.5, 9) == []
-        early: list[Ref] = [(Operation, "first"), (Operation, "a"), (Operation, "b")]
-        assert await store.ended_entities(6.0, 3) == early
-        assert await store.ended_entities(6.0, 9) == [*early, (Rollout, "r")]
-        assert (await store.ended_entities(2e9, 9))[4:] == [(Operation, "late")]
-
-    run_on_store(scenario)
+    await create(
+        store, rollout("r", 5.0), operation("late", 1767960000.25), operation("b", 5.0),
+        operation("a", 5.0), operation("first", 2.5), operation("running", None),
+        rollout("going", None), scope("s"),
+    )  # fmt: skip
+    await restart(store)
+    assert await store.ended_entities(2.5, 9) == []
+    early: list[Ref] = [(Operation, "first"), (Operation, "a"), (Operation, "b")]
+    assert await store.ended_entities(6.0, 3) == early
+    assert await store.ended_entities(6.0, 9) == [*early, (Rollout, "r")]
+    assert (await store.ended_entities(2e9, 9))[4:] == [(Operation, "late")]
 
 
-def test_an_operation_is_found_at_its_present_end(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_an_operation_is_found_at_its_present_end(store: Store) -> None:
     """Once it has ended; not after it was removed; again after one of its id was created."""
-
-    async def scenario(store: Store) -> None:
-        ref: Ref = (Operation, "o")
-        running, ended = operation("o", None), operation("o", 4.0, version=2)
-        await create(store, running)
-        await store.commit(Batch(4.0, {ref: (running, ended)}))
-        assert await store.ended_entities(9.0, 9) == [ref]
-        await remove(store, ended)
-        assert await store.ended_entities(9.0, 9) == []
-        await create(store, operation("o", 8.0))
-        assert await store.ended_entities(8.0, 9) == []
-        assert await store.ended_entities(9.0, 9) == [ref]
-
-    run_on_store(scenario)
+    ref: Ref = (Operation, "o")
+    running, ended = operation("o", None), operation("o", 4.0, version=2)
+    await create(store, running)
+    await store.commit(Batch(4.0, {ref: (running, ended)}))
+    assert await store.ended_entities(9.0, 9) == [ref]
+    await remove(store, ended)
+    assert await store.ended_entities(9.0, 9) == []
+    await create(store, operation("o", 8.0))
+    assert await store.ended_entities(8.0, 9) == []
+    assert await store.ended_entities(9.0, 9) == [ref]
 
 
-def test_removals_are_forgotten_up_to_a_position(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_removals_are_forgotten_up_to_a_position(store: Store) -> None:
     """Existing entities stay, also those created again; others of the name can be created."""
-
-    async def scenario(store: Store) -> None:
-        await create(store, *map(scope, "abc"), operation("o", 1.0))
-        await remove(store, scope("a"), operation("o", 1.0))
-        await remove(store, scope("b"))
-        await create(store, scope("b"))
-        seen = await store.position()
-        await remove(store, scope("c"))
-        assert await changed_scopes(store) == ["a", "b", "c"]
-        assert await drop_all(lambda: store.drop_tombstones(seen)) == 2
-        assert await changed_scopes(store) == ["b", "c"]
-        position = await store.position()
-        await restart(store)
-        assert await store.position() == position
-        assert await store.load([(Scope, "a"), (Scope, "b")]) == {
-            (Scope, "a"): None,
-            (Scope, "b"): scope("b"),
-        }
-        await create(store, scope("a"), operation("o", 1.0))
-        assert await drop_all(lambda: store.drop_tombstones(position)) == 1
-        assert await changed_scopes(store) == ["b", "a"]
-
-    run_on_store(scenario)
+    await create(store, *map(scope, "abc"), operation("o", 1.0))
+    await remove(store, scope("a"), operation("o", 1.0))
+    await remove(store, scope("b"))
+    await create(store, scope("b"))
+    seen = await store.position()
+    await remove(store, scope("c"))
+    assert await changed_scopes(store) == ["a", "b", "c"]
+    assert await drop_all(lambda: store.drop_tombstones(seen)) == 2
+    assert await changed_scopes(store) == ["b", "c"]
+    position = await store.position()
+    await restart(store)
+    assert await store.position() == position
+    assert await store.load([(Scope, "a"), (Scope, "b")]) == {
+        (Scope, "a"): None,
+        (Scope, "b"): scope("b"),
+    }
+    await create(store, scope("a"), operation("o", 1.0))
+    assert await drop_all(lambda: store.drop_tombstones(position)) == 1
+    assert await changed_scopes(store) == ["b", "a"]
 
 
-def test_the_lines_of_a_removed_entity_stay_reachable(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_the_lines_of_a_removed_entity_stay_reachable(store: Store) -> None:
     """Until they are dropped themselves; then nothing of the entity is left."""
-
-    async def scenario(store: Store) -> None:
-        await create(store, scope("a"))
-        ref: Ref = (Scope, "a")
-        await store.commit(Batch(2.0, {ref: (scope("a"), None)}, [line_about(ref, at=2.0)]))
-        position = await store.position()
-        dropped = await drop_all(lambda: store.drop_tombstones(position))
-        assert [entry.line for entry in await store.latest_lines(9, entity=ref)] == [
-            line_about(ref, at=2.0)
-        ]
-        await store.drop_old_lines(3.0)
-        dropped += await drop_all(lambda: store.drop_tombstones(position))
-        assert dropped == 1
-        assert await changed_scopes(store) == []
-
-    run_on_store(scenario)
+    await create(store, scope("a"))
+    ref: Ref = (Scope, "a")
+    await store.commit(Batch(2.0, {ref: (scope("a"), None)}, [line_about(ref, at=2.0)]))
+    position = await store.position()
+    dropped = await drop_all(lambda: store.drop_tombstones(position))
+    assert [entry.line for entry in await store.latest_lines(9, entity=ref)] == [
+        line_about(ref, at=2.0)
+    ]
+    await store.drop_old_lines(3.0)
+    dropped += await drop_all(lambda: store.drop_tombstones(position))
+    assert dropped == 1
+    assert await changed_scopes(store) == []
 
 
-def test_many_removals_are_forgotten_in_several_calls(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_many_removals_are_forgotten_in_several_calls(store: Store) -> None:
     """Each call is short, so that commits do not wait for it."""
-
-    async def scenario(store: Store) -> None:
-        scopes = [scope(f"s{n:04}") for n in range(1200)]
-        await create(store, *scopes)
-        await remove(store, *scopes)
-        position = await store.position()
-        assert await drop_all(lambda: store.drop_tombstones(position)) == 1200
-        assert await store.changes_since(0, 9) == []
-
-    run_on_store(scenario)
+    scopes = [scope(f"s{n:04}") for n in range(1200)]
+    await create(store, *scopes)
+    await remove(store, *scopes)
+    position = await store.position()
+    assert await drop_all(lambda: store.drop_tombstones(position)) == 1200
+    assert await store.changes_since(0, 9) == []
 
 
-def test_notes_are_listed_and_dropped(run_on_store: RunOnStore) -> None:
+@each_store
+async def test_notes_are_listed_and_dropped(store: Store) -> None:
     """A note whose value has changed since it was listed stays."""
-
-    async def scenario(store: Store) -> None:
-        notes = {"w:a": "1", "w:b": "2", "w:c": "3"}
-        await store.commit(Batch(1.0, notes={"clock": "x", "v": "y", "x": "z", **notes}))
-        assert await store.list_notes("w:", "", 1000) == notes
-        await store.commit(Batch(1.0, notes={"w:b": "7"}))
-        await store.drop_notes({"w:a": "1", "w:b": "2", "unknown": "1"})
-        await restart(store)
-        assert await store.list_notes("", "", 1000) == {
-            "clock": "x", "v": "y", "x": "z", "w:b": "7", "w:c": "3",
-        }  # fmt: skip
-
-    run_on_store(scenario)
+    notes = {"w:a": "1", "w:b": "2", "w:c": "3"}
+    await store.commit(Batch(1.0, notes={"clock": "x", "v": "y", "x": "z", **notes}))
+    assert await store.list_notes("w:", "", 1000) == notes
+    await store.commit(Batch(1.0, notes={"w:b": "7"}))
+    await store.drop_notes({"w:a": "1", "w:b": "2", "unknown": "1"})
+    await restart(store)
+    assert await store.list_notes("", "", 1000) == {
+        "clock": "x", "v": "y", "x": "z", "w:b": "7", "w:c": "3",
+    }  # fmt: skip

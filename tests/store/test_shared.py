@@ -14,9 +14,10 @@ from fairwarning.store.postgres import schema
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Heartbeat
-from tests.fixtures.postgres.database import database_or_skip
+from tests.fixtures.postgres.database import database_or_skip, opened
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.store.author import line_about
+from tests.store.conftest import using
 
 A: Ref = (Scope, "a")
 LEASE = 2.0  # seconds; long enough for a process on a busy machine to renew it
@@ -40,21 +41,15 @@ def impact(name: str) -> Impact:
     return Impact(id=name, scope="a", machine="m", kind=ImpactKind.REBOOT, operation="o")
 
 
-def run_on_two_stores(scenario: Scenario) -> None:
-    """Run a scenario on the stores of two processes with one database."""
+@asynccontextmanager
+async def two_stores() -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
+    """The stores of two processes with one database."""
+    url = database_or_skip()
+    async with opened(url, lease_seconds=LEASE) as one, opened(url, lease_seconds=LEASE) as other:
+        yield one, other
 
-    async def run() -> None:
-        url = database_or_skip()
-        first, second = (PostgresStore(url, lease_seconds=LEASE) for _ in range(2))
-        await first.open()
-        await second.open()
-        try:
-            await scenario(first, second)
-        finally:
-            await first.close()
-            await second.close()
 
-    asyncio.run(run())
+on_two_stores = using(two_stores, 2)
 
 
 @asynccontextmanager
@@ -76,50 +71,48 @@ async def renewing(store: PostgresStore) -> AsyncIterator["asyncio.Queue[Heartbe
 
 
 @pytest.mark.spec("X1")
-def test_of_two_decisions_on_one_version_one_is_refused() -> None:
+@on_two_stores
+async def test_of_two_decisions_on_one_version_one_is_refused(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """IK1, also if an entity that was only read has changed, was removed, or was created."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        await first.commit(Batch(1.0, {A: (None, scope())}))
-        for late in (
-            Batch(1.0, {A: (None, scope())}),
-            Batch(1.0, {(Scope, "b"): (None, scope())}, read={A: None}),
-            Batch(1.0, {(Scope, "b"): (None, scope())}, read={A: scope(7)}),
-        ):
-            with pytest.raises(Conflict) as refused:
-                await second.commit(late)
-            assert refused.value.code == "Stale"
-        await second.commit(Batch(1.0, {A: (scope(), scope(2))}, read={(Scope, "c"): None}))
-        assert await first.load([A]) == {A: scope(2)}
-        assert await first.load([A, (Scope, "b")]) == {A: scope(2), (Scope, "b"): None}
-
-    run_on_two_stores(scenario)
+    await first.commit(Batch(1.0, {A: (None, scope())}))
+    for late in (
+        Batch(1.0, {A: (None, scope())}),
+        Batch(1.0, {(Scope, "b"): (None, scope())}, read={A: None}),
+        Batch(1.0, {(Scope, "b"): (None, scope())}, read={A: scope(7)}),
+    ):
+        with pytest.raises(Conflict) as refused:
+            await second.commit(late)
+        assert refused.value.code == "Stale"
+    await second.commit(Batch(1.0, {A: (scope(), scope(2))}, read={(Scope, "c"): None}))
+    assert await first.load([A]) == {A: scope(2)}
+    assert await first.load([A, (Scope, "b")]) == {A: scope(2), (Scope, "b"): None}
 
 
 @pytest.mark.spec("X1")
-def test_changes_of_another_process_are_loaded_with_machines() -> None:
+@on_two_stores
+async def test_changes_of_another_process_are_loaded_with_machines(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """Whatever changed in the scope; cached machines are not loaded again."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        random = Random(7)
-        expected: dict[Ref, Scope | None] = dict.fromkeys([A, (Scope, "b")])
-        for _ in range(300):
-            ref = random.choice(list(expected))
-            before = expected[ref]
-            after = expected[ref] = _next(random, ref[1], before)
-            await first.commit(Batch(1.0, {ref: (before, after)}))
-            if random.random() < 0.5:
-                assert await second.load(expected) == expected
-        known = (await second.load([A]))[A]
-        assert isinstance(known, Scope)
-        later = changed(known, version=known.version + 1, polled_at=9.0)
-        await first.commit(Batch(1.0, {A: (known, later)}))
-        loaded = (await second.load([A]))[A]
-        assert isinstance(loaded, Scope)
-        assert loaded == later
-        assert loaded.machines is known.machines
-
-    run_on_two_stores(scenario)
+    random = Random(7)
+    expected: dict[Ref, Scope | None] = dict.fromkeys([A, (Scope, "b")])
+    for _ in range(300):
+        ref = random.choice(list(expected))
+        before = expected[ref]
+        after = expected[ref] = _next(random, ref[1], before)
+        await first.commit(Batch(1.0, {ref: (before, after)}))
+        if random.random() < 0.5:
+            assert await second.load(expected) == expected
+    known = (await second.load([A]))[A]
+    assert isinstance(known, Scope)
+    later = changed(known, version=known.version + 1, polled_at=9.0)
+    await first.commit(Batch(1.0, {A: (known, later)}))
+    loaded = (await second.load([A]))[A]
+    assert isinstance(loaded, Scope)
+    assert loaded == later
+    assert loaded.machines is known.machines
 
 
 def _next(random: Random, name: str, before: Scope | None) -> Scope | None:
@@ -139,139 +132,132 @@ def _next(random: Random, name: str, before: Scope | None) -> Scope | None:
 
 
 @pytest.mark.spec("X1")
-def test_a_due_entity_is_claimed_until_it_is_written_or_its_process_ends() -> None:
+@on_two_stores
+async def test_a_due_entity_is_claimed_until_it_is_written_or_its_process_ends(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """No other process is woken by it."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        async with renewing(first):
-            await first.commit(Batch(1.0, {A: (None, scope(due=1.0))}))
-            far = 1.0 + 366 * 24 * 3600
-            assert await first.due_entities(far, 10) == [A]
-            assert await first.due_entities(far, 10) == [A], "it is still claimed"
-            assert await second.due_entities(far, 10) == []
-            assert await second.next_due() is None
-            await second.commit(Batch(1.0, {A: (scope(due=1.0), scope(2, due=2.0))}))
-            assert await second.due_entities(far, 10) == [A], "a write ends the claim"
-            await second.close()  # ends its claims
-            await second.open()
-            assert await first.due_entities(far, 10) == [A]
-
-    run_on_two_stores(scenario)
+    async with renewing(first):
+        await first.commit(Batch(1.0, {A: (None, scope(due=1.0))}))
+        far = 1.0 + 366 * 24 * 3600
+        assert await first.due_entities(far, 10) == [A]
+        assert await first.due_entities(far, 10) == [A], "it is still claimed"
+        assert await second.due_entities(far, 10) == []
+        assert await second.next_due() is None
+        await second.commit(Batch(1.0, {A: (scope(due=1.0), scope(2, due=2.0))}))
+        assert await second.due_entities(far, 10) == [A], "a write ends the claim"
+        await second.close()  # ends its claims
+        await second.open()
+        assert await first.due_entities(far, 10) == [A]
 
 
 @pytest.mark.spec("X1")
-def test_impacts_of_a_process_whose_lease_expired_are_taken_over() -> None:
+@on_two_stores
+async def test_impacts_of_a_process_whose_lease_expired_are_taken_over(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """Not earlier, and each by one process only."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        async with renewing(first) as heartbeats:
-            await second.commit(Batch(1.0, impacts=[impact("i1"), impact("i2")]))
-            assert await first.unfinished_impacts("", 10) == []
-            assert await second.unfinished_impacts("i1", 10) == [impact("i2")], "its own"
-            async with asyncio.timeout(LIMIT_SECONDS):
-                while not (await heartbeats.get()).orphaned_impacts:
-                    pass
-            assert await first.unfinished_impacts("", 10) == [impact("i1"), impact("i2")]
-            assert await second.unfinished_impacts("", 10) == []
-            await first.commit(Batch(1.0, settled=["i1"]))
-            assert await first.unfinished_impacts("", 10) == [impact("i2")]
-
-    run_on_two_stores(scenario)
+    async with renewing(first) as heartbeats:
+        await second.commit(Batch(1.0, impacts=[impact("i1"), impact("i2")]))
+        assert await first.unfinished_impacts("", 10) == []
+        assert await second.unfinished_impacts("i1", 10) == [impact("i2")], "its own"
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not (await heartbeats.get()).orphaned_impacts:
+                pass
+        assert await first.unfinished_impacts("", 10) == [impact("i1"), impact("i2")]
+        assert await second.unfinished_impacts("", 10) == []
+        await first.commit(Batch(1.0, settled=["i1"]))
+        assert await first.unfinished_impacts("", 10) == [impact("i2")]
 
 
 @pytest.mark.spec("X1")
-def test_a_duty_has_one_process_at_a_time() -> None:
+@on_two_stores
+async def test_a_duty_has_one_process_at_a_time(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """Until the process ends or retires."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        async with renewing(first):
-            assert await first.claim_duty("x")
-            assert await first.claim_duty("x")
-            assert not await second.claim_duty("x")
-            assert await second.claim_duty("y")
-            await first.shared.retire()
-            assert await second.claim_duty("x")
-            assert not await first.claim_duty("x")
-
-    run_on_two_stores(scenario)
+    async with renewing(first):
+        assert await first.claim_duty("x")
+        assert await first.claim_duty("x")
+        assert not await second.claim_duty("x")
+        assert await second.claim_duty("y")
+        await first.shared.retire()
+        assert await second.claim_duty("x")
+        assert not await first.claim_duty("x")
 
 
 @pytest.mark.spec("X1")
-def test_a_note_is_saved_by_the_process_that_has_its_duty() -> None:
+@on_two_stores
+async def test_a_note_is_saved_by_the_process_that_has_its_duty(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """It is saved outside any batch, so that the outcome of a lost commit can still be found."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        assert await first.claim_duty("x")
-        assert await first.has_duty("x")
-        assert not await first.has_duty("y")
-        await first.commit(Batch(1.0, {A: (None, scope())}))
-        finished = list(first._writer.finished)
-        notes = {"n1": ("x", "1"), "n2": ("x", "2"), "n3": ("y", "3")}
-        assert await first.save_notes(notes) == {"n1", "n2"}
-        assert first._writer.finished == finished
-        await first.shared.end()
-        assert await second.claim_duty("x")
-        assert await first.save_notes({"n1": ("x", "4")}) == set()
-        assert not await first.has_duty("x")
-        assert await second.save_notes({"n1": ("x", "5")}) == {"n1"}
-        assert await first.list_notes("n", "", 9) == {"n1": "5", "n2": "2"}
-
-    run_on_two_stores(scenario)
+    assert await first.claim_duty("x")
+    assert await first.has_duty("x")
+    assert not await first.has_duty("y")
+    await first.commit(Batch(1.0, {A: (None, scope())}))
+    finished = list(first._writer.finished)
+    notes = {"n1": ("x", "1"), "n2": ("x", "2"), "n3": ("y", "3")}
+    assert await first.save_notes(notes) == {"n1", "n2"}
+    assert first._writer.finished == finished
+    await first.shared.end()
+    assert await second.claim_duty("x")
+    assert await first.save_notes({"n1": ("x", "4")}) == set()
+    assert not await first.has_duty("x")
+    assert await second.save_notes({"n1": ("x", "5")}) == {"n1"}
+    assert await first.list_notes("n", "", 9) == {"n1": "5", "n2": "2"}
 
 
 @pytest.mark.spec("X2")
-def test_all_processes_get_a_heartbeat_after_a_commit() -> None:
+@on_two_stores
+async def test_all_processes_get_a_heartbeat_after_a_commit(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """With the positions of feed and journal and the next due time; notes alone cause none."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        async with renewing(first) as heartbeats, renewing(second):
-            await second.commit(Batch(1.0, notes={"cursor": "1"}))
-            await second.commit(Batch(1.0, {A: (None, scope(due=5.0))}))
-            async with asyncio.timeout(LIMIT_SECONDS):
-                while (heartbeat := await heartbeats.get()).position == 0:
-                    pass
-            assert (heartbeat.position, heartbeat.line, heartbeat.orphaned_impacts) == (1, 0, False)
-            assert heartbeat.due == await first.next_due()
-            assert [change.scope for change in await first.changes_since(0, 10)] == ["a"]
-
-    run_on_two_stores(scenario)
+    async with renewing(first) as heartbeats, renewing(second):
+        await second.commit(Batch(1.0, notes={"cursor": "1"}))
+        await second.commit(Batch(1.0, {A: (None, scope(due=5.0))}))
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while (heartbeat := await heartbeats.get()).position == 0:
+                pass
+        assert (heartbeat.position, heartbeat.line, heartbeat.orphaned_impacts) == (1, 0, False)
+        assert heartbeat.due == await first.next_due()
+        assert [change.scope for change in await first.changes_since(0, 10)] == ["a"]
 
 
-def test_all_processes_get_the_first_value_of_a_note() -> None:
+@on_two_stores
+async def test_all_processes_get_the_first_value_of_a_note(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """Even if several add it at once."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        values = await asyncio.gather(
-            *(
-                store.add_note_if_absent("k", str(number))
-                for number, store in enumerate((first, second))
-            )
+    values = await asyncio.gather(
+        *(
+            store.add_note_if_absent("k", str(number))
+            for number, store in enumerate((first, second))
         )
-        assert len(set(values)) == 1
-        assert await first.get_note("k") == values[0]
-
-    run_on_two_stores(scenario)
+    )
+    assert len(set(values)) == 1
+    assert await first.get_note("k") == values[0]
 
 
 @pytest.mark.spec("X1")
-def test_partitions_of_the_journal_are_created_in_time_and_dropped_when_old() -> None:
+@on_two_stores
+async def test_partitions_of_the_journal_are_created_in_time_and_dropped_when_old(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """Lines continue in the next partition; the current one stays, however old."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        async with first._connections.acquire() as connection:
-            await connection.execute("UPDATE head SET line = 999998")
-        for at in (1.0, 2.0, 3.0, 4.0):
-            await first.commit(Batch(at, lines=[line_about(A, at=at)]))
-        numbers = [entry.number for entry in await second.journal()]
-        assert numbers == [999999, 1000000, 1000001, 1000002]
-        assert await second.drop_old_lines(1.0) == 0
-        assert await second.drop_old_lines(9.0) == 1
-        assert await second.drop_old_lines(9.0) == 0
-        assert [entry.number for entry in await first.latest_lines(9)] == numbers[:0:-1]
-        assert await first.journal(entity=A, limit=9) == await second.journal()
-        await first.commit(Batch(5.0, lines=[line_about(A, at=5.0)]))
-
-    run_on_two_stores(scenario)
+    async with first._connections.acquire() as connection:
+        await connection.execute("UPDATE head SET line = 999998")
+    for at in (1.0, 2.0, 3.0, 4.0):
+        await first.commit(Batch(at, lines=[line_about(A, at=at)]))
+    numbers = [entry.number for entry in await second.journal()]
+    assert numbers == [999999, 1000000, 1000001, 1000002]
+    assert await second.drop_old_lines(1.0) == 0
+    assert await second.drop_old_lines(9.0) == 1
+    assert await second.drop_old_lines(9.0) == 0
+    assert [entry.number for entry in await first.latest_lines(9)] == numbers[:0:-1]
+    assert await first.journal(entity=A, limit=9) == await second.journal()
+    await first.commit(Batch(5.0, lines=[line_about(A, at=5.0)]))
 
 
 # --- The schema -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ClockReading, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.store.test_shared import LEASE, A, impact, renewing, run_on_two_stores, scope
+from tests.store.test_shared import LEASE, A, impact, on_two_stores, renewing, scope
 
 pytestmark = pytest.mark.spec("E11", "X1")
 
@@ -50,136 +50,126 @@ def _offset(reading: ClockReading) -> float:
 
 
 @STEPS
-def test_a_step_does_not_move_the_shared_time(step: float) -> None:
+@on_two_stores
+async def test_a_step_does_not_move_the_shared_time(
+    first: PostgresStore, second: PostgresStore, step: float
+) -> None:
     """Neither for processes that run nor for one that starts later."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        await first.commit(Batch(1.0, impacts=[impact("i")]))  # so that nothing is corrected
-        async with renewing(first) as ours, renewing(second) as theirs:
-            before = await _next_reading(ours)
-            await _step(first, step)
-            for heartbeats in (ours, theirs):
-                after = await _next_reading(heartbeats)
-                assert abs(_offset(after) - _offset(before)) < SLOW
-            third = PostgresStore(first._connections._conninfo, lease_seconds=LEASE)
-            await third.open()
-            assert abs(_offset(await third.shared.read_clock()) - _offset(before)) < SLOW
-            await third.close()
-
-    run_on_two_stores(scenario)
+    await first.commit(Batch(1.0, impacts=[impact("i")]))  # so that nothing is corrected
+    async with renewing(first) as ours, renewing(second) as theirs:
+        before = await _next_reading(ours)
+        await _step(first, step)
+        for heartbeats in (ours, theirs):
+            after = await _next_reading(heartbeats)
+            assert abs(_offset(after) - _offset(before)) < SLOW
+        third = PostgresStore(first._connections._conninfo, lease_seconds=LEASE)
+        await third.open()
+        assert abs(_offset(await third.shared.read_clock()) - _offset(before)) < SLOW
+        await third.close()
 
 
 @STEPS
-def test_a_process_that_starts_right_after_a_step_waits_for_the_others(step: float) -> None:
+@on_two_stores
+async def test_a_process_that_starts_right_after_a_step_waits_for_the_others(
+    first: PostgresStore, second: PostgresStore, step: float
+) -> None:
     """It cannot tell a step from time without processes; a running process can."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        await first.commit(Batch(1.0, impacts=[impact("i")]))
-        await second.close()
-        async with renewing(first) as heartbeats:
-            before = await _next_reading(heartbeats)
-            await _step(first, step)
-            await second.open()
-            assert abs(_offset(await second.shared.read_clock()) - _offset(before)) < SLOW
-
-    run_on_two_stores(scenario)
+    await first.commit(Batch(1.0, impacts=[impact("i")]))
+    await second.close()
+    async with renewing(first) as heartbeats:
+        before = await _next_reading(heartbeats)
+        await _step(first, step)
+        await second.open()
+        assert abs(_offset(await second.shared.read_clock()) - _offset(before)) < SLOW
 
 
-def test_time_without_processes_passes() -> None:
+@on_two_stores
+async def test_time_without_processes_passes(first: PostgresStore, second: PostgresStore) -> None:
     """The database's clock is believed when all processes were down (E9)."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        await _execute(first, f"UPDATE fleet_clock SET read_at = read_at - {HOUR}")
-        await first.close()
-        await second.close()
-        await first.open()
-        reading = await first.shared.read_clock()
-        assert abs(reading.now - time.time()) < SLOW
-        assert reading.ahead == 0
-
-    run_on_two_stores(scenario)
+    await _execute(first, f"UPDATE fleet_clock SET read_at = read_at - {HOUR}")
+    await first.close()
+    await second.close()
+    await first.open()
+    reading = await first.shared.read_clock()
+    assert abs(reading.now - time.time()) < SLOW
+    assert reading.ahead == 0
 
 
-def test_a_clock_that_is_turned_back_while_all_are_down() -> None:
+@on_two_stores
+async def test_a_clock_that_is_turned_back_while_all_are_down(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """The shared time never runs backwards."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        before = await first.shared.read_clock()
-        await first.close()
-        await _step(second, -HOUR)
-        await second.close()
-        await first.open()
-        assert (await first.shared.read_clock()).now >= before.now
-
-    run_on_two_stores(scenario)
+    before = await first.shared.read_clock()
+    await first.close()
+    await _step(second, -HOUR)
+    await second.close()
+    await first.open()
+    assert (await first.shared.read_clock()).now >= before.now
 
 
 @STEPS
-def test_a_step_ends_no_lease(step: float) -> None:
+@on_two_stores
+async def test_a_step_ends_no_lease(
+    first: PostgresStore, second: PostgresStore, step: float
+) -> None:
     """What a running process holds is not taken over."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        async with renewing(first), renewing(second) as theirs:
-            await first.commit(Batch(1.0, impacts=[impact("i")]))
-            await _step(first, step)
-            for _ in range(3):
-                await _next_reading(theirs)
-                assert await second.unfinished_impacts("", 10) == []
-
-    run_on_two_stores(scenario)
+    async with renewing(first), renewing(second) as theirs:
+        await first.commit(Batch(1.0, impacts=[impact("i")]))
+        await _step(first, step)
+        for _ in range(3):
+            await _next_reading(theirs)
+            assert await second.unfinished_impacts("", 10) == []
 
 
-def test_a_step_back_keeps_no_lease_alive() -> None:
+@on_two_stores
+async def test_a_step_back_keeps_no_lease_alive(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """What an ended process held is taken over after its lease, not an hour later."""
-
-    async def scenario(first: PostgresStore, second: PostgresStore) -> None:
-        await second.commit(Batch(1.0, impacts=[impact("i")]))
-        async with renewing(first) as heartbeats:
-            await _step(first, -HOUR)
-            async with asyncio.timeout(LIMIT_SECONDS):
-                while not (await heartbeats.get()).orphaned_impacts:
-                    pass
-
-    run_on_two_stores(scenario)
+    await second.commit(Batch(1.0, impacts=[impact("i")]))
+    async with renewing(first) as heartbeats:
+        await _step(first, -HOUR)
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not (await heartbeats.get()).orphaned_impacts:
+                pass
 
 
 @pytest.mark.parametrize("ahead", [-2.0, 2.0])
-def test_the_shared_time_returns_to_the_databases_clock(ahead: float) -> None:
+@on_two_stores
+async def test_the_shared_time_returns_to_the_databases_clock(
+    first: PostgresStore, second: PostgresStore, ahead: float
+) -> None:
     """While nothing is pending; it does not jump."""
-
-    async def scenario(first: PostgresStore, _: PostgresStore) -> None:
-        await _execute(first, f"UPDATE fleet_clock SET shift = {ahead}")
-        async with renewing(first) as heartbeats:
-            readings = [await _next_reading(heartbeats)]
-            async with asyncio.timeout(LIMIT_SECONDS):
-                while abs(readings[-1].ahead) > 0.01:
-                    readings.append(await _next_reading(heartbeats))
-        assert abs(readings[0].ahead) <= 2
-        for earlier, later in pairwise(readings):
-            assert earlier.now <= later.now
-            assert abs(later.ahead) <= abs(earlier.ahead)
-
-    run_on_two_stores(scenario)
+    await _execute(first, f"UPDATE fleet_clock SET shift = {ahead}")
+    async with renewing(first) as heartbeats:
+        readings = [await _next_reading(heartbeats)]
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while abs(readings[-1].ahead) > 0.01:
+                readings.append(await _next_reading(heartbeats))
+    assert abs(readings[0].ahead) <= 2
+    for earlier, later in pairwise(readings):
+        assert earlier.now <= later.now
+        assert abs(later.ahead) <= abs(earlier.ahead)
 
 
-def test_a_pending_notice_keeps_the_difference() -> None:
+@on_two_stores
+async def test_a_pending_notice_keeps_the_difference(
+    first: PostgresStore, second: PostgresStore
+) -> None:
     """Each second of a notice is a second."""
     event = Event(
         id="E", type=EventType.REBOOT, status=EventStatus.SCHEDULED, source=Source.USER,
         resources=("m",), created_at=1.0, not_before=901, operation="o",
     )  # fmt: skip
     noticed: Scope = changed(scope(), events={"E": event})
-
-    async def scenario(first: PostgresStore, _: PostgresStore) -> None:
-        await first.commit(Batch(1.0, {A: (None, noticed)}))
-        await _execute(first, "UPDATE fleet_clock SET shift = -5")
-        async with renewing(first) as heartbeats:
-            assert [(await _next_reading(heartbeats)).ahead for _ in range(2)] == [-5, -5]
-        await first.commit(Batch(1.0, {A: (noticed, scope(2))}))
-        async with renewing(first) as heartbeats:
-            assert (await _next_reading(heartbeats)).ahead > -5
-
-    run_on_two_stores(scenario)
+    await first.commit(Batch(1.0, {A: (None, noticed)}))
+    await _execute(first, "UPDATE fleet_clock SET shift = -5")
+    async with renewing(first) as heartbeats:
+        assert [(await _next_reading(heartbeats)).ahead for _ in range(2)] == [-5, -5]
+    await first.commit(Batch(1.0, {A: (noticed, scope(2))}))
+    async with renewing(first) as heartbeats:
+        assert (await _next_reading(heartbeats)).ahead > -5
 
 
 def test_the_databases_clock_is_used_at_first() -> None:
