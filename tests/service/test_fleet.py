@@ -7,163 +7,157 @@ import pytest
 from fairwarning.core.commands import Approve, Configure, Restart
 from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused, Unavailable
 from fairwarning.core.model import EventStatus, Operation, Rules, Scope
-from tests.fixtures.controlled_fleet import ControlledStore, controlled_fleet
+from tests.fixtures.controlled_fleet import (
+    ControlledFleet,
+    ControlledStore,
+    controlled_fleet,
+    on_a_controlled_fleet,
+)
 from tests.fixtures.fleet import NOON, restart, standalone
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 
 
-@run_async
-async def test_submitters_share_commits() -> None:
+@on_a_controlled_fleet
+async def test_submitters_share_commits(harness: ControlledFleet) -> None:
     """Commands that arrive during a commit are committed together, and each gets its answer."""
-    async with controlled_fleet() as harness:
-        harness.store.hold()
-        tasks = [
-            asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(100)
-        ]
-        await harness.store.committing.wait()
-        assert not any(task.done() for task in tasks)  # acknowledged only when durable
-        harness.store.release()
-        await asyncio.gather(*tasks)
-        assert len(harness.store.commits) <= 2
-        assert len(await harness.store.list_ids(Scope, "", 1000)) == 100
+    harness.store.hold()
+    tasks = [asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(100)]
+    await harness.store.committing.wait()
+    assert not any(task.done() for task in tasks)  # acknowledged only when durable
+    harness.store.release()
+    await asyncio.gather(*tasks)
+    assert len(harness.store.commits) <= 2
+    assert len(await harness.store.list_ids(Scope, "", 1000)) == 100
 
 
-@run_async
-async def test_commands_are_decided_in_order() -> None:
+@on_a_controlled_fleet
+async def test_commands_are_decided_in_order(harness: ControlledFleet) -> None:
     """Within a batch, each command sees the effects of those before it."""
-    async with controlled_fleet() as harness:
-        submitted = [
-            harness.fleet.submit(standalone()),
-            harness.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=60))),
-            harness.fleet.submit(standalone()),
-            harness.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=90))),
-        ]
-        answers = await asyncio.gather(*submitted, return_exceptions=True)
-        assert [type(answer) for answer in answers] == [
-            type(None),
-            type(None),
-            Conflict,
-            type(None),
-        ]
-        assert (await harness.scope()).rules.reboot_seconds == 90
-        assert len(harness.store.commits) == 1
+    submitted = [
+        harness.fleet.submit(standalone()),
+        harness.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=60))),
+        harness.fleet.submit(standalone()),
+        harness.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=90))),
+    ]
+    answers = await asyncio.gather(*submitted, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [
+        type(None),
+        type(None),
+        Conflict,
+        type(None),
+    ]
+    assert (await harness.scope()).rules.reboot_seconds == 90
+    assert len(harness.store.commits) == 1
 
 
-@run_async
-async def test_a_refused_command_does_not_affect_the_others() -> None:
+@on_a_controlled_fleet
+async def test_a_refused_command_does_not_affect_the_others(harness: ControlledFleet) -> None:
     """Each command of a batch gets its own answer."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
-        commands = [
-            standalone("a"),
-            restart("nowhere"),
-            standalone("b", address="10.0.0.1"),  # refused by the store
-            standalone("taken"),
-            standalone("c", address="10.0.0.2"),
-        ]
-        answers = await asyncio.gather(
-            *(harness.fleet.submit(command) for command in commands), return_exceptions=True
-        )
-        codes = [getattr(answer, "code", None) for answer in answers]
-        assert codes == [None, "UnknownScope", "AddressTaken", "ScopeExists", None]
-        assert await harness.store.list_ids(Scope, "", 10) == ["a", "c", "taken"]
-        (location,) = await harness.store.find_machines(address="10.0.0.1")
-        assert location.scope == "taken"
+    await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
+    commands = [
+        standalone("a"),
+        restart("nowhere"),
+        standalone("b", address="10.0.0.1"),  # refused by the store
+        standalone("taken"),
+        standalone("c", address="10.0.0.2"),
+    ]
+    answers = await asyncio.gather(
+        *(harness.fleet.submit(command) for command in commands), return_exceptions=True
+    )
+    codes = [getattr(answer, "code", None) for answer in answers]
+    assert codes == [None, "UnknownScope", "AddressTaken", "ScopeExists", None]
+    assert await harness.store.list_ids(Scope, "", 10) == ["a", "c", "taken"]
+    (location,) = await harness.store.find_machines(address="10.0.0.1")
+    assert location.scope == "taken"
 
 
-@run_async
-async def test_a_refused_command_does_not_block_a_later_one() -> None:
+@on_a_controlled_fleet
+async def test_a_refused_command_does_not_block_a_later_one(harness: ControlledFleet) -> None:
     """If the first of two scopes of one name is refused, the second is created."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
-        bad, good = await asyncio.gather(
-            harness.fleet.submit(standalone("vm", address="10.0.0.1")),
-            harness.fleet.submit(standalone("vm", address="10.0.0.2")),
-            return_exceptions=True,
-        )
-        assert isinstance(bad, Conflict)
-        assert good is None
-        assert (await harness.scope()).machines["vm"].address == "10.0.0.2"
+    await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
+    bad, good = await asyncio.gather(
+        harness.fleet.submit(standalone("vm", address="10.0.0.1")),
+        harness.fleet.submit(standalone("vm", address="10.0.0.2")),
+        return_exceptions=True,
+    )
+    assert isinstance(bad, Conflict)
+    assert good is None
+    assert (await harness.scope()).machines["vm"].address == "10.0.0.2"
 
 
-@run_async
-async def test_concurrent_approvals_cause_one_start() -> None:
+@on_a_controlled_fleet
+async def test_concurrent_approvals_cause_one_start(harness: ControlledFleet) -> None:
     """If many machines approve at once, the event starts once (IL7)."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        await harness.fleet.poll("vm")
-        await harness.fleet.submit(restart())
-        (event,) = (await harness.scope()).events
-        approvals = [Approve(scope="vm", events=(event,), actor=f"m{n}") for n in range(20)]
-        await asyncio.gather(*(harness.fleet.submit(approval) for approval in approvals))
-        assert len(harness.driver.impacts) == 1
-        started = (await harness.scope()).events[event]
-        assert (started.status, started.approved_by) == (EventStatus.STARTED, "m0")
+    await harness.fleet.submit(standalone())
+    await harness.fleet.poll("vm")
+    await harness.fleet.submit(restart())
+    (event,) = (await harness.scope()).events
+    approvals = [Approve(scope="vm", events=(event,), actor=f"m{n}") for n in range(20)]
+    await asyncio.gather(*(harness.fleet.submit(approval) for approval in approvals))
+    assert len(harness.driver.impacts) == 1
+    started = (await harness.scope()).events[event]
+    assert (started.status, started.approved_by) == (EventStatus.STARTED, "m0")
 
 
-@run_async
-async def test_concurrent_repeats_are_accepted_once() -> None:
+@on_a_controlled_fleet
+async def test_concurrent_repeats_are_accepted_once(harness: ControlledFleet) -> None:
     """Concurrent submissions of one operation are accepted once; all callers get it (IC2)."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        answers = await asyncio.gather(*(harness.fleet.submit(restart()) for _ in range(10)))
-        assert all(isinstance(answer, Operation) for answer in answers)
-        assert len({answer.id for answer in answers if answer}) == 1
-        assert len(harness.driver.impacts) == 1
+    await harness.fleet.submit(standalone())
+    answers = await asyncio.gather(*(harness.fleet.submit(restart()) for _ in range(10)))
+    assert all(isinstance(answer, Operation) for answer in answers)
+    assert len({answer.id for answer in answers if answer}) == 1
+    assert len(harness.driver.impacts) == 1
 
 
-@run_async
-async def test_nothing_is_visible_before_it_is_durable() -> None:
+@on_a_controlled_fleet
+async def test_nothing_is_visible_before_it_is_durable(harness: ControlledFleet) -> None:
     """During a commit, documents and reads show the previous state."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        published = await harness.fleet.poll("vm")
-        before, document = await harness.scope(), published.body("2017-08-01")
-        harness.store.hold()
-        restarting = asyncio.create_task(harness.fleet.submit(restart()))
-        await harness.store.committing.wait()
-        assert await harness.scope() == before
-        assert (await harness.fleet.poll("vm")).body("2017-08-01") == document
-        harness.store.release()
-        await restarting
-        assert b"Scheduled" in (await harness.fleet.poll("vm")).body("2017-08-01")
+    await harness.fleet.submit(standalone())
+    published = await harness.fleet.poll("vm")
+    before, document = await harness.scope(), published.body("2017-08-01")
+    harness.store.hold()
+    restarting = asyncio.create_task(harness.fleet.submit(restart()))
+    await harness.store.committing.wait()
+    assert await harness.scope() == before
+    assert (await harness.fleet.poll("vm")).body("2017-08-01") == document
+    harness.store.release()
+    await restarting
+    assert b"Scheduled" in (await harness.fleet.poll("vm")).body("2017-08-01")
 
 
-@run_async
-async def test_a_cancelled_submitter() -> None:
+@on_a_controlled_fleet
+async def test_a_cancelled_submitter(harness: ControlledFleet) -> None:
     """Cancelling a submitter affects no other; its command is carried out completely."""
-    async with controlled_fleet() as harness:
-        harness.store.hold()
-        tasks = [asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(3)]
-        await harness.store.committing.wait()
-        late = asyncio.create_task(harness.fleet.submit(standalone("late")))
-        await wait_until_async(lambda: len(harness.fleet._queue) == 1)
-        for cancelled in (tasks[1], late):
-            cancelled.cancel()
-        harness.store.release()
-        answers = await asyncio.gather(*tasks, late, return_exceptions=True)
-        assert [type(answer) for answer in answers] == [
-            type(None),
-            asyncio.CancelledError,
-            type(None),
-            asyncio.CancelledError,
-        ]
-        await harness.fleet.settled()
-        assert {"vm0", "vm1", "vm2"} <= set(await harness.store.list_ids(Scope, "", 10))
+    harness.store.hold()
+    tasks = [asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(3)]
+    await harness.store.committing.wait()
+    late = asyncio.create_task(harness.fleet.submit(standalone("late")))
+    await wait_until_async(lambda: len(harness.fleet._queue) == 1)
+    for cancelled in (tasks[1], late):
+        cancelled.cancel()
+    harness.store.release()
+    answers = await asyncio.gather(*tasks, late, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [
+        type(None),
+        asyncio.CancelledError,
+        type(None),
+        asyncio.CancelledError,
+    ]
+    await harness.fleet.settled()
+    assert {"vm0", "vm1", "vm2"} <= set(await harness.store.list_ids(Scope, "", 10))
 
 
-@run_async
-async def test_a_refusal_of_a_cancelled_submitter() -> None:
+@on_a_controlled_fleet
+async def test_a_refusal_of_a_cancelled_submitter(harness: ControlledFleet) -> None:
     """A refusal of a cancelled submitter is not an internal error."""
-    async with controlled_fleet() as harness:
-        harness.store.hold()
-        first = asyncio.create_task(harness.fleet.submit(standalone()))
-        gone = asyncio.create_task(harness.fleet.submit(restart("nowhere")))
-        await harness.store.committing.wait()
-        gone.cancel()
-        harness.store.release()
-        await asyncio.gather(first, gone, return_exceptions=True)
-        assert harness.fleet.broken is None
+    harness.store.hold()
+    first = asyncio.create_task(harness.fleet.submit(standalone()))
+    gone = asyncio.create_task(harness.fleet.submit(restart("nowhere")))
+    await harness.store.committing.wait()
+    gone.cancel()
+    harness.store.release()
+    await asyncio.gather(first, gone, return_exceptions=True)
+    assert harness.fleet.broken is None
 
 
 @run_async
@@ -243,21 +237,21 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
 
 
 @pytest.mark.parametrize("command", [None, "restart", 7, Restart])
-@run_async
-async def test_an_invalid_command_reaches_no_batch(command: object) -> None:
+@on_a_controlled_fleet
+async def test_an_invalid_command_reaches_no_batch(
+    harness: ControlledFleet, command: object
+) -> None:
     """An object that is not a command is refused without a commit."""
-    async with controlled_fleet() as harness:
-        with pytest.raises(Refused, match="BadCommand"):
-            await harness.fleet.submit(command)  # type: ignore[arg-type]
-        assert harness.store.commits == []
+    with pytest.raises(Refused, match="BadCommand"):
+        await harness.fleet.submit(command)  # type: ignore[arg-type]
+    assert harness.store.commits == []
 
 
-@run_async
-async def test_reading_a_missing_scope() -> None:
+@on_a_controlled_fleet
+async def test_reading_a_missing_scope(harness: ControlledFleet) -> None:
     """Reading a missing scope returns None; polling it raises NotFound."""
-    async with controlled_fleet() as harness:
-        assert await harness.fleet.reader.read(Scope, "nowhere") is None
-        with pytest.raises(NotFound) as error:
-            await harness.fleet.poll("nowhere")
-        assert isinstance(error.value, FairwarningError)
-        assert harness.fleet.documents.get("nowhere") is None
+    assert await harness.fleet.reader.read(Scope, "nowhere") is None
+    with pytest.raises(NotFound) as error:
+        await harness.fleet.poll("nowhere")
+    assert isinstance(error.value, FairwarningError)
+    assert harness.fleet.documents.get("nowhere") is None

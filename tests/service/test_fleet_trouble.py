@@ -20,6 +20,7 @@ from tests.fixtures.controlled_fleet import (
     ControlledFleet,
     ControlledStore,
     controlled_fleet,
+    on_a_controlled_fleet,
 )
 from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
 from tests.fixtures.host_clocks import SteppedClocks
@@ -124,15 +125,14 @@ async def test_a_step_whose_commit_failed_may_be_stored_all_the_same() -> None:
 
 
 @pytest.mark.spec("E9")
-@run_async
-async def test_documents_are_read_while_the_store_is_unavailable() -> None:
+@on_a_controlled_fleet
+async def test_documents_are_read_while_the_store_is_unavailable(harness: ControlledFleet) -> None:
     """Machines can still read their documents while the store is unavailable."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        before = (await harness.fleet.poll("vm")).body(NEWEST)
-        harness.store.down = {"commit", "load", "due", "next_due"}
-        for _ in range(3):
-            assert (await harness.fleet.poll("vm")).body(NEWEST) == before
+    await harness.fleet.submit(standalone())
+    before = (await harness.fleet.poll("vm")).body(NEWEST)
+    harness.store.down = {"commit", "load", "due", "next_due"}
+    for _ in range(3):
+        assert (await harness.fleet.poll("vm")).body(NEWEST) == before
 
 
 @pytest.mark.spec("E9")
@@ -180,34 +180,32 @@ async def test_an_event_due_during_an_outage_starts_later(call: str) -> None:
 
 
 @pytest.mark.spec("M14")
-@run_async
-async def test_a_poll_is_recorded_after_an_outage() -> None:
+@on_a_controlled_fleet
+async def test_a_poll_is_recorded_after_an_outage(harness: ControlledFleet) -> None:
     """A poll that could not be recorded is retried."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        await harness.fleet.poll("vm")
-        await harness.fleet.advance(600)
-        harness.store.down = {"record_polls"}
-        await harness.fleet.poll("vm")
-        await harness.fleet.settled()
-        assert await harness.store.recorded_polls(["vm"]) == {}
-        harness.store.down.clear()
-        harness.retry()
-        await harness.fleet.settled()
-        assert await harness.store.recorded_polls(["vm"]) == {"vm": harness.clock.now()}
+    await harness.fleet.submit(standalone())
+    await harness.fleet.poll("vm")
+    await harness.fleet.advance(600)
+    harness.store.down = {"record_polls"}
+    await harness.fleet.poll("vm")
+    await harness.fleet.settled()
+    assert await harness.store.recorded_polls(["vm"]) == {}
+    harness.store.down.clear()
+    harness.retry()
+    await harness.fleet.settled()
+    assert await harness.store.recorded_polls(["vm"]) == {"vm": harness.clock.now()}
 
 
-@run_async
-async def test_a_first_poll_during_an_outage() -> None:
+@on_a_controlled_fleet
+async def test_a_first_poll_during_an_outage(harness: ControlledFleet) -> None:
     """A first poll during an outage gets Unavailable and enables nothing."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        harness.store.down = {"commit"}
-        with pytest.raises(Unavailable):
-            await harness.fleet.poll("vm")
-        harness.store.down.clear()
-        assert not (await harness.scope()).enabled
-        assert (await harness.fleet.poll("vm")).incarnation == 1
+    await harness.fleet.submit(standalone())
+    harness.store.down = {"commit"}
+    with pytest.raises(Unavailable):
+        await harness.fleet.poll("vm")
+    harness.store.down.clear()
+    assert not (await harness.scope()).enabled
+    assert (await harness.fleet.poll("vm")).incarnation == 1
 
 
 # --- An invariant fails ---------------------------------------------------------------------------
@@ -286,18 +284,17 @@ async def test_a_broken_fleet_can_be_stopped() -> None:
         assert (await harness.scope()).events
 
 
-@run_async
-async def test_a_bug_in_the_store_stops_writes() -> None:
+@on_a_controlled_fleet
+async def test_a_bug_in_the_store_stops_writes(harness: ControlledFleet) -> None:
     """An unexpected store error is a bug: the command fails, writes stop, reads continue."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        harness.store.bug = ZeroDivisionError("a bug")
-        with pytest.raises(InvariantViolated, match="a bug"):
-            await harness.fleet.submit(standalone("other"))
-        harness.store.bug = None
-        with pytest.raises(Unavailable, match="WritesStopped"):
-            await harness.fleet.submit(standalone("other"))
-        assert (await harness.scope()).machines
+    await harness.fleet.submit(standalone())
+    harness.store.bug = ZeroDivisionError("a bug")
+    with pytest.raises(InvariantViolated, match="a bug"):
+        await harness.fleet.submit(standalone("other"))
+    harness.store.bug = None
+    with pytest.raises(Unavailable, match="WritesStopped"):
+        await harness.fleet.submit(standalone("other"))
+    assert (await harness.scope()).machines
 
 
 @run_async
@@ -325,48 +322,47 @@ async def test_a_fleet_that_never_wrote_can_be_stopped() -> None:
         await store.next_due()
 
 
-@run_async
-async def test_an_entity_that_stays_due_stops_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_a_controlled_fleet
+async def test_an_entity_that_stays_due_stops_writes(
+    harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An entity that stays due without changing is a bug: writes stop instead of looping."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        await harness.fleet.poll("vm")
-        await harness.fleet.submit(restart())
-        monkeypatch.setitem(engine._HANDLERS, AdvanceTime, lambda *_: None)
-        await harness.fleet.advance(900)
-        await harness.fleet.settled()
-        assert harness.fleet.broken is not None
-        assert harness.fleet.broken.code == "Stuck"
+    await harness.fleet.submit(standalone())
+    await harness.fleet.poll("vm")
+    await harness.fleet.submit(restart())
+    monkeypatch.setitem(engine._HANDLERS, AdvanceTime, lambda *_: None)
+    await harness.fleet.advance(900)
+    await harness.fleet.settled()
+    assert harness.fleet.broken is not None
+    assert harness.fleet.broken.code == "Stuck"
 
 
-@run_async
-async def test_a_due_time_of_other_rules_is_corrected() -> None:
+@on_a_controlled_fleet
+async def test_a_due_time_of_other_rules_is_corrected(harness: ControlledFleet) -> None:
     """A due time that an earlier version stored, and that no rule knows now, is written anew."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        await harness.fleet.poll("vm")
-        before = await harness.scope()
-        harness.store.lies = [[(Scope, "vm")]]
-        harness.fleet.writer._timers.fire()
-        await harness.fleet.settled()
-        assert harness.fleet.broken is None
-        assert (await harness.scope()).version == before.version + 1
-        await harness.fleet.submit(restart())  # it is decided on the new version
+    await harness.fleet.submit(standalone())
+    await harness.fleet.poll("vm")
+    before = await harness.scope()
+    harness.store.lies = [[(Scope, "vm")]]
+    harness.fleet.writer._timers.fire()
+    await harness.fleet.settled()
+    assert harness.fleet.broken is None
+    assert (await harness.scope()).version == before.version + 1
+    await harness.fleet.submit(restart())  # it is decided on the new version
 
 
 @pytest.mark.spec("E2")
-@run_async
-async def test_an_alarm_without_due_entities_sets_the_next() -> None:
+@on_a_controlled_fleet
+async def test_an_alarm_without_due_entities_sets_the_next(harness: ControlledFleet) -> None:
     """If nothing is due (another process handled it), the timer is set to the next due time."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        await harness.fleet.poll("vm")
-        await harness.fleet.submit(restart())
-        harness.store.lies = [[]]
-        harness.fleet.writer._timers.fire()
-        await harness.fleet.settled()
-        await harness.fleet.advance(900)
-        assert len(harness.driver.impacts) == 1
+    await harness.fleet.submit(standalone())
+    await harness.fleet.poll("vm")
+    await harness.fleet.submit(restart())
+    harness.store.lies = [[]]
+    harness.fleet.writer._timers.fire()
+    await harness.fleet.settled()
+    await harness.fleet.advance(900)
+    assert len(harness.driver.impacts) == 1
 
 
 @run_async
@@ -391,19 +387,18 @@ async def test_failed_writes_are_retried_automatically(monkeypatch: pytest.Monke
     driver.finish()  # a report after the stop is ignored
 
 
-@run_async
+@on_a_controlled_fleet
 async def test_an_entity_that_became_due_meanwhile_stops_no_writes(
-    monkeypatch: pytest.MonkeyPatch,
+    harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what was due when it was told so is a bug: deciding and loading take time."""
-    async with controlled_fleet() as harness:
-        await harness.fleet.submit(standalone())
-        await harness.fleet.poll("vm")
-        await harness.fleet.submit(restart())
-        due = await harness.fleet.store.next_due()
-        assert due is not None
-        monkeypatch.setattr(harness.fleet.clock, "now", lambda: due + 1)
-        work = await harness.fleet._committer.correct_due([(Scope, "vm")], due - 0.1)
-        assert work.committed
-        with pytest.raises(InvariantViolated, match="due but does not change"):
-            await harness.fleet._committer.correct_due([(Scope, "vm")], due)
+    await harness.fleet.submit(standalone())
+    await harness.fleet.poll("vm")
+    await harness.fleet.submit(restart())
+    due = await harness.fleet.store.next_due()
+    assert due is not None
+    monkeypatch.setattr(harness.fleet.clock, "now", lambda: due + 1)
+    work = await harness.fleet._committer.correct_due([(Scope, "vm")], due - 0.1)
+    assert work.committed
+    with pytest.raises(InvariantViolated, match="due but does not change"):
+        await harness.fleet._committer.correct_due([(Scope, "vm")], due)

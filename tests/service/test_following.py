@@ -25,7 +25,7 @@ class FollowingProcess:
         self.store = store
         self.documents = DocumentCache(self._load)
         self.follower = ChangeFollower(
-            store, store, self.documents, lambda: None, synchronize=lambda _: None
+            store, store.shared, self.documents, lambda: None, synchronize=lambda _: None
         )
 
     async def _load(self, name: str) -> Scope | None:

@@ -11,6 +11,7 @@ from tests.fixtures.controlled_fleet import (
     ControlledFleet,
     ControlledStore,
     controlled_fleet,
+    on_a_controlled_fleet,
 )
 from tests.fixtures.fleet import restart, standalone
 from tests.fixtures.waiting import run_async
@@ -51,63 +52,49 @@ def test_a_report_becomes_a_command(error: str) -> None:
     assert finished == [ReportImpact(scope="s", machine="m", impact="i", error=error[:1000])]
 
 
-def test_a_driver_that_raises() -> None:
-    """An exception of a driver is a failed impact with its reason."""
-    driver, finished = ControlledDriver(), list[Command]()
-    driver.error = OSError("hypervisor not found")
-    ImpactDispatcher(driver, VirtualClock(), finished.append).dispatch(IMPACT)
-    (report,) = finished
-    assert isinstance(report, ReportImpact)
-    assert "hypervisor not found" in report.error
-
-
-@run_async
-async def test_an_operation_whose_driver_raises() -> None:
+@on_a_controlled_fleet
+async def test_an_operation_whose_driver_raises(harness: ControlledFleet) -> None:
     """The operation fails with the reason, the event is removed, and the fleet continues."""
-    async with controlled_fleet() as harness:
-        harness.driver.error = RuntimeError("out of order")
-        await harness.rebooting()
-        await harness.fleet.settled()
-        operation = await _operation(harness)
-        assert operation.status is OperationStatus.FAILED
-        assert "out of order" in operation.error
-        assert not (await harness.scope()).events
-        assert harness.fleet.broken is None
+    harness.driver.error = RuntimeError("out of order")
+    await harness.rebooting()
+    await harness.fleet.settled()
+    operation = await _operation(harness)
+    assert operation.status is OperationStatus.FAILED
+    assert "out of order" in operation.error
+    assert not (await harness.scope()).events
+    assert harness.fleet.broken is None
 
 
-@run_async
-async def test_a_driver_that_reports_immediately() -> None:
+@on_a_controlled_fleet
+async def test_a_driver_that_reports_immediately(harness: ControlledFleet) -> None:
     """A report from within the call has the same effect as a later one."""
-    async with controlled_fleet() as harness:
-        harness.driver.on_impact = lambda _: harness.driver.finish()
-        await harness.rebooting()
-        await harness.fleet.settled()
-        assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+    harness.driver.on_impact = lambda _: harness.driver.finish()
+    await harness.rebooting()
+    await harness.fleet.settled()
+    assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
 
 
-@run_async
-async def test_a_driver_that_reports_twice() -> None:
+@on_a_controlled_fleet
+async def test_a_driver_that_reports_twice(harness: ControlledFleet) -> None:
     """The second report of an impact changes nothing."""
-    async with controlled_fleet() as harness:
-        await harness.rebooting()
-        harness.driver.finish()
-        harness.driver.finish("not at all")
-        await harness.fleet.settled()
-        operation = await _operation(harness)
-        assert (operation.status, operation.done, operation.failed) == ("Succeeded", 1, 0)
+    await harness.rebooting()
+    harness.driver.finish()
+    harness.driver.finish("not at all")
+    await harness.fleet.settled()
+    operation = await _operation(harness)
+    assert (operation.status, operation.done, operation.failed) == ("Succeeded", 1, 0)
 
 
 @pytest.mark.parametrize("error", ["caf\udce9", "a\0b"])
-@run_async
-async def test_any_driver_error_can_be_stored(error: str) -> None:
+@on_a_controlled_fleet
+async def test_any_driver_error_can_be_stored(harness: ControlledFleet, error: str) -> None:
     """A failure is stored even if the driver's text has an unknown encoding."""
-    async with controlled_fleet() as harness:
-        await harness.rebooting()
-        harness.driver.finish(error)
-        await harness.fleet.settled()
-        operation = await _operation(harness)
-        assert operation.status is OperationStatus.FAILED
-        assert codec.decode_entity("Operation", codec.encode(operation)) == operation
+    await harness.rebooting()
+    harness.driver.finish(error)
+    await harness.fleet.settled()
+    operation = await _operation(harness)
+    assert operation.status is OperationStatus.FAILED
+    assert codec.decode_entity("Operation", codec.encode(operation)) == operation
 
 
 @run_async

@@ -5,9 +5,7 @@ import json
 import os
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -282,48 +280,27 @@ def test_another_header(header: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("name", "values"),
     [
-        {"exp": None},
-        {"exp": "1900000000"},
-        {"exp": 1.9e9},
-        {"exp": True},
-        {"exp": [1_900_000_000]},
-        {"nbf": None},
-        {"nbf": False},
-        {"sub": None},
-        {"sub": ""},
-        {"sub": 7},
-        {"sub": ["anna"]},
-        {"group": None},
-        {"group": {}},
-        {"role": None},
-        {"role": ""},
-        {"role": "OPERATOR"},
-        {"role": "owner"},
-        {"role": ["operator"]},
-        {"role": {}},
-        {"use": None},
-        {"use": "Api"},
-        {"use": ["api"]},
-        {"jti": None},
-        {"jti": ""},
-        {"jti": 7},
-        {"parent": None},
-        {"parent": []},
-        {"tid": None},
-        {"tid": [TENANT]},
-        {"iss": "https://sts.windows.net/"},
-        {"aud": ["https://management.azure.com/"]},
+        ("exp", [None, "1900000000", 1.9e9, True, [1_900_000_000]]),
+        ("nbf", [None, False]),
+        ("sub", [None, "", 7, ["anna"]]),
+        ("group", [None, {}]),
+        ("role", [None, "", "OPERATOR", "owner", ["operator"], {}]),
+        ("use", [None, "Api", ["api"]]),
+        ("jti", [None, "", 7]),
+        ("parent", [None, []]),
+        ("tid", [None, [TENANT]]),
+        ("iss", ["https://sts.windows.net/"]),
+        ("aud", [["https://management.azure.com/"]]),
     ],
-    ids=str,
 )
-def test_invalid_claims(changes: dict[str, object]) -> None:
+def test_invalid_claims(name: str, values: list[object]) -> None:
     """A claim of another type or value is refused even with a valid signature."""
     valid = claims(sign_token(tokens(), ANNA))
     assert tokens().read(signed(valid), TokenUse.API).principal == ANNA
-    refusal(signed({**valid, **changes}))
-    (name,) = changes
+    for value in values:
+        refusal(signed({**valid, name: value}))
     del valid[name]
     refusal(signed(valid))
 
@@ -413,20 +390,6 @@ def test_another_process_creates_the_key_first(
     monkeypatch.setattr(secrets, "token_hex", token_hex)
     assert signing_key(tmp_path) == bytes.fromhex(theirs)
     assert [path.name for path in tmp_path.iterdir()] == ["signing.key"]
-
-
-def test_threads_agree_on_the_key(tmp_path: Path) -> None:
-    """Concurrent threads get the same key."""
-    for attempt in range(20):
-        barrier = Barrier(8)
-
-        def ask(folder: Path = tmp_path / str(attempt), barrier: Barrier = barrier) -> bytes:
-            barrier.wait()
-            return signing_key(folder)
-
-        with ThreadPoolExecutor(8) as pool:
-            keys = {future.result() for future in [pool.submit(ask) for _ in range(8)]}
-        assert len(keys) == 1
 
 
 def test_processes_agree_on_the_key(tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 import asyncio
 import functools
-import inspect
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.fixtures.postgres.database import migrated_database_or_skip
 from tests.fixtures.postgres.server import shared
+from tests.fixtures.waiting import AsyncTest
 
 Scenario = Callable[[Store], Coroutine[None, None, None]]
-AsyncTest = Callable[..., Coroutine[Any, Any, None]]
-Resources = Callable[[], AbstractAsyncContextManager[tuple[Any, ...]]]
 
 
 @contextmanager
@@ -76,22 +74,3 @@ def each_store(test: AsyncTest) -> Callable[..., None]:
         run_scenario(store, lambda opened: test(opened, **fixtures))
 
     return run
-
-
-def using(resources: Resources, count: int) -> Callable[[AsyncTest], Callable[..., None]]:
-    """Run a coroutine test with these resources, of which it takes `count` as first arguments."""
-
-    def decorate(test: AsyncTest) -> Callable[..., None]:
-        @functools.wraps(test)
-        def run(**fixtures: Any) -> None:  # noqa: ANN401  (any fixtures)
-            async def use() -> None:
-                async with resources() as values:
-                    await test(*values, **fixtures)
-
-            asyncio.run(use())
-
-        own = list(inspect.signature(test).parameters.values())[count:]
-        run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
-        return run
-
-    return decorate

@@ -17,9 +17,8 @@ from tests.campaigns import split
 from tests.cluster.proxy import Proxy
 from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import using, wait_until_async
 from tests.store.author import line_about
-from tests.store.conftest import using
 
 TABLES = ("batch", "entity", "head", "machine", "journal", "impact", "note")
 CUTS = 1000

@@ -3,7 +3,7 @@
 from random import Random
 
 from fairwarning.core.commands import CreateScope, Maintain, Poll
-from fairwarning.core.model import Machine, Operation, Ref, Scope, ScopeKind
+from fairwarning.core.model import Machine, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, Store
 from tests.store.author import BatchGenerator, line_about
 from tests.store.conftest import each_store, restart
@@ -30,20 +30,6 @@ async def test_the_newest_lines_are_the_journal_in_reverse(store: Store) -> None
         own = [entry for entry in everything if entry.line.entity == ref]
         assert await store.latest_lines(10_000, entity=ref) == own
         assert await store.latest_lines(2, entity=ref) == own[:2]
-
-
-@each_store
-async def test_the_newest_lines_come_in_pages(store: Store) -> None:
-    """Reading on from each page's last number gives each line once; unknown entities have none."""
-    lines = [line_about(A if n % 3 else B) for n in range(30)]
-    await store.commit(Batch(1.0, lines=lines))
-    seen: list[int] = []
-    before = None
-    while page := await store.latest_lines(4, before=before):
-        seen += [entry.number for entry in page]
-        before = page[-1].number
-    assert seen == list(range(30, 0, -1))
-    assert await store.latest_lines(4, entity=(Operation, "a")) == []
     assert await store.latest_lines(4, entity=(Scope, "unknown")) == []
 
 
@@ -139,21 +125,3 @@ async def test_the_machines_of_a_scope_are_found(store: Store) -> None:
         by_name = {location.machine.name: location.machine for location in locations}
         assert by_name == dict(entity.machines)
     assert await store.find_machines(scope="no such scope") == []
-
-
-@each_store
-async def test_a_name_that_several_scopes_have(store: Store) -> None:
-    """It can be found by name or by scope; without a filter nothing is found."""
-    generator = BatchGenerator()
-    for name in ("one", "two"):
-        machines = (Machine(name="twin"), Machine(name=f"only-{name}"))
-        scope = CreateScope(scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=machines)
-        await store.commit(generator.batch([scope]))
-    twins = await store.find_machines(name="twin")
-    assert [location.scope for location in twins] == ["one", "two"]
-    locations = await store.find_machines(scope="two")
-    assert [location.machine.name for location in locations] == [
-        "twin",
-        "only-two",
-    ]
-    assert await store.find_machines() == []

@@ -19,9 +19,8 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
 from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import using, wait_until_async
 from tests.store.author import line_about
-from tests.store.conftest import using
 
 WRITE = scripts.queries(schema.__package__)["write_batch"]
 WAITING = """

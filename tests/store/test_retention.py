@@ -159,17 +159,3 @@ async def test_many_removals_are_forgotten_in_several_calls(store: Store) -> Non
     position = await store.position()
     assert await drop_all(lambda: store.drop_tombstones(position)) == 1200
     assert await store.changes_since(0, 9) == []
-
-
-@each_store
-async def test_notes_are_listed_and_dropped(store: Store) -> None:
-    """A note whose value has changed since it was listed stays."""
-    notes = {"w:a": "1", "w:b": "2", "w:c": "3"}
-    await store.commit(Batch(1.0, notes={"clock": "x", "v": "y", "x": "z", **notes}))
-    assert await store.list_notes("w:", "", 1000) == notes
-    await store.commit(Batch(1.0, notes={"w:b": "7"}))
-    await store.drop_notes({"w:a": "1", "w:b": "2", "unknown": "1"})
-    await restart(store)
-    assert await store.list_notes("", "", 1000) == {
-        "clock": "x", "v": "y", "x": "z", "w:b": "7", "w:c": "3",
-    }  # fmt: skip
