@@ -7,7 +7,7 @@ program then prints a line.
 import signal
 
 from fairwarning.cli.main import main
-from fairwarning.service import failpoints
+from tests.crash import failpoints
 
 
 def arm(*_: object) -> None:

@@ -17,10 +17,10 @@ from fairwarning.core.commands import Approve, Command, CreateScope, Redeploy, R
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.core.model import Impact, Machine, Operation, Rules, Scope, ScopeKind
 from fairwarning.machines.driver import Report
-from fairwarning.service import failpoints
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.sqlite import SQLiteStore
+from tests.crash import failpoints
 
 MACHINES = 4
 QUICK = Rules(reboot_seconds=1, redeploy_seconds=1, impact_limit_seconds=600)

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from datetime import datetime, timezone
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from fairwarning.guest import session
@@ -62,12 +61,7 @@ class AsyncScheduledEvents:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

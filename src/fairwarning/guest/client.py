@@ -6,7 +6,6 @@ import http.client
 import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from fairwarning.guest import session
@@ -59,12 +58,7 @@ class ScheduledEvents:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -177,10 +177,6 @@ class VirtualClock:
         self._set(now)
         self._arm()
 
-    def freeze(self) -> None:
-        """Freeze the clock."""
-        self.run(0.0)
-
     def state(self) -> str:
         """Time and rate, so that virtual time continues after a restart."""
         return f"{self.now()!r} {self._rate!r}"

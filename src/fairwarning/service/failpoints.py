@@ -1,11 +1,5 @@
-"""Named places where a test can make the process crash or raise. They cost nothing when unused.
+"""Named places where a test can make the process crash or raise. They cost nothing when unused."""
 
-`FAIRWARNING_FAILPOINT=name` in the environment kills the process (SIGKILL) the first time it
-reaches the failpoint; `FAIRWARNING_FAILPOINT=name:3` the third time.
-"""
-
-import os
-import signal
 from collections.abc import Callable
 from typing import Final
 
@@ -37,22 +31,3 @@ def hit(name: str) -> None:
     """Call the hook, if one is armed."""
     if _hook is not None:
         _hook(name)
-
-
-def arm_from_environment() -> None:
-    """Arm the failpoint that `FAIRWARNING_FAILPOINT` names, if it is set."""
-    failpoint, _, count = os.environ.get("FAIRWARNING_FAILPOINT", "").partition(":")
-    if not failpoint:
-        return
-    if failpoint not in NAMES:
-        raise SystemExit(f"unknown failpoint {failpoint!r}; allowed: {', '.join(NAMES)}")
-    remaining = int(count or "1")
-
-    def kill_process(name: str) -> None:
-        nonlocal remaining
-        if name == failpoint:
-            remaining -= 1
-            if remaining == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    arm(kill_process)

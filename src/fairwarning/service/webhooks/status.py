@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fairwarning.core.record import record
+from fairwarning.core.record import changed, record
 from fairwarning.service.metrics import Metric, counters
 from fairwarning.service.webhooks.cursors import StoredProgress
 from fairwarning.service.webhooks.delivery import DeadLetter, Delivery
@@ -25,27 +25,23 @@ class SubscriptionStatus:
     form: MessageFormat
     state: SubscriptionState
     cursor: int  # the last journal line it has handled
-    waiting: int  # pending messages in the last page of at most 1000 journal lines
-    delivered: int
-    failed: int  # attempts
-    given_up: int
     last_error: str  # empty after a successful delivery
-    dead: tuple[DeadLetter, ...]  # the latest dropped messages
+    waiting: int = 0  # pending messages in the last page of at most 1000 journal lines
+    delivered: int = 0
+    failed: int = 0  # attempts
+    given_up: int = 0
+    dead: tuple[DeadLetter, ...] = ()  # the latest dropped messages
 
 
 def running_status(delivery: Delivery) -> SubscriptionStatus:
     """The status of a subscription that this process delivers."""
-    return SubscriptionStatus(
-        name=delivery.subscription.name,
-        url=delivery.subscription.url,
-        form=delivery.subscription.form,
-        state=delivery.state,
-        cursor=delivery.cursor,
+    stored = StoredProgress(cursor=delivery.cursor, state=delivery.state, error=delivery.last_error)
+    return changed(
+        stored_status(delivery.subscription, stored),
         waiting=delivery.waiting,
         delivered=delivery.delivered,
         failed=delivery.failed,
         given_up=delivery.given_up,
-        last_error=delivery.last_error,
         dead=tuple(delivery.dead),
     )
 
@@ -58,12 +54,7 @@ def stored_status(subscription: Subscription, stored: StoredProgress) -> Subscri
         form=subscription.form,
         state=stored.state,
         cursor=stored.cursor,
-        waiting=0,
-        delivered=0,
-        failed=0,
-        given_up=0,
         last_error=stored.error,
-        dead=(),
     )
 
 

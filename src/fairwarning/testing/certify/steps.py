@@ -12,6 +12,13 @@ OTHER = "web_0"
 
 
 @dataclass(frozen=True, slots=True)
+class _EventStep:
+    """A step about an event; by default the one of the program's own machine."""
+
+    event: str = "own"
+
+
+@dataclass(frozen=True, slots=True)
 class AnnounceEvent:
     """Schedule an event for machines; later steps refer to it as `event`."""
 
@@ -29,18 +36,12 @@ class ExpectPolls:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectRead:
+class ExpectRead(_EventStep):
     """Expect that the program reads the event in time."""
 
-    event: str = "own"
 
-
-@dataclass(frozen=True, slots=True)
-class ExpectApproval:
+class ExpectApproval(_EventStep):
     """Expect that the program approves the event in time."""
-
-    event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +52,20 @@ class ExpectNoApproval:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectOneApproval:
+class ExpectOneApproval(_EventStep):
     """Expect that the program does not keep approving an event that does not change."""
 
-    event: str = "own"
 
-
-@dataclass(frozen=True, slots=True)
-class StartEvent:
+class StartEvent(_EventStep):
     """Start the event: if the program does not approve it soon, an operator does."""
 
-    event: str = "own"
 
-
-@dataclass(frozen=True, slots=True)
-class AwaitEventEnd:
+class AwaitEventEnd(_EventStep):
     """Wait until the event is over and the program polls again."""
 
-    event: str = "own"
 
-
-@dataclass(frozen=True, slots=True)
-class ExpectMachineGone:
+class ExpectMachineGone(_EventStep):
     """Wait until the event is over and the machine and its program are gone."""
-
-    event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The cloud that a scenario runs in, and the objects that the scenario names."""
 
 from http import HTTPStatus
-from types import TracebackType
 from typing import Self
 
 from fairwarning.core.errors import NotFound, Unavailable
@@ -45,12 +44,7 @@ class ScenarioEnvironment:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.cloud.close()
 
     # --- Named objects ---
