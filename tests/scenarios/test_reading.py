@@ -1,6 +1,5 @@
 """The scenario file: an invalid file is refused with the place of the error, before any run."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core.errors import NotFound, Refused
+from fairwarning.testing.cloud import toml
 from fairwarning.testing.scenarios import find, read, shipped
 from tests.scenarios.scenario_builder import FLEET
 
@@ -42,7 +42,6 @@ def step_refusal(step: str) -> str:
         ("= 1", "this is not TOML: Invalid statement (at line 1, column 1)"),
         ("nme = 'x'\n" + FLEET + STEP, "there is no key 'nme'; did you mean name?"),
         ("name = 7\n" + FLEET + STEP, "name: must be "),
-        ("about = 7\n" + FLEET + STEP, "about: must be "),
         ("fleet = 1\n" + STEP, "fleet: must be a table like a fleet file, not 1"),
         ("step = 1\n" + FLEET, "step: must be an array of tables: write its heading in double"),
         ("[fleet.macine]\n" + STEP, "fleet: there is no key 'macine'; did you mean machine?"),
@@ -68,19 +67,14 @@ def test_an_invalid_file(text: str, message: str) -> None:
         ("at = '1m'", "must be a table with either do or expect"),
         ("do = 'poll'\nexpect = {}", "must be a table with either do or expect"),
         ("do = 'reboot'\nmachine = 'db_0'", "do: must be one of restart, redeploy, "),
-        ("do = 7", "do: must be one of restart, redeploy, "),
         ("do = 'restart'\nmachin = 'db_0'", "there is no key 'machin'; did you mean machine?"),
         ("do = 'restart'\nmachine = 'db_0'\nlasts = '5s'", "there is no key 'lasts'; known here: "),
         ("do = 'restart'", "machine is missing"),
         ("do = 'restart'\nmachine = []", "machine: must be a non-empty array, not an empty array"),
-        ("do = 'restart'\nmachine = 7", "machine: must be "),
         # Times
         ("at = 'soon'\ndo = 'clear_faults'", "at: must be a time such as '30s', '1m30s', '2h', "),
-        ("at = ''\ndo = 'clear_faults'", "at: must be a time such as"),
-        ("at = 5\ndo = 'clear_faults'", "at: must be a time such as"),
         ("at = '-5s'\ndo = 'clear_faults'", "at: must be a time such as"),
         ("at = '30s1m'\ndo = 'clear_faults'", "at: must be a time such as"),
-        ("at = 'P1Y'\ndo = 'clear_faults'", "at: must be a time such as"),
         ("at = '367d'\ndo = 'clear_faults'", "at: must be a time such as"),
         # Names
         ("do = 'restart'\nmachine = 'db_9'", "machine: there is no machine 'db_9'; did you mean "),
@@ -93,7 +87,6 @@ def test_an_invalid_file(text: str, message: str) -> None:
         ("expect = [{ machine = 'x', events = 0 }]", "expect, 1, machine: there is no machine 'x'"),
         ("do = 'poll'\nmachine = 'db_0'\nas = 'p'", "there is no key 'as'; known here: "),
         # Actions
-        ("do = 'delete'", "must have exactly one of machine, set"),
         ("do = 'delete'\nmachine = 'db_0'\nset = 'web'", "must have exactly one of machine, set"),
         (
             "do = 'delete'\nmachine = 'db_0'\ninstances = [1]",
@@ -205,16 +198,6 @@ def test_by_name_or_by_path(tmp_path: Path) -> None:
     mine.write_bytes(b"\xff")
     with pytest.raises(Refused, match="cannot read "):
         find(str(mine))
-
-
-def toml(value: object) -> str:
-    """Format a value as TOML in one line."""
-    if isinstance(value, dict):
-        pairs = (f"{json.dumps(key)} = {toml(item)}" for key, item in value.items())
-        return "{" + ", ".join(pairs) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(toml, value)) + "]"
-    return json.dumps(value)
 
 
 words = st.sampled_from(

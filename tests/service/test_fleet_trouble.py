@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from fairwarning.core import cascade, engine
-from fairwarning.core.commands import AdvanceTime, Poll
+from fairwarning.core.commands import AdvanceTime
 from fairwarning.core.errors import InvariantViolated, Unavailable
 from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope
 from fairwarning.core.record import changed
@@ -256,22 +256,6 @@ async def test_a_violated_invariant_is_logged(caplog: pytest.LogCaptureFixture) 
             await _broken(harness)
     (record,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
     assert "OperationOver" in record.getMessage()
-
-
-@run_async
-async def test_submitters_after_a_violated_invariant() -> None:
-    """Every submitter gets Unavailable, and none of their commands takes effect."""
-    async with controlled_fleet(cached=0) as harness:
-        await harness.fleet.submit(standalone("idle"))
-        await _broken(harness)
-        answers = await asyncio.gather(
-            harness.fleet.submit(Poll(scope="idle")),
-            harness.fleet.submit(standalone("new")),
-            return_exceptions=True,
-        )
-        assert [type(answer) for answer in answers] == [Unavailable] * 2
-        assert not (await harness.scope("idle")).enabled
-        assert await harness.fleet.reader.read(Scope, "new") is None
 
 
 @run_async

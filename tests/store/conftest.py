@@ -66,7 +66,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
-def each_store(test: AsyncTest) -> Callable[..., None]:
+def on_open_store(test: AsyncTest) -> Callable[..., None]:
     """Run a coroutine test on an open store of each kind."""
 
     @functools.wraps(test)

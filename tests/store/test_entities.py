@@ -32,7 +32,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.store.store import Batch, Store
 from tests.store.author import BatchGenerator
-from tests.store.conftest import each_store, restart
+from tests.store.conftest import on_open_store, restart
 
 
 def pair(scope: str, *machines: str) -> CreateScope:
@@ -67,7 +67,7 @@ def orders(entity: Entity) -> list[list[str]]:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("seed", range(4))
-@each_store
+@on_open_store
 async def test_committed_entities_survive_a_restart(store: Store, seed: int) -> None:
     """Random commands, decided by the real rules: every entity is equal, orders included."""
     generator = BatchGenerator(seed)
@@ -88,7 +88,7 @@ async def test_committed_entities_survive_a_restart(store: Store, seed: int) -> 
     assert {kind for kind, _ in generator.entities} == {Scope, ScaleSet, Operation, Rollout, Lane}
 
 
-@each_store
+@on_open_store
 async def test_machines_keep_their_order_when_some_change_and_some_are_removed(
     store: Store,
 ) -> None:
@@ -116,7 +116,7 @@ async def test_machines_keep_their_order_when_some_change_and_some_are_removed(
     assert scope == generator.entities[Scope, "a"]
 
 
-@each_store
+@on_open_store
 async def test_any_order_of_machines_is_preserved(store: Store) -> None:
     """Also one that the rules would not produce, as the store does not know them."""
     machines = {name: Machine(name=name, address=f"10.{name}") for name in "abcd"}
@@ -131,7 +131,7 @@ async def test_any_order_of_machines_is_preserved(store: Store) -> None:
     assert list(scope.machines) == list("dbca")
 
 
-@each_store
+@on_open_store
 async def test_a_stale_version_is_refused(store: Store) -> None:
     """IK1: a batch decided on an old value, on nothing, or on a removed entity has no effect."""
     generator = BatchGenerator()
@@ -165,7 +165,7 @@ async def test_a_stale_version_is_refused(store: Store) -> None:
     assert await snapshot(store, [*generator.entities]) == before
 
 
-@each_store
+@on_open_store
 async def test_an_entity_can_be_removed_and_created_again(store: Store) -> None:
     """Nothing of the old one remains, in one batch or in several."""
     generator = BatchGenerator()
@@ -187,7 +187,7 @@ async def test_an_entity_can_be_removed_and_created_again(store: Store) -> None:
     assert not generator.entities
 
 
-@each_store
+@on_open_store
 async def test_an_entity_created_and_removed_in_one_batch_leaves_only_its_lines(
     store: Store,
 ) -> None:
@@ -206,7 +206,7 @@ async def test_an_entity_created_and_removed_in_one_batch_leaves_only_its_lines(
     assert await store.load([ref]) == {ref: created}
 
 
-@each_store
+@on_open_store
 async def test_a_rollout_over_many_scopes_is_one_batch(store: Store) -> None:
     """A batch may have hundreds of entities and lines; all are stored in order."""
     generator = BatchGenerator()
@@ -222,7 +222,7 @@ async def test_a_rollout_over_many_scopes_is_one_batch(store: Store) -> None:
     assert len(generator.names(Lane)) == 150
 
 
-@each_store
+@on_open_store
 async def test_a_closed_store_raises_an_error(store: Store) -> None:
     """It answers nothing until it is opened again, and loses nothing."""
     generator = BatchGenerator()

@@ -14,10 +14,10 @@ from fairwarning.core.model import Ref, Scope, ScopeKind
 from fairwarning.store import files
 from fairwarning.store.files import SqliteConnection, SqliteCursor
 from fairwarning.store.sqlite import SQLiteStore
-from fairwarning.store.store import Batch, Store
+from fairwarning.store.store import Batch
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.store.author import BatchGenerator
-from tests.store.conftest import run_scenario
+from tests.store.conftest import on_open_store
 
 A: Ref = (Scope, "a")
 
@@ -32,10 +32,26 @@ def small_store(path: Path, **options: Any) -> SQLiteStore:  # noqa: ANN401
     return SQLiteStore(path, reserved_bytes=5000, **options)
 
 
+Plan = dict[str, list[Callable[[], None]]]
+"""What fails: functions to call before or after a statement."""
+
+
+@pytest.fixture
+def plan() -> Plan:
+    """An empty plan, to which a test adds."""
+    return {}
+
+
+@pytest.fixture
+def store(tmp_path: Path, plan: Plan) -> SQLiteStore:
+    """A store whose statements fail as planned."""
+    return small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
+
+
 class FailingConnection:
     """A connection on which chosen statements fail, before or after their execution."""
 
-    def __init__(self, path: Path, plan: dict[str, list[Callable[[], None]]]) -> None:
+    def __init__(self, path: Path, plan: Plan) -> None:
         self._inner = files.connect(path)
         self._plan = plan
 
@@ -78,135 +94,111 @@ EIO = failing(sqlite3.SQLITE_IOERR_FSYNC)
     "statement",
     ["BEGIN IMMEDIATE", "UPDATE head SET position = ?, line = ?, machine = ?;", "COMMIT"],
 )
-def test_a_failed_commit_changes_nothing_and_can_be_repeated(
-    tmp_path: Path, statement: str
+@on_open_store
+async def test_a_failed_commit_changes_nothing_and_can_be_repeated(
+    store: SQLiteStore, plan: Plan, statement: str
 ) -> None:
     """`Unavailable`: the refused batch has no effect, and no transaction is left open."""
-    plan: dict[str, list[Callable[[], None]]] = {}
-    store = small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
+    await store.commit(Batch(1.0, {A: (None, scope())}))
+    plan[f"before {statement}"] = [EIO]
+    with pytest.raises(Unavailable) as failed:
+        await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
+    assert failed.value.code == "StoreFailed"
+    assert await store.load([A]) == {A: scope()}
+    await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
+    assert await store.load([A]) == {A: scope(2)}
 
-    async def scenario(_: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-        plan[f"before {statement}"] = [EIO]
+
+@on_open_store
+async def test_a_commit_that_only_seems_to_have_failed_is_acknowledged(
+    store: SQLiteStore, plan: Plan
+) -> None:
+    """After an error of the last write the outcome is unclear: the store looks, then answers."""
+    await store.commit(Batch(1.0, {A: (None, scope())}))
+    plan["after COMMIT"] = [EIO]
+    await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
+    assert await store.load([A]) == {A: scope(2)}
+    plan["after COMMIT"] = [EIO]
+    plan["before PRAGMA wal_checkpoint"] = [EIO]
+    with pytest.raises(Unavailable):  # the batch is stored, but perhaps not durably
+        await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
+
+
+@on_open_store
+async def test_a_connection_is_replaced_as_soon_as_possible(store: SQLiteStore, plan: Plan) -> None:
+    """Every call raises an error until a new connection can be opened."""
+    await store.commit(Batch(1.0, {A: (None, scope())}))
+    plan["before COMMIT"] = [EIO]
+    plan["before ROLLBACK"] = [EIO]
+    plan["before BEGIN EXCLUSIVE"] = [EIO, EIO, EIO]
+    for _attempt in range(2):
         with pytest.raises(Unavailable) as failed:
             await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
         assert failed.value.code == "StoreFailed"
-        assert await store.load([A]) == {A: scope()}
-        await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
-        assert await store.load([A]) == {A: scope(2)}
-
-    run_scenario(store, scenario)
-
-
-def test_a_commit_that_only_seems_to_have_failed_is_acknowledged(tmp_path: Path) -> None:
-    """After an error of the last write the outcome is unclear: the store looks, then answers."""
-    plan: dict[str, list[Callable[[], None]]] = {}
-    store = small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
-
-    async def scenario(_: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-        plan["after COMMIT"] = [EIO]
-        await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
-        assert await store.load([A]) == {A: scope(2)}
-        plan["after COMMIT"] = [EIO]
-        plan["before PRAGMA wal_checkpoint"] = [EIO]
-        with pytest.raises(Unavailable):  # the batch is stored, but perhaps not durably
-            await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
-
-    run_scenario(store, scenario)
+    with pytest.raises(Unavailable):
+        await store.load([A])
+    assert await store.load([A]) == {A: scope()}
+    await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
 
 
-def test_a_connection_is_replaced_as_soon_as_possible(tmp_path: Path) -> None:
-    """Every call raises an error until a new connection can be opened."""
-    plan: dict[str, list[Callable[[], None]]] = {}
-    store = small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
-
-    async def scenario(_: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-        plan["before COMMIT"] = [EIO]
-        plan["before ROLLBACK"] = [EIO]
-        plan["before BEGIN EXCLUSIVE"] = [EIO, EIO, EIO]
-        for _attempt in range(2):
-            with pytest.raises(Unavailable) as failed:
-                await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
-            assert failed.value.code == "StoreFailed"
-        with pytest.raises(Unavailable):
-            await store.load([A])
-        assert await store.load([A]) == {A: scope()}
-        await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
-
-    run_scenario(store, scenario)
-
-
-def test_commits_are_refused_until_there_is_space(tmp_path: Path) -> None:
+@on_open_store
+async def test_commits_are_refused_until_there_is_space(
+    store: SQLiteStore, plan: Plan, tmp_path: Path
+) -> None:
     """The current batch uses the reserved space; then `StoreFull`, while reads still work."""
-    plan: dict[str, list[Callable[[], None]]] = {}
-    store = small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
     reserved = tmp_path / "fleet.db.ballast"
     full = failing(sqlite3.SQLITE_FULL)
-
-    async def scenario(_: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-        plan["before COMMIT"] = [full]
-        await store.commit(Batch(2.0, {A: (scope(), scope(2))}))  # on the second attempt
-        assert not reserved.exists()
-        reserved.mkdir()  # simulates a disk without space for the file
-        with pytest.raises(Unavailable) as failed:
-            await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
-        assert failed.value.code == "StoreFull"
-        assert await store.load([A]) == {A: scope(2)}
-        reserved.rmdir()
+    await store.commit(Batch(1.0, {A: (None, scope())}))
+    plan["before COMMIT"] = [full]
+    await store.commit(Batch(2.0, {A: (scope(), scope(2))}))  # on the second attempt
+    assert not reserved.exists()
+    reserved.mkdir()  # simulates a disk without space for the file
+    with pytest.raises(Unavailable) as failed:
         await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
-        assert reserved.stat().st_size == 5000
-        plan["before COMMIT"] = [full, full]
-        with pytest.raises(Unavailable) as failed:
-            await store.commit(Batch(4.0, {A: (scope(3), scope(4))}))
-        assert failed.value.code == "StoreFull"
-        write = failing(sqlite3.SQLITE_IOERR_WRITE)  # a quota, or the disk itself
-        plan["before COMMIT"] = [write]
+    assert failed.value.code == "StoreFull"
+    assert await store.load([A]) == {A: scope(2)}
+    reserved.rmdir()
+    await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
+    assert reserved.stat().st_size == 5000
+    plan["before COMMIT"] = [full, full]
+    with pytest.raises(Unavailable) as failed:
         await store.commit(Batch(4.0, {A: (scope(3), scope(4))}))
-        plan["before COMMIT"] = [write, write]
-        with pytest.raises(Unavailable) as failed:
-            await store.commit(Batch(5.0, {A: (scope(4), scope(5))}))
-        assert (failed.value.code, reserved.exists()) == ("StoreFailed", True)
-        plan["before COMMIT"] = [full, EIO]
-        with pytest.raises(Unavailable) as failed:
-            await store.commit(Batch(5.0, {A: (scope(4), scope(5))}))
-        assert failed.value.code == "StoreFailed"
-        assert await store.load([A]) == {A: scope(4)}
+    assert failed.value.code == "StoreFull"
+    write = failing(sqlite3.SQLITE_IOERR_WRITE)  # a quota, or the disk itself
+    plan["before COMMIT"] = [write]
+    await store.commit(Batch(4.0, {A: (scope(3), scope(4))}))
+    plan["before COMMIT"] = [write, write]
+    with pytest.raises(Unavailable) as failed:
+        await store.commit(Batch(5.0, {A: (scope(4), scope(5))}))
+    assert (failed.value.code, reserved.exists()) == ("StoreFailed", True)
+    plan["before COMMIT"] = [full, EIO]
+    with pytest.raises(Unavailable) as failed:
+        await store.commit(Batch(5.0, {A: (scope(4), scope(5))}))
+    assert failed.value.code == "StoreFailed"
+    assert await store.load([A]) == {A: scope(4)}
 
-    run_scenario(store, scenario)
 
-
-def test_an_unpaired_surrogate_only_fails_its_own_batch(tmp_path: Path) -> None:
+@on_open_store
+async def test_an_unpaired_surrogate_only_fails_its_own_batch(store: SQLiteStore) -> None:
     """IS2: invalid Unicode is refused with its own code, in an entity or in a line."""
-
-    async def scenario(store: Store) -> None:
-        for invalid in (scope(group="\udc80"), Scope(id="\udc80", kind=ScopeKind.STANDALONE)):
-            with pytest.raises(Conflict) as refused:
-                await store.commit(Batch(1.0, {(Scope, invalid.id): (None, invalid)}))
-            assert refused.value.code == "BadText"
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-
-    run_scenario(small_store(tmp_path / "fleet.db"), scenario)
+    for invalid in (scope(group="\udc80"), Scope(id="\udc80", kind=ScopeKind.STANDALONE)):
+        with pytest.raises(Conflict) as refused:
+            await store.commit(Batch(1.0, {(Scope, invalid.id): (None, invalid)}))
+        assert refused.value.code == "BadText"
+    await store.commit(Batch(1.0, {A: (None, scope())}))
 
 
-def test_a_cancelled_caller_leaves_the_store_consistent(tmp_path: Path) -> None:
+@on_open_store
+async def test_a_cancelled_caller_leaves_the_store_consistent(store: SQLiteStore) -> None:
     """Its batch is stored completely or not at all, and the next one is served."""
     generator = BatchGenerator()
-
-    async def scenario(store: Store) -> None:
-        for number in range(20):
-            task = asyncio.create_task(store.commit(generator.random_batch(20)))
-            await asyncio.sleep(number / 10_000)
-            task.cancel()
-            await asyncio.wait([task])
-        assert (
-            await store.load(generator.entities) == generator.entities
-        )  # a job that started finishes
-        await store.commit(generator.random_batch(5))
-
-    run_scenario(small_store(tmp_path / "fleet.db"), scenario)
+    for number in range(20):
+        task = asyncio.create_task(store.commit(generator.random_batch(20)))
+        await asyncio.sleep(number / 10_000)
+        task.cancel()
+        await asyncio.wait([task])
+    assert await store.load(generator.entities) == generator.entities  # a job that started finishes
+    await store.commit(generator.random_batch(5))
 
 
 def test_a_store_outlives_its_event_loop(tmp_path: Path) -> None:

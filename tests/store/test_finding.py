@@ -17,7 +17,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.store.store import Batch, MachineLocation, Store
-from tests.store.conftest import each_store, restart
+from tests.store.conftest import on_open_store, restart
 
 
 def scope(name: str, *machines: Machine, version: int = 1) -> Scope:
@@ -40,7 +40,7 @@ def lane(name: str, retry_at: float | None, version: int = 1) -> Lane:
     return Lane(id=name, rollout="r", number=0, steps=(), retry_at=retry_at, version=version)
 
 
-@each_store
+@on_open_store
 async def test_machines_are_found_by_name_and_address(store: Store) -> None:
     """Several scopes may have a name, one machine has an address; removed ones are not found."""
     web = Machine(name="web", address="127.1.0.1", host="h")
@@ -65,7 +65,7 @@ async def test_machines_are_found_by_name_and_address(store: Store) -> None:
     assert await store.find_machines(address="127.1.0.1") == []
 
 
-@each_store
+@on_open_store
 async def test_the_number_of_a_machine_never_changes_and_is_never_reused(store: Store) -> None:
     """Its loopback address is derived from it (M22): after a change, a restart, or a removal."""
     a, b, c = Machine(name="a"), Machine(name="b"), Machine(name="c")
@@ -87,7 +87,7 @@ async def test_the_number_of_a_machine_never_changes_and_is_never_reused(store: 
     assert await store.list_machines(1, 9) == [MachineLocation(3, "two", c)]
 
 
-@each_store
+@on_open_store
 async def test_an_address_is_unique(store: Store) -> None:
     """M22 relies on it: a duplicate is refused, whether stored or in the same batch."""
     first = scope("one", Machine(name="m", address="10.0.0.1"))
@@ -115,7 +115,7 @@ async def test_an_address_is_unique(store: Store) -> None:
     ]
 
 
-@each_store
+@on_open_store
 async def test_addresses_can_move_within_a_batch(store: Store) -> None:
     """Two machines swap addresses; a new one gets that of a removed one."""
     a, b = Machine(name="a", address="10.1"), Machine(name="b", address="10.2")
@@ -141,7 +141,7 @@ async def test_addresses_can_move_within_a_batch(store: Store) -> None:
     assert await store.find_machines(name="a") == []
 
 
-@each_store
+@on_open_store
 async def test_the_longest_overdue_comes_first(store: Store) -> None:
     """By time, then in order of creation; each commit returns the earliest due time."""
     refs: dict[str, Ref] = {name: (Lane, name) for name in "abcd"}
@@ -169,7 +169,7 @@ async def test_the_longest_overdue_comes_first(store: Store) -> None:
     assert await store.due_entities(99.0, 10) == [refs["c"]]
 
 
-@each_store
+@on_open_store
 async def test_due_times_are_correct_after_many_changes(store: Store) -> None:
     """A due time that changes often, as that of a polled scope, stays a single one."""
     await store.commit(Batch(1.0, {(Lane, "soon"): (None, lane("soon", 5.0))}))
@@ -182,7 +182,7 @@ async def test_due_times_are_correct_after_many_changes(store: Store) -> None:
     assert await store.due_entities(1699.0, 10) == [(Lane, "soon"), (Lane, "a")]
 
 
-@each_store
+@on_open_store
 async def test_ids_come_in_pages(store: Store) -> None:
     """In order, by kind, from where the last page ended, despite changes in between."""
     names = ["a", "b", "Z", "é", "ab", "scope-10", "scope-9"]
@@ -206,7 +206,7 @@ async def test_ids_come_in_pages(store: Store) -> None:
     assert await store.list_ids(Scope, "", 100) == remaining
 
 
-@each_store
+@on_open_store
 async def test_impacts_are_unfinished_until_settled(store: Store) -> None:
     """E9: impacts started before a crash are returned after it, in pages, until settled."""
     impacts = [

@@ -5,7 +5,7 @@ from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Operation, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, ScopeChange, Store
 from tests.store.author import BatchGenerator, line_about
-from tests.store.conftest import each_store, restart
+from tests.store.conftest import on_open_store, restart
 
 A: Ref = (Scope, "a")
 B: Ref = (Scope, "b")
@@ -16,7 +16,7 @@ def scope(name: str, version: int = 1) -> Scope:
     return Scope(id=name, kind=ScopeKind.STANDALONE, version=version)
 
 
-@each_store
+@on_open_store
 async def test_the_journal_can_be_filtered_by_entity_and_event(store: Store) -> None:
     """Every line once, in order and complete, over all batches and restarts."""
     generator = BatchGenerator(5)
@@ -38,7 +38,7 @@ async def test_the_journal_can_be_filtered_by_entity_and_event(store: Store) -> 
         assert await store.journal(event=event, entity=of_event[0].line.entity) == of_event
 
 
-@each_store
+@on_open_store
 async def test_the_journal_comes_in_pages(store: Store) -> None:
     """After a number, up to a limit, also with a filter; an unknown entity has no lines."""
     lines = [
@@ -76,7 +76,7 @@ async def test_the_journal_comes_in_pages(store: Store) -> None:
     assert await numbers(event="e2", entity=B) == []
 
 
-@each_store
+@on_open_store
 async def test_a_line_can_have_any_text(store: Store) -> None:
     """It is unchanged: quotes, other scripts, control characters, and empty strings."""
     lines = [
@@ -88,7 +88,7 @@ async def test_a_line_can_have_any_text(store: Store) -> None:
     assert [entry.line for entry in await store.journal()] == lines
 
 
-@each_store
+@on_open_store
 async def test_the_feed_has_the_latest_change_of_each_scope(store: Store) -> None:
     """Positions increase; a reader that continues misses no change or removal of a scope."""
     seen: list[ScopeChange] = []
@@ -117,7 +117,7 @@ async def test_the_feed_has_the_latest_change_of_each_scope(store: Store) -> Non
     assert len(await store.changes_since(0, 100)) == 3
 
 
-@each_store
+@on_open_store
 async def test_positions_are_never_reused(store: Store) -> None:
     """Not even if the newest scope is removed, or a batch is refused, before a restart."""
     await store.commit(Batch(1.0, {A: (None, scope("a"))}))
@@ -129,7 +129,7 @@ async def test_positions_are_never_reused(store: Store) -> None:
     assert new.position > removed.position
 
 
-@each_store
+@on_open_store
 async def test_the_feed_is_correct_after_many_changes(store: Store) -> None:
     """A scope that changes often is in the feed once."""
     await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, scope("b"))}))
@@ -141,7 +141,7 @@ async def test_the_feed_is_correct_after_many_changes(store: Store) -> None:
     assert await store.changes_since(changes[1].position, 9) == []
 
 
-@each_store
+@on_open_store
 async def test_notes_are_stored_by_name(store: Store) -> None:
     """The last value counts; a batch may have only notes."""
     assert await store.get_note("clock") is None
@@ -153,7 +153,7 @@ async def test_notes_are_stored_by_name(store: Store) -> None:
     assert await store.changes_since(0, 9) == []
 
 
-@each_store
+@on_open_store
 async def test_notes_are_listed_by_prefix(store: Store) -> None:
     """In order of name, in pages; other prefixes are left out."""
     notes = {"a": "0", "b 1": "1", "b 2": "2", "b 3": "3", "b": "4", "b!": "5", "c": "6"}
@@ -167,7 +167,7 @@ async def test_notes_are_listed_by_prefix(store: Store) -> None:
     assert await store.list_notes("x", "", 9) == {}
 
 
-@each_store
+@on_open_store
 async def test_notes_of_a_duty_are_kept(store: Store) -> None:
     """If this process has the duty; a later value replaces an earlier one."""
     assert await store.claim_duty("duty")
@@ -180,7 +180,7 @@ async def test_notes_of_a_duty_are_kept(store: Store) -> None:
     assert await store.list_notes("n ", "", 9) == {"n 1": "1", "n 2": "3"}
 
 
-@each_store
+@on_open_store
 async def test_removed_notes_are_gone(store: Store) -> None:
     """Also after a restart; the others stay, as do those that have changed since."""
     notes = {f"n {number}": "" for number in range(200)}
@@ -192,7 +192,7 @@ async def test_removed_notes_are_gone(store: Store) -> None:
     assert set(await store.list_notes("n ", "", 999)) == {"n 0", *list(notes)[150:]}
 
 
-@each_store
+@on_open_store
 async def test_old_lines_are_dropped_and_newer_ones_stay(store: Store) -> None:
     """Lines are dropped in order; a database may keep old ones until a whole section is old."""
     for first in range(0, 2500, 100):
@@ -221,7 +221,7 @@ async def test_old_lines_are_dropped_and_newer_ones_stay(store: Store) -> None:
     assert [entry.number for entry in await store.latest_lines(1)] == [2501]
 
 
-@each_store
+@on_open_store
 async def test_the_newer_lines_of_an_event_stay_when_its_first_is_dropped(store: Store) -> None:
     """They are found by the event until the last of them is old; lines may be added meanwhile."""
     for at in (1.0, 2.0, 3.0):

@@ -6,13 +6,13 @@ from fairwarning.core.commands import CreateScope, Maintain, Poll
 from fairwarning.core.model import Machine, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, Store
 from tests.store.author import BatchGenerator, line_about
-from tests.store.conftest import each_store, restart
+from tests.store.conftest import on_open_store, restart
 
 A: Ref = (Scope, "a")
 B: Ref = (Scope, "b")
 
 
-@each_store
+@on_open_store
 async def test_the_newest_lines_are_the_journal_in_reverse(store: Store) -> None:
     """All lines and those of an entity, over batches and restarts, before any number."""
     generator = BatchGenerator(11)
@@ -33,7 +33,7 @@ async def test_the_newest_lines_are_the_journal_in_reverse(store: Store) -> None
     assert await store.latest_lines(4, entity=(Scope, "unknown")) == []
 
 
-@each_store
+@on_open_store
 async def test_an_empty_journal_has_no_newest_line(store: Store) -> None:
     """With a number or without."""
     assert await store.latest_lines(1) == []
@@ -41,7 +41,7 @@ async def test_an_empty_journal_has_no_newest_line(store: Store) -> None:
     assert await store.latest_lines(1, entity=A) == []
 
 
-@each_store
+@on_open_store
 async def test_an_old_event_is_found_below_thousands_of_newer_lines(store: Store) -> None:
     """All its lines and in order, however many lines its scope has since."""
     await store.commit(
@@ -60,7 +60,7 @@ async def test_an_old_event_is_found_below_thousands_of_newer_lines(store: Store
     assert [entry.number for entry in await store.latest_lines(2, entity=B)] == [2]
 
 
-@each_store
+@on_open_store
 async def test_scopes_with_events_are_listed(store: Store) -> None:
     """After every batch and restart: in order, in pages, complete, and no others."""
     generator = BatchGenerator(23)
@@ -88,7 +88,7 @@ async def _paged(store: Store, limit: int) -> list[str]:
     return names
 
 
-@each_store
+@on_open_store
 async def test_scopes_with_events_come_in_the_order_of_ids(store: Store) -> None:
     """Also with unusual names, so that a reader of one list can continue in the other."""
     names = ["a", "Z", "web/0", "web/10", "web/2", "été", "雪", "'; --", "a b", "%", "_", "🙂"]
@@ -104,7 +104,7 @@ async def test_scopes_with_events_come_in_the_order_of_ids(store: Store) -> None
     assert await store.scopes_with_events("web/0", 2) == await store.list_ids(Scope, "web/0", 2)
 
 
-@each_store
+@on_open_store
 async def test_the_machines_of_a_scope_are_found(store: Store) -> None:
     """Their current state, and only those of this scope, even if others have the same names."""
     generator = BatchGenerator(7)

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from asyncio.subprocess import PIPE
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import psycopg
 import pytest
@@ -13,9 +14,9 @@ from fairwarning.core.model import Ref, Scope
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
 from tests.fixtures.postgres import programs
-from tests.fixtures.postgres.database import migrated_database_or_skip, skip_without_postgres
+from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
-from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine
+from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, using
 from tests.store.author import line_about
 
 A: Ref = (Scope, "a")
@@ -24,28 +25,23 @@ OLD_LINES = 5000  # more than fits in a pipe, as a dump
 BUFFER = 1024  # bytes
 COMMITS = 20
 STALL_SECONDS = 2.0  # many times what a commit takes on a busy machine
-Scenario = Callable[[PostgresStore, str], Awaitable[None]]
 
 
-def run_on_two_partitions(scenario: Scenario) -> None:
-    """Run a scenario on a store whose older partition can be dropped."""
-    url = migrated_database_or_skip()
-
-    async def run() -> None:
-        store = PostgresStore(url)
-        await store.open()
-        try:
-            async with store._connections.acquire() as connection:
-                await connection.execute(f"UPDATE head SET line = {SIZE - OLD_LINES - 1}".encode())
-            lines = [line_about(A, at=1.0) for _ in range(OLD_LINES)]
-            await store.commit(Batch(1.0, lines=lines))
-            await store.commit(Batch(2.0, lines=[line_about(A, at=2.0)]))
-            await scenario(store, url)
-        finally:
-            await store.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def two_partitions() -> AsyncIterator[tuple[PostgresStore, str]]:
+    """A store whose older partition can be dropped, with the URL of its database."""
+    url = await asyncio.to_thread(migrated_database_or_skip)
+    async with opened(url) as store:
+        async with store._connections.acquire() as connection:
+            await connection.execute(f"UPDATE head SET line = {SIZE - OLD_LINES - 1}".encode())
+        lines = [line_about(A, at=1.0) for _ in range(OLD_LINES)]
+        await store.commit(Batch(1.0, lines=lines))
+        await store.commit(Batch(2.0, lines=[line_about(A, at=2.0)]))
+        yield store, url
     shared().drop(url)
+
+
+on_two_partitions = using(two_partitions, 2)
 
 
 async def commit_and_drop(store: PostgresStore) -> str:
@@ -79,59 +75,53 @@ async def assert_dropped(store: PostgresStore) -> None:
 
 
 @pytest.mark.spec("X1")
-def test_an_open_transaction_delays_the_drop_and_no_commit() -> None:
+@on_two_partitions
+async def test_an_open_transaction_delays_the_drop_and_no_commit(
+    store: PostgresStore, url: str
+) -> None:
     """The error names the reader. The drop happens once the transaction has ended."""
-
-    async def scenario(store: PostgresStore, url: str) -> None:
-        reader = await psycopg.AsyncConnection.connect(url, application_name="analysis")
-        async with reader:
-            await reader.execute("SELECT count(*) FROM fairwarning.journal")
-            reason = await commit_and_drop(store)
-            assert "in use by analysis (pid " in reason
-            await reader.rollback()
-            await assert_dropped(store)
-
-    run_on_two_partitions(scenario)
-
-
-@pytest.mark.spec("X1")
-def test_a_dump_delays_the_drop_and_no_commit() -> None:
-    """The dump is complete. The drop happens once it has ended."""
-
-    async def scenario(store: PostgresStore, url: str) -> None:
-        program = programs.folder() / "pg_dump"
-        words = ("--schema", "fairwarning", url)
-        dump = await asyncio.create_subprocess_exec(program, *words, stdout=PIPE, limit=BUFFER)
-        assert dump.stdout
-        # It has its locks when it writes, and stops when the pipe is full.
-        first = await dump.stdout.readexactly(1)
-        assert "in use by pg_dump (pid " in await commit_and_drop(store)
-        output = first + await dump.stdout.read()
-        assert await dump.wait() == 0
-        assert f"{SIZE - 1}\t1\t".encode() in output
+    reader = await psycopg.AsyncConnection.connect(url, application_name="analysis")
+    async with reader:
+        await reader.execute("SELECT count(*) FROM fairwarning.journal")
+        reason = await commit_and_drop(store)
+        assert "in use by analysis (pid " in reason
+        await reader.rollback()
         await assert_dropped(store)
 
-    skip_without_postgres()
-    if not (programs.folder() / "pg_dump").exists():
+
+@pytest.mark.spec("X1")
+@on_two_partitions
+async def test_a_dump_delays_the_drop_and_no_commit(store: PostgresStore, url: str) -> None:
+    """The dump is complete. The drop happens once it has ended."""
+    program = programs.folder() / "pg_dump"
+    if not program.exists():
         pytest.skip("pg_dump is not installed: install PostgreSQL's client programs")
-    run_on_two_partitions(scenario)
+    words = ("--schema", "fairwarning", url)
+    dump = await asyncio.create_subprocess_exec(program, *words, stdout=PIPE, limit=BUFFER)
+    assert dump.stdout
+    # It has its locks when it writes, and stops when the pipe is full.
+    first = await dump.stdout.readexactly(1)
+    assert "in use by pg_dump (pid " in await commit_and_drop(store)
+    output = first + await dump.stdout.read()
+    assert await dump.wait() == 0
+    assert f"{SIZE - 1}\t1\t".encode() in output
+    await assert_dropped(store)
 
 
 @pytest.mark.spec("X1")
-def test_short_reads_and_commits_do_not_prevent_the_drop() -> None:
+@on_two_partitions
+async def test_short_reads_and_commits_do_not_prevent_the_drop(
+    store: PostgresStore, url: str
+) -> None:
     """Each ends within a moment."""
+    stop = asyncio.Event()
 
-    async def scenario(store: PostgresStore, url: str) -> None:
-        stop = asyncio.Event()
+    async def use(call: Callable[[], Awaitable[object]]) -> None:
+        while not stop.is_set():
+            await call()
 
-        async def use(call: Callable[[], Awaitable[object]]) -> None:
-            while not stop.is_set():
-                await call()
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(use(lambda: store.journal(limit=10)))
-            group.create_task(use(lambda: store.commit(Batch(3.0, lines=[line_about(A, at=3.0)]))))
-            await assert_dropped(store)
-            stop.set()
-
-    run_on_two_partitions(scenario)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(use(lambda: store.journal(limit=10)))
+        group.create_task(use(lambda: store.commit(Batch(3.0, lines=[line_about(A, at=3.0)]))))
+        await assert_dropped(store)
+        stop.set()

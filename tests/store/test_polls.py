@@ -4,12 +4,12 @@ import pytest
 
 from fairwarning.core.model import Machine, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, Store
-from tests.store.conftest import each_store, restart
+from tests.store.conftest import on_open_store, restart
 
 pytestmark = pytest.mark.spec("X5")
 
 
-@each_store
+@on_open_store
 async def test_polls_are_recorded_and_survive_a_restart(store: Store) -> None:
     """Many scopes at once; the latest time of each counts, in whatever order they come."""
     await store.record_polls({})
@@ -22,7 +22,7 @@ async def test_polls_are_recorded_and_survive_a_restart(store: Store) -> None:
     assert await store.recorded_polls([]) == {}
 
 
-@each_store
+@on_open_store
 async def test_recording_changes_nothing_else(store: Store) -> None:
     """No entity, no line of the journal, no position of the change feed."""
     scope = Scope(
@@ -37,7 +37,7 @@ async def test_recording_changes_nothing_else(store: Store) -> None:
     assert await store.load([(Scope, "vm")]) == {(Scope, "vm"): scope}
 
 
-@each_store
+@on_open_store
 async def test_the_polls_of_a_removed_scope_are_dropped(store: Store) -> None:
     """Together with what is left of the scope itself; the polls of others stay."""
     vm = Scope(id="vm", kind=ScopeKind.STANDALONE, version=1)

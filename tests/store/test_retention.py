@@ -14,7 +14,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.store.store import Batch, Store
 from tests.store.author import line_about
-from tests.store.conftest import each_store, restart
+from tests.store.conftest import on_open_store, restart
 
 
 def operation(name: str, ended_at: float | None, version: int = 1) -> Operation:
@@ -78,7 +78,7 @@ async def drop_all(drop: Callable[[], Awaitable[int]]) -> int:
     return total
 
 
-@each_store
+@on_open_store
 async def test_ended_entities_are_found_in_order(store: Store) -> None:
     """By the time of their end; operations before rollouts; nothing that is in progress."""
     await create(
@@ -94,7 +94,7 @@ async def test_ended_entities_are_found_in_order(store: Store) -> None:
     assert (await store.ended_entities(2e9, 9))[4:] == [(Operation, "late")]
 
 
-@each_store
+@on_open_store
 async def test_an_operation_is_found_at_its_present_end(store: Store) -> None:
     """Once it has ended; not after it was removed; again after one of its id was created."""
     ref: Ref = (Operation, "o")
@@ -109,7 +109,7 @@ async def test_an_operation_is_found_at_its_present_end(store: Store) -> None:
     assert await store.ended_entities(9.0, 9) == [ref]
 
 
-@each_store
+@on_open_store
 async def test_removals_are_forgotten_up_to_a_position(store: Store) -> None:
     """Existing entities stay, also those created again; others of the name can be created."""
     await create(store, *map(scope, "abc"), operation("o", 1.0))
@@ -133,7 +133,7 @@ async def test_removals_are_forgotten_up_to_a_position(store: Store) -> None:
     assert await changed_scopes(store) == ["b", "a"]
 
 
-@each_store
+@on_open_store
 async def test_the_lines_of_a_removed_entity_stay_reachable(store: Store) -> None:
     """Until they are dropped themselves; then nothing of the entity is left."""
     await create(store, scope("a"))
@@ -150,7 +150,7 @@ async def test_the_lines_of_a_removed_entity_stay_reachable(store: Store) -> Non
     assert await changed_scopes(store) == []
 
 
-@each_store
+@on_open_store
 async def test_many_removals_are_forgotten_in_several_calls(store: Store) -> None:
     """Each call is short, so that commits do not wait for it."""
     scopes = [scope(f"s{n:04}") for n in range(1200)]
