@@ -148,11 +148,12 @@ class BatchGenerator:
     def _create(self) -> Command:
         random = self.random
         if random.random() < 0.3:
+            priority = random.choice(tuple(Priority))
             return CreateSet(
                 set=self._new_name("set"),
                 capacity=random.randrange(5),
-                terminate_seconds=random.choice((0, 300, 900)),
-                priority=random.choice(tuple(Priority)),
+                terminate_seconds=0 if priority is Priority.SPOT else random.choice((0, 300, 900)),
+                priority=priority,
                 update_domains=random.randrange(1, 4),
             )
         kind = random.choice((ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET))

@@ -37,9 +37,9 @@ boot_seconds = 0
 name = "web"
 capacity = 3
 update_domains = 1
-terminate_notice = "PT5M"
-priority = "{priority}"
 """
+_REGULAR = 'terminate_notice = "PT5M"'
+_SPOT = 'priority = "Spot"'  # which can have no notice of a delete
 _ANY_PORT = ("127.0.0.1", 0)
 _CHECK_SECONDS = 0.02
 _SHOWN_CHARACTERS = 200
@@ -96,7 +96,7 @@ class CertifyEnvironment:
         self._exec_options = tuple(exec_options)
         self._folder = folder
         self._trap = trap
-        fleet = fleet_file.read(_FLEET.format(priority="Spot" if spot else "Regular"))
+        fleet = fleet_file.read(_FLEET + (_SPOT if spot else _REGULAR))
         self._service = ServerProcess(
             ServerOptions(
                 data=folder / "data",
