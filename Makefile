@@ -42,10 +42,10 @@ test-all: test ## the same, then the long campaigns: simulator, crashes, cluster
 	$(pytest) -m "campaign or hypothesis" --hypothesis-profile=fixed $(ARGS)
 
 test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
-	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/qemu $(ARGS)
+	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/release/qemu $(ARGS)
 
 test-containers: .venv .local/containers/compose/.ready ## build and run the container image and compose.yaml (minutes; needs root and Podman)
-	FAIRWARNING_CONTAINERS=1 $(py) -m pytest -rs -p no:randomly tests/containers $(ARGS)
+	FAIRWARNING_CONTAINERS=1 $(py) -m pytest -rs -p no:randomly tests/release/containers $(ARGS)
 
 check: .venv ## lint, format, types, import rules, workflows
 	$(py) -m ruff check
@@ -60,13 +60,13 @@ check: .venv ## lint, format, types, import rules, workflows
 	.venv/bin/zizmor --offline --pedantic --no-progress --quiet .github
 
 test-release: .venv ## all campaigns at the scale of a release (hours; goes on where it was interrupted)
-	$(py) -m tests.release $(ARGS)
+	$(py) -m tests.release.campaigns $(ARGS)
 
 bench: .venv ## measure, each figure beside a peer's
 	$(py) -m tests.bench $(ARGS)
 
 conformance: .venv ## every row of the contract with the tests that prove it
-	@$(py) -m tests.conformance $(ARGS)
+	@$(py) -m tests.release.conformance $(ARGS)
 
 docs: .venv/.docs ## build the documentation into site/
 	$(py) -m zensical build --clean --strict $(ARGS)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import settings
 
 from fairwarning.server import variables
-from tests.conformance.rows import check
 from tests.fixtures.leftovers import leftover_processes, mark_run
 from tests.fixtures.waiting import wait_until
+from tests.release.conformance.rows import check
 
 MadeItems = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector] | None
 

@@ -8,9 +8,9 @@ import click
 import pytest
 
 from fairwarning.service.config import values
-from tests.conformance.rows import all_rows
 from tests.docs.chapters import api, cli, invariants
 from tests.docs.pages import GENERATED, ROOT, pages, text_of
+from tests.release.conformance.rows import all_rows
 
 PAGES = [page for page in pages() if GENERATED not in page.parents]
 COMMANDS = cli.tree()

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.docs.chapters.page import code, page, table
 from tests.docs.pages import DOCS
-from tests.promises.program_surfaces import error_codes
+from tests.release.promises.program_surfaces import error_codes
 
 Shape = dict[str, Any]
 

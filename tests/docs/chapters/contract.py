@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conformance.rows import chapters
 from tests.docs.chapters.page import page, table
 from tests.docs.pages import ROOT
+from tests.release.conformance.rows import chapters
 
 
 def proofs() -> dict[str, list[str]]:

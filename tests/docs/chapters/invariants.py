@@ -7,7 +7,7 @@ from collections import defaultdict
 from tests.docs.chapters.page import page, table
 from tests.docs.pages import ROOT
 
-FILE = ROOT / "tests" / "conformance" / "invariants.toml"
+FILE = ROOT / "tests" / "release" / "conformance" / "invariants.toml"
 ID = re.compile(r"\bI[CDGKLRS][0-9]+\b")
 
 

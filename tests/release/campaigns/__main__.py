@@ -1,0 +1,140 @@
+"""Run all campaigns at the scale of a release, which takes hours.
+
+`python -m tests.release.campaigns` keeps what was done in `done.json` beside this file; started
+again with the same source, it goes on.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from tests.fixtures.programs import ROOT
+from tests.release.campaigns.plan import CAMPAIGNS, Campaign
+from tests.release.campaigns.progress import Done, ReleaseProgress, path_of_output
+
+COLUMNS = TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()
+
+
+class RunFailed(Exception):
+    """A run found something."""
+
+
+class Release:
+    """Runs of all campaigns, a few at a time."""
+
+    def __init__(
+        self, campaigns: list[Campaign], progress: ReleaseProgress, bars: Progress
+    ) -> None:
+        self._campaigns = campaigns
+        self._progress = progress
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+        self._under_way: Counter[str] = Counter()  # runs, by campaign
+
+    async def run(self, jobs: int) -> None:
+        """Run until everything is done; raise `RunFailed` at the first run that fails.
+
+        SIGTERM ends the runs in progress, which have to be done again.
+        """
+        task = asyncio.current_task()
+        assert task
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for campaign in self._campaigns:
+            done = self._progress.of(campaign).count
+            self._tasks[campaign.name] = self._bars.add_task(
+                campaign.name, total=campaign.goal, completed=done
+            )
+        runs = self._runs()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(jobs):
+                group.create_task(self._work(runs))
+
+    def _runs(self) -> Iterator[tuple[Campaign, int]]:
+        """Yield the runs that are left."""
+        for campaign in self._campaigns:
+            done = self._progress.of(campaign)
+            for number in count():
+                under_way = self._under_way[campaign.name] * campaign.per_run
+                if done.count + under_way >= campaign.goal:
+                    break
+                if number not in done.runs:
+                    self._under_way[campaign.name] += 1
+                    yield campaign, number
+
+    async def _work(self, runs: Iterator[tuple[Campaign, int]]) -> None:
+        for campaign, number in runs:
+            began = time.monotonic()
+            output = await _run(campaign, number)
+            amount = campaign.amount(output)
+            self._under_way[campaign.name] -= 1
+            self._progress.add(campaign, number, amount, time.monotonic() - began)
+            self._bars.advance(self._tasks[campaign.name], amount)
+
+
+async def _run(campaign: Campaign, number: int) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *campaign.command(number),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output = (await process.communicate())[0].decode(errors="replace")
+    except asyncio.CancelledError:
+        process.terminate()
+        await process.wait()
+        raise
+    if process.returncode:
+        path = path_of_output(campaign.name, number)
+        path.write_text(output, "utf-8")
+        words = " ".join(["python", *campaign.command(number)[1:]])
+        raise RunFailed(f"{words}: exit code {process.returncode}, output in {path}")
+    return output
+
+
+def table(done: Mapping[str, Done]) -> list[str]:
+    """Return the rows of the table in `docs/reliability.md`."""
+    return [
+        f"| {done[name].count:,} {campaign.unit} | {done[name].seconds / 3600:.1f} |"
+        for campaign in CAMPAIGNS
+        if (name := campaign.name) in done and done[name].count
+    ]
+
+
+def main() -> int:
+    """Run; return 0 if nothing was found, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m tests.release.campaigns", description=__doc__)
+    names = [campaign.name for campaign in CAMPAIGNS]
+    parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help=", ".join(names))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at a time")
+    options = parser.parse_args()
+    if unknown := set(options.campaigns) - set(names):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    chosen = [c for c in CAMPAIGNS if not options.campaigns or c.name in options.campaigns]
+    progress = ReleaseProgress()
+    console = Console()
+    failed: list[BaseException] = []
+    try:
+        with Progress(*COLUMNS, console=console) as bars:
+            asyncio.run(Release(chosen, progress, bars).run(options.jobs))
+    except* RunFailed as group:
+        failed += group.exceptions
+    except* asyncio.CancelledError:
+        failed.append(RunFailed("terminated; started again, it goes on"))
+    for failure in failed:
+        console.print(str(failure), style="red", soft_wrap=True)
+    print("\n".join(table(progress.done)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""`make conformance`: print every row of the contract with the tests that prove it.
+
+Collects tests and runs none. Exit code: 0 done, 1 a required row has no test, 2 wrong usage or
+tests that cannot be collected.
+"""
+
+import argparse
+import contextlib
+import io
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.release.conformance.rows import all_rows, chapters, expand, rows_of
+
+ROOT = Path(__file__).parents[3]
+
+
+class Collector:
+    """A pytest plugin that keeps, for each row, the tests that name it and how many cases each."""
+
+    def __init__(self) -> None:
+        self.proofs: dict[str, Counter[str]] = {row: Counter() for row in all_rows()}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            test = item.nodeid.partition("[")[0]
+            for row in rows_of(item):
+                self.proofs[row][test] += 1
+
+
+def collect(paths: Sequence[str]) -> dict[str, Counter[str]]:
+    """For each row the tests under these paths that name it; exits when pytest cannot collect."""
+    collector = Collector()
+    said = io.StringIO()
+    options = ["--collect-only", "-q", "-n0", f"--rootdir={ROOT}", f"-c{ROOT / 'pyproject.toml'}"]
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = pytest.main([*options, *paths], plugins=[collector])
+    if code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        print(said.getvalue(), file=sys.stderr)
+        sys.exit(2)
+    return collector.proofs
+
+
+def table(proofs: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """The lines of the report: chapters, rows, tests; at the end the rows without a test."""
+    for chapter, rows in chapters().items():
+        yield chapter
+        for row, title in rows.items():
+            yield f"  {row:<4} {title}"
+            for test, cases in sorted(proofs[row].items()):
+                yield f"         {test}" + (f" ({cases} cases)" if cases > 1 else "")
+        yield ""
+    unproved = [row for row, tests in proofs.items() if not tests]
+    yield f"{len(proofs) - len(unproved)} of {len(proofs)} rows have a test."
+    if unproved:
+        yield f"Without one: {', '.join(unproved)}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table; 1 when a required row has no test."""
+    parser = argparse.ArgumentParser(prog="make conformance", description=__doc__.splitlines()[0])
+    parser.add_argument("paths", nargs="*", default=[str(ROOT / "tests")], help="where tests are")
+    parser.add_argument(
+        "--require", metavar="ROWS", default="", help="rows that must have a test: E1,E2,M3-M7"
+    )
+    options = parser.parse_args(argv)
+    try:
+        required = expand(options.require)
+    except ValueError as fault:
+        parser.error(str(fault))
+    proofs = collect(options.paths)
+    print("\n".join(table(proofs)))
+    missing = [row for row in required if not proofs[row]]
+    if missing:
+        print(f"Required, and without a test: {', '.join(missing)}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
