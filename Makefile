@@ -59,7 +59,7 @@ check: .venv ## lint, format, types, import rules, workflows
 	.venv/bin/check-jsonschema --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 	.venv/bin/zizmor --offline --pedantic --no-progress --quiet .github
 
-test-release: .venv ## all campaigns at the scale of a release (hours; goes on where it was interrupted)
+test-release: .venv ## all campaigns at the scale of a release (hours; continues where it was interrupted)
 	$(py) -m tests.release.campaigns $(ARGS)
 
 bench: .venv ## measure, each figure beside a peer's

@@ -49,15 +49,6 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
-def test_redirects_lead_from_old_pages_to_existing_ones() -> None:
-    """A page that was renamed has a redirect, and no page has the old name."""
-    text = (ROOT / "mkdocs.yml").read_text()
-    maps = dict(re.findall(r"^ +(\S+\.md): (\S+\.md)$", text, re.MULTILINE))
-    assert maps["cluster.md"] == "high-availability.md"
-    assert [old for old in maps if (DOCS / old).exists()] == []
-    assert [new for new in maps.values() if not (DOCS / new).is_file()] == []
-
-
 def test_every_page_is_linked_from_another_page() -> None:
     """A link in the text, besides the navigation."""
     known = {

@@ -1,7 +1,8 @@
 """Run all campaigns at the scale of a release, which takes hours.
 
-`python -m tests.release.campaigns` keeps what was done in `done.json` beside this file; started
-again with the same source, it goes on.
+`python -m tests.release.campaigns` keeps what was done in `.local/release`; started again with the
+same source, it continues. Once all campaigns are done, it writes their figures to
+`docs/reliability.md`.
 """
 
 import argparse
@@ -11,15 +12,16 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import count
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from tests.fixtures.programs import ROOT
+from tests.release.campaigns import page
 from tests.release.campaigns.plan import CAMPAIGNS, Campaign
-from tests.release.campaigns.progress import Done, ReleaseProgress, path_of_output
+from tests.release.campaigns.progress import ReleaseProgress, path_of_output
 
 COLUMNS = TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()
 
@@ -101,15 +103,6 @@ async def _run(campaign: Campaign, number: int) -> str:
     return output
 
 
-def table(done: Mapping[str, Done]) -> list[str]:
-    """Return the rows of the table in `docs/reliability.md`."""
-    return [
-        f"| {done[name].count:,} {campaign.unit} | {done[name].seconds / 3600:.1f} |"
-        for campaign in CAMPAIGNS
-        if (name := campaign.name) in done and done[name].count
-    ]
-
-
 def main() -> int:
     """Run; return 0 if nothing was found, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.release.campaigns", description=__doc__)
@@ -129,10 +122,14 @@ def main() -> int:
     except* RunFailed as group:
         failed += group.exceptions
     except* asyncio.CancelledError:
-        failed.append(RunFailed("terminated; started again, it goes on"))
+        failed.append(RunFailed("terminated; started again, it continues"))
     for failure in failed:
         console.print(str(failure), style="red", soft_wrap=True)
-    print("\n".join(table(progress.done)))
+    done = {campaign: progress.of(campaign) for campaign in CAMPAIGNS}
+    print("\n".join(page.rows(done)))
+    if not failed and all(part.count >= campaign.goal for campaign, part in done.items()):
+        page.write(done)
+        print(f"Written to {page.PAGE.relative_to(ROOT)}")
     return 1 if failed else 0
 
 

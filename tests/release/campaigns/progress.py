@@ -1,16 +1,15 @@
-"""What the campaigns of a release have done: they take hours, and can go on elsewhere."""
+"""What the campaigns of a release have done, so that they continue after an interruption."""
 
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.fixtures.programs import ROOT
 from tests.release.campaigns.plan import Campaign
 
-FILE = Path(__file__).with_name("done.json")
-OUTPUTS = ROOT / ".local"
+FOLDER = ROOT / ".local" / "release"
+"""Of the file with what was done, and of the outputs of failed runs."""
 _SOURCE = ROOT / "src" / "fairwarning"
 
 
@@ -28,7 +27,8 @@ class ReleaseProgress:
     """What was done of each campaign."""
 
     def __init__(self) -> None:
-        stored = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
+        self._file = FOLDER / "done.json"
+        stored = json.loads(self._file.read_text("utf-8")) if self._file.exists() else {}
         self.done = {name: Done(**done) for name, done in stored.items()}
 
     def of(self, campaign: Campaign) -> Done:
@@ -45,16 +45,10 @@ class ReleaseProgress:
         done.runs.append(run)
         done.count += count
         done.seconds += seconds
-        stored = {name: asdict(done) for name, done in sorted(self.done.items())}
-        part = FILE.with_suffix(".part")
-        part.write_text(_on_lines(stored), "utf-8")
-        part.replace(FILE)
-
-
-def _on_lines(stored: dict[str, Any]) -> str:
-    """Return JSON with a line for each campaign."""
-    lines = (f" {json.dumps(name)}: {json.dumps(done)}" for name, done in stored.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        part = self._file.with_suffix(".part")
+        part.write_text(json.dumps({name: asdict(done) for name, done in self.done.items()}))
+        part.replace(self._file)
 
 
 def digest(packages: tuple[str, ...]) -> str:
@@ -69,5 +63,5 @@ def digest(packages: tuple[str, ...]) -> str:
 
 def path_of_output(campaign: str, run: int) -> Path:
     """Return where the output of a failed run is kept."""
-    OUTPUTS.mkdir(exist_ok=True)
-    return OUTPUTS / f"release-{campaign}-{run}.log"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    return FOLDER / f"{campaign}-{run}.log"
