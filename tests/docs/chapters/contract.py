@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.docs.chapters.page import page, table
 from tests.docs.pages import ROOT
-from tests.release.conformance.rows import chapters
+from tests.release.conformance.rows import chapters, planned
 
 
 def proofs() -> dict[str, list[str]]:
@@ -42,6 +42,10 @@ def write() -> str:
             for chapter, rows in chapters().items()
             for part in (f"## {chapter}", _table(rows, known))
         ),
+        "## Planned",
+        "These are not implemented, or no test proves them yet. A row that is also listed above is "
+        "extended.",
+        table(["id", "guarantee"], planned().items()),
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.release.conformance.rows import all_rows, chapters, expand, rows_of
+from tests.release.conformance.rows import all_rows, chapters, expand, planned, rows_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,7 +46,7 @@ def collect(paths: Sequence[str]) -> dict[str, Counter[str]]:
 
 
 def table(proofs: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """The lines of the report: chapters, rows, tests; at the end the rows without a test."""
+    """The lines of the report: chapters, rows, tests; then those without and those planned."""
     for chapter, rows in chapters().items():
         yield chapter
         for row, title in rows.items():
@@ -58,6 +58,9 @@ def table(proofs: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     yield f"{len(proofs) - len(unproved)} of {len(proofs)} rows have a test."
     if unproved:
         yield f"Without one: {', '.join(unproved)}"
+    yield ""
+    yield "Planned, and not claimed yet"
+    yield from (f"  {row:<4} {title}" for row, title in planned().items())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
