@@ -95,8 +95,6 @@ def _member(scope: str, number: int) -> Machine:
 class Load:
     """The clients of one seed, and what they know."""
 
-    """One seed's clients, and what they know."""
-
     cluster: Cluster
     random: Random
     history: History = field(default_factory=History)

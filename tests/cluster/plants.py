@@ -23,7 +23,7 @@ from fairwarning.store.postgres.lease import ProcessLease
 from fairwarning.store.postgres.statements import Row
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ScopeChange
-from tests.cluster.acts import FileDriver
+from tests.cluster.action_log import FileDriver
 
 ONE_IN = 8  # commits that are affected
 

@@ -12,15 +12,15 @@ import psycopg
 
 from fairwarning.core.commands import Approve
 from fairwarning.store.postgres.store import PostgresStore
-from tests.cluster import witness
-from tests.cluster.acts import read_actions
+from tests.cluster import commit_recorder
+from tests.cluster.action_log import read_actions
+from tests.cluster.checks import check_all, check_tables
 from tests.cluster.cluster import Cluster, ForkServer
-from tests.cluster.fire import LEASE_SECONDS, draw_faults, inject
-from tests.cluster.hooks import HookLoad, HookReceiver, check_hooks
-from tests.cluster.judge import check_all, check_tables
+from tests.cluster.committed_state import CommittedState
+from tests.cluster.faults import LEASE_SECONDS, draw_faults, inject
 from tests.cluster.load import Load
 from tests.cluster.plants import plant_sql
-from tests.cluster.record import Record
+from tests.cluster.webhook_load import WebhookLoad, WebhookReceiver, check_webhooks
 from tests.cluster.worker import WorkerSettings
 from tests.fixtures.waiting import on_this_machine
 from tests.sim.violations import Violation, must
@@ -61,13 +61,13 @@ class Report:
 
 
 async def prepare(url: str, *bugs: str) -> None:
-    """Create the tables, with these bugs, and install the witness."""
+    """Create the tables, with these bugs, and record every commit."""
     store = PostgresStore(url)
     await store.open()
     await store.close()
     for bug in bugs:
         plant_sql(bug, url)
-    witness.install(url)
+    commit_recorder.install(url)
 
 
 async def run(
@@ -95,46 +95,46 @@ async def _run(
     settings = WorkerSettings("", url, str(folder), lease, staleness, TRANSACTION_ROWS)
     unsettled: Violation | None = None
     async with (
-        HookReceiver(Random(f"receiver {seed}")) as receiver,
+        WebhookReceiver(Random(f"receiver {seed}")) as receiver,
         Cluster(fork_server, settings) as cluster,
     ):
         load = Load(cluster, Random(seed))
-        hooks = HookLoad(cluster, Random(f"hooks {seed}"), receiver)
+        webhooks = WebhookLoad(cluster, Random(f"webhooks {seed}"), receiver)
         await load.create_fleet()
-        await run_with_faults(load, hooks, url, Random(f"blows {seed}"), lease)
+        await run_with_faults(load, webhooks, url, Random(f"faults {seed}"), lease)
         try:
             await wait_until_quiet(load, url, settling_seconds)
-            await hooks.wait_until_delivered(url, settling_seconds)
+            await webhooks.wait_until_delivered(url, settling_seconds)
         except Violation as violation:
             unsettled = violation  # another violation may be its cause
-    record = Record()
-    batches, tables = witness.read(url)
+    committed = CommittedState()
+    batches, tables = commit_recorder.read(url)
     for batch in batches:
-        record.add(batch)
+        committed.add(batch)
     actions = read_actions(settings.action_log)
-    check_all(record, load.history, actions, staleness_seconds=staleness)
-    check_tables(record, tables)
-    check_hooks(record, hooks)
+    check_all(committed, load.history, actions, staleness_seconds=staleness)
+    check_tables(committed, tables)
+    check_webhooks(committed, webhooks)
     if unsettled:
         raise unsettled
-    record.check_settled()
+    committed.check_settled()
     return {
         "commands": len(load.history.commands),
         "reads": len(load.history.reads),
         "unavailable": load.history.unavailable,
         "lost": sum(submitted.outcome == "lost" for submitted in load.history.commands),
-        "batches": record.commits,
-        "impacts": len(record.began),
-        "repeated": sum(action.word == "begun" for action in actions) - len(record.began),
+        "batches": committed.commits,
+        "impacts": len(committed.began),
+        "repeated": sum(action.word == "begun" for action in actions) - len(committed.began),
         "messages": sum(map(len, receiver.arrived.values())),
         "subscriptions": len(receiver.arrived),
         "processes": len(cluster.all_processes),
-        "late": record.latest_start,
+        "late": committed.latest_start,
     }
 
 
 async def run_with_faults(
-    load: Load, hooks: HookLoad, url: str, random: Random, lease: float
+    load: Load, webhooks: WebhookLoad, url: str, random: Random, lease: float
 ) -> None:
     """Run clients while faults are injected."""
     stop = asyncio.Event()
@@ -142,7 +142,7 @@ async def run_with_faults(
     async with asyncio.TaskGroup() as group:
         for _ in range(CLIENTS):
             group.create_task(load.client(stop))
-        group.create_task(hooks.client(stop))
+        group.create_task(webhooks.client(stop))
         minimum = asyncio.create_task(asyncio.sleep(FAULT_SECONDS))
         await inject(load.cluster, url, faults)
         await minimum
@@ -171,7 +171,7 @@ async def settle(
     """IL6: wait until everything has finished; approve scheduled events if a function is given."""
     deadline = time.monotonic() + seconds
     with psycopg.connect(url, autocommit=True) as connection:
-        while unfinished := await asyncio.to_thread(witness.unfinished, connection):
+        while unfinished := await asyncio.to_thread(commit_recorder.unfinished, connection):
             must(time.monotonic() < deadline, "IL6", f"unfinished: {unfinished}")
             if approve:
                 await approve([name for kind, name in unfinished if kind == "Scope"])

@@ -9,13 +9,13 @@ import pytest
 
 from fairwarning.core.commands import CreateScope, Redeploy
 from fairwarning.core.model import Machine, ScopeKind
-from tests.cluster import witness
-from tests.cluster.acts import read_actions
+from tests.cluster import commit_recorder
+from tests.cluster.action_log import read_actions
+from tests.cluster.checks import check_acknowledged, check_actions, check_tables
 from tests.cluster.cluster import Cluster, ForkServer
+from tests.cluster.committed_state import CommittedState
 from tests.cluster.history import History
-from tests.cluster.judge import check_acknowledged, check_actions, check_tables
 from tests.cluster.load import QUICK
-from tests.cluster.record import Record
 from tests.cluster.run import SETTLING_SECONDS, prepare, settle
 from tests.cluster.worker import WorkerSettings
 from tests.fixtures.postgres.pair import Pair
@@ -121,15 +121,15 @@ def test_nothing_acknowledged_is_lost_and_service_resumes(tmp_path: Path) -> Non
     """IK2: 200 commands per second, the primary killed twice, and no process restarted."""
     with Pair() as pair, ForkServer() as fork_server:
         history, took = asyncio.run(run_failovers(pair, fork_server, tmp_path))
-        batches, tables = witness.read(pair.url)
-    record = Record()
+        batches, tables = commit_recorder.read(pair.url)
+    committed = CommittedState()
     for batch in batches:
-        record.add(batch)
+        committed.add(batch)
     done = [submitted for submitted in history.commands if submitted.outcome == "done"]
     print(f"{len(done)} of {len(history.commands)} acknowledged; resumed after {took} s")
     for submitted in done:
-        check_acknowledged(record, submitted)
-    record.check_settled()
-    check_tables(record, tables)
-    check_actions(record, read_actions(tmp_path / "actions"))
+        check_acknowledged(committed, submitted)
+    committed.check_settled()
+    check_tables(committed, tables)
+    check_actions(committed, read_actions(tmp_path / "actions"))
     assert max(took) < RESUMED_SECONDS

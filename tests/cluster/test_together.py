@@ -11,7 +11,7 @@ import pytest
 
 from fairwarning.core.commands import Approve, Cancel, CreateScope, Restart
 from fairwarning.core.model import Machine, Rules, ScopeKind
-from tests.cluster.acts import read_actions
+from tests.cluster.action_log import read_actions
 from tests.cluster.cluster import Cluster, ForkServer, WorkerProcess
 from tests.cluster.load import QUICK
 from tests.cluster.run import SETTLING_SECONDS, settle

@@ -30,7 +30,7 @@ from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.postgres.connections import shut_down
 from fairwarning.store.postgres.store import PostgresStore
-from tests.cluster.acts import FileDriver
+from tests.cluster.action_log import FileDriver
 from tests.cluster.plants import plant_code
 
 VERSION = "2020-07-01"

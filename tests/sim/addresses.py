@@ -6,7 +6,7 @@ from random import Random
 
 from fairwarning.core.model import Subnet
 from fairwarning.store.store import Batch
-from tests.sim.books import Books
+from tests.sim.observed_state import ObservedState
 from tests.sim.violations import must
 
 # The small ones are soon full, and all of them overlap.
@@ -28,11 +28,11 @@ def concerns_ic8(batch: Batch) -> bool:
     return any(isinstance(after, Subnet) for _, after in batch.changes.values())
 
 
-def ic8(books: Books) -> None:
+def ic8(observed: ObservedState) -> None:
     """No two machines have one address, and a subnet counts those of its machines."""
     seen: set[str] = set()
-    expected = dict.fromkeys(books.subnets, 0)
-    for scope in books.scopes.values():
+    expected = dict.fromkeys(observed.subnets, 0)
+    for scope in observed.scopes.values():
         for machine in scope.machines.values():
             if machine.address:
                 must(machine.address not in seen, "IC8", f"two machines have {machine.address}")
@@ -40,7 +40,7 @@ def ic8(books: Books) -> None:
                 if machine.subnet:
                     expected[machine.subnet] |= _bit(machine.subnet, machine.address)
     for name, bits in expected.items():
-        counted = int(books.subnets[name].used, 16)
+        counted = int(observed.subnets[name].used, 16)
         must(counted == bits, "IC8", f"{name} counts {counted:b}, its machines have {bits:b}")
 
 

@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 
 from fairwarning.core.model import Event, EventStatus, EventType, Impact, Resource, Scope
-from tests.sim.books import CLOCK_SECONDS, LONGEST_IMPACT_SECONDS, NOTICE_SECONDS, Books, KnownEvent
+from tests.sim.observed_state import (
+    CLOCK_SECONDS,
+    LONGEST_IMPACT_SECONDS,
+    NOTICE_SECONDS,
+    KnownEvent,
+    ObservedState,
+)
 from tests.sim.violations import must
 
 
@@ -45,9 +51,9 @@ def id4(event: dict[str, object]) -> None:
     )
 
 
-def id7(books: Books, scope: str, event: dict[str, object]) -> None:
+def id7(observed: ObservedState, scope: str, event: dict[str, object]) -> None:
     """A machine sees only events of its own scope."""
-    known = books.events[str(event["EventId"])]
+    known = observed.events[str(event["EventId"])]
     must(known.scope == scope, "ID7", f"{scope} sees an event of {known.scope}")
 
 
@@ -89,29 +95,29 @@ def e4(scope: Scope, event: Event) -> None:
     must(domains, "ID7", f"event {event.id} names no machine of {scope.id}")
 
 
-def ic4(books: Books, before: Scope | None, after: Scope) -> None:
+def ic4(observed: ObservedState, before: Scope | None, after: Scope) -> None:
     """Instance ids are never reused, and placement groups never exceed their limit."""
     if not after.owner or (before and before.machines is after.machines):
         return
     for name, machine in after.machines.items():
         if before is None or name not in before.machines:
             instance = (after.owner, machine.instance)  # a machine that joins has any name
-            must(instance not in books.instances, "IC4", f"instance id {instance} was reused")
-            books.instances.add(instance)
+            must(instance not in observed.instances, "IC4", f"instance id {instance} was reused")
+            observed.instances.add(instance)
     must(len(after.machines) <= 100, "T7", f"{len(after.machines)} machines in {after.id}")
 
 
-def il5_begun(books: Books, impact: Impact) -> None:
+def il5_begun(observed: ObservedState, impact: Impact) -> None:
     """An impact begins only while Started is durable."""
     if impact.event:
-        known = books.events[impact.event]
+        known = observed.events[impact.event]
         must(
             known.status == "Started",
             "IL5",
             f"{impact.kind} of {impact.machine} begins while its event is {known.status}",
         )
-    books.impacts[impact.id] = "begun"
-    books.limits[impact.id] = impact.limit_seconds
+    observed.impacts[impact.id] = "begun"
+    observed.limits[impact.id] = impact.limit_seconds
     must(
         impact.limit_seconds >= impact.duration_seconds,
         "E9",
@@ -119,18 +125,18 @@ def il5_begun(books: Books, impact: Impact) -> None:
     )
 
 
-def il5_carried_out(books: Books, impact: Impact) -> None:
+def il5_carried_out(observed: ObservedState, impact: Impact) -> None:
     """The driver acts once, on a begun impact. Not called for repeats that it recognizes."""
     must(
-        books.impacts.get(impact.id) in {"begun", "given up"},
+        observed.impacts.get(impact.id) in {"begun", "given up"},
         "IL5",
-        f"{impact.id} is carried out while it is {books.impacts.get(impact.id)}",
+        f"{impact.id} is carried out while it is {observed.impacts.get(impact.id)}",
     )
-    must(impact.id not in books.carried_out, "IL5", f"{impact.id} is carried out twice")
-    books.carried_out.add(impact.id)
+    must(impact.id not in observed.carried_out, "IL5", f"{impact.id} is carried out twice")
+    observed.carried_out.add(impact.id)
 
 
-def il6(books: Books, scope: Scope, now: float) -> None:
+def il6(observed: ObservedState, scope: Scope, now: float) -> None:
     """No event stays Scheduled past NotBefore, or Started past its limit."""
     for event in scope.events.values():
         if event.status is EventStatus.SCHEDULED:
@@ -141,58 +147,58 @@ def il6(books: Books, scope: Scope, now: float) -> None:
             )
     for impact in scope.impacts.values():
         if impact.in_progress:
-            had_it = now - books.with_driver_since[impact.id]
+            had_it = now - observed.with_driver_since[impact.id]
             must(had_it <= impact.limit_seconds + 5, "IL6", f"{impact.id} never ends")
 
 
-def il9(books: Books, name: str) -> None:
+def il9(observed: ObservedState, name: str) -> None:
     """An acknowledged approval is not lost."""
-    known = books.events[name]
+    known = observed.events[name]
     if known.status == "Scheduled":
-        event = books.scopes[known.scope].events[name]
+        event = observed.scopes[known.scope].events[name]
         must(event.approved_by, "IL9", f"the acknowledged approval of {name} is lost")
 
 
-def ic1(books: Books) -> None:
+def ic1(observed: ObservedState) -> None:
     """Accepted operations exist, and end when they have no work left."""
     active = {
-        impact.operation for scope in books.scopes.values() for impact in scope.impacts.values()
+        impact.operation for scope in observed.scopes.values() for impact in scope.impacts.values()
     }
-    active |= {scale_set.deleting for scale_set in books.sets.values()}
+    active |= {scale_set.deleting for scale_set in observed.sets.values()}
     active |= {
         name
-        for resource in books.resources.values()
+        for resource in observed.resources.values()
         for name in resource.awaited
-        if _is_being_deleted(books, resource)
+        if _is_being_deleted(observed, resource)
     }
-    for name, operation in books.open_operations.items():
+    for name, operation in observed.open_operations.items():
         must(
             name in active,
             "IC1",
             f"operation {name} ({operation.kind}) has nothing left to do and has not ended",
         )
-    for name in books.accepted:
-        must(name in books.operations, "IC1", f"the accepted operation {name} does not exist")
-    books.accepted.clear()
+    for name in observed.accepted:
+        must(name in observed.operations, "IC1", f"the accepted operation {name} does not exist")
+    observed.accepted.clear()
 
 
-def _is_being_deleted(books: Books, resource: Resource) -> bool:
+def _is_being_deleted(observed: ObservedState, resource: Resource) -> bool:
     """Whether the set or machine of a resource is being deleted."""
     if resource.set:
-        return bool(books.sets[resource.set].deleting)
-    impact = books.scopes[resource.scope].impacts.get(resource.machine)
+        return bool(observed.sets[resource.set].deleting)
+    impact = observed.scopes[resource.scope].impacts.get(resource.machine)
     return impact is not None and impact.kind == "delete"
 
 
-def t6(books: Books, started: KnownEvent) -> None:
+def t6(observed: ObservedState, started: KnownEvent) -> None:
     """A delete waits for earlier deletes and for those with the same NotBefore."""
-    owner = books.scopes[started.scope].owner if started.scope in books.scopes else ""
-    for other in books.open.values() if owner else ():
+    owner = observed.scopes[started.scope].owner if started.scope in observed.scopes else ""
+    for other in observed.open.values() if owner else ():
         if (
             other.status == "Scheduled"
             and not other.approved
             and other.event.type is EventType.TERMINATE
-            and (scope := books.scopes.get(other.scope))
+            and (scope := observed.scopes.get(other.scope))
             and scope.owner == owner
         ):
             must_wait = (
@@ -202,9 +208,9 @@ def t6(books: Books, started: KnownEvent) -> None:
             must(not must_wait, "T6", f"{started.event.id} did not wait for {other.event.id}")
 
 
-def e10(books: Books, started: KnownEvent) -> None:
+def e10(observed: ObservedState, started: KnownEvent) -> None:
     """A wave waits for all its scopes."""
-    for other in books.open.values():
+    for other in observed.open.values():
         if (
             other.status == "Scheduled"
             and other.event.operation == started.event.operation
@@ -221,13 +227,13 @@ def e11(started: KnownEvent, true_time: float) -> None:
     must(short < CLOCK_SECONDS, "E11", f"the notice of {event.id} was {short:.1f} s too short")
 
 
-def ic6(books: Books, started: KnownEvent) -> None:
+def ic6(observed: ObservedState, started: KnownEvent) -> None:
     """A rollout affects one domain of a scope at a time, and no machine twice."""
     event = started.event
     rollout = event.operation.rpartition("/")[0].rpartition("/")[0]
-    if rollout not in books.rollouts:
+    if rollout not in observed.rollouts:
         return
-    scope = books.scopes[started.scope]
+    scope = observed.scopes[started.scope]
     domain = scope.machines[event.resources[0]].update_domain
     for other in scope.events.values():
         if other.status is EventStatus.STARTED and other.operation.startswith(rollout + "/"):
@@ -238,46 +244,46 @@ def ic6(books: Books, started: KnownEvent) -> None:
             }
             must(domains <= {domain}, "IC6", f"two domains of {scope.id} are affected at once")
     for name in event.resources:
-        must(name not in books.machines_done[rollout], "IC6", f"{rollout} affects {name} again")
+        must(name not in observed.machines_done[rollout], "IC6", f"{rollout} affects {name} again")
 
 
-def e9(books: Books, impact: str, now: float) -> None:
+def e9(observed: ObservedState, impact: str, now: float) -> None:
     """The driver gets every impact, again after a crash, and each time has its limit for it."""
-    available = now - books.with_driver_since[impact]
+    available = now - observed.with_driver_since[impact]
     must(
-        books.late(impact) or available <= LONGEST_IMPACT_SECONDS,
+        observed.late(impact) or available <= LONGEST_IMPACT_SECONDS,
         "E9",
         f"{impact} was never carried out, although there were {available:.0f} s for it",
     )
-    limit = books.limits[impact]
+    limit = observed.limits[impact]
     must(available >= limit, "E9", f"{impact} was given up after {available:.0f} of {limit:.0f} s")
 
 
-def e9_reports(books: Books, now: float) -> None:
+def e9_reports(observed: ObservedState, now: float) -> None:
     """What a driver reported as done is done for the fleet too, however late the report came."""
-    for impact, (scope, machine, at) in tuple(books.reported.items()):
+    for impact, (scope, machine, at) in tuple(observed.reported.items()):
         if now < at + 5:
             continue  # the disk may have been full
-        del books.reported[impact]
-        if scope in books.scopes and machine in books.scopes[scope].machines:
-            state = books.impacts[impact]
+        del observed.reported[impact]
+        if scope in observed.scopes and machine in observed.scopes[scope].machines:
+            state = observed.impacts[impact]
             must(state == "done", "E9", f"{impact} was carried out, but the fleet says {state}")
-    for name, operation in books.failed_operations.items():
+    for name, operation in observed.failed_operations.items():
         if operation.kind not in {"DeleteSet", "Remove"}:  # these count more than impacts
-            states = [books.impacts[i] for i, of in books.operation_of.items() if of == name]
+            states = [observed.impacts[i] for i, of in observed.operation_of.items() if of == name]
             failed = sum(state != "done" for state in states)
             must(operation.failed <= failed, "E9", f"{name} failed for {operation.failed} machines")
-    books.failed_operations.clear()
+    observed.failed_operations.clear()
 
 
-def m12(books: Books, scope: str, events: Iterable[str], now: float) -> None:
+def m12(observed: ObservedState, scope: str, events: Iterable[str], now: float) -> None:
     """An approval was refused: not for events of this scope that ended a short time ago."""
     for name in events:
-        known = books.events.get(name.upper())
-        if known is None or known.scope != scope or now >= books.gone_at.get(name, now) + 600:
+        known = observed.events.get(name.upper())
+        if known is None or known.scope != scope or now >= observed.gone_at.get(name, now) + 600:
             return
         if known.status == "":
             return  # it was never visible
-        if books.gone_at.get(name, now) < books.dropped_before:
+        if observed.gone_at.get(name, now) < observed.dropped_before:
             return  # its end is dropped: a reboot with an early clock has set the time back
-    must(scope not in books.scopes, "M12", f"{scope} may not approve {list(events)}")
+    must(scope not in observed.scopes, "M12", f"{scope} may not approve {list(events)}")

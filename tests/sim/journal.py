@@ -3,36 +3,36 @@
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventType, guid
-from tests.sim.books import ANNOUNCED, Books
 from tests.sim.invariants import e9, e10, e11, ic6, t6
+from tests.sim.observed_state import ANNOUNCED, ObservedState
 from tests.sim.violations import must
 
 
-def _scheduled(books: Books, line: JournalLine) -> None:
-    known = books.events.get(line.fact.event)
+def _scheduled(observed: ObservedState, line: JournalLine) -> None:
+    known = observed.events.get(line.fact.event)
     if known is None:
         # Announced and removed within one commit: no reader ever saw it.
         return
     must(known.status == "", "IL1", f"{line.fact.event} is Scheduled after {known.status}")
     known.status = "Scheduled"
     must(
-        known.scope in books.on or known.event.peers,
+        known.scope in observed.on or known.event.peers,
         "IL12",
         f"{known.scope} is disabled, but {known.event.type} is announced",
     )
 
 
-def _approved(books: Books, line: JournalLine) -> None:
-    known = books.events.get(line.fact.event)
+def _approved(observed: ObservedState, line: JournalLine) -> None:
+    known = observed.events.get(line.fact.event)
     if known:
         must(not known.approved, "IL7", f"{line.fact.event} is approved twice")
         known.approved = True
 
 
-def _started(books: Books, line: JournalLine) -> None:
-    known = books.events.get(line.fact.event)
+def _started(observed: ObservedState, line: JournalLine) -> None:
+    known = observed.events.get(line.fact.event)
     if known is None:
-        books.unseen.add(line.fact.event)  # it must end within the same commit
+        observed.unseen.add(line.fact.event)  # it must end within the same commit
         return
     if line.fact.announcement:
         must(
@@ -47,127 +47,131 @@ def _started(books: Books, line: JournalLine) -> None:
             "IL2",
             f"{line.fact.event} starts {known.event.not_before - line.at:.1f} s early, unapproved",
         )
-        if not known.approved and books.true_time:
-            e11(known, books.true_time())
+        if not known.approved and observed.true_time:
+            e11(known, observed.true_time())
         if known.event.type is EventType.TERMINATE and line.at < known.event.not_before:
-            t6(books, known)
+            t6(observed, known)
         if known.event.peers and line.at < known.event.not_before:
-            e10(books, known)
+            e10(observed, known)
     known.status = "Started"
-    ic6(books, known)
+    ic6(observed, known)
 
 
-def _event_ended(books: Books, line: JournalLine) -> None:
-    known = books.events.get(line.fact.event)
+def _event_ended(observed: ObservedState, line: JournalLine) -> None:
+    known = observed.events.get(line.fact.event)
     if known is None:
-        books.unseen.discard(line.fact.event)
+        observed.unseen.discard(line.fact.event)
         return
     before = {FactType.ENDED: "Started"}.get(line.fact.type, "Scheduled")
     must(
         known.status == before, "IL1", f"{line.fact.event} is {line.fact.type} from {known.status}"
     )
     known.status = "gone"
-    books.gone_at[line.fact.event] = line.at
-    del books.open[line.fact.event]
+    observed.gone_at[line.fact.event] = line.at
+    del observed.open[line.fact.event]
 
 
-def _impact_id(books: Books, line: JournalLine) -> str:
+def _impact_id(observed: ObservedState, line: JournalLine) -> str:
     scope, operation, machine = line.entity[1], line.fact.operation, ",".join(line.fact.machines)
     begun_at = line.at
     if line.fact.type is not FactType.IMPACT_BEGUN:
-        begun_at = books.unannounced.get((operation, scope, machine), line.at)
+        begun_at = observed.unannounced.get((operation, scope, machine), line.at)
     return f"{line.fact.event or guid(operation, scope, repr(begun_at))}:{machine}"
 
 
-def _impact_ended(books: Books, line: JournalLine) -> None:
-    key = _impact_id(books, line)
-    must(books.impacts.get(key) == "begun", "IL5", f"{key} ends but is {books.impacts.get(key)}")
+def _impact_ended(observed: ObservedState, line: JournalLine) -> None:
+    key = _impact_id(observed, line)
+    must(
+        observed.impacts.get(key) == "begun",
+        "IL5",
+        f"{key} ends but is {observed.impacts.get(key)}",
+    )
     if "in time" in line.fact.detail:
-        e9(books, key, line.at)
+        e9(observed, key, line.at)
     if "in time" in line.fact.detail or "interrupted" in line.fact.detail:
-        books.impacts[key] = "given up"
+        observed.impacts[key] = "given up"
     elif line.fact.type is FactType.IMPACT_FAILED:
-        books.impacts[key] = "failed"
+        observed.impacts[key] = "failed"
     else:
-        _done(books, line, key)
+        _done(observed, line, key)
 
 
-def _done(books: Books, line: JournalLine, key: str) -> None:
-    books.impacts[key] = "done"
+def _done(observed: ObservedState, line: JournalLine, key: str) -> None:
+    observed.impacts[key] = "done"
     rollout = line.fact.operation.rpartition("/")[0].rpartition("/")[0]
-    if rollout in books.rollouts:
-        books.machines_done[rollout].update(line.fact.machines)
+    if rollout in observed.rollouts:
+        observed.machines_done[rollout].update(line.fact.machines)
 
 
-def _reported_late(books: Books, line: JournalLine) -> None:
-    key = _impact_id(books, line)
-    state = books.impacts.get(key)
+def _reported_late(observed: ObservedState, line: JournalLine) -> None:
+    key = _impact_id(observed, line)
+    state = observed.impacts.get(key)
     must(state == "given up", "E9", f"{key} is reported late, but it is {state}")
     if line.fact.detail == "carried out":
-        _done(books, line, key)
+        _done(observed, line, key)
     else:
-        books.impacts[key] = "failed"
+        observed.impacts[key] = "failed"
 
 
-def _impact_begun(books: Books, line: JournalLine) -> None:
-    key = _impact_id(books, line)
+def _impact_begun(observed: ObservedState, line: JournalLine) -> None:
+    key = _impact_id(observed, line)
     if not line.fact.event:
-        books.unannounced[line.fact.operation, line.entity[1], *line.fact.machines] = line.at
-    must(key not in books.impacts, "IL5", f"{key} begins again")
-    books.with_driver_since[key] = line.at
-    books.operation_of[key] = line.fact.operation
-    books.impacts[key] = "begun"
+        observed.unannounced[line.fact.operation, line.entity[1], *line.fact.machines] = line.at
+    must(key not in observed.impacts, "IL5", f"{key} begins again")
+    observed.with_driver_since[key] = line.at
+    observed.operation_of[key] = line.fact.operation
+    observed.impacts[key] = "begun"
     if line.fact.detail in ANNOUNCED and not line.fact.event:
         must(
-            line.entity[1] not in books.on,
+            line.entity[1] not in observed.on,
             "IL12",
             f"{line.entity[1]} is enabled, but {line.fact.detail} of {line.fact.machines} has no "
             "event",
         )
 
 
-def _enabled(books: Books, line: JournalLine) -> None:
-    books.on.add(line.entity[1])
+def _enabled(observed: ObservedState, line: JournalLine) -> None:
+    observed.on.add(line.entity[1])
 
 
-def _disabled(books: Books, line: JournalLine) -> None:
-    polled_at, idle_seconds = books.polled.get(line.entity[1], (0.0, 0))
+def _disabled(observed: ObservedState, line: JournalLine) -> None:
+    polled_at, idle_seconds = observed.polled.get(line.entity[1], (0.0, 0))
     must(
         line.at >= polled_at + idle_seconds,
         "M14",
         f"{line.entity[1]} is disabled at {line.at}, but was polled at {polled_at}",
     )
-    _gone(books, line)
+    _gone(observed, line)
 
 
-def _gone(books: Books, line: JournalLine) -> None:
-    books.on.discard(line.entity[1])
-    books.reads.pop(line.entity[1], None)  # M11: the incarnation restarts
-    books.polled.pop(line.entity[1], None)
+def _gone(observed: ObservedState, line: JournalLine) -> None:
+    observed.on.discard(line.entity[1])
+    observed.reads.pop(line.entity[1], None)  # M11: the incarnation restarts
+    observed.polled.pop(line.entity[1], None)
 
 
-def _operation_accepted(books: Books, line: JournalLine) -> None:
+def _operation_accepted(observed: ObservedState, line: JournalLine) -> None:
     name = line.fact.operation
-    must(name not in books.operations, "IC2", f"operation {name} is accepted twice")
-    books.operations[name] = "accepted"
+    must(name not in observed.operations, "IC2", f"operation {name} is accepted twice")
+    observed.operations[name] = "accepted"
 
 
-def _operation_ended(books: Books, line: JournalLine) -> None:
+def _operation_ended(observed: ObservedState, line: JournalLine) -> None:
     name = line.fact.operation
-    must(books.operations.get(name) == "accepted", "IC1", f"operation {name} ends twice")
-    books.operations[name] = "ended"
-    books.ended_at[name] = line.at
+    must(observed.operations.get(name) == "accepted", "IC1", f"operation {name} ends twice")
+    observed.operations[name] = "ended"
+    observed.ended_at[name] = line.at
 
 
-def _operation_corrected(books: Books, line: JournalLine) -> None:
+def _operation_corrected(observed: ObservedState, line: JournalLine) -> None:
     name = line.fact.operation
-    must(books.operations.get(name) == "ended", "IC1", f"{name} is corrected before its end")
+    must(observed.operations.get(name) == "ended", "IC1", f"{name} is corrected before its end")
 
 
-def _step(books: Books, line: JournalLine) -> None:
+def _step(observed: ObservedState, line: JournalLine) -> None:
     rollout = line.entity[1].rpartition("/")[0]
-    state = books.rollouts.get(rollout)
-    steps = books.steps[rollout]
+    state = observed.rollouts.get(rollout)
+    steps = observed.steps[rollout]
     if line.fact.type is FactType.STEP_ENDED:
         steps.discard(line.entity[1])
         return
@@ -175,19 +179,19 @@ def _step(books: Books, line: JournalLine) -> None:
     steps.add(line.entity[1])
     if state:
         must(len(steps) <= state.batch, "IC6", f"{len(steps)} steps at once, batch {state.batch}")
-    must(rollout not in books.paused, "IC6", f"{rollout} begins a step while paused")
+    must(rollout not in observed.paused, "IC6", f"{rollout} begins a step while paused")
 
 
-def _paused(books: Books, line: JournalLine) -> None:
-    books.paused.add(line.entity[1])
+def _paused(observed: ObservedState, line: JournalLine) -> None:
+    observed.paused.add(line.entity[1])
 
 
-def _resumed(books: Books, line: JournalLine) -> None:
-    books.paused.discard(line.entity[1])
+def _resumed(observed: ObservedState, line: JournalLine) -> None:
+    observed.paused.discard(line.entity[1])
 
 
-def _removed(books: Books, line: JournalLine) -> None:
-    scope = books.scopes.get(line.entity[1])
+def _removed(observed: ObservedState, line: JournalLine) -> None:
+    scope = observed.scopes.get(line.entity[1])
     if scope:
         for machine in line.fact.machines:
             must(machine not in scope.machines, "IL11", f"{machine} still exists")

@@ -20,7 +20,7 @@ from fairwarning.core.model import (
     Scope,
 )
 from fairwarning.service import resources
-from tests.sim.books import Books
+from tests.sim.observed_state import ObservedState
 from tests.sim.violations import must
 
 GROUPS = ("g1", "g2")
@@ -50,9 +50,9 @@ def plain(random: Random, name: str) -> Command:
     )
 
 
-def remove(random: Random, books: Books, operation: str) -> Command | None:
+def remove(random: Random, observed: ObservedState, operation: str) -> Command | None:
     """Remove a resource that describes nothing; refused while it is in use."""
-    disks = [resource.id for resource in books.resources.values() if _is_plain(resource)]
+    disks = [resource.id for resource in observed.resources.values() if _is_plain(resource)]
     return Remove(resource=random.choice(disks), operation=operation) if disks else None
 
 
@@ -60,13 +60,13 @@ def _is_plain(resource: Resource) -> bool:
     return bool(resource.group) and not (resource.scope or resource.set)
 
 
-def rewrite(random: Random, books: Books) -> Command | None:
+def rewrite(random: Random, observed: ObservedState) -> Command | None:
     """Write a resource again, sometimes with an outdated version."""
-    if not books.resources:
+    if not observed.resources:
         return None
-    resource = random.choice(list(books.resources.values()))
+    resource = random.choice(list(observed.resources.values()))
     at = resource.version if random.random() < 0.8 else resource.version - 1
-    plain_ids = [r.id for r in books.resources.values() if _is_plain(r) and r is not resource]
+    plain_ids = [r.id for r in observed.resources.values() if _is_plain(r) and r is not resource]
     uses = random.sample(plain_ids, min(len(plain_ids), random.choice((0, 1, 2))))
     return Write(
         resource=resource.id,
@@ -82,21 +82,25 @@ def rewrite(random: Random, books: Books) -> Command | None:
     )
 
 
-def remove_group(random: Random, books: Books, operation: str) -> Command:
+def remove_group(random: Random, observed: ObservedState, operation: str) -> Command:
     """Delete a group with all its resources, as the control plane does."""
     name = random.choice(GROUPS)
-    members = [resource for resource in books.resources.values() if resource.group == name]
+    members = [resource for resource in observed.resources.values() if resource.group == name]
     scopes = dict.fromkeys(resource.scope for resource in members if resource.scope)
     follow: list[Command] = [
         Delete(scope=name, machines=machines, operation=operation)
         for name in scopes
-        if (scope := books.scopes.get(name)) and (machines := _remaining(scope)) and not scope.owner
+        if (scope := observed.scopes.get(name))
+        and (machines := _remaining(scope))
+        and not scope.owner
     ]
     sets = [resource.set for resource in members if resource.set]
     follow += [
-        DeleteSet(set=name, operation=operation) for name in sets if not books.sets[name].deleting
+        DeleteSet(set=name, operation=operation)
+        for name in sets
+        if not observed.sets[name].deleting
     ]
-    awaits = [resource.id for resource in members if _is_being_deleted(books, resource)]
+    awaits = [resource.id for resource in members if _is_being_deleted(observed, resource)]
     others = tuple(resource.id for resource in members if not resource.machine and not resource.set)
     return Remove(
         resource=resources.group_id(name),
@@ -116,10 +120,10 @@ def _has_delete(scope: Scope, name: str) -> bool:
     return impact is not None and impact.kind is ImpactKind.DELETE
 
 
-def _is_being_deleted(books: Books, resource: Resource) -> bool:
+def _is_being_deleted(observed: ObservedState, resource: Resource) -> bool:
     if resource.set:
-        return bool(books.sets[resource.set].deleting)
-    return bool(resource.machine) and _has_delete(books.scopes[resource.scope], resource.machine)
+        return bool(observed.sets[resource.set].deleting)
+    return bool(resource.machine) and _has_delete(observed.scopes[resource.scope], resource.machine)
 
 
 def concerns_c1(ref: Ref, change: tuple[Entity | None, Entity | None]) -> bool:
@@ -130,37 +134,37 @@ def concerns_c1(ref: Ref, change: tuple[Entity | None, Entity | None]) -> bool:
     return ref[0] is Resource or (ref[0] in {Scope, ScaleSet} and (before is None or after is None))
 
 
-def c1(books: Books) -> None:
+def c1(observed: ObservedState) -> None:
     """A resource and its scope, machine or set refer to each other, or neither exists."""
-    for resource in books.resources.values():
-        _check(books, resource)
-        _check_users(books, resource)
-    for scope in books.scopes.values():
+    for resource in observed.resources.values():
+        _check(observed, resource)
+        _check_users(observed, resource)
+    for scope in observed.scopes.values():
         for machine in scope.machines.values():
-            known = not machine.resource or machine.resource in books.resources
+            known = not machine.resource or machine.resource in observed.resources
             must(known, "C1", f"{machine.name} has {machine.resource}, which does not exist")
 
 
-def _check_users(books: Books, resource: Resource) -> None:
+def _check_users(observed: ObservedState, resource: Resource) -> None:
     """Check that a resource and those that it uses refer to each other."""
     for name in resource.uses:
-        used = books.resources.get(name)
+        used = observed.resources.get(name)
         agrees = used is not None and used.used_by == resource.id
         must(agrees, "IC9", f"{resource.id} uses {name}, which does not say so")
     if resource.used_by:
-        user = books.resources.get(resource.used_by)
+        user = observed.resources.get(resource.used_by)
         agrees = user is not None and resource.id in user.uses
         must(agrees, "IC9", f"{resource.id} is used by {resource.used_by}, which does not say so")
 
 
-def _check(books: Books, resource: Resource) -> None:
+def _check(observed: ObservedState, resource: Resource) -> None:
     if resource.machine:
-        scope = books.scopes.get(resource.scope)
+        scope = observed.scopes.get(resource.scope)
         machine = scope.machines.get(resource.machine) if scope else None
         linked = machine and machine.resource == resource.id
         must(linked, "C1", f"the machine of {resource.id} does not exist")
     elif resource.scope:
-        exists = resource.scope in books.scopes
+        exists = resource.scope in observed.scopes
         must(exists, "C1", f"the scope of {resource.id} does not exist")
     elif resource.set:
-        must(resource.set in books.sets, "C1", f"the set of {resource.id} does not exist")
+        must(resource.set in observed.sets, "C1", f"the set of {resource.id} does not exist")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairwarning.service import failpoints
-from tests.sim.chance import Chance
-from tests.sim.script import Action, Advance, Read
+from tests.sim.actions import Action, Advance, Read
+from tests.sim.random_actions import RandomActions
+from tests.sim.simulation import Simulation
 from tests.sim.violations import Crash, Violation, must
-from tests.sim.world import World
 
 SETTLING_SECONDS = 8 * 24 * 3600  # longer than the longest notice
 
@@ -45,44 +45,48 @@ async def simulate(
 
 
 async def _simulate(seed: int, steps: int, path: str, *, settle: bool) -> Failure | None:
-    world = World(seed, path)
-    chance = Chance(seed, world.ledger)
+    simulation = Simulation(seed, path)
+    random_actions = RandomActions(seed, simulation.observer)
     script: list[Action] = []
     step = 0
     try:
-        await world.start()
-        for action in chance.fleet():
+        await simulation.start()
+        for action in random_actions.fleet():
             script.append(action)
-            await world.act(action)
-        while world.steps < steps:
+            await simulation.act(action)
+        while simulation.steps < steps:
             step += 1
-            action = chance.action()
+            action = random_actions.action()
             script.append(action)
-            await world.act(action)
+            await simulation.act(action)
         if settle:
-            await check_liveness(world)
+            await check_liveness(simulation)
     except Violation as violation:
         return Failure(seed, step, violation, tuple(script))
     finally:
         failpoints.arm(None)
-        await world.store.close()
+        await simulation.store.close()
     return None
 
 
-async def check_liveness(world: World) -> None:
+async def check_liveness(simulation: Simulation) -> None:
     """Check liveness: without faults, all work must end (IL6, IC1, IC4, IC6)."""
     failpoints.arm(None)
-    world.disk.refuse = 0
-    world.faults_stopped = True
+    simulation.disk.refuse = 0
+    simulation.faults_stopped = True
     for _ in range(4):
-        for scope in list(world.ledger.scopes):
-            await world.act(Read(scope, "2020-07-01"))
-        await world.act(Advance(SETTLING_SECONDS / 4))
-    for state in world.ledger.scopes.values():
+        for scope in list(simulation.observer.scopes):
+            await simulation.act(Read(scope, "2020-07-01"))
+        await simulation.act(Advance(SETTLING_SECONDS / 4))
+    for state in simulation.observer.scopes.values():
         must(not state.events, "IL6", f"{state.id} still shows {list(state.events)}")
         must(not state.impacts, "IL6", f"{state.id} still has {list(state.impacts)}")
-    must(not world.ledger.open_operations, "IC1", f"open: {list(world.ledger.open_operations)}")
-    for rollout in world.ledger.rollouts.values():
+    must(
+        not simulation.observer.open_operations,
+        "IC1",
+        f"open: {list(simulation.observer.open_operations)}",
+    )
+    for rollout in simulation.observer.rollouts.values():
         ended = rollout.done + rollout.failed + rollout.skipped
         if rollout.status == "Done":
             must(ended == rollout.machines, "IC6", f"{rollout.id} is done but counted {ended}")
@@ -92,11 +96,11 @@ async def check_liveness(world: World) -> None:
 
 async def replay(seed: int, script: Sequence[Action]) -> Violation | None:
     """Run a script; return the violation that it causes, if any."""
-    world = World(seed)
+    simulation = Simulation(seed)
     try:
-        await world.start()
+        await simulation.start()
         for action in script:
-            await world.act(action)
+            await simulation.act(action)
     except Violation as violation:
         return violation
     except (Crash, LookupError):

@@ -22,7 +22,7 @@ from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.fixtures.postgres import programs
 from tests.fixtures.postgres.server import Server
-from tests.release.upgrades.story import Steps, facts, tell
+from tests.release.upgrades.sample_fleet import Steps, create, facts
 
 DATA = Path(__file__).parent / "data"
 _PSQL_COMMAND = re.compile(r"^\\.*\n", re.MULTILINE)  # such as \restrict
@@ -54,7 +54,7 @@ def save(version: str) -> None:
     """Save a fleet of the present version."""
     folder = DATA / version
     folder.mkdir(parents=True)
-    store = tell()
+    store = create()
     contents = asyncio.run(_contents(store))
     _write(folder / "expected.json.gz", json.dumps(contents, indent=1, ensure_ascii=False))
     _write(folder / "sqlite.sql.gz", _dump_file(store.steps, folder / "fleet.db"))

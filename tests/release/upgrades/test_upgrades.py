@@ -16,16 +16,16 @@ from tests.bench.fleets import Never, serving
 from tests.fixtures.fleet import FleetHarness
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.waiting import run_async
-from tests.release.upgrades import saved, story
+from tests.release.upgrades import sample_fleet, saved
 
 DAY = 86400
 VERSIONS = saved.versions()
 
 
-async def _facts(store: Store) -> story.Json:
+async def _facts(store: Store) -> sample_fleet.Json:
     await store.open()
     try:
-        return await story.facts(store)
+        return await sample_fleet.facts(store)
     finally:
         await store.close()
 
@@ -41,7 +41,7 @@ def test_a_data_file_is_complete_after_the_upgrade(version: str, tmp_path: Path)
     path = tmp_path / "fleet.db"
     saved.restore_file(version, path)
     actual = asyncio.run(_facts(SQLiteStore(path, reserved_bytes=4096)))
-    assert story.differences(saved.expected(version), actual) == []
+    assert sample_fleet.differences(saved.expected(version), actual) == []
 
 
 @pytest.mark.spec("X1")
@@ -55,7 +55,7 @@ async def test_a_database_is_complete_after_the_upgrade(version: str) -> None:
     url = database_or_skip()
     saved.restore_database(version, url)
     actual = await _facts(PostgresStore(url))
-    assert story.differences(saved.expected(version), actual) == []
+    assert sample_fleet.differences(saved.expected(version), actual) == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)

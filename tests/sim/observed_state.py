@@ -38,7 +38,7 @@ class KnownEvent:
 
 
 @dataclass(slots=True)
-class Books:
+class ObservedState:
     """Everything observed so far."""
 
     events: dict[str, KnownEvent] = field(default_factory=dict)  # all events

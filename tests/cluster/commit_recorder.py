@@ -19,7 +19,7 @@ from fairwarning.store.postgres.rows import entry
 
 INSTALL = """
 SET search_path TO fairwarning;
-CREATE TABLE witness (
+CREATE TABLE recorded_batch (
     n bigint GENERATED ALWAYS AS IDENTITY, at double precision NOT NULL, process text NOT NULL,
     payload json NOT NULL
 );
@@ -35,7 +35,7 @@ BEGIN
         by_process, batch_id, finished, keys, read_keys, updates, update_count, inserts,
         insert_count, machines, lines, line_count, impacts, settled, notes, alone
     ) INTO base, next_due;
-    INSERT INTO witness (at, process, payload)
+    INSERT INTO recorded_batch (at, process, payload)
     VALUES (extract(epoch FROM clock_timestamp()), by_process, json_build_object(
         'keys', keys, 'read', read_keys, 'updates', updates, 'inserts', inserts,
         'machines', machines, 'lines', lines, 'impacts', impacts, 'settled', settled
@@ -128,7 +128,9 @@ def read(url: str) -> tuple[list[CommittedBatch], Tables]:
     with psycopg.connect(url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SET search_path TO fairwarning")
-        rows = connection.execute("SELECT at, process, payload::text FROM witness ORDER BY n")
+        rows = connection.execute(
+            "SELECT at, process, payload::text FROM recorded_batch ORDER BY n"
+        )
         batches = [_batch(at, process, json.loads(payload)) for at, process, payload in rows]
         return batches, _tables(connection)
 

@@ -29,12 +29,7 @@ from fairwarning.service.writer import RETRY_SECONDS
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.sim.books import KEEP_SECONDS
-from tests.sim.host import SimulatedHost, SimulatedRealClock
-from tests.sim.invariants import il5_carried_out, m12
-from tests.sim.ledger import Ledger
-from tests.sim.retention import check_look_ups
-from tests.sim.script import (
+from tests.sim.actions import (
     Action,
     Advance,
     DropOld,
@@ -45,6 +40,11 @@ from tests.sim.script import (
     StepWall,
     StopAndStart,
 )
+from tests.sim.host import SimulatedHost, SimulatedRealClock
+from tests.sim.invariants import il5_carried_out, m12
+from tests.sim.observed_state import KEEP_SECONDS
+from tests.sim.observer import Observer
+from tests.sim.retention import check_look_ups
 from tests.sim.violations import Crash, Violation, must
 
 START = 1_767_960_000.25  # not a whole second, to detect rounding errors
@@ -53,8 +53,8 @@ START = 1_767_960_000.25  # not a whole second, to detect rounding errors
 class Disk:
     """Makes commits fail, and passes the others to the observer."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
         self.refuse = 0
         self.refused = 0
         self.trouble = False  # refused commits may not have been retried yet
@@ -79,7 +79,7 @@ class WatchedMemoryStore(MemoryStore):
         """Commit, then notify the observer."""
         self.disk.before()
         next_due = await super().commit(batch)
-        self.disk.ledger.committed(batch)
+        self.disk.observer.committed(batch)
         return next_due
 
     async def record_polls(self, polls: Mapping[str, float]) -> None:
@@ -99,7 +99,7 @@ class WatchedSQLiteStore(SQLiteStore):
         """Commit, then notify the observer."""
         self.disk.before()
         next_due = await super().commit(batch)
-        self.disk.ledger.committed(batch)
+        self.disk.observer.committed(batch)
         return next_due
 
     async def record_polls(self, polls: Mapping[str, float]) -> None:
@@ -115,23 +115,23 @@ class Machines:
     same.
     """
 
-    def __init__(self, world: "World") -> None:
-        self.world = world
+    def __init__(self, simulation: "Simulation") -> None:
+        self.simulation = simulation
         self.done: dict[str, str] = {}
 
     def carry_out(self, impact: Impact, report: Report) -> None:
         """Carry out an impact once; recognize repeats by the id."""
         hash_of = self.hash_of(impact.id)
         seconds = (hash_of >> 8) % 240 / 4
-        if self.late(impact.id) and not self.world.faults_stopped:
+        if self.late(impact.id) and not self.simulation.faults_stopped:
             if self.silent(impact.id):
                 return
             seconds += impact.limit_seconds
-        self.world.after(seconds, lambda: self._act(impact, hash_of, report))
+        self.simulation.after(seconds, lambda: self._act(impact, hash_of, report))
 
     def hash_of(self, impact: str) -> int:
         """A hash that determines the duration and outcome of an impact."""
-        return crc32(f"{self.world.seed}/{impact}".encode())
+        return crc32(f"{self.simulation.seed}/{impact}".encode())
 
     def silent(self, impact: str) -> bool:
         """Whether an impact is never reported: three in a hundred."""
@@ -143,34 +143,34 @@ class Machines:
 
     def _act(self, impact: Impact, hash_of: int, report: Report) -> None:
         if impact.id not in self.done:
-            scope = self.world.ledger.scopes.get(impact.scope)
+            scope = self.simulation.observer.scopes.get(impact.scope)
             if scope is None or impact.machine not in scope.machines:
                 return  # there is no such machine any more
-            il5_carried_out(self.world.ledger, impact)
+            il5_carried_out(self.simulation.observer, impact)
             self.done[impact.id] = "the machine did not boot" if hash_of % 10 == 0 else ""
         report(impact, self.done[impact.id])
         if not self.done[impact.id]:
-            where = (impact.scope, impact.machine, self.world.clock.now())
-            self.world.ledger.reported[impact.id] = where
+            where = (impact.scope, impact.machine, self.simulation.clock.now())
+            self.simulation.observer.reported[impact.id] = where
         if hash_of % 7 == 0:
             report(impact, self.done[impact.id])  # a duplicate, as networks deliver
 
 
-class World:
+class Simulation:
     """One simulation."""
 
     def __init__(self, seed: int, path: str = "") -> None:
         self.seed = seed
         self.faults_stopped = False
-        self.ledger = Ledger()
-        self.disk = Disk(self.ledger)
+        self.observer = Observer()
+        self.disk = Disk(self.observer)
         self.machines = Machines(self)
-        self.ledger.late = self.machines.late
+        self.observer.late = self.machines.late
         self.store: Store = (
             WatchedSQLiteStore(path, self.disk) if path else WatchedMemoryStore(self.disk)
         )
         self.host = SimulatedHost(START)
-        self.ledger.true_time = lambda: self.host.now
+        self.observer.true_time = lambda: self.host.now
         self.clock = SimulatedRealClock(self.host)
         self.readers: dict[str, PublishedScope] = {}
         self.fleet = Fleet(self.store, self.clock, self.machines)
@@ -181,14 +181,14 @@ class World:
     @property
     def steps(self) -> int:
         """The number of stimuli: commands, reads, reports, timers and advances of time."""
-        return self.stimuli + self.ledger.timers
+        return self.stimuli + self.observer.timers
 
     # --- Start and restart ---
 
     async def start(self) -> None:
         """Start a new process on the same disk and the same host."""
         self.restarts += 1
-        self.ledger.reported.clear()
+        self.observer.reported.clear()
         self.clock = SimulatedRealClock(self.host)
         # Sometimes use a small cache, so that entities are loaded again.
         cached = 4096 if self.restarts % 4 else 3
@@ -199,8 +199,8 @@ class World:
         await self.fleet.open()
         # The driver has just got every unfinished impact again. An early clock may have set fleet
         # time back since the impact began.
-        again = dict.fromkeys(self.ledger.with_driver_since, self.clock.now())
-        self.ledger.with_driver_since = again
+        again = dict.fromkeys(self.observer.with_driver_since, self.clock.now())
+        self.observer.with_driver_since = again
         self.clock.settled = self.fleet.writer.process_queue
         await self.fleet.writer.process_queue()
 
@@ -215,14 +215,14 @@ class World:
 
     def _lose_polls(self) -> None:
         """A killed process loses the polls that it has not recorded yet."""
-        for scope, (polled_at, idle) in list(self.ledger.polled.items()):
+        for scope, (polled_at, idle) in list(self.observer.polled.items()):
             lost = min(POLL_RECORD_SECONDS, idle / 4)
             if polled_at >= self.clock.now() - lost:  # the one before it may be much older
-                del self.ledger.polled[scope]
+                del self.observer.polled[scope]
             else:
-                self.ledger.polled[scope] = (polled_at - lost, idle)
+                self.observer.polled[scope] = (polled_at - lost, idle)
         if self.disk.trouble:  # it could not record them for longer
-            self.ledger.polled.clear()
+            self.observer.polled.clear()
 
     async def _restart(self, kill: Kill) -> None:
         failpoints.arm(None)
@@ -288,7 +288,7 @@ class World:
             self.disk.trouble = False
         self._check_writing()  # before the work that a stopped engine cannot have done
         if not self.disk.trouble:
-            self.ledger.settled(self.clock.now())
+            self.observer.settled(self.clock.now())
 
     async def _drop_old(self) -> None:
         """Do one part of each task of `Retention`, in the turn of the writer."""
@@ -304,8 +304,8 @@ class World:
                 if pending.future and pending.future.done():
                     pending.future.exception()
         dropped = [drop.operation for drop in drops if isinstance(drop, DropOperation)]
-        await check_look_ups(self.ledger, self.fleet.reader, dropped)
-        self.ledger.dropped_before = max(self.ledger.dropped_before, before)
+        await check_look_ups(self.observer, self.fleet.reader, dropped)
+        self.observer.dropped_before = max(self.observer.dropped_before, before)
         await self.store.drop_old_lines(before)
         await self.store.drop_tombstones(self.seen)
         self.seen = await self.store.position()
@@ -323,12 +323,12 @@ class World:
     async def _send(self, commands: tuple[Command, ...]) -> None:
         batch = [PendingCommand(command, None) for command in commands]
         single = batch[0] if len(batch) == 1 else None
-        commits = self.ledger.commits
+        commits = self.observer.commits
         await self.fleet.writer.process_batch(batch)
         # After trouble, work that is due may be committed with it.
         if single and isinstance(single.error, Refused) and not self.disk.trouble:
             must(
-                self.ledger.commits == commits,
+                self.observer.commits == commits,
                 "IL8",
                 f"{single.command} was refused, but something was committed",
             )
@@ -359,14 +359,14 @@ class World:
             raise Violation("IS4", str(error))
         if error is not None:
             if isinstance(command, Approve) and error.code == "UnknownEvent":
-                m12(self.ledger, command.scope, command.events, self.clock.now())
+                m12(self.observer, command.scope, command.events, self.clock.now())
             return
         if isinstance(command, Approve):
-            self.ledger.approved(command.scope, command.events)
+            self.observer.approved(command.scope, command.events)
         if isinstance(command, Operate | SetOperation):
             must(operation and operation.id == command.operation, "IC1", f"{command} has no answer")
-            self.ledger.accepted.add(command.operation)
-            first = self.ledger.requests.setdefault(command.operation, command)
+            self.observer.accepted.add(command.operation)
+            first = self.observer.requests.setdefault(command.operation, command)
             must(
                 (type(first), getattr(first, first.target))
                 == (type(command), getattr(command, command.target)),
@@ -379,17 +379,17 @@ class World:
             published = await self.fleet.documents.fetch(scope)
             self.readers[scope] = published  # as a connected machine holds it
         except NotFound:
-            must(scope not in self.ledger.scopes, "IL11", f"{scope} exists but cannot be read")
+            must(scope not in self.observer.scopes, "IL11", f"{scope} exists but cannot be read")
             return
         if published.scope and published.scope.enabled:
             now = self.clock.now()
             self.fleet.polls.record(published.scope, now)
-            self.ledger.polled[scope] = (now, published.scope.rules.idle_seconds)
+            self.observer.polled[scope] = (now, published.scope.rules.idle_seconds)
         else:
             await self.fleet.writer.process_batch(
                 [PendingCommand(Poll(scope=scope, actor="machine"), None)]
             )
             if not published.incarnation:
                 return  # the disk was full
-        self.ledger.read(scope, version, published.body(version))
+        self.observer.read(scope, version, published.body(version))
         await self.fleet.writer.process_queue()

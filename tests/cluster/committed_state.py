@@ -1,4 +1,4 @@
-"""Checks every committed batch, as the witness recorded it, against the invariants.
+"""Checks every committed batch, as the database recorded it, against the invariants.
 
 The checks are the simulator's; but here time is real and notices are short.
 """
@@ -20,10 +20,10 @@ from fairwarning.core.model import (
     Scope,
 )
 from fairwarning.core.record import changed
-from tests.cluster.witness import CommittedBatch, EntityWrite
-from tests.sim.books import Books, KnownEvent
+from tests.cluster.commit_recorder import CommittedBatch, EntityWrite
 from tests.sim.invariants import e4, ic4, id1_id2, id8, il4, il5_begun
 from tests.sim.journal import LINES
+from tests.sim.observed_state import KnownEvent, ObservedState
 from tests.sim.violations import must
 
 NOTICE_SECONDS = {EventType.TERMINATE: 300}
@@ -42,7 +42,7 @@ class State:
 
 
 @dataclass(slots=True)
-class Record(Books):
+class CommittedState(ObservedState):
     """Everything that was committed."""
 
     lines: list[JournalLine] = field(default_factory=list)
@@ -191,7 +191,6 @@ class Record(Books):
 
     def check_settled(self) -> None:
         """Everything has finished (IL6, IC1, IC6)."""
-        """Nothing is under way any more (IL6, IC1, IC6)."""
         for scope in self.scopes.values():
             must(not scope.events, "IL6", f"{scope.id} still shows {list(scope.events)}")
             must(not scope.impacts, "IL6", f"{scope.id} still has {list(scope.impacts)}")

@@ -51,9 +51,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.service import failpoints
 from tests.sim import addresses, resources
-from tests.sim.books import FIELDS
-from tests.sim.ledger import Ledger
-from tests.sim.script import (
+from tests.sim.actions import (
     Action,
     Advance,
     DropOld,
@@ -64,6 +62,8 @@ from tests.sim.script import (
     StepWall,
     StopAndStart,
 )
+from tests.sim.observed_state import FIELDS
+from tests.sim.observer import Observer
 
 VERSIONS = tuple(FIELDS)
 CRASH_POINTS = tuple(n for n in failpoints.NAMES if not n.startswith(("start", "stop")))
@@ -77,12 +77,12 @@ FAULTS = 0.30, 0.31, 0.50, 0.70, 0.82, 0.84, 0.94
 """The same with many faults, of which several together may break what each alone does not."""
 
 
-class Chance:
+class RandomActions:
     """Chooses the next action, given the observed state."""
 
-    def __init__(self, seed: int, ledger: Ledger) -> None:
+    def __init__(self, seed: int, observer: Observer) -> None:
         self.random = Random(seed)
-        self.ledger = ledger
+        self.observer = observer
         self.count = 0
         self.sent: list[Command] = []
         self.limits = FAULTS if seed % 10 == 9 else USUAL
@@ -168,7 +168,7 @@ class Chance:
             return Advance(self._seconds())
         if draw < drop:
             return DropOld()
-        if draw < read and self.ledger.scopes:
+        if draw < read and self.observer.scopes:
             newest = self.random.random() < 0.7
             return Read(self._scope(), "2020-07-01" if newest else self.random.choice(VERSIONS))
         if draw < send:
@@ -192,20 +192,20 @@ class Chance:
         return self.random.choice((4_000.0, 40_000.0, 100_000.0))
 
     def _scope(self) -> str:
-        return self.random.choice(list(self.ledger.scopes))
+        return self.random.choice(list(self.observer.scopes))
 
     def _command(self) -> Command:
         if self.sent and self.random.random() < 0.06:
             return self._again(self.random.choice(self.sent[-40:]))
-        if self.ledger.forgotten and self.random.random() < 0.05:
-            return self.random.choice(self.ledger.forgotten[-20:])
+        if self.observer.forgotten and self.random.random() < 0.05:
+            return self.random.choice(self.observer.forgotten[-20:])
         command = self._new_command()
         self.sent.append(command)
         return command
 
     def _again(self, command: Command) -> Command:
         """A repeated or delayed command; sometimes its key with another command."""
-        if isinstance(command, Operate) and self.ledger.scopes and self.random.random() < 0.2:
+        if isinstance(command, Operate) and self.observer.scopes and self.random.random() < 0.2:
             return Restart(
                 scope=self._scope(), machines=command.machines, operation=command.operation
             )
@@ -221,7 +221,7 @@ class Chance:
             (0.96, self._change),
             (0.98, self._write),
         ]
-        if not self.ledger.scopes:
+        if not self.observer.scopes:
             return self._new_scope()
         draw = self.random.random()
         for share, maker in makers:
@@ -229,32 +229,34 @@ class Chance:
                 command = maker()
                 if command is not None:
                     return command
-        return self._new_scope() if len(self.ledger.scopes) < 12 else self._operate()
+        return self._new_scope() if len(self.observer.scopes) < 12 else self._operate()
 
     def _approve(self) -> Command | None:
-        if not self.ledger.open:
+        if not self.observer.open:
             return None
-        if self.random.random() < 0.05 and (gone := list(self.ledger.gone_at)[-20:]):
+        if self.random.random() < 0.05 and (gone := list(self.observer.gone_at)[-20:]):
             event = self.random.choice(gone)
-            return Approve(scope=self.ledger.events[event].scope, events=(event,), actor="machine")
+            return Approve(
+                scope=self.observer.events[event].scope, events=(event,), actor="machine"
+            )
         events = self.random.sample(
-            list(self.ledger.open), min(len(self.ledger.open), self.random.choice((1, 1, 1, 2)))
+            list(self.observer.open), min(len(self.observer.open), self.random.choice((1, 1, 1, 2)))
         )
-        scope = self.ledger.open[events[0]].scope
+        scope = self.observer.open[events[0]].scope
         if self.random.random() < 0.05:
             scope = self._scope()  # events of another scope
         elif self.random.random() < 0.9:
-            events = [event for event in events if self.ledger.open[event].scope == scope]
+            events = [event for event in events if self.observer.open[event].scope == scope]
         return Approve(scope=scope, events=tuple(events), actor="machine")
 
     def _cancel(self) -> Command | None:
-        if not self.ledger.open:
+        if not self.observer.open:
             return None
-        event = self.random.choice(list(self.ledger.open))
-        return Cancel(scope=self.ledger.open[event].scope, event=event)
+        event = self.random.choice(list(self.observer.open))
+        return Cancel(scope=self.observer.open[event].scope, event=event)
 
     def _operate(self) -> Command:
-        scope = self.ledger.scopes[self._scope()]
+        scope = self.observer.scopes[self._scope()]
         names = list(scope.machines) or ["unknown"]
         count = min(len(names), self.random.choice((1, 1, 2, 4)))
         machines = tuple(self.random.sample(names, count))
@@ -274,14 +276,14 @@ class Chance:
         return kind(scope=scope.id, machines=machines, operation=operation)
 
     def _for_set(self) -> Command | None:
-        if not self.ledger.sets:
+        if not self.observer.sets:
             return None
-        name = self.random.choice(list(self.ledger.sets))
+        name = self.random.choice(list(self.observer.sets))
         existing = [
             machine.instance
-            for scope in self.ledger.sets[name].groups
-            if scope in self.ledger.scopes
-            for machine in self.ledger.scopes[scope].machines.values()
+            for scope in self.observer.sets[name].groups
+            if scope in self.observer.scopes
+            for machine in self.observer.scopes[scope].machines.values()
         ]
         count = min(len(existing), self.random.choice((1, 1, 2)))
         instances = tuple(self.random.sample(existing, count))
@@ -311,15 +313,15 @@ class Chance:
 
     def _join(self, name: str) -> Command:
         """Add a machine with a name of its own to a set; refused unless that is Flexible."""
-        scale_set = self.ledger.sets[name]
-        scopes = self.ledger.scopes
+        scale_set = self.observer.sets[name]
+        scopes = self.observer.scopes
         groups = {scope: scopes[scope] for scope in scale_set.groups if scope in scopes}
         machine = Machine(name=self._name("member"), terminate_seconds=300)
         return JoinSet(set=name, machine=machine, scope=joining.group_with_room(scale_set, groups))
 
     def _rollout(self) -> Command | None:
         running = [
-            name for name, rollout in self.ledger.rollouts.items() if rollout.ended_at is None
+            name for name, rollout in self.observer.rollouts.items() if rollout.ended_at is None
         ]
         if running and self.random.random() < 0.6:
             name = self.random.choice(running)
@@ -327,10 +329,10 @@ class Chance:
             return kind(rollout=name)
         if len(running) > 2:
             return None
-        scopes = [name for name, scope in self.ledger.scopes.items() if not scope.owner]
+        scopes = [name for name, scope in self.observer.scopes.items() if not scope.owner]
         by_host = self.random.random() < 0.5
         if not by_host:
-            scopes = list(self.ledger.scopes)
+            scopes = list(self.observer.scopes)
         if not scopes:
             return None
         chosen = self.random.sample(scopes, min(len(scopes), self.random.choice((1, 2, 4))))
@@ -345,21 +347,21 @@ class Chance:
     def _write(self) -> Command | None:
         draw = self.random.random()
         if draw < 0.1:
-            return resources.remove_group(self.random, self.ledger, self._name("op"))
+            return resources.remove_group(self.random, self.observer, self._name("op"))
         if draw < 0.3:
             return resources.group(self.random.choice(resources.GROUPS))
         if draw < 0.4:
             return resources.plain(self.random, self._name("disk"))
         if draw < 0.45:
-            return resources.remove(self.random, self.ledger, self._name("op"))
-        return resources.rewrite(self.random, self.ledger)
+            return resources.remove(self.random, self.observer, self._name("op"))
+        return resources.rewrite(self.random, self.observer)
 
     def _change(self) -> Command | None:
         name = self._scope()
         draw = self.random.random()
         if draw < 0.4:
             return Configure(scope=name, rules=self._rules())
-        if draw < 0.5 and (machines := list(self.ledger.scopes[name].machines)):
+        if draw < 0.5 and (machines := list(self.observer.scopes[name].machines)):
             chosen = self.random.choice(machines)
             return UpdateMachine(scope=name, machine=chosen, address=addresses.address(self.random))
         return AddMachines(scope=name, machines=(self._machine(name, self.random.randrange(99)),))

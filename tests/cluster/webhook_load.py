@@ -18,7 +18,7 @@ from fairwarning.service.webhooks.changes import is_reported
 from fairwarning.service.webhooks.subscription import resource_id
 from fairwarning.store.store import JournalEntry
 from tests.cluster.cluster import Cluster, NoAnswer, WorkerProcess
-from tests.cluster.record import Record
+from tests.cluster.committed_state import CommittedState
 from tests.fixtures.receiver import ReceivedRequest, verified
 from tests.sim.violations import must
 from tests.webhooks.webhook_fleet import REPORTED
@@ -42,7 +42,7 @@ def secret(creation: int) -> str:
     return f"secret-of-subscription-{creation}"
 
 
-class HookReceiver:
+class WebhookReceiver:
     """Receives the messages of all subscriptions; fails a few, and answers 410 while it is gone."""
 
     def __init__(self, random: Random) -> None:
@@ -95,12 +95,12 @@ async def _read_request(reader: asyncio.StreamReader) -> ReceivedRequest:
 
 
 @dataclass(slots=True)
-class HookLoad:
+class WebhookLoad:
     """A client that changes the webhook through any process."""
 
     cluster: Cluster
     random: Random
-    receiver: HookReceiver
+    receiver: WebhookReceiver
     creations: int = 0
     acknowledged: list[int] = field(default_factory=list)
 
@@ -166,9 +166,9 @@ def _newest(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[int | None
     return int(actor.removeprefix(ACTOR)), last if last > created else 0
 
 
-def check_hooks(record: Record, load: HookLoad) -> None:
+def check_webhooks(committed: CommittedState, load: WebhookLoad) -> None:
     """IK5: messages arrive in order and without gaps, at the receiver of their time only."""
-    receiver, periods = load.receiver, _periods(record)
+    receiver, periods = load.receiver, _periods(committed)
     must(not receiver.forged, "IK5", f"messages of {receiver.forged} have another signature")
     for number in load.acknowledged:
         must(number in periods, "E9", f"the acknowledged subscription {number} is lost")
@@ -178,7 +178,7 @@ def check_hooks(record: Record, load: HookLoad) -> None:
         expected = [
             line
             for line in range(after + 1, before)
-            if is_reported(JournalEntry(line, record.lines[line - 1]))
+            if is_reported(JournalEntry(line, committed.lines[line - 1]))
         ]
         first = list(dict.fromkeys(arrived))  # a message may be repeated
         must(
@@ -188,16 +188,16 @@ def check_hooks(record: Record, load: HookLoad) -> None:
         )
 
 
-def _periods(record: Record) -> dict[int, tuple[int, int]]:
+def _periods(committed: CommittedState) -> dict[int, tuple[int, int]]:
     """Return for each subscription the lines of its creation and of its removal."""
     periods: dict[int, tuple[int, int]] = {}
     newest = 0
-    for number, line in enumerate(record.lines, 1):
+    for number, line in enumerate(committed.lines, 1):
         if line.entity != REF:
             continue
         if line.fact.type is FactType.RESOURCE_WRITTEN:
             newest = int(line.actor.removeprefix(ACTOR))
-            periods[newest] = number, len(record.lines) + 1
+            periods[newest] = number, len(committed.lines) + 1
         elif line.fact.type is FactType.RESOURCE_REMOVED:
             periods[newest] = periods[newest][0], number
     return periods

@@ -55,7 +55,7 @@ class RecordingStore(MemoryStore):
         return await super().add_note_if_absent(name, value)
 
 
-def tell() -> RecordingStore:
+def create() -> RecordingStore:
     """Let a fleet live for some hours, and stop it in the middle of its work."""
     store = RecordingStore()
     with Everything(store=store) as arm:

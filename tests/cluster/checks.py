@@ -15,65 +15,69 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import FactType
 from fairwarning.core.document import document
 from fairwarning.core.model import Scope
-from tests.cluster.acts import Action
+from tests.cluster.action_log import Action
+from tests.cluster.commit_recorder import Tables
+from tests.cluster.committed_state import CLOCKS_SECONDS, CommittedState
 from tests.cluster.history import History, Read, SubmittedCommand
-from tests.cluster.record import CLOCKS_SECONDS, Record
-from tests.cluster.witness import Tables
 from tests.cluster.worker import VERSION
 from tests.sim.invariants import id4, id7
 from tests.sim.violations import must
 
-LATE_SECONDS = 0.6  # that a commit may take, on a busy machine, after the witness recorded it
+LATE_SECONDS = 0.6  # that a commit may take, on a busy machine, after it was recorded
 
 
 def check_all(
-    record: Record, history: History, actions: Iterable[Action], *, staleness_seconds: float
+    committed: CommittedState,
+    history: History,
+    actions: Iterable[Action],
+    *,
+    staleness_seconds: float,
 ) -> None:
     """Check everything that a client or a machine could notice."""
     for submitted in history.commands:
         if submitted.outcome == "done":
-            check_acknowledged(record, submitted)
+            check_acknowledged(committed, submitted)
         elif submitted.outcome != "lost":
-            check_refused(record, submitted)
+            check_refused(committed, submitted)
     for read in history.reads:
         if read.version is None:
-            check_absent(record, read, staleness_seconds)
+            check_absent(committed, read, staleness_seconds)
         else:
-            check_document(record, read, staleness_seconds)
+            check_document(committed, read, staleness_seconds)
     check_monotonic(history)
-    check_own_writes(record, history)
-    check_actions(record, actions)
+    check_own_writes(committed, history)
+    check_actions(committed, actions)
 
 
 # --- Commands -------------------------------------------------------------------------------------
 
 
-def check_acknowledged(record: Record, submitted: SubmittedCommand) -> None:
+def check_acknowledged(committed: CommittedState, submitted: SubmittedCommand) -> None:
     """E9, IK2: an acknowledged command was committed."""
     command = submitted.command
     if isinstance(command, Operate | SetOperation):
-        known = command.operation in record.operations
+        known = command.operation in committed.operations
         must(known, "E9", f"the acknowledged operation {command.operation} is lost")
     elif isinstance(command, Approve):
         for event in command.events:
-            known_event = record.events.get(event)
+            known_event = committed.events.get(event)
             # One that was cancelled may still be approved, without a line (M12).
             handled = known_event and (
-                known_event.approved or event in record.started or event in record.gone_at
+                known_event.approved or event in committed.started or event in committed.gone_at
             )
             must(handled, "IL9", f"the acknowledged approval of {event} is lost")
     elif isinstance(command, CreateScope):
-        must(command.scope in record.states, "E9", f"the scope {command.scope} is lost")
+        must(command.scope in committed.states, "E9", f"the scope {command.scope} is lost")
     elif isinstance(command, StartRollout):
-        must(command.rollout in record.rollouts, "E9", f"{command.rollout} is lost")
+        must(command.rollout in committed.rollouts, "E9", f"{command.rollout} is lost")
     else:
-        must(command.actor in record.actors, "E9", f"{_short(command)} left no line")
+        must(command.actor in committed.actors, "E9", f"{_short(command)} left no line")
 
 
-def check_refused(record: Record, submitted: SubmittedCommand) -> None:
+def check_refused(committed: CommittedState, submitted: SubmittedCommand) -> None:
     """IL8: a refused command changed nothing, whatever the reason."""
     must(
-        submitted.command.actor not in record.actors,
+        submitted.command.actor not in committed.actors,
         "IL8",
         f"{_short(submitted.command)} was refused ({submitted.outcome}), and yet it left lines",
     )
@@ -86,10 +90,10 @@ def _short(command: Command) -> str:
 # --- Documents ------------------------------------------------------------------------------------
 
 
-def check_document(record: Record, read: Read, staleness_seconds: float) -> None:
+def check_document(committed: CommittedState, read: Read, staleness_seconds: float) -> None:
     """A document was committed (ID1, ID2) before, and not too long ago (IK3)."""
     assert read.version is not None
-    state = record.states.get(read.scope, {}).get(read.version)
+    state = committed.states.get(read.scope, {}).get(read.version)
     where = f"{read.scope} at version {read.version} through {read.process}"
     if state is None:
         must(False, "ID2", f"{where} was shown and never committed")
@@ -102,15 +106,15 @@ def check_document(record: Record, read: Read, staleness_seconds: float) -> None
     must(age <= staleness_seconds + LATE_SECONDS, "IK3", f"{where} is {age:.2f} s old")
     for event in json.loads(read.body)["Events"]:
         id4(event)
-        id7(record, read.scope, event)
+        id7(committed, read.scope, event)
 
 
-def check_absent(record: Record, read: Read, staleness_seconds: float) -> None:
+def check_absent(committed: CommittedState, read: Read, staleness_seconds: float) -> None:
     """A scope that was not found did not exist: not yet, or no longer."""
-    states = record.states.get(read.scope)
+    states = committed.states.get(read.scope)
     first = min(state.since for state in states.values()) if states else read.answered
     early = read.sent <= first + staleness_seconds + LATE_SECONDS
-    removed = record.removed.get(read.scope, float("inf")) <= read.answered
+    removed = committed.removed.get(read.scope, float("inf")) <= read.answered
     must(early or removed, "IL11", f"{read.process} did not find {read.scope}, which exists")
 
 
@@ -131,7 +135,7 @@ def check_monotonic(history: History) -> None:
             newest[read.process, read.scope] = read
 
 
-def check_own_writes(record: Record, history: History) -> None:
+def check_own_writes(committed: CommittedState, history: History) -> None:
     """A process shows what it acknowledged from then on."""
     acknowledged_by: dict[str, list[SubmittedCommand]] = defaultdict(list)
     for submitted in history.commands:
@@ -139,7 +143,7 @@ def check_own_writes(record: Record, history: History) -> None:
             acknowledged_by[submitted.process].append(submitted)
     for read in history.reads:
         for submitted in acknowledged_by[read.process] if read.version is not None else ():
-            version = record.accepted_in.get(submitted.command.actor, {}).get(read.scope, 0)
+            version = committed.accepted_in.get(submitted.command.actor, {}).get(read.scope, 0)
             must(
                 submitted.answered > read.sent or (read.version or 0) >= version,
                 "X2",
@@ -150,23 +154,23 @@ def check_own_writes(record: Record, history: History) -> None:
 # --- Machines -------------------------------------------------------------------------------------
 
 
-def check_actions(record: Record, actions: Iterable[Action]) -> None:
+def check_actions(committed: CommittedState, actions: Iterable[Action]) -> None:
     """IL5: each impact that began was executed once while its event was Started; no other was."""
     times: Counter[str] = Counter()
     outcomes: dict[str, str] = {}
     for action in actions:
         name = f"{action.impact} by {action.process}"
-        must(action.impact in record.began, "IL5", f"{name} was {action.word} and never began")
+        must(action.impact in committed.began, "IL5", f"{name} was {action.word} and never began")
         if action.word == "begun":
-            _check_time(record, action)
+            _check_time(committed, action)
             continue
         times[action.impact] += 1
         outcomes[action.impact] = action.word
-        late = action.at - record.over.get(action.impact, float("inf"))
+        late = action.at - committed.over.get(action.impact, float("inf"))
         must(late <= 0, "IL5", f"{name} was {action.word} {late:.3f} s after it was over")
-    for impact in record.over:
+    for impact in committed.over:
         must(times[impact] == 1, "IL5", f"{impact} was executed {times[impact]} times")
-    for line in record.lines:
+    for line in committed.lines:
         carried_out = line.fact.type is FactType.IMPACT_CARRIED_OUT
         if (carried_out or line.fact.type is FactType.IMPACT_FAILED) and line.fact.event:
             impact = f"{line.fact.event}:{line.fact.machines[0]}"
@@ -178,10 +182,10 @@ def check_actions(record: Record, actions: Iterable[Action]) -> None:
             )
 
 
-def _check_time(record: Record, action: Action) -> None:
-    early = record.began[action.impact] - action.at
+def _check_time(committed: CommittedState, action: Action) -> None:
+    early = committed.began[action.impact] - action.at
     must(early <= 0, "IL5", f"{action.impact} begins {early:.3f} s before that is durable")
-    known = record.events.get(action.impact.partition(":")[0])
+    known = committed.events.get(action.impact.partition(":")[0])
     if known and not known.approved and known.event.status == "Scheduled":
         early = known.event.not_before - action.at
         must(early < CLOCKS_SECONDS, "IL2", f"{action.impact} begins {early:.3f} s early")
@@ -190,16 +194,16 @@ def _check_time(record: Record, action: Action) -> None:
 # --- Tables ---------------------------------------------------------------------------------------
 
 
-def check_tables(record: Record, tables: Tables) -> None:
+def check_tables(committed: CommittedState, tables: Tables) -> None:
     """The database contains everything that was committed and nothing else."""
-    must(tables.numbers == list(range(1, len(record.lines) + 1)), "IC7", "the journal has gaps")
-    must(tables.lines == record.lines, "IC7", "the journal differs from what was committed")
-    versions = {ref: version for ref, version in record.versions.items() if version != -1}
+    must(tables.numbers == list(range(1, len(committed.lines) + 1)), "IC7", "the journal has gaps")
+    must(tables.lines == committed.lines, "IC7", "the journal differs from what was committed")
+    versions = {ref: version for ref, version in committed.versions.items() if version != -1}
     must(tables.versions == versions, "IK1", "versions differ from what was committed")
-    must(tables.bodies == record.bodies, "IK1", "entities differ from what was committed")
+    must(tables.bodies == committed.bodies, "IK1", "entities differ from what was committed")
     machines = {
         (scope, name): machine
-        for scope, members in record.machines.items()
+        for scope, members in committed.machines.items()
         for name, machine in members.items()
         if (Scope, scope) in versions
     }

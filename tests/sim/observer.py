@@ -21,7 +21,6 @@ from fairwarning.core.model import (
 )
 from fairwarning.store.store import Batch
 from tests.sim.addresses import concerns_ic8, ic8
-from tests.sim.books import FIELDS, HIDDEN, ONLY_NEWEST, Books, KnownEvent
 from tests.sim.invariants import (
     e4,
     e9_reports,
@@ -38,12 +37,13 @@ from tests.sim.invariants import (
     il9,
 )  # fmt: skip
 from tests.sim.journal import LINES
+from tests.sim.observed_state import FIELDS, HIDDEN, ONLY_NEWEST, KnownEvent, ObservedState
 from tests.sim.resources import c1, concerns_c1
 from tests.sim.retention import ir1_operation, ir1_rollout
 from tests.sim.violations import Violation, must
 
 
-class Ledger(Books):
+class Observer(ObservedState):
     """Updates the records after each observation, and checks the invariants."""
 
     # --- A commit -------------------------------------------------------------------------------
