@@ -1,26 +1,12 @@
-"""Addresses of machines in the simulation: how they are drawn, and what must hold (IC8)."""
+"""Addresses of machines in the simulation: what must hold (IC8)."""
 
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network
-from random import Random
 
 from fairwarning.core.model import Subnet
 from fairwarning.store.store import Batch
 from tests.sim.observed_state import ObservedState
 from tests.sim.violations import must
-
-# The small ones are soon full, and all of them overlap.
-SUBNETS = ("", "", "10.0.0.0/29", "10.0.0.0/27", "10.0.0.0/24")
-
-
-def subnet(random: Random) -> str:
-    """The subnet of a new scope or set; often none."""
-    return random.choice(SUBNETS)
-
-
-def address(random: Random) -> str:
-    """The address that a machine is given by hand; mostly none."""
-    return f"10.0.0.{random.randrange(40)}" if random.random() < 0.1 else ""
 
 
 def concerns_ic8(batch: Batch) -> bool:

@@ -17,7 +17,7 @@ from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Machine, Ref, Scope, ScopeKind
 from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
-from tests.store.author import BatchGenerator
+from tests.store.batch_generator import BatchGenerator
 
 RESERVED_BYTES = 1 << 20
 

@@ -31,7 +31,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.store.store import Batch, Store
-from tests.store.author import BatchGenerator
+from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import on_open_store, restart
 
 
@@ -85,7 +85,7 @@ async def test_committed_entities_survive_a_restart(store: Store, seed: int) -> 
     assert [entry.line for entry in await store.journal(limit=10_000)] == generator.lines
     impacts = await store.unfinished_impacts("", 10_000)
     assert {impact.id: impact for impact in impacts} == generator.impacts
-    assert {kind for kind, _ in generator.entities} == {Scope, ScaleSet, Operation, Rollout, Lane}
+    assert {kind for kind, _ in generator.entities} == {Scope, ScaleSet, Operation, Rollout, Lane, Subnet}
 
 
 @on_open_store

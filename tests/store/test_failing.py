@@ -16,7 +16,7 @@ from fairwarning.store.files import SqliteConnection, SqliteCursor
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.store.author import BatchGenerator
+from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import on_open_store
 
 A: Ref = (Scope, "a")

@@ -4,7 +4,7 @@ from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Operation, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, ScopeChange, Store
-from tests.store.author import BatchGenerator, line_about
+from tests.store.batch_generator import BatchGenerator, line_about
 from tests.store.conftest import on_open_store, restart
 
 A: Ref = (Scope, "a")

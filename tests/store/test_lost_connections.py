@@ -18,7 +18,7 @@ from tests.cluster.proxy import Proxy
 from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import using, wait_until_async
-from tests.store.author import line_about
+from tests.store.batch_generator import line_about
 
 TABLES = ("batch", "entity", "head", "machine", "journal", "impact", "note")
 CUTS = 1000

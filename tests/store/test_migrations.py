@@ -13,7 +13,7 @@ from fairwarning.store import schema
 from fairwarning.store.scripts import Migration
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.store.author import BatchGenerator
+from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import run_scenario
 
 SHIPPED = schema.migrations()

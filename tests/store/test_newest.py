@@ -5,7 +5,7 @@ from random import Random
 from fairwarning.core.commands import CreateScope, Maintain, Poll
 from fairwarning.core.model import Machine, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, Store
-from tests.store.author import BatchGenerator, line_about
+from tests.store.batch_generator import BatchGenerator, line_about
 from tests.store.conftest import on_open_store, restart
 
 A: Ref = (Scope, "a")

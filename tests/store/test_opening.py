@@ -16,7 +16,7 @@ from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.fixtures.programs import run_python
-from tests.store.author import BatchGenerator
+from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import run_scenario
 
 A: Ref = (Scope, "a")

@@ -20,7 +20,7 @@ from fairwarning.store.store import Batch
 from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import using, wait_until_async
-from tests.store.author import line_about
+from tests.store.batch_generator import line_about
 
 WRITE = scripts.queries(schema.__package__)["write_batch"]
 WAITING = """

@@ -17,7 +17,7 @@ from tests.fixtures.postgres import programs
 from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, using
-from tests.store.author import line_about
+from tests.store.batch_generator import line_about
 
 A: Ref = (Scope, "a")
 SIZE = 1_000_000  # lines of a partition

@@ -13,7 +13,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.store.store import Batch, Store
-from tests.store.author import line_about
+from tests.store.batch_generator import line_about
 from tests.store.conftest import on_open_store, restart
 
 

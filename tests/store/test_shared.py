@@ -16,7 +16,7 @@ from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip, opened
 from tests.fixtures.waiting import LIMIT_SECONDS, using
-from tests.store.author import line_about
+from tests.store.batch_generator import line_about
 
 A: Ref = (Scope, "a")
 LEASE = 2.0  # seconds; long enough for a process on a busy machine to renew it

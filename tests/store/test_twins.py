@@ -14,7 +14,7 @@ from fairwarning.core.model import Lane, Operation, Ref, Rollout, ScaleSet, Scop
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.store.author import BatchGenerator
+from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import restart
 
 

@@ -13,7 +13,7 @@ from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.crash.power.library import Adapter
-from tests.store.author import BatchGenerator
+from tests.store.batch_generator import BatchGenerator
 
 
 @dataclass(frozen=True)
