@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import ClassVar
 
 from fairwarning.core.commands import (
     Approve,
-    Cancel,
     Command,
     CreateScope,
     CreateSet,
@@ -16,10 +16,8 @@ from fairwarning.core.commands import (
     Evict,
     Maintain,
     Operate,
-    OperateInstances,
     Redeploy,
     Restart,
-    Scale,
     SetOperation,
     Start,
     StartRollout,
@@ -30,11 +28,14 @@ from fairwarning.core.model import (
     Machine,
     Priority,
     Rules,
+    ScaleSet,
+    Scope,
     ScopeKind,
 )
 from fairwarning.core.record import changed
 from tests.cluster.cluster import Cluster, WorkerProcess
 from tests.cluster.history import History, SubmittedCommand
+from tests.fixtures.random_commands import PolledFleet, RandomCommands
 
 # Notices short enough for a test to wait.
 QUICK = Rules(
@@ -52,7 +53,6 @@ NO_EVENT = "00000000-0000-8000-8000-000000000000"  # not the id of any event
 UNAVAILABLE = 503
 TRIES = 100
 PAUSE_SECONDS = 0.1  # the longest pause of a client
-Draw = Callable[["Load"], Command]
 
 
 def fleet() -> list[Command]:
@@ -91,6 +91,72 @@ def _member(scope: str, number: int) -> Machine:
     )
 
 
+class ClusterCommands(RandomCommands):
+    """Commands for the fleet, after which everything finishes soon."""
+
+    SHARES: ClassVar[Mapping[str, float]] = {
+        "operate": 0.46,
+        "approve": 0.26,
+        "change_set": 0.10,
+        "create": 0.11,
+        "cancel": 0.05,
+        "roll_out": 0.02,
+    }
+    known: PolledFleet
+
+    def __init__(self, random: Random) -> None:
+        known = PolledFleet()
+        for command in fleet():
+            if isinstance(command, CreateScope) and command.scope in SETS:
+                known.add(command)
+        known.sets[SCALE_SET] = ScaleSet(id=SCALE_SET, name=SCALE_SET, groups=(GROUP,))
+        instances = [Machine(name=f"{SCALE_SET}_{n}", instance=n) for n in range(8)]
+        machines = {machine.name: machine for machine in instances}
+        known.scopes[GROUP] = Scope(
+            id=GROUP, kind=ScopeKind.PLACEMENT_GROUP, owner=SCALE_SET, machines=machines
+        )
+        super().__init__(random, known)
+
+    def rules(self) -> Rules:
+        return QUICK
+
+    def operations(self, scope: Scope) -> Sequence[type[Operate]]:
+        """Mostly operations with notice; machines are deleted seldom, as none comes back."""
+        if scope.kind is ScopeKind.STANDALONE:
+            return (Restart, Delete)
+        with_notice = (Restart, Redeploy, Maintain)
+        kinds = (*with_notice, *with_notice, *with_notice, Stop, Start, Evict)
+        return kinds if scope.owner else (*kinds, Delete)
+
+    def create(self) -> Command:
+        """Draw a new standalone machine."""
+        name = self.name("alone")
+        machine = Machine(name=name)
+        return CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=(machine,), rules=QUICK)
+
+    def approve(self) -> Command:
+        """Draw an approval, sometimes with an unknown event."""
+        approve = super().approve()
+        if not isinstance(approve, Approve):
+            return Approve(scope=SETS[0], events=(NO_EVENT,))
+        if self.random.random() < 0.15:
+            return changed(approve, events=(*approve.events, NO_EVENT))
+        return approve
+
+    def change_set(self) -> Command:
+        """Draw another capacity, or an operation on instances."""
+        if self.random.random() < 0.5:
+            return self.scale(SCALE_SET)
+        return self.operate_instances(SCALE_SET, self.instances(SCALE_SET))
+
+    def roll_out(self) -> Command:
+        """Return a rollout over scopes that share hosts, one host per wave.
+
+        Only the first is accepted: a second one would find the machines busy and wait too long.
+        """
+        return StartRollout(rollout="rollout", scopes=WAVES, by_host=True)
+
+
 @dataclass(slots=True)
 class Load:
     """The clients of one seed, and what they know."""
@@ -99,8 +165,16 @@ class Load:
     random: Random
     history: History = field(default_factory=History)
     scopes: list[str] = field(default_factory=lambda: [*SETS, *WAVES, GROUP])
-    scheduled: dict[str, list[str]] = field(default_factory=dict)  # events, by scope
     count: int = 0
+    commands: ClusterCommands = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.commands = ClusterCommands(self.random)
+
+    def scheduled(self, scope: str) -> list[str]:
+        """Return the scheduled events of a scope, by its last poll."""
+        events = self.commands.known.open
+        return [name for name, event in events.items() if event.scope == scope]
 
     async def create_fleet(self) -> None:
         """Create the fleet, and poll for its machines."""
@@ -125,7 +199,7 @@ class Load:
             if self.random.random() < 0.35:
                 await self.poll(self.random.choice(self.scopes))
             else:
-                await self._submit_or_repeat(self._draw())
+                await self._submit_or_repeat(self.commands.command())
             await asyncio.sleep(self.random.random() * PAUSE_SECONDS)
 
     async def _submit_or_repeat(self, command: Command) -> None:
@@ -133,6 +207,7 @@ class Load:
         submitted = await self.submit(command)
         if isinstance(command, CreateScope):
             self.scopes.append(command.scope)
+            self.commands.known.add(command)
         lost = submitted.outcome == "lost" and isinstance(command, Operate | SetOperation)
         if lost and self.random.random() < 0.5:
             await self.submit(command)
@@ -148,111 +223,10 @@ class Load:
         read = await self.history.poll(process or self._any_process(), scope)
         if read and read.version is not None:
             events = json.loads(read.body)["Events"]
-            self.scheduled[scope] = [
-                event["EventId"] for event in events if event["EventStatus"] == "Scheduled"
-            ]
+            scheduled = [e["EventId"] for e in events if e["EventStatus"] == "Scheduled"]
+            self.commands.known.poll(scope, scheduled)
         elif read:
-            self.scheduled.pop(scope, None)
+            self.commands.known.poll(scope, ())
 
     def _any_process(self) -> WorkerProcess:
         return self.random.choice(self.cluster.processes)
-
-    def _draw(self) -> Command:
-        draws, weights = zip(*DRAWS.items(), strict=True)
-        draw: Draw = self.random.choices(draws, weights)[0]
-        return draw(self)
-
-    # --- Commands ---
-
-    def operation(self) -> str:
-        """Return a new operation id."""
-        return f"op{self.count + 1}"
-
-    def operate(self) -> Command:
-        """Return an operation with notice, on one or two machines."""
-        scope = self.random.choice(SETS)
-        kind = self.random.choice((Restart, Redeploy, Maintain))
-        numbers = self.random.sample(range(6), self.random.choice((1, 1, 2)))
-        machines = tuple(f"{scope}-{number}" for number in numbers)
-        return kind(scope=scope, machines=machines, operation=self.operation())
-
-    def power(self) -> Command:
-        """Return an operation without notice."""
-        scope = self.random.choice(SETS)
-        kind = self.random.choice((Stop, Start))
-        machine = f"{scope}-{self.random.randrange(6)}"
-        return kind(scope=scope, machines=(machine,), operation=self.operation())
-
-    def evict(self) -> Command:
-        """Return the eviction of a Spot machine."""
-        scope = self.random.choice(SETS)
-        machine = f"{scope}-{self.random.choice((4, 5))}"
-        return Evict(scope=scope, machines=(machine,), operation=self.operation())
-
-    def delete(self) -> Command:
-        """Return the deletion of one of two machines, which other commands use as well."""
-        scope = self.random.choice(SETS)
-        machine = f"{scope}-{self.random.choice((0, 1))}"
-        return Delete(scope=scope, machines=(machine,), operation=self.operation())
-
-    def create(self) -> Command:
-        """Return the creation of a standalone machine, or an operation on an existing one."""
-        standalone = [scope for scope in self.scopes if scope.startswith("alone")]
-        if standalone and self.random.random() < 0.4:
-            scope = self.random.choice(standalone)
-            kind = self.random.choice((Restart, Delete))
-            return kind(scope=scope, machines=(scope,), operation=self.operation())
-        scope = f"alone{self.count + 1}"
-        machine = Machine(name=scope)
-        return CreateScope(scope=scope, kind=ScopeKind.STANDALONE, machines=(machine,), rules=QUICK)
-
-    def scale(self) -> Command:
-        """Return a change of the scale set's capacity, or an operation on its instances."""
-        operation = self.operation()
-        if self.random.random() < 0.5:
-            return Scale(set=SCALE_SET, capacity=self.random.randrange(1, 6), operation=operation)
-        action = self.random.choice((Restart, Redeploy, Delete))
-        instances = (self.random.randrange(8),)
-        return OperateInstances(
-            set=SCALE_SET, action=action, instances=instances, operation=operation
-        )
-
-    def approve(self) -> Command:
-        """Return an approval of scheduled events, sometimes with an unknown one."""
-        scope, events = self._scheduled_events(2)
-        if self.random.random() < 0.15:
-            events = (*events, NO_EVENT)
-        return Approve(scope=scope, events=events)
-
-    def cancel(self) -> Command:
-        """Return the cancellation of a scheduled event."""
-        scope, events = self._scheduled_events(1)
-        return Cancel(scope=scope, event=events[0])
-
-    def _scheduled_events(self, most: int) -> tuple[str, tuple[str, ...]]:
-        waiting = [scope for scope, events in self.scheduled.items() if events]
-        if not waiting:
-            return SETS[0], (NO_EVENT,)
-        scope = self.random.choice(waiting)
-        events = self.scheduled[scope]
-        return scope, tuple(self.random.sample(events, min(len(events), most)))
-
-    def roll_out(self) -> Command:
-        """Return a rollout over scopes that share hosts, one host per wave.
-
-        Only the first is accepted: a second one would find the machines busy and wait too long.
-        """
-        return StartRollout(rollout="rollout", scopes=WAVES, by_host=True)
-
-
-DRAWS: dict[Draw, int] = {
-    Load.operate: 30,
-    Load.approve: 25,
-    Load.scale: 10,
-    Load.create: 10,
-    Load.cancel: 5,
-    Load.evict: 5,
-    Load.delete: 4,
-    Load.power: 5,
-    Load.roll_out: 2,
-}

@@ -155,7 +155,7 @@ async def wait_until_quiet(load: Load, url: str, seconds: float) -> None:
     async def approve(scopes: list[str]) -> None:
         for scope in scopes:
             await load.poll(scope)
-            if events := load.scheduled.get(scope):
+            if events := load.scheduled(scope):
                 await load.submit(Approve(scope=scope, events=tuple(events)))
 
     await settle(url, seconds, approve)

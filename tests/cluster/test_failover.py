@@ -1,4 +1,4 @@
-"""The primary is killed under load, and a synchronous standby takes stop."""
+"""The primary is killed under load, and a synchronous standby takes over."""
 
 import asyncio
 import time

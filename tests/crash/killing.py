@@ -4,23 +4,38 @@
 """
 
 import argparse
+import base64
 import json
 import os
+import pickle
 import queue
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
+from fairwarning.core.commands import (
+    Approve,
+    Command,
+    CreateScope,
+    Operate,
+    Redeploy,
+    Restart,
+)
+from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
 from tests.fixtures.programs import ROOT
+from tests.fixtures.random_commands import PolledFleet, RandomCommands
 from tests.fixtures.waiting import LIMIT_SECONDS
 
+QUICK = Rules(reboot_seconds=1, redeploy_seconds=1, impact_limit_seconds=600)
 SCOPES = tuple(f"scope{n}" for n in range(6))
+MACHINES = 4  # of a scope
 
 
 class ProcessEnded(Exception):
@@ -88,53 +103,66 @@ class Process:
         return code
 
 
+class QuickOperations(RandomCommands):
+    """Operations with notices short enough for a test to wait, and approvals."""
+
+    SHARES: ClassVar[Mapping[str, float]] = {"approve": 0.43, "operate": 0.57}
+    known: PolledFleet
+
+    def operations(self, scope: Scope) -> Sequence[type[Operate]]:
+        return Restart, Redeploy
+
+
+def create(name: str) -> CreateScope:
+    """Return the command that creates a scope."""
+    machines = tuple(Machine(name=f"{name}-{n}", update_domain=n % 2) for n in range(MACHINES))
+    return CreateScope(scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=machines, rules=QUICK)
+
+
 class KillTest:
     """Runs a service several times and records what its clients were told."""
 
     def __init__(self, data: Path, seed: int) -> None:
         self.data = data
         self.random = Random(seed)
+        self.commands = QuickOperations(self.random, PolledFleet())
         self.count = 0
-        self.sent: dict[int, dict[str, Any]] = {}
+        self.sent: dict[int, Command | str] = {}  # commands, and the scopes of polls
         self.operations: list[str] = []  # acknowledged
         self.approvals: list[str] = []  # acknowledged
         self.documents: dict[tuple[str, int], str] = {}
         self.newest: dict[str, int] = {}
-        self.events: dict[str, list[str]] = {}
 
     # --- Load ---
 
     def request(self) -> dict[str, Any]:
         """Return the next random request."""
         self.count += 1
-        scope = self.random.choice(SCOPES)
-        events = self.events.get(scope)
-        dice = self.random.random()
-        request: dict[str, Any] = {"n": self.count, "scope": scope}
         if self.count <= len(SCOPES):
-            request |= {"do": "create", "scope": SCOPES[self.count - 1]}
-        elif dice < 0.3:
-            request["do"] = "poll"
-        elif dice < 0.6 and events:
-            request |= {"do": "approve", "events": [self.random.choice(events)]}
-        else:
-            machine = f"{scope}-{self.random.randrange(4)}"
-            kind = self.random.choice(("restart", "redeploy"))
-            request |= {"do": kind, "machines": [machine], "operation": f"op{self.count}"}
-        self.sent[self.count] = request
-        return request
+            return self._submit(create(SCOPES[self.count - 1]))
+        if self.random.random() < 0.3:
+            self.sent[self.count] = scope = self.random.choice(SCOPES)
+            return {"n": self.count, "do": "poll", "scope": scope}
+        return self._submit(self.commands.command())
+
+    def _submit(self, command: Command) -> dict[str, Any]:
+        self.sent[self.count] = command
+        if isinstance(command, CreateScope):
+            self.commands.known.add(command)
+        text = base64.b64encode(pickle.dumps(command)).decode()
+        return {"n": self.count, "do": "submit", "command": text}
 
     def record(self, answer: dict[str, Any]) -> None:
         """Record an answer, on which clients rely from now on."""
         request = self.sent.get(answer["n"])
-        if request is None or "refused" in answer:
+        if "refused" in answer:
             return
-        if request["do"] in {"restart", "redeploy"}:
-            self.operations.append(request["operation"])
-        elif request["do"] == "approve":
-            self.approvals += request["events"]
-        elif request["do"] == "poll" and answer["incarnation"]:
-            self.record_document(request["scope"], answer)
+        if isinstance(request, Operate):
+            self.operations.append(request.operation)
+        elif isinstance(request, Approve):
+            self.approvals += request.events
+        elif isinstance(request, str) and answer["incarnation"]:
+            self.record_document(request, answer)
 
     def record_document(self, scope: str, answer: dict[str, Any]) -> None:
         """ID1, ID2: one content per incarnation, even across crashes, and never backwards."""
@@ -143,7 +171,7 @@ class KillTest:
         assert known == answer["digest"], f"{scope} shows two documents at {incarnation}"
         assert incarnation >= self.newest.get(scope, 0), f"{scope} fell back to {incarnation}"
         self.newest[scope] = incarnation
-        self.events[scope] = answer["events"]
+        self.commands.known.poll(scope, answer["events"])
 
     def run(self, failpoint: str = "", requests: int = 150, kill_after: int | None = None) -> int:
         """Run a process under load until it dies or stops; return its exit code."""

@@ -5,25 +5,23 @@ acknowledged the request. Its driver logs its impacts in a file, so that it repe
 """
 
 import asyncio
+import base64
 import hashlib
 import json
 import os
+import pickle
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairwarning.core.commands import Approve, Command, CreateScope, Redeploy, Restart
+from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairwarningError, NotFound
-from fairwarning.core.model import Impact, Machine, Operation, Rules, Scope, ScopeKind
+from fairwarning.core.model import Impact, Operation, Scope
 from fairwarning.machines.driver import Report
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.sqlite import SQLiteStore
 from tests.crash import failpoints
-
-MACHINES = 4
-QUICK = Rules(reboot_seconds=1, redeploy_seconds=1, impact_limit_seconds=600)
 
 
 class FileDriver:
@@ -42,36 +40,6 @@ class FileDriver:
         asyncio.get_running_loop().call_soon(report, impact, "")
 
 
-def create(request: dict[str, Any]) -> Command:
-    """Return a scope with notices short enough for a test to wait."""
-    name = request["scope"]
-    machines = tuple(
-        Machine(name=f"{name}-{number}", update_domain=number % 2) for number in range(MACHINES)
-    )
-    return CreateScope(scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=machines, rules=QUICK)
-
-
-def operate(request: dict[str, Any]) -> Command:
-    """Return a restart or a redeploy."""
-    kind = {"restart": Restart, "redeploy": Redeploy}[request["do"]]
-    return kind(
-        scope=request["scope"], machines=tuple(request["machines"]), operation=request["operation"]
-    )
-
-
-def approve(request: dict[str, Any]) -> Command:
-    """Return an approval by a machine."""
-    return Approve(scope=request["scope"], events=tuple(request["events"]), actor="machine")
-
-
-COMMANDS: dict[str, Callable[[dict[str, Any]], Command]] = {
-    "create": create,
-    "restart": operate,
-    "redeploy": operate,
-    "approve": approve,
-}
-
-
 class Worker:
     """Answers requests concurrently."""
 
@@ -82,8 +50,9 @@ class Worker:
     async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the answer, on which the caller relies from now on."""
         do = request["do"]
-        if do in COMMANDS:
-            await self.fleet.submit(COMMANDS[do](request))
+        if do == "submit":
+            command: Command = pickle.loads(base64.b64decode(request["command"]))
+            await self.fleet.submit(command)
             return {}
         if do == "poll":
             return await self._poll(request["scope"])
