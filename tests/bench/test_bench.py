@@ -4,28 +4,22 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from math import isfinite
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from rich.console import Console
 
-from fairwarning.core.decision import FactType
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
-from fairwarning.store.store import JournalEntry, MachineLocation
-from tests.bench import contenders, generate, homes, load, report
-from tests.bench.__main__ import BENCHMARKS, main
+from fairwarning.store.store import MachineLocation
+from tests.bench import generate, report
+from tests.bench.__main__ import BENCHMARKS
 from tests.bench.context import SMOKE, BenchmarkContext
 from tests.bench.figures import Result, Target
-from tests.bench.fleets import SMALL_FLEET
 from tests.bench.machine import describe
-from tests.bench.past import HOT, Author, Written
 from tests.bench.processes import family_seconds
 from tests.campaigns import split
-from tests.fixtures.postgres.programs import NoPostgreSQL
 
 QUICK = ("decisions", "commands", "visible", "history", "startup", "serving", "pollers")
 # Differences of two noisy numbers.
@@ -45,15 +39,6 @@ def test_benchmarks_yield_plausible_figures(name: str, tmp_path: Path) -> None:
         for column, value in row.items():
             assert isfinite(value), (name, column)
             assert value > 0 or column in MAY_BE_NEGATIVE, (name, column)
-
-
-def test_a_probe_runs_in_a_separate_process(tmp_path: Path) -> None:
-    """A probe gives the same result in a separate process."""
-    here, apart = (
-        BenchmarkContext(replace(SMOKE, apart=there), tmp_path) for there in (False, True)
-    )
-    path = str(here.fleet(SMALL_FLEET))
-    assert here.probe("start", path=path).keys() == apart.probe("start", path=path).keys()
 
 
 def test_a_fleet_is_generated_as_requested(tmp_path: Path) -> None:
@@ -87,53 +72,6 @@ def test_an_existing_fleet_is_not_overwritten(
         generate.main(["--machines", "3", "--scope", "101", "--data", str(tmp_path)])
 
 
-def test_the_generated_history(tmp_path: Path) -> None:
-    """The journal has the requested lines, half for one scope, with events up to their end."""
-
-    async def write() -> tuple[Written, list[JournalEntry], list[JournalEntry], list[JournalEntry]]:
-        store = SQLiteStore(tmp_path / "past.db")
-        await store.open()
-        written = await Author(store, 5000).write()
-        every = await store.journal(limit=10_000)
-        hot = await store.journal(limit=10_000, entity=(Scope, HOT))
-        event_lines = await store.journal(event=written.hot.events[0])
-        await store.close()
-        return written, every, hot, event_lines
-
-    written, every, hot, event_lines = asyncio.run(write())
-    assert 5000 <= len(every) < 5200
-    assert 0.4 < len(hot) / len(every) < 0.6
-    assert [entry.line.at for entry in every] == sorted(entry.line.at for entry in every)
-    assert event_lines[0].line.fact.type is FactType.SCHEDULED
-    assert event_lines[-1].line.fact.type is FactType.ENDED
-    assert len(written.live) == 1
-
-
-def test_missing_peers_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without nginx, Go and wrk there are still figures, and a sentence about each missing peer."""
-    monkeypatch.setattr(contenders, "installed", lambda program: None)
-    monkeypatch.setattr(load, "installed", lambda program: None)
-    context = BenchmarkContext(replace(SMOKE, apart=True), tmp_path)
-    recipes, missing = contenders.peers(context, ["127.1.0.1"], b"{}")
-    assert not recipes
-    assert len(missing) == 2
-    assert "our own clients" in load.described(context)
-
-
-def test_without_postgresql_the_rest_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Benchmarks that need PostgreSQL have no figures, but a sentence with the reason."""
-
-    def none(context: BenchmarkContext) -> NoReturn:
-        raise NoPostgreSQL("there is none here")
-
-    monkeypatch.setattr(homes, "databases", none)
-    result = BENCHMARKS["cluster-commands"](BenchmarkContext(SMOKE, tmp_path))
-    assert not result.rows
-    assert result.notes == ("Not measured: there is none here.",)
-
-
 def test_cpu_of_an_ended_child_still_counts() -> None:
     """The CPU time of a server does not fall when one of its children ends."""
     burn = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\ninput()"
@@ -165,14 +103,3 @@ def test_all_reports_have_the_same_numbers(tmp_path: Path) -> None:
     text = console.export_text()
     assert "1,234" in text
     assert "a ÷ b: 0.50; target at least 1, missed" in text
-
-
-@pytest.mark.parametrize("words", [["nonsense"], ["--write", "--quick"], ["--write", "growth"]])
-def test_invalid_arguments_are_refused(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With invalid arguments, nothing is measured or rewritten."""
-    with pytest.raises(SystemExit) as stopped:
-        main(words)
-    assert stopped.value.code == 2
-    assert "make bench: error" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from tests.docs.chapters import cli
 from tests.fixtures.programs import ROOT
-from tests.release.deploy.files import DEPLOY, lint
+from tests.release.deploy.files import lint
 from tests.release.deploy.test_together import STYLE
 
 GITHUB = ROOT / ".github"
@@ -24,10 +24,6 @@ FORMS = sorted((GITHUB / "ISSUE_TEMPLATE").glob("*.yml"))
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
-SELF = "$/.github/workflows/"
-PINNED = re.compile(
-    r"uses: (?P<action>[\w./-]+)@(?P<commit>[0-9a-f]{40}) # (?P<version>v\d+\.\d+\.\d+)"
-)
 PERMISSIONS = {  # that may change something; every other job can only read the repository
     ("documentation", "publish"): {"id-token", "pages"},
     ("release", "attest"): {"artifact-metadata", "attestations", "id-token"},
@@ -68,30 +64,6 @@ def workflow_name(path: Path) -> str:
 # --- Safety ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=workflow_name)
-def test_actions_are_pinned_by_commit(path: Path) -> None:
-    """A tag can be moved to other code; a commit cannot. The comment says its version."""
-    lines = [line.strip().removeprefix("- ") for line in path.read_text("utf-8").splitlines()]
-    uses = [line for line in lines if line.startswith("uses:")]
-    assert uses
-    assert [line for line in uses if not PINNED.fullmatch(line) and SELF not in line] == []
-
-
-def test_an_action_has_one_version_everywhere() -> None:
-    """An update changes all workflows, and one version belongs to one commit."""
-    text = "".join(path.read_text("utf-8") for path in WORKFLOWS)
-    pins = {match.groups() for match in PINNED.finditer(text)}
-    assert len({action for action, _, _ in pins}) == len(pins)
-
-
-@pytest.mark.parametrize("path", WORKFLOWS, ids=workflow_name)
-def test_a_workflow_has_no_permissions_of_its_own(path: Path) -> None:
-    """Jobs get what they need. Only one run of a branch takes place at a time."""
-    workflow = read(path)
-    assert workflow["permissions"] == {}
-    assert "github.ref" in workflow["concurrency"]["group"]
-
-
 def test_jobs_have_the_fewest_permissions() -> None:
     """Only jobs that publish may write, each to one place."""
     writing = {}
@@ -115,11 +87,6 @@ def test_no_credentials_stay_on_disk() -> None:
     checkouts = [step for _, step in STEPS if step.get("uses", "").startswith("actions/checkout@")]
     assert checkouts
     assert [step for step in checkouts if step["with"] != {"persist-credentials": False}] == []
-
-
-def test_scripts_contain_no_expressions() -> None:
-    """A branch may have any name: scripts get such values as variables."""
-    assert [script for _, script in COMMANDS if "${{" in script] == []
 
 
 # --- In step with the project ---------------------------------------------------------------------
@@ -157,23 +124,6 @@ def test_supported_versions_of_python_are_tested() -> None:
     assert min(classifiers, key=lambda version: int(version[2:])) == oldest
 
 
-def test_other_systems_run_the_oldest_and_the_newest_python() -> None:
-    """The versions between differ less."""
-    (linux,) = [job for _, name, job in JOBS if name == "linux"]
-    versions = linux["strategy"]["matrix"]["python"]
-    for _, name, job in JOBS:
-        if name in {"macos", "windows"}:
-            assert job["strategy"]["matrix"]["python"] == [versions[0], versions[-1]]
-
-
-def test_dependencies_of_the_windows_job_are_a_group() -> None:
-    """Which the other tests use, too."""
-    groups = PYPROJECT["dependency-groups"]
-    scripts = "\n".join(script for _, script in COMMANDS)
-    assert set(re.findall(r"--group ([\w-]+)", scripts)) == {"guest-test"}
-    assert {"include-group": "guest-test"} in groups["test"]
-
-
 def test_nothing_is_published_before_it_is_tested() -> None:
     """Each job of a release that publishes waits for the tests and for the second build."""
     needs = {}
@@ -192,24 +142,6 @@ def test_forms_name_commands_that_exist(path: Path) -> None:
     """A reporter can run each command that a form asks for."""
     for words in re.findall(r"`fairwarning ([a-z ]+)`", path.read_text("utf-8")):
         assert words in cli.tree()
-
-
-def test_a_form_names_a_command() -> None:
-    """Shows that the test above has something to check."""
-    assert any("`fairwarning event explain`" in path.read_text("utf-8") for path in FORMS)
-
-
-def test_updates_wait_for_a_week() -> None:
-    """Of Python packages and of actions."""
-    updates = read(GITHUB / "dependabot.yml")["updates"]
-    assert [update["package-ecosystem"] for update in updates] == ["pip", "github-actions"]
-    assert all(update["cooldown"]["default-days"] >= 7 for update in updates)
-
-
-def test_the_owner_of_the_code_maintains_the_package() -> None:
-    """One address for both."""
-    (line,) = re.findall(r"^\* (\S+)$", (GITHUB / "CODEOWNERS").read_text(), re.MULTILINE)
-    assert f"<{line}>" in (DEPLOY / "agent" / "debian" / "control").read_text()
 
 
 def test_the_yaml_is_formatted() -> None:

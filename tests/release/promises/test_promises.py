@@ -80,23 +80,6 @@ def explanation(name: str, before: str, after: str) -> str:
 _LAST = ["review the diff, and add a line to CHANGELOG.md. If not, undo it."]
 
 
-def test_the_explanation_tells_breaks_from_additions() -> None:
-    """Both are listed, with what to do."""
-    text = explanation("command_line", "up\n    --tls: flag\n", "up\n    --json: flag\n")
-    broken, added = text.split("EXTENDS")
-    assert "removed: up / --tls: flag" in broken.split("BREAKS")[1]
-    assert "added: up / --json: flag" in added
-    assert "--rewrite-promises" in text
-    assert "CHANGELOG.md" in text
-
-
-def test_another_order_is_no_break() -> None:
-    """It is told as such."""
-    text = explanation("command_line", "up\nexec\n", "exec\nup\n")
-    assert "order" in text
-    assert "BREAKS" not in text
-
-
 def test_every_snapshot_has_a_surface(request: pytest.FixtureRequest) -> None:
     """No file is left over from a removed surface."""
     left_over = [path for path in FOLDER.iterdir() if path.stem not in SURFACES]
