@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from statistics import median
 
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
@@ -33,12 +32,7 @@ def run(context: BenchmarkContext) -> Result:
             _AGENT: partial(_agent, context, port, readings),
             _PYTHON: partial(_python, context),
         }
-        context.expect(len(runs) * context.effort.rounds)
-        taken = context.in_turn(runs)
-    rows = {
-        name: {column: median(sample[column] for sample in samples) for column in samples[0]}
-        for name, samples in taken.items()
-    }
+        rows = context.medians(runs)
     return Result(
         name="agent",
         title="The agent at rest",

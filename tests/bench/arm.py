@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
-from statistics import median
 
 from fairwarning.arm.types.context import PAGE
 from fairwarning.core.limits import SET_INSTANCES
-from tests.bench import load, planes
+from tests.bench import control_planes, load
 from tests.bench.armclients import NUMBER
 from tests.bench.context import BenchmarkContext, Effort
+from tests.bench.control_planes import BARE, OURS, Server
 from tests.bench.figures import Result, Target
-from tests.bench.measure import Sample, middle
-from tests.bench.planes import BARE, OURS, Server
+from tests.bench.measure import Sample
 from tests.bench.processes import SERVER_CORE, pinned
 from tests.bench.raw import Raw, body
 
@@ -34,23 +33,18 @@ _AFTER = "resident MiB after"
 
 def first_request(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(2 * context.effort.rounds)
-    with planes.ours(context, 1) as server:
+    with control_planes.ours(context, 1) as server:
         _, document = server.get(_VM)
 
     def ours() -> dict[str, float]:
-        with planes.ours(context, 1) as fresh:
+        with control_planes.ours(context, 1) as fresh:
             return _first_request(fresh)
 
     def bare() -> dict[str, float]:
-        with planes.bare(context, server, document) as fresh:
+        with control_planes.bare(context, server, document) as fresh:
             return _first_request(fresh)
 
-    taken = context.in_turn({OURS: ours, BARE: bare})
-    rows = {
-        name: {column: median(sample[column] for sample in samples) for column in samples[0]}
-        for name, samples in taken.items()
-    }
+    rows = context.medians({OURS: ours, BARE: bare})
     return Result(
         name="arm-first-request",
         title="The first request to the control plane",
@@ -82,16 +76,15 @@ def _first_request(server: Server) -> dict[str, float]:
 
 def reads(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(2 * context.effort.rounds)
-    with planes.ours(context, 1) as server:
+    with control_planes.ours(context, 1) as server:
         _, document = server.get(_VM)
-        with planes.bare(context, server, document) as bare:
+        with control_planes.bare(context, server, document) as bare:
             servers = (server, bare)
             before = {server.name: server.resident() for server in servers}
             runs = {
                 server.name: partial(server.flood, context, _VM, _CONNECTIONS) for server in servers
             }
-            taken = {name: middle(samples) for name, samples in context.in_turn(runs).items()}
+            taken = context.samples(runs)
             after = {server.name: server.resident() for server in servers}
     ours, peer = taken[OURS], taken[BARE]
     return Result(
@@ -131,13 +124,12 @@ def _load(context: BenchmarkContext) -> str:
 
 def restarts(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(4 * context.effort.rounds)
     count = _restarts(context.effort)
     machines = context.effort.rounds * (count + count // 4)
-    with planes.ours(context, machines) as server:
+    with control_planes.ours(context, machines) as server:
         document = server.get(_VM)[1]
         with (
-            planes.bare(context, server, document) as peer,
+            control_planes.bare(context, server, document) as peer,
             closing(Raw(context.folder / "arm-raw.db")) as raw,
         ):
             before = server.resident()
@@ -195,7 +187,7 @@ def _take_restarts(
         _ONE: lambda: restart(1, count // 4),
         _MANY: lambda: restart(_CONNECTIONS, count),
     }
-    return {name: middle(samples) for name, samples in context.in_turn(runs).items()}
+    return context.samples(runs)
 
 
 # --- Listings -------------------------------------------------------------------------------------
@@ -203,22 +195,20 @@ def _take_restarts(
 
 def listing(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(2 * context.effort.rounds)
     instances = min(context.effort.machines // _SETS, SET_INSTANCES)
     paths = [f"virtualMachineScaleSets/set{number}/virtualMachines" for number in range(_SETS)]
-    with planes.ours(context, 1, _SETS, instances) as server:
+    with control_planes.ours(context, 1, _SETS, instances) as server:
         page = server.get(paths[0])[1]
         pages = _SETS * -(-instances // PAGE)
-        with planes.bare(context, server, page) as peer:
+        with control_planes.bare(context, server, page) as peer:
             before = {each.name: each.resident() for each in (server, peer)}
-            rounds = context.in_turn(
+            taken = context.samples(
                 {
                     OURS: lambda: _listed(context, server, paths, pages),
                     BARE: lambda: peer.ask(context, paths[0], connections=1, count=pages),
                 }
             )
             after = {each.name: each.resident() for each in (server, peer)}
-    taken = {name: middle(samples) for name, samples in rounds.items()}
     return Result(
         name="arm-listing",
         title="Listing instances",

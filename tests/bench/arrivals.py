@@ -10,7 +10,7 @@ from select import EPOLLIN, EPOLLOUT, epoll
 from socket import socket
 
 from tests.bench.clients import CLOSE, poll
-from tests.bench.crowds import addresses
+from tests.bench.many_machines import addresses
 from tests.bench.measure import MILLI, percentile
 from tests.bench.processes import cpu_seconds, cpu_since, most_descriptors
 

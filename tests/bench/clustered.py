@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 from fairwarning.server.ready import read_ready
 from tests.bench import contenders
-from tests.bench.across import ANOTHER
 from tests.bench.contenders import Contender, running
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SMALL_FLEET
-from tests.bench.homes import Databases, on_postgresql
 from tests.bench.processes import CORES
+from tests.bench.storage import Databases, on_postgresql
+from tests.bench.two_processes import ANOTHER
 
 Rows = dict[str, dict[str, float]]
 
@@ -36,20 +36,19 @@ def run(context: BenchmarkContext) -> Result:
     return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
 
 
-def _run(context: BenchmarkContext, home: Databases) -> Result:
-    url, changes = home.copy(SMALL_FLEET, "seen"), context.effort.changes
+def _run(context: BenchmarkContext, storage: Databases) -> Result:
+    url, changes = storage.copy(SMALL_FLEET, "seen"), context.effort.changes
     with ExitStack() as stack:
-        words = [home.words(url, f"seen-{at}") for at in range(2)]
+        words = [storage.words(url, f"seen-{at}") for at in range(2)]
         places = [_place(stack.enter_context(_up(context, options)), options) for options in words]
 
         def ours() -> Rows:
-            rows: Rows = context.probe("across", places=places, changes=changes)
+            rows: Rows = context.probe("seen_through_both", places=places, changes=changes)
             return rows
 
         def peer() -> Rows:
-            return {_PEER: context.probe("notified", url=home.server.url(), changes=changes)}
+            return {_PEER: context.probe("notified", url=storage.server.url(), changes=changes)}
 
-        context.expect(2 * context.effort.rounds)
         taken = context.in_turn({"ours": ours, "peer": peer})
     rows = {
         name: {column: median(sample[name][column] for sample in samples) for column in row}

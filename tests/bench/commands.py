@@ -6,11 +6,9 @@ from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target, number
-from tests.bench.measure import Sample, middle
+from tests.bench.measure import Sample
 from tests.bench.raw import Raw, body
 from tests.bench.traffic import WORDS, Traffic, shares
-
-STEPS = 3  # per round
 
 _SCOPES = 200
 _MACHINES = 10
@@ -22,8 +20,7 @@ _MANY = f"{fleets.SUBMITTERS} submitters"
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(STEPS * context.effort.rounds)
-    taken = {name: middle(samples) for name, samples in _take(context).items()}
+    taken = _take(context)
     peer, one, many = taken[_PEER], taken[_ONE], taken[_MANY]
     rows = {
         name: {
@@ -60,7 +57,7 @@ def _level(peer: Sample, many: Sample) -> str:
     )
 
 
-def _take(context: BenchmarkContext) -> dict[str, list[Sample]]:
+def _take(context: BenchmarkContext) -> dict[str, Sample]:
     seconds = context.effort.seconds
     scopes = fleets.scope_names(_SCOPES)
     traffic = Traffic()
@@ -76,7 +73,7 @@ def _take(context: BenchmarkContext) -> dict[str, list[Sample]]:
         loop.run(fleets.make(fleet, scopes, _MACHINES))
         loop.run(fleets.enable(fleet, scopes))
         load(fleets.SUBMITTERS)
-        return context.in_turn(
+        return context.samples(
             {
                 _PEER: lambda: raw.load(seconds),
                 _ONE: lambda: load(1),

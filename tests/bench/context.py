@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, Final, TypeVar
 
 from tests.bench import probes
 from tests.bench.fleets import SCOPE
-from tests.bench.measure import in_turn
+from tests.bench.measure import Sample, middle
 
 T = TypeVar("T")
 
@@ -60,9 +61,30 @@ class BenchmarkContext:
     expect: Callable[[int], None] = lambda _: None
     step: Callable[[], None] = lambda: None
 
-    def in_turn(self, contenders: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
-        """Run each contender once per round."""
-        return in_turn(contenders, self.effort.rounds, self.step)
+    def in_turn(
+        self, contenders: Mapping[str, Callable[[], T]], more_steps: int = 0
+    ) -> dict[str, list[T]]:
+        """Run each contender once per round, so that disturbances affect all equally."""
+        self.expect(len(contenders) * self.effort.rounds + more_steps)
+        taken: dict[str, list[T]] = {name: [] for name in contenders}
+        for _ in range(self.effort.rounds):
+            for name, run in contenders.items():
+                taken[name].append(run())
+                self.step()
+        return taken
+
+    def samples(self, contenders: Mapping[str, Callable[[], Sample]]) -> dict[str, Sample]:
+        """Run each contender once per round; return the sample of median times of each."""
+        return {name: middle(rounds) for name, rounds in self.in_turn(contenders).items()}
+
+    def medians(
+        self, contenders: Mapping[str, Callable[[], Mapping[str, float]]]
+    ) -> dict[str, dict[str, float]]:
+        """Run each contender once per round; return the median of each of its figures."""
+        return {
+            name: {column: median(row[column] for row in rounds) for column in rounds[0]}
+            for name, rounds in self.in_turn(contenders).items()
+        }
 
     def fleet(self, machines: int, history: int = 0, of_scope: int = SCOPE) -> Path:
         """The file of a fleet, which the first call creates. Copy it before changing it."""

@@ -12,10 +12,8 @@ from fairwarning.core.model import Entity, Ref, ScopeKind, guid
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result
 from tests.bench.fleets import machine, machine_name
-from tests.bench.measure import MICRO, Sample, middle, repeat
+from tests.bench.measure import MICRO, Sample, repeat
 from tests.bench.raw import body
-
-STEPS = 5  # per round
 
 _SCOPE = "scope"
 _MACHINES = 10
@@ -25,14 +23,13 @@ _PEER = "SQLite in memory, one row updated"
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(STEPS * context.effort.rounds)
     seconds = context.effort.seconds / 4
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         contenders: dict[str, Callable[[], Sample]] = {
             name: lambda act=act: repeat(act, seconds)  # type: ignore[misc]
             for name, act in {**_decisions(), _PEER: _update(database)}.items()
         }
-        taken = {name: middle(samples) for name, samples in context.in_turn(contenders).items()}
+        taken = context.samples(contenders)
     peer = taken[_PEER].cpu_us
     rows = {
         name: {
@@ -54,7 +51,7 @@ def run(context: BenchmarkContext) -> Result:
 
 def _decisions() -> dict[str, Callable[[], object]]:
     """Functions that each decide a command, repeatably from the same state."""
-    world: dict[Ref, Entity | None] = {}
+    entities: dict[Ref, Entity | None] = {}
     machines = tuple(machine(_SCOPE, number) for number in range(_MACHINES))
     create = CreateScope(scope=_SCOPE, kind=ScopeKind.AVAILABILITY_SET, machines=machines)
     restart = Restart(scope=_SCOPE, operation="op", machines=(machine_name(_SCOPE, 0),))
@@ -63,12 +60,12 @@ def _decisions() -> dict[str, Callable[[], object]]:
     acts: dict[str, Callable[[], object]] = {}
 
     def enter(command: Command) -> cascade.Outcome:
-        outcome = cascade.run(command, _NOW, world.get)
-        world.update({ref: after for ref, (_, after) in outcome.changes.items()})
+        outcome = cascade.run(command, _NOW, entities.get)
+        entities.update({ref: after for ref, (_, after) in outcome.changes.items()})
         return outcome
 
     def ready(command: Command, now: float = _NOW) -> None:
-        get = dict(world).get
+        get = dict(entities).get
         acts[type(command).__name__] = lambda: cascade.run(command, now, get)
 
     enter(create)

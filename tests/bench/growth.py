@@ -7,10 +7,8 @@ from functools import partial
 from tests.bench.context import BenchmarkContext, Effort
 from tests.bench.figures import Result, Target, number
 from tests.bench.fleets import SCOPE, SMALL_FLEET, SUBMITTERS
-from tests.bench.measure import Sample, middle
+from tests.bench.measure import Sample
 from tests.bench.traffic import WORDS
-
-STEPS = 8  # per round
 
 _HOT = 20  # scopes
 _BUSY_FLEET = SUBMITTERS * SCOPE  # machines: the minimum for separate submitters
@@ -33,11 +31,10 @@ class Case:
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
     cases = _cases(context.effort)
-    context.expect(STEPS * context.effort.rounds)
     contenders: dict[str, Callable[[], Sample]] = {
         name: partial(_ask, context, case) for name, case in cases.items()
     }
-    taken = {name: middle(samples) for name, samples in context.in_turn(contenders).items()}
+    taken = context.samples(contenders)
     compared = {name: case.base for name, case in cases.items() if case.base}
     return Result(
         name="growth",

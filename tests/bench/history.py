@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from starlette.types import Message
-
 from fairwarning.console.app import ConsoleParts, application
 from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.service.config.settings import TENANT
@@ -23,11 +21,10 @@ from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
+from tests.bench.journal_history import HOT, HOT_MACHINES, SCOPE_LINES, HistoryWriter, Written
 from tests.bench.measure import Stopwatch, percentile
-from tests.bench.past import HOT, HOT_MACHINES, SCOPE_LINES, Author, Written
+from tests.fixtures.http import LOOPBACK, asgi_request, asgi_scope
 from tests.fixtures.tokens import sign_token
-
-STEPS = 2  # per round
 
 _SMALL = 1000  # lines
 _LINES = 10  # of the large journal, per command of history
@@ -35,7 +32,6 @@ _HOUR_SECONDS, _WEEK_SECONDS = 3600, 7 * 24 * 3600
 _CALLS = 6  # of each question, per second of a sample
 _AT_MOST_MS = 200.0
 _MILLI = 1e3
-_HOST = "127.0.0.1"
 
 
 @dataclass(slots=True)
@@ -61,7 +57,6 @@ Answers = Mapping[str, tuple[Answered, Answered]]
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(STEPS * context.effort.rounds)
     large = max(context.effort.history * _LINES, 2 * _SMALL)
     with fleets.runner() as loop:
         journals = {size: loop.run(_journal(context.folder, size)) for size in (_SMALL, large)}
@@ -116,7 +111,7 @@ async def _journal(folder: Path, lines: int) -> Written:
     store = SQLiteStore(_path(folder, lines))
     await store.open()
     try:
-        return await Author(store, lines).write()
+        return await HistoryWriter(store, lines).write()
     finally:
         await store.close()
 
@@ -126,14 +121,14 @@ def _path(folder: Path, lines: int) -> Path:
 
 
 async def _ask_all(context: BenchmarkContext, lines: int, journal: Written, taken: Answers) -> None:
-    chance = Random(lines)
+    random = Random(lines)
     calls = max(int(context.effort.seconds * _CALLS), 2)
     store = SQLiteStore(_path(context.folder, lines))
     async with fleets.serving(store, fleets.Never()) as fleet:
         console = Console(fleet)
         for name, question in questions(journal).items():
             alone, whole = taken[name]
-            things = chance.choices(question.things, k=calls)
+            things = random.choices(question.things, k=calls)
             await _ask(partial(question.ask, fleet), things, alone)
             await _ask(console.get, [question.path.format(thing) for thing in things], whole)
 
@@ -213,10 +208,7 @@ class Console:
     def __init__(self, fleet: Fleet) -> None:
         tokens = Tokens(secrets.token_bytes(KEY_BYTES), TENANT)
         token = sign_token(tokens, Principal(name="reader", role=Role.READER))
-        self._headers = [
-            (b"host", _HOST.encode("ascii")),
-            (b"authorization", f"Bearer {token}".encode("ascii")),
-        ]
+        self._headers = {"host": LOOPBACK, "authorization": f"Bearer {token}"}.items()
         self._app = application(
             ConsoleParts(
                 fleet=fleet,
@@ -230,29 +222,6 @@ class Console:
 
     async def get(self, url: str) -> bytes:
         """GET a URL; return the body of a 200 response."""
-        path, _, query = url.partition("?")
-        sent: list[Message] = []
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": "GET",
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode("ascii"),
-            "query_string": query.encode("ascii"),
-            "headers": self._headers,
-            "server": (_HOST, 80),
-            "client": (_HOST, 1),
-        }
-
-        async def receive() -> Message:
-            return {"type": "http.request"}
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        await self._app(scope, receive, send)
-        body = b"".join(message.get("body", b"") for message in sent)
-        assert sent[0]["status"] == 200, body
-        return body
+        response = await asgi_request(self._app, asgi_scope("GET", url, self._headers))
+        assert response.status == 200, response.body
+        return response.body

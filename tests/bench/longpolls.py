@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from functools import partial
-from statistics import median
 
 from tests.bench import contenders, load
 from tests.bench.contenders import GO, NGINX, OURS, Recipe, running
@@ -31,14 +30,9 @@ def run(context: BenchmarkContext) -> Result:
     ours = contenders.holder(context)
     peers, missing = contenders.peers(context, ours.addresses, _DOCUMENT)
     recipes = [ours, *(peer for peer in peers if peer.name != NGINX)]
-    context.expect(len(recipes) * context.effort.rounds)
-    taken = context.in_turn(
+    rows = context.medians(
         {recipe.name: partial(_round, context, recipe, held) for recipe in recipes}
     )
-    rows = {
-        name: {column: median(sample[column] for sample in samples) for column in samples[0]}
-        for name, samples in taken.items()
-    }
     few = f"The limit on open files allows only {held:,} here, not {context.effort.held:,}."
     return Result(
         name="longpolls",

@@ -1,7 +1,7 @@
 """Measurements: CPU time first, wall time second, alternating rounds, medians."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Self, TypeVar
@@ -64,18 +64,6 @@ class Stopwatch:
 
 def _now() -> tuple[float, float, float]:
     return time.process_time(), time.thread_time(), time.perf_counter()
-
-
-def in_turn(
-    contenders: Mapping[str, Callable[[], T]], rounds: int, step: Callable[[], None]
-) -> dict[str, list[T]]:
-    """Run each contender once per round, so that disturbances affect all equally."""
-    taken: dict[str, list[T]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, run in contenders.items():
-            taken[name].append(run())
-            step()
-    return taken
 
 
 def middle(samples: Sequence[Sample]) -> Sample:

@@ -9,15 +9,12 @@ from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result
 from tests.bench.fleets import SMALL_FLEET
 
-STEPS = 4  # per round
-
 _MEBI = 1 << 20
 
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
     large, more = context.effort.machines, context.effort.machines - SMALL_FLEET
-    context.expect(STEPS * context.effort.rounds)
     files = {size: context.fleet(size) for size in (SMALL_FLEET, large)}
     taken = context.in_turn(
         {

@@ -9,16 +9,14 @@ from typing import Any
 from tests.bench import contenders, load
 from tests.bench.contenders import Contender, Recipe, running
 from tests.bench.context import BenchmarkContext
-from tests.bench.crowds import addresses
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SCOPE, SMALL_FLEET
-from tests.bench.homes import Databases, Files, Home, on_postgresql
+from tests.bench.many_machines import addresses
 from tests.bench.measure import Sample
+from tests.bench.storage import Databases, Files, Storage, on_postgresql
 from tests.bench.traffic import WORDS
 
 Figures = dict[str, float]
-
-STEPS = 2  # per round
 
 _CONNECTIONS = 1000
 _EVERY = 10  # machine of a scope polls, unless all do
@@ -55,8 +53,8 @@ def postgresql(context: BenchmarkContext) -> Result:
     """Measure, with PostgreSQL."""
     name, where = "million-postgresql", "PostgreSQL"
 
-    def run(context: BenchmarkContext, home: Databases) -> Result:
-        return _run(context, name, where, home)
+    def run(context: BenchmarkContext, storage: Databases) -> Result:
+        return _run(context, name, where, storage)
 
     return on_postgresql(context, name, *_words(context, where), run)
 
@@ -81,17 +79,17 @@ def _words(context: BenchmarkContext, where: str) -> tuple[str, str]:
     return title, about
 
 
-def _run(context: BenchmarkContext, name: str, where: str, home: Home) -> Result:
-    context.expect(STEPS * context.effort.rounds + 1)
+def _run(context: BenchmarkContext, name: str, where: str, storage: Storage) -> Result:
     vast = context.effort.vast
     taken = context.in_turn(
         {
-            "small": partial(_small, context, home),
-            "vast": partial(_vast, context, home, vast),
-        }
+            "small": partial(_small, context, storage),
+            "vast": partial(_vast, context, storage, vast),
+        },
+        more_steps=1,
     )
     small, large = (_middle(samples) for samples in taken.values())
-    alone = _alone(context, home)
+    alone = _alone(context, storage)
     context.step()
     for what in small:
         large[what][_RATIO] = large[what][_CPU] / small[what][_CPU]
@@ -104,7 +102,7 @@ def _run(context: BenchmarkContext, name: str, where: str, home: Home) -> Result
         Target(f"{vast:,} machines, {where}: {what}, {column}", large[what][column], bound, False)
         for (what, column), bound in _AT_MOST.items()
     )
-    disk = home.size(vast) / vast
+    disk = storage.size(vast) / vast
     note = f"A machine takes {disk:,.0f} bytes on disk, including indexes and its journal line."
     return Result(name, *_words(context, where), rows, tuple(targets), (note,))
 
@@ -116,16 +114,18 @@ def _middle(samples: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, F
     }
 
 
-def _small(context: BenchmarkContext, home: Home) -> dict[str, Mapping[str, float]]:
-    words = home.fresh(SMALL_FLEET)
+def _small(context: BenchmarkContext, storage: Storage) -> dict[str, Mapping[str, float]]:
+    words = storage.fresh(SMALL_FLEET)
     with running(_recipe(context, words, SMALL_FLEET)) as server:
         polls = _polls(context, server, SMALL_FLEET)
     return {_POLLS: polls, _COMMANDS: _commands(context, words, SMALL_FLEET)}
 
 
-def _vast(context: BenchmarkContext, home: Home, machines: int) -> dict[str, Mapping[str, float]]:
+def _vast(
+    context: BenchmarkContext, storage: Storage, machines: int
+) -> dict[str, Mapping[str, float]]:
     """In order: first polls, a crash, the same polls again, then more and more machines."""
-    effort, words = context.effort, home.fresh(machines)
+    effort, words = context.effort, storage.fresh(machines)
     recipe = _recipe(context, words, machines)
     cold = SCOPE + 1, SCOPE * (1 + effort.cold), SCOPE  # the first scope was polled at the start
     whole = cold[1] + 1, cold[1] + 1 + effort.crowd
@@ -147,11 +147,11 @@ def _vast(context: BenchmarkContext, home: Home, machines: int) -> dict[str, Map
     return {**rows, _COMMANDS: _commands(context, words, machines)}
 
 
-def _alone(context: BenchmarkContext, home: Home) -> dict[str, Mapping[str, float]]:
+def _alone(context: BenchmarkContext, storage: Storage) -> dict[str, Mapping[str, float]]:
     """One machine per scope. The first half fills the caches."""
     machines = _by_themselves(context)
     first = machines // 2
-    with running(_recipe(context, home.fresh(machines, of_scope=1), machines)) as server:
+    with running(_recipe(context, storage.fresh(machines, of_scope=1), machines)) as server:
         _asked(context, server, (2, first + 1))
         return {_ALONE: _asked(context, server, (first + 1, machines + 1))}
 

@@ -30,7 +30,6 @@ _LOOK_SECONDS = 0.05
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
     machines = min(context.effort.machines, _MACHINES)
-    context.expect(len(_PAGES) * context.effort.rounds)
     data = context.folder / "open-page"
     with ServiceProcess(data, "--memory", fleet=_fleet(machines), fork=False) as service:
         service.poll("set0_0")

@@ -19,9 +19,9 @@ from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SCOPE
-from tests.bench.homes import Databases, on_postgresql
 from tests.bench.measure import MICRO, Sample, middle
 from tests.bench.raw import body
+from tests.bench.storage import Databases, on_postgresql
 from tests.bench.traffic import WORDS
 
 _NAME = "cluster-commands"
@@ -72,11 +72,10 @@ def run(context: BenchmarkContext) -> Result:
     return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
 
 
-def _run(context: BenchmarkContext, home: Databases) -> Result:
-    runs: dict[str, Callable[[], Spent]] = {_PEER: partial(_alone, context, home)}
+def _run(context: BenchmarkContext, storage: Databases) -> Result:
+    runs: dict[str, Callable[[], Spent]] = {_PEER: partial(_alone, context, storage)}
     cases = _CASES | _SLOW_CASES
-    runs |= {name: partial(_drive, context, home, *case) for name, case in cases.items()}
-    context.expect(len(runs) * context.effort.rounds)
+    runs |= {name: partial(_drive, context, storage, *case) for name, case in cases.items()}
     taken = context.in_turn(runs)
     samples = {name: middle([spent.done for spent in rounds]) for name, rounds in taken.items()}
     peer = samples[_PEER].rate
@@ -103,24 +102,24 @@ def _with_own_cores(rows: Mapping[str, Mapping[str, float]]) -> float:
     return MICRO / command * rows[_SLOW_MANY]["a second"] / rows[_SLOW_ONE]["a second"]
 
 
-def _alone(context: BenchmarkContext, home: Databases) -> Spent:
-    url, server = home.server.url(), home.server.process()
+def _alone(context: BenchmarkContext, storage: Databases) -> Spent:
+    url, server = storage.server.url(), storage.server.process()
     return _spent(
         [context.probe("row_by_row", url=url, server=server, seconds=context.effort.seconds)]
     )
 
 
 def _drive(
-    context: BenchmarkContext, home: Databases, processes: int, submitters: int, longer: float
+    context: BenchmarkContext, storage: Databases, processes: int, submitters: int, longer: float
 ) -> Spent:
     """Each process has as many scopes as the largest case has submitters."""
     scopes = _MANY if context.effort.apart else 1
-    url = home.copy(_PROCESSES * scopes * SCOPE, "driven")
+    url = storage.copy(_PROCESSES * scopes * SCOPE, "driven")
     if longer:
         _slow_down(url, longer)
     how = {
         "url": url,
-        "server": home.server.process(),
+        "server": storage.server.process(),
         "submitters": submitters,
         "seconds": context.effort.seconds,
     }

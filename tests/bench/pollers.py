@@ -1,7 +1,6 @@
 """Every machine of a fleet polls once a second: the response times."""
 
 from functools import partial
-from statistics import median
 
 from tests.bench import contenders, load
 from tests.bench.contenders import Contender
@@ -15,9 +14,8 @@ def run(context: BenchmarkContext) -> Result:
     """Measure."""
     pollers = context.effort.pollers
     with contenders.beside(context, contenders.in_memory(context, pollers)) as (servers, missing):
-        context.expect(len(servers) * context.effort.rounds)
         runs = {server.name: partial(_pace, context, server) for server in servers}
-        taken = context.in_turn(runs)
+        rows = context.medians(runs)
     return Result(
         name="pollers",
         title="Pollers at one a second",
@@ -25,10 +23,7 @@ def run(context: BenchmarkContext) -> Result:
         "persistent connection and address, poll once a second, evenly spread. The response time "
         "is what a client sees (including its event loop), and mostly the time that an idle core "
         "takes to wake up. The servers are those above; for nginx all machines use one address.",
-        rows={
-            name: {column: median(sample[column] for sample in samples) for column in samples[0]}
-            for name, samples in taken.items()
-        },
+        rows=rows,
         notes=tuple(missing),
     )
 

@@ -17,7 +17,15 @@ from fairwarning.service.config import fleet_file
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.bench import across, armclients, arrivals, clients, crowds, fleets, pgprobes
+from tests.bench import (
+    armclients,
+    arrivals,
+    clients,
+    fleets,
+    many_machines,
+    pgprobes,
+    two_processes,
+)
 from tests.bench.fleets import SCOPE, Never, serving
 from tests.bench.generator import generate, store_of
 from tests.bench.measure import Stopwatch
@@ -77,10 +85,10 @@ async def commands(
 ) -> dict[str, float]:
     """The cost of a command on one of some scopes of a fleet, or of all."""
     scopes = fleets.scope_names(machines // SCOPE)[:among]
-    chance = random.Random(1)
+    generator = random.Random(1)
 
     def pick() -> list[str]:
-        return chance.sample(scopes, min(_WAVE, len(scopes)))
+        return generator.sample(scopes, min(_WAVE, len(scopes)))
 
     traffic = Traffic()
     async with serving(store_of(data), traffic, cached) as fleet:
@@ -151,8 +159,19 @@ PROBES: dict[str, Callable[..., Any]] = {
     for probe in (
         *(build, age, impacts, commands, many, at_rest, in_memory, start, open_alone),
         *(clients.flood, clients.pace, clients.hold),
-        *(crowds.one_by_one, crowds.each_once, crowds.together, arrivals.arrive),
-        *(pgprobes.drive, pgprobes.row_by_row, pgprobes.record, pgprobes.notified, across.across),
+        *(
+            many_machines.one_by_one,
+            many_machines.each_once,
+            many_machines.together,
+            arrivals.arrive,
+        ),
+        *(
+            pgprobes.drive,
+            pgprobes.row_by_row,
+            pgprobes.record,
+            pgprobes.notified,
+            two_processes.seen_through_both,
+        ),
         *(build_resources, armclients.ask_over_tls, armclients.list_over_tls),
     )
 }

@@ -9,15 +9,12 @@ from tests.bench.figures import Result, Target
 from tests.bench.fleets import SCOPE, SMALL_FLEET
 from tests.bench.measure import Sample, middle
 
-STEPS = 3  # per round
-
 _AT_MOST = 1.05
 _STARTS = 3  # of a server per sample
 
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(STEPS * context.effort.rounds)
     large = context.effort.machines
     recipes = [
         contenders.stored(context, SMALL_FLEET),
@@ -25,10 +22,9 @@ def run(context: BenchmarkContext) -> Result:
         contenders.stored(context, large, spread=True),
     ]
     resident: dict[str, int] = {}
-    taken = context.in_turn(
+    samples = context.samples(
         {recipe.name: partial(_sample, context, recipe, resident) for recipe in recipes}
     )
-    samples = {name: middle(rounds) for name, rounds in taken.items()}
     small, whole, _ = samples
     ratio = samples[whole].cpu / samples[small].cpu
     return Result(

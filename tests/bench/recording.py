@@ -8,8 +8,8 @@ from fairwarning.core.limits import POLL_RECORD_SECONDS
 from fairwarning.service.polls import STATEMENT_SCOPES
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
-from tests.bench.homes import Databases, on_postgresql
 from tests.bench.measure import MICRO
+from tests.bench.storage import Databases, on_postgresql
 
 _NAME = "recording"
 _TITLE = "Recording that a million scopes were polled"
@@ -30,17 +30,16 @@ def run(context: BenchmarkContext) -> Result:
     return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
 
 
-def _run(context: BenchmarkContext, home: Databases) -> Result:
-    server = home.server.process()
-    url = home.server.database()
+def _run(context: BenchmarkContext, storage: Databases) -> Result:
+    server = storage.server.process()
+    url = storage.server.database()
     context.probe("record", url=url, server=server, scopes=context.effort.vast)  # fills the table
     runs: dict[str, Callable[[], dict[str, float]]] = {
-        _PEER: partial(_alone, context, home),
+        _PEER: partial(_alone, context, storage),
         _OURS: partial(context.probe, "record", url=url, server=server, scopes=context.effort.vast),
     }
-    context.expect(len(runs) * context.effort.rounds)
     taken = context.in_turn(runs)
-    home.server.drop(url)
+    storage.server.drop(url)
     rows = {}
     for name, rounds in taken.items():
         cpu = median(spent["cpu"] for spent in rounds)
@@ -54,8 +53,8 @@ def _run(context: BenchmarkContext, home: Databases) -> Result:
     return Result(_NAME, _TITLE, _ABOUT, rows, targets=(target,))
 
 
-def _alone(context: BenchmarkContext, home: Databases) -> dict[str, float]:
-    url, server = home.server.url(), home.server.process()
+def _alone(context: BenchmarkContext, storage: Databases) -> dict[str, float]:
+    url, server = storage.server.url(), storage.server.process()
     report = context.probe("row_by_row", url=url, server=server, seconds=context.effort.seconds)
     count = report["sample"]["count"]
     return {

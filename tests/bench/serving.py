@@ -7,7 +7,7 @@ from tests.bench import contenders, load
 from tests.bench.contenders import GO, NGINX, OURS
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
-from tests.bench.measure import Sample, middle
+from tests.bench.measure import Sample
 
 _KEPT = "keep-alive"
 _FRESH = "fresh connection"
@@ -32,11 +32,10 @@ def run(context: BenchmarkContext) -> Result:
         runs[_KEPT, _HIT] = partial(load.flood, context, servers[0], "same")
         runs[_KEPT, _MISSED] = partial(load.flood, context, servers[0], "changing")
         runs[_KEPT, _READ] = partial(load.flood, context, servers[0], "header")
-        context.expect(len(runs) * context.effort.rounds)
         named = {_SEPARATOR.join(name): run for name, run in runs.items()}
-        samples = context.in_turn(named)
+        samples = context.samples(named)
         size = len(servers[0].answer)
-    taken = {name: middle(samples[_SEPARATOR.join(name)]) for name in runs}
+    taken = {name: samples[_SEPARATOR.join(name)] for name in runs}
     return Result(
         name="serving",
         title="Serving a poll",

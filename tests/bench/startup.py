@@ -8,15 +8,12 @@ from tests.bench.figures import Result
 from tests.bench.fleets import SMALL_FLEET
 from tests.bench.measure import Sample, middle
 
-STEPS = 3  # per round
-
 _PEER = "SQLite alone opens the large file"
 
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
     large, impacts = context.effort.machines, context.effort.impacts
-    context.expect(STEPS * context.effort.rounds)
     busy = context.copy(context.fleet(large))
     context.probe("impacts", path=str(busy), machines=large, impacts=impacts)
     small = f"{SMALL_FLEET} machines, nothing under way"

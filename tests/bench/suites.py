@@ -13,7 +13,7 @@ from pathlib import Path
 from fairwarning.testing.cloud import Cloud
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
-from tests.bench.measure import Sample, middle, repeat
+from tests.bench.measure import Sample, repeat
 
 _WITHOUT = "pytest, an empty suite"
 _EMPTY = "the same, with an empty plugin"
@@ -29,23 +29,19 @@ _CLOUDS = 20  # at once
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(6 * context.effort.rounds)
     empty = context.folder / "empty"
     empty.mkdir(exist_ok=True)
     (empty / "empty_plugin.py").write_text("import pytest\n", "utf-8")
-    taken = {
-        name: middle(samples)
-        for name, samples in context.in_turn(
-            {
-                _WITHOUT: partial(_pytest, context, empty),
-                _EMPTY: partial(_pytest, context, empty, "-p", "empty_plugin"),
-                _WITH: partial(_pytest, context, empty, "-p", "fairwarning.pytest_plugin"),
-                _THREAD: partial(repeat, _run_thread, context.effort.seconds, _CLOUDS),
-                _CLOUD: partial(repeat, _run_cloud, context.effort.seconds, _CLOUDS),
-                _MACHINE: partial(repeat, _run_machine, context.effort.seconds, _CLOUDS),
-            }
-        ).items()
-    }
+    taken = context.samples(
+        {
+            _WITHOUT: partial(_pytest, context, empty),
+            _EMPTY: partial(_pytest, context, empty, "-p", "empty_plugin"),
+            _WITH: partial(_pytest, context, empty, "-p", "fairwarning.pytest_plugin"),
+            _THREAD: partial(repeat, _run_thread, context.effort.seconds, _CLOUDS),
+            _CLOUD: partial(repeat, _run_cloud, context.effort.seconds, _CLOUDS),
+            _MACHINE: partial(repeat, _run_machine, context.effort.seconds, _CLOUDS),
+        }
+    )
     more = taken[_WITH].cpu / taken[_EMPTY].cpu
     return Result(
         name="suites",

@@ -19,8 +19,6 @@ from tests.bench.measure import Laps
 from tests.bench.traffic import Traffic, shares
 from tests.fixtures.fleet import wait_for_change
 
-STEPS = 1  # per round
-
 _SCOPES = 200
 _MACHINES = 10
 _PEER = "the commit itself"
@@ -56,7 +54,6 @@ class Stamped(SQLiteStore):
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    context.expect(STEPS * context.effort.rounds)
     with fleets.runner() as loop:
         taken = context.in_turn({"": lambda: loop.run(_round(context))})[""]
     rows = {

@@ -13,9 +13,9 @@ from tests.bench.contenders import NGINX, OURS, Contender, Recipe, ask, running
 from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SMALL_FLEET
-from tests.bench.homes import Databases, on_postgresql
-from tests.bench.measure import Sample, middle
+from tests.bench.measure import Sample
 from tests.bench.processes import CORES, cpu_seconds, pinned
+from tests.bench.storage import Databases, on_postgresql
 
 _NAME = "workers"
 _TITLE = "Workers"
@@ -43,15 +43,14 @@ def run(context: BenchmarkContext) -> Result:
     return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
 
 
-def _run(context: BenchmarkContext, home: Databases) -> Result:
+def _run(context: BenchmarkContext, storage: Databases) -> Result:
     shares: dict[str, float] = {}
-    with _servers(context, home) as (servers, missing):
+    with _servers(context, storage) as (servers, missing):
         runs: dict[str, Callable[[], Sample]] = {
             _called(server.name, count): partial(_sample, context, server, count, shares)
             for server, count in servers
         }
-        context.expect(len(runs) * context.effort.rounds)
-        taken = {name: middle(rounds) for name, rounds in context.in_turn(runs).items()}
+        taken = context.samples(runs)
     rows = {name: _row(name, taken, shares) for name in taken}
     ratio = rows[_called(OURS, _COUNTS[-1])][_RATIO]
     target = Target(f"{OURS}: polls of 2 workers {_RATIO}", ratio, _AT_LEAST, at_least=True)
@@ -84,11 +83,11 @@ def _without(context: BenchmarkContext) -> Iterator[str]:
 
 @contextmanager
 def _servers(
-    context: BenchmarkContext, home: Databases
+    context: BenchmarkContext, storage: Databases
 ) -> Iterator[tuple[list[tuple[Contender, int]], list[str]]]:
     """Run all servers with their workers; the others are idle during a measurement."""
     with ExitStack() as stack:
-        servers = [(stack.enter_context(running(_ours(context, home, n))), n) for n in _COUNTS]
+        servers = [(stack.enter_context(running(_ours(context, storage, n))), n) for n in _COUNTS]
         address = servers[0][0].addresses[0]
         body = servers[0][0].answer.partition(b"\r\n\r\n")[2]
         program = contenders.installed("nginx") if context.effort.apart else None
@@ -100,10 +99,10 @@ def _servers(
         yield servers, missing
 
 
-def _ours(context: BenchmarkContext, home: Databases, workers: int) -> Recipe:
+def _ours(context: BenchmarkContext, storage: Databases, workers: int) -> Recipe:
     folder = context.folder / f"up-workers-{workers}"
     name = f"workers-{workers}"
-    options = [*home.words(home.copy(SMALL_FLEET, name), name), "--workers", str(workers)]
+    options = [*storage.words(storage.copy(SMALL_FLEET, name), name), "--workers", str(workers)]
     recipe = contenders.with_stored_fleet(folder, OURS, contenders.addresses(1), options)
     return replace(recipe, cores=CORES[:workers])
 

@@ -5,6 +5,7 @@ The production engine, fleet and store run unchanged; the simulation only acts f
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import Any
 from zlib import crc32
 
 from fairwarning.core.commands import Approve, Command, DropOperation, Operate, Poll, SetOperation
@@ -68,44 +69,22 @@ class Disk:
             raise Unavailable("StoreFull", "the disk is full")
 
 
-class WatchedMemoryStore(MemoryStore):
-    """The memory store, with an observer."""
+def observed_store(kind: type[Any], disk: Disk, *arguments: object) -> Store:
+    """Return a store of this kind whose commits fail on a full disk, or are observed."""
 
-    def __init__(self, disk: Disk) -> None:
-        super().__init__()
-        self.disk = disk
+    class ObservedStore(kind):  # type: ignore[misc]
+        async def commit(self, batch: Batch) -> float | None:
+            disk.before()
+            next_due: float | None = await super().commit(batch)
+            disk.observer.committed(batch)
+            return next_due
 
-    async def commit(self, batch: Batch) -> float | None:
-        """Commit, then notify the observer."""
-        self.disk.before()
-        next_due = await super().commit(batch)
-        self.disk.observer.committed(batch)
-        return next_due
+        async def record_polls(self, polls: Mapping[str, float]) -> None:
+            disk.before()
+            await super().record_polls(polls)
 
-    async def record_polls(self, polls: Mapping[str, float]) -> None:
-        """Record polls, unless the disk is full."""
-        self.disk.before()
-        await super().record_polls(polls)
-
-
-class WatchedSQLiteStore(SQLiteStore):
-    """The SQLite store, with an observer."""
-
-    def __init__(self, path: str, disk: Disk) -> None:
-        super().__init__(path)
-        self.disk = disk
-
-    async def commit(self, batch: Batch) -> float | None:
-        """Commit, then notify the observer."""
-        self.disk.before()
-        next_due = await super().commit(batch)
-        self.disk.observer.committed(batch)
-        return next_due
-
-    async def record_polls(self, polls: Mapping[str, float]) -> None:
-        """Record polls, unless the disk is full."""
-        self.disk.before()
-        await super().record_polls(polls)
+    store: Store = ObservedStore(*arguments)
+    return store
 
 
 class Machines:
@@ -166,8 +145,10 @@ class Simulation:
         self.disk = Disk(self.observer)
         self.machines = Machines(self)
         self.observer.late = self.machines.late
-        self.store: Store = (
-            WatchedSQLiteStore(path, self.disk) if path else WatchedMemoryStore(self.disk)
+        self.store = (
+            observed_store(SQLiteStore, self.disk, path)
+            if path
+            else observed_store(MemoryStore, self.disk)
         )
         self.host = SimulatedHost(START)
         self.observer.true_time = lambda: self.host.now

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -9,17 +11,59 @@ import pytest
 from fairwarning.service.snapshot_monitor import LONG_SECONDS, SnapshotMonitor
 from fairwarning.store.postgres.connections import RESPONSE_SECONDS, ConnectionPool
 from fairwarning.store.postgres.store import PostgresStore
-from tests.bench.old_snapshot import COMMIT, SETTINGS, snapshot
 from tests.fixtures.postgres.database import migrated_database_or_skip
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 COMMITS = 500
+SETTINGS = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin")
+# Each commit creates a scope with a due time, and clears that of the scope before, as when events
+# end one after the other.
+COMMIT = """
+DO $$
+DECLARE
+    last uuid;
+    this uuid;
+BEGIN
+    FOR n IN {first}..{last} LOOP
+        this := gen_random_uuid();
+        PERFORM write_batch(
+            'p', this, ARRAY[last],
+            json_build_array(
+                json_build_object('kind', 'Scope', 'id', 's' || n - 1,
+                    'was', CASE WHEN n > 1 THEN 1 ELSE -1 END),
+                json_build_object('kind', 'Scope', 'id', 's' || n, 'was', -1)), NULL,
+            json_build_array(json_build_object('n', 1, 'kind', 'Scope', 'id', 's' || n - 1,
+                'version', 2, 'due', NULL, 'moves', false, 'body', '{{}}')),
+            CASE WHEN n > 1 THEN 1 ELSE 0 END,
+            json_build_array(json_build_object('n', 2, 'kind', 'Scope', 'id', 's' || n,
+                'version', 1, 'due', n, 'moves', true, 'body', '{{}}')),
+            1,
+            json_build_object('added', json_build_array(
+                json_build_object('scope', 's', 'name', n, 'address', '', 'body', '{{}}'))),
+            json_build_array(json_build_object('at', n, 'actor', 'a', 'kind', 'Scope',
+                'id', 's' || n, 'type', 't', 'event', '', 'machines', '', 'operation', '',
+                'detail', '', 'announcement', '')),
+            1, NULL, NULL, NULL, false);
+        COMMIT;
+        last := this;
+    END LOOP;
+END $$
+"""
 VISITED = {
     "head": "SELECT position FROM head ORDER BY number DESC LIMIT 1",
     "due": "SELECT first_due('p')",
     "batch": "SELECT FROM batch WHERE id = 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
 }
+
+
+@contextmanager
+def snapshot(url: str) -> Iterator[None]:
+    """Keep a snapshot open, as a dump does."""
+    with psycopg.connect(url) as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SELECT count(*) FROM pg_class")
+        yield
 
 
 def blocks(connection: psycopg.Connection, query: str) -> int:

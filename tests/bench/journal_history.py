@@ -31,7 +31,7 @@ _BATCH = 20_000  # lines per transaction
 
 
 @dataclass(slots=True)
-class Past:
+class EndedEvents:
     """Ended events and their operations, oldest first."""
 
     events: list[str] = field(default_factory=list)
@@ -43,20 +43,20 @@ class Written:
     """The contents of a journal."""
 
     scopes: list[str]
-    few: Past = field(default_factory=Past)  # in scopes with few lines
-    hot: Past = field(default_factory=Past)
+    few: EndedEvents = field(default_factory=EndedEvents)  # in scopes with few lines
+    hot: EndedEvents = field(default_factory=EndedEvents)
     live: list[str] = field(default_factory=list)  # open events
     first: str = ""  # the open event that was announced first, in the hot scope
 
 
-class Author:
+class HistoryWriter:
     """Lets the core decide each command, and commits many decisions at once."""
 
     def __init__(self, store: SQLiteStore, lines: int) -> None:
         self._store = store
         self._lines = lines
         self._written = 0
-        self._world: dict[Ref, Entity | None] = {}
+        self._entities: dict[Ref, Entity | None] = {}
         self._work = CommandBatch()
 
     async def write(self) -> Written:
@@ -98,7 +98,7 @@ class Author:
         self._do(RecordDelivery(scope=scope, event=event, machines=(name,), actor="machine"))
         return event
 
-    def _write_event(self, past: Past, scope: str, machine: int, machines: int) -> None:
+    def _write_event(self, ended: EndedEvents, scope: str, machine: int, machines: int) -> None:
         """Write an event from the restart to its end, with a delivery to every machine."""
         name, operation = fleets.machine_name(scope, machine), f"restart-{self._written}"
         self._do(Restart(scope=scope, operation=operation, machines=(name,)))
@@ -107,12 +107,12 @@ class Author:
             self._do(RecordDelivery(scope=scope, event=event, machines=(reader,), actor="machine"))
         (impact,) = self._do(Approve(scope=scope, events=(event,), actor=name)).impacts
         self._do(ReportImpact(scope=scope, machine=name, impact=impact.id))
-        del self._world[Operation, operation]
-        past.events.append(event)
-        past.operations.append(operation)
+        del self._entities[Operation, operation]
+        ended.events.append(event)
+        ended.operations.append(operation)
 
     def _newest_event(self, name: str) -> str:
-        scope = self._world[Scope, name]
+        scope = self._entities[Scope, name]
         assert isinstance(scope, Scope)
         return list(scope.events)[-1]
 
@@ -121,8 +121,8 @@ class Author:
         return time.time() - max(1 - self._written / self._lines, 0.0) * _SPAN_SECONDS
 
     def _do(self, command: Command) -> cascade.Outcome:
-        outcome = cascade.run(command, self._now(), self._world.get)
-        self._world.update({ref: after for ref, (_, after) in outcome.changes.items()})
+        outcome = cascade.run(command, self._now(), self._entities.get)
+        self._entities.update({ref: after for ref, (_, after) in outcome.changes.items()})
         self._work.add(outcome, size_of(outcome))
         self._written += len(outcome.lines)
         return outcome

@@ -15,7 +15,7 @@ from tests.fixtures.postgres.server import Server
 _SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 
 
-class Home(Protocol):
+class Storage(Protocol):
     """Provides copies of fleets."""
 
     def fresh(self, machines: int, of_scope: int = SCOPE) -> list[str]:
@@ -98,11 +98,11 @@ def _name(url: str) -> str:
 def databases(context: BenchmarkContext) -> Iterator[Databases]:
     """Databases on a durable server of their own; in a test, on the shared server."""
     if not context.effort.apart:
-        home = Databases(context, postgres.shared())
+        storage = Databases(context, postgres.shared())
         try:
-            yield home
+            yield storage
         finally:
-            home.clear()
+            storage.clear()
         return
     with Server(settings=_SETTINGS) as server:
         yield Databases(context, server)
@@ -117,8 +117,8 @@ def on_postgresql(
 ) -> Result:
     """Measure if PostgreSQL is installed; else return a result with the reason."""
     try:
-        with databases(context) as home:
-            return run(context, home)
+        with databases(context) as storage:
+            return run(context, storage)
     except NoPostgreSQL as reason:
         context.expect(0)
         return Result(name, title, about, rows={}, notes=(f"Not measured: {reason}.",))

@@ -78,7 +78,7 @@ class Pair:
         return {ACKNOWLEDGED: acknowledged - sent, SAME: here - sent, ANOTHER: there - sent}
 
 
-async def across(places: Sequence[Mapping[str, Any]], changes: int) -> dict[str, Any]:
+async def seen_through_both(places: Sequence[Mapping[str, Any]], changes: int) -> dict[str, Any]:
     """Make this many changes, after some that warm both processes up."""
     sides = [await _side(place) for place in places]
     try:

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from statistics import median
 
 from tests.bench import contenders
 from tests.bench.clients import poll
@@ -30,13 +29,9 @@ def run(context: BenchmarkContext) -> Result:
         recipe.name: partial(_start, recipe) for recipe in (ours, *peers)
     }
     runs[_PYTHON] = _bare_python
-    context.expect(len(runs) * context.effort.rounds)
-    rows = {
-        name: {column: median(sample[column] for sample in samples) for column in samples[0]}
-        for name, samples in context.in_turn(runs).items()
-    }
+    rows = context.medians(runs)
     return Result(
-        name="upstart",
+        name="first-response",
         title="From start to the first response",
         about=f"`fairwarning up --memory` with a fleet file of {contenders.SCALE_SET} machines, "
         "from its start until it answers a poll, which another process repeats; then the resident "
