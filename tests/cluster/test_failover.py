@@ -98,7 +98,7 @@ async def fail_over(traffic: Traffic, pair: Pair) -> float:
 async def run_failovers(
     pair: Pair, fork_server: ForkServer, folder: Path
 ) -> tuple[History, list[float]]:
-    """Fail stop several times under load, then wait until everything has finished."""
+    """Fail over several times under load, then wait until everything has finished."""
     url = pair.url
     await prepare(url)
     async with Cluster(fork_server, WorkerSettings("", url, str(folder)), 2) as cluster:

@@ -58,18 +58,6 @@ async def compare(store: Store, acknowledged: int, states: list[State]) -> None:
         assert state.incarnation(ref) >= before.incarnation(ref) or not state.incarnation(ref)
 
 
-def all_images(folder: Path, *, seed: int, batches: int) -> str:
-    """Run a workload, check every image that a power loss could have left, and describe it."""
-    steps, states = asyncio.run(record(folder, seed, batches))
-    images = 0
-    for acknowledged, image in crash_images(steps, "fleet.db"):
-        asyncio.run(check(write_image(image, folder / "image"), acknowledged, states))
-        images += 1
-    writes = sum(step.what == "write" for step in steps)
-    syncs = sum(step.what == "sync" for step in steps)
-    return f"{images} images of {writes} writes and {syncs} syncs in {batches} batches"
-
-
 def check_all(*, seed: int, batches: int) -> dict[str, int]:
     """Check every image of a workload; return how many there were."""
     with scratch() as name:

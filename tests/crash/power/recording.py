@@ -83,9 +83,8 @@ class Disk:
             self.unsynced_logs.add(step.name)
         elif step.what == "sync":
             self.durable[step.name] = bytes(self.seen.setdefault(step.name, bytearray()))
-            if (
-                step.name in self.unsynced_logs
-            ):  # SQLite also syncs the folder at a log's first sync
+            if step.name in self.unsynced_logs:
+                # At a log's first sync, SQLite syncs the folder as well.
                 self.unsynced_logs.remove(step.name)
                 self._sync_folder()
         elif step.what == "delete":

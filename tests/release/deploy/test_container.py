@@ -57,17 +57,6 @@ def test_copied_files_exist() -> None:
     assert [path for path in copied() if not (ROOT / path).exists()] == []
 
 
-def test_a_wheel_can_be_built() -> None:
-    """The files that pyproject.toml names are copied."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    named = {project["project"]["readme"], *project["project"]["license-files"]}
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    assert named <= set(copied())
-    assert all(package.split("/")[0] in copied() for package in packages)
-    assert {"server", "postgres"} <= project["project"]["optional-dependencies"].keys()
-    assert "[server,postgres]" in CONTAINERFILE.read_text()
-
-
 def test_it_runs_as_an_unprivileged_user() -> None:
     """A numeric user id that is not root, the same one in all files."""
     (user,) = instructions("USER")
