@@ -69,16 +69,6 @@ def test_commands_exist(page: Path) -> None:
     assert [(" ".join(words), error) for words in typed if (error := find_error(words))] == []
 
 
-def test_an_unknown_command_is_detected() -> None:
-    """Otherwise the test above proves nothing."""
-    assert find_error(["machin", "list"])
-    assert find_error(["machine", "reboot", "web_0"])
-    assert find_error(["machine", "restart", "web_0", "--now"])
-    assert find_error(["agent", "stop"])
-    assert not find_error(["machine", "restart", "web_0", "--wait"])
-    assert not find_error(["exec", "web_0", "--", "./handler", "--now"])
-
-
 def _requests(page: Path) -> set[tuple[str, str]]:
     """Return the API requests that a page names: method, or an empty string, and path."""
     text = text_of(page)

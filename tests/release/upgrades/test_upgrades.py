@@ -1,4 +1,4 @@
-"""Data that an earlier version saved can be opened, is complete, and goes on."""
+"""Data that an earlier version saved can be opened, is complete, and continues."""
 
 import asyncio
 from pathlib import Path
@@ -59,7 +59,7 @@ async def test_a_database_is_complete_after_the_upgrade(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_fleet_goes_on_after_the_upgrade(version: str, tmp_path: Path) -> None:
+def test_a_fleet_continues_after_the_upgrade(version: str, tmp_path: Path) -> None:
     """What was due happens, nothing stops the writer, and every scope can be polled."""
     path = tmp_path / "fleet.db"
     saved.restore_file(version, path)
@@ -76,7 +76,7 @@ def test_a_fleet_goes_on_after_the_upgrade(version: str, tmp_path: Path) -> None
 @pytest.mark.spec("X1")
 @pytest.mark.parametrize("version", VERSIONS)
 @run_async
-async def test_a_cluster_goes_on_after_the_upgrade(version: str) -> None:
+async def test_a_cluster_continues_after_the_upgrade(version: str) -> None:
     """A process of the present version takes over what is due and unfinished."""
     url = database_or_skip()
     saved.restore_database(version, url)
