@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.times import parse_date
+from tests.cli.terminal import run_on_terminal
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.terminal import run_on_terminal
 
 pytestmark = pytest.mark.spec("O14")
 

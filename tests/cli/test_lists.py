@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.terminal import run_on_terminal
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.terminal import run_on_terminal
 
 pytestmark = pytest.mark.spec("O14")
 

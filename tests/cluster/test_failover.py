@@ -16,9 +16,9 @@ from tests.cluster.cluster import Cluster, ForkServer
 from tests.cluster.committed_state import CommittedState
 from tests.cluster.history import History
 from tests.cluster.load import QUICK
+from tests.cluster.pair import Pair
 from tests.cluster.run import SETTLING_SECONDS, prepare, settle
 from tests.cluster.worker import WorkerSettings
-from tests.fixtures.postgres.pair import Pair
 from tests.fixtures.postgres.programs import NoPostgreSQL
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import wait_until_async

@@ -10,10 +10,10 @@ import pytest
 from fairwarning.core.commands import CreateScope, Restart
 from fairwarning.core.model import Machine, ScopeKind
 from tests.cluster.cluster import Cluster, ForkServer, WorkerProcess
+from tests.cluster.pair import DATABASE, Pair
 from tests.cluster.proxy import Proxy
 from tests.cluster.worker import WorkerSettings
 from tests.fixtures.postgres.database import skip_without_postgres
-from tests.fixtures.postgres.pair import DATABASE, Pair
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.sim.violations import Violation, must
 

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.fixtures.endpoint import POLL_TARGET, approval
-from tests.fixtures.guests import HOST, Guest, ip
 from tests.fixtures.private_network import run_inside
 from tests.fixtures.requirements import needs_ip, needs_root
 from tests.fixtures.service import ServiceProcess
+from tests.machines.guests import HOST, Guest, ip
 
 FLEET = """
 [[scale_set]]

@@ -5,8 +5,8 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import RealClock, VirtualClock
-from tests.fixtures.host_clocks import SteppedClocks
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async
+from tests.service.host_clocks import SteppedClocks
 
 pytestmark = pytest.mark.spec("E11")
 

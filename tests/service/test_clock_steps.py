@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.host_clocks import HostOfService
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import on_this_machine, wait_until
+from tests.service.host_clocks import HostOfService
 
 pytestmark = pytest.mark.spec("E11")
 

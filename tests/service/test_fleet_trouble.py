@@ -23,8 +23,8 @@ from tests.fixtures.controlled_fleet import (
     on_a_controlled_fleet,
 )
 from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
-from tests.fixtures.host_clocks import SteppedClocks
 from tests.fixtures.waiting import run_async, wait_until_async
+from tests.service.host_clocks import SteppedClocks
 
 UNAVAILABLE = ["commit", "load"]
 

@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.service.host_time import HostClocks, HostTime
 from tests.fixtures.fleet import NOON
-from tests.fixtures.host_clocks import SteppedClocks
+from tests.service.host_clocks import SteppedClocks
 
 pytestmark = pytest.mark.spec("E11")
 
