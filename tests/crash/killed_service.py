@@ -38,43 +38,41 @@ class KilledService(ServiceProcess):
     """One process of the service on a folder, from its start to its end."""
 
     program: ClassVar[Sequence[str]] = (sys.executable, "-m", "tests.crash.program")
+    credentials: Credentials
+    """Of the client, which has them from the first start."""
 
     def __init__(self, data: Path, port: int, *options: str, failpoint: str = "") -> None:
         env = {**os.environ, "FAIRWARNING_FAILPOINT": failpoint}
         super().__init__(data, *options, "--clock", "virtual", arm=f"{LOOPBACK}:{port}", env=env)
         self._connections: dict[str, HTTPConnection] = {}
 
-    def credentials(self) -> Credentials:
+    def new_credentials(self) -> Credentials:
         """Return the credentials that a client needs."""
         tls = ssl.create_default_context(cafile=self.ready["ca"])
         return Credentials(self.ready["arm"], self.ready["token"], tls)
 
     # --- Requests ---
 
-    def arm(self, credentials: Credentials, method: str, url: str, body: object = None) -> Response:
+    def arm(self, method: str, url: str, body: object = None) -> Response:
         """Send a request to the control plane; raises `ProcessEnded` if no response comes."""
-        return self._request(
-            credentials, url if "://" in url else credentials.base + url, method, body
-        )
+        return self._request(url if "://" in url else self.credentials.base + url, method, body)
 
-    def advance_with(self, credentials: Credentials, seconds: int) -> None:
+    def advance(self, seconds: float) -> None:
         """Advance the virtual clock; raises `ProcessEnded` if no response comes."""
         url = f"{self.ready['console']}/api/clock"
-        assert self._request(credentials, url, "POST", {"advance_seconds": seconds}).status == 200
+        assert self._request(url, "POST", {"advance_seconds": seconds}).status == 200
 
-    def machines(self, credentials: Credentials) -> dict[str, Any]:
+    def machines(self) -> dict[str, Any]:
         """Return all machines of the console API, by name."""
-        page = self._request(credentials, f"{self.ready['console']}/api/machines").json
+        page = self._request(f"{self.ready['console']}/api/machines").json
         assert page["next"] is None
         return {machine["name"]: machine for machine in page["machines"]}
 
-    def _request(
-        self, credentials: Credentials, url: str, method: str = "GET", body: object = None
-    ) -> Response:
+    def _request(self, url: str, method: str = "GET", body: object = None) -> Response:
         split = urlsplit(url)
-        connection = self._connection(credentials, f"{split.scheme}://{split.netloc}")
+        connection = self._connection(f"{split.scheme}://{split.netloc}")
         headers = {
-            "Authorization": f"Bearer {credentials.token}",
+            "Authorization": f"Bearer {self.credentials.token}",
             "Content-Type": "application/json",
         }
         text = b"" if body is None else json.dumps(body).encode()
@@ -83,12 +81,12 @@ class KilledService(ServiceProcess):
         except (OSError, HTTPException) as error:
             raise ProcessEnded from error
 
-    def _connection(self, credentials: Credentials, base: str) -> HTTPConnection:
+    def _connection(self, base: str) -> HTTPConnection:
         if base not in self._connections:
             split = urlsplit(base)
             host, port = split.hostname or "", split.port
             self._connections[base] = (
-                HTTPSConnection(host, port, timeout=LIMIT_SECONDS, context=credentials.tls)
+                HTTPSConnection(host, port, timeout=LIMIT_SECONDS, context=self.credentials.tls)
                 if split.scheme == "https"
                 else HTTPConnection(host, port, timeout=LIMIT_SECONDS)
             )

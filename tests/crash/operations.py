@@ -74,33 +74,31 @@ class OperationKillTest:
         if self.service and self.service.process.poll() is None:
             self.service.end(signal.SIGKILL)
 
-    def start(
-        self, failpoint: str = "", *, check: bool = True
-    ) -> tuple[KilledService, Credentials]:
+    def start(self, failpoint: str = "", *, check: bool = True) -> KilledService:
         """Start the service again, and check all operations accepted before."""
         # Only once: the fleet file would create deleted machines again.
         options = [] if self.starts else [str(self.fleet)]
         killed = KilledService(self.folder / "data", self.port, *options, failpoint=failpoint)
         service = self.service = killed.start()
-        credentials = self.credentials = self.credentials or service.credentials()
+        service.credentials = self.credentials = self.credentials or service.new_credentials()
         self.starts += 1
         if check:
-            self._check(service, credentials)
+            self._check(service)
         for name in sorted(service.ready["machines"])[::2]:
             service.get(name)  # machines that never poll get no notice
-        return service, credentials
+        return service
 
     # --- Load ---
 
-    def load(self, service: KilledService, credentials: Credentials, requests: int = 8) -> None:
+    def load(self, service: KilledService, requests: int = 8) -> None:
         """Send requests, and advance the clock in between, until all are sent or it dies."""
         idle = sorted(self.names - {request.name for request in self.accepted.values()})
         self.random.shuffle(idle)
         try:
             for number in range(requests):
-                self.send(service, credentials, self._draw(idle))
+                self.send(service, self._draw(idle))
                 if number % 3 == 2:
-                    service.advance_with(credentials, 90)
+                    service.advance(90)
         except ProcessEnded:
             return
 
@@ -113,12 +111,10 @@ class OperationKillTest:
             return OperationRequest("create", name)
         return OperationRequest(kind, idle.pop())
 
-    def send(
-        self, service: KilledService, credentials: Credentials, request: OperationRequest
-    ) -> Response:
+    def send(self, service: KilledService, request: OperationRequest) -> Response:
         """Send a request; once it is acknowledged, expect its effect."""
         self.unanswered = request
-        reply = _send(service, credentials, request)
+        reply = _send(service, request)
         self.unanswered = None
         assert reply.status in {200, 201, 202}, (request, reply.body)
         self._expect(request)
@@ -136,54 +132,52 @@ class OperationKillTest:
 
     # --- Checks ---
 
-    def _check(self, service: KilledService, credentials: Credentials) -> None:
+    def _check(self, service: KilledService) -> None:
         """E9: every URL still works, every operation finishes, and nothing is half done."""
         for url, request in self.accepted.items():
-            reply = service.arm(credentials, "GET", url)
+            reply = service.arm("GET", url)
             assert reply.status == 200, f"the accepted {request} is lost: {reply.body!r}"
             assert reply.json["status"] in {"InProgress", "Succeeded"}, (request, reply.json)
-        _compare(service, credentials)
-        service.advance_with(credentials, _LONG_SECONDS)
+        _compare(service)
+        service.advance(_LONG_SECONDS)
         for url, request in self.accepted.items():
-            reply = service.arm(credentials, "GET", url)
+            reply = service.arm("GET", url)
             assert reply.json["status"] == "Succeeded", (request, reply.json)
         self.finished += len(self.accepted)
         self.accepted.clear()
-        names, capacity = _compare(service, credentials, busy=False)
+        names, capacity = _compare(service, busy=False)
         if self.unanswered and (names, capacity) != (self.names, self.capacity):
             self._expect(self.unanswered)  # it took effect without an acknowledgement
         repeat, self.unanswered = self.unanswered, None
         assert not names ^ self.names
         assert capacity == self.capacity
         if repeat and repeat.kind in {"restart", "redeploy"}:
-            self.send(service, credentials, repeat)  # it can be sent again in either case
+            self.send(service, repeat)  # it can be sent again in either case
 
 
-def _send(service: KilledService, credentials: Credentials, request: OperationRequest) -> Response:
+def _send(service: KilledService, request: OperationRequest) -> Response:
     machine = f"{COMPUTE}/virtualMachines/{request.name}"
     if request.kind == "scale":
         size = {"sku": {"capacity": request.capacity}}
-        return service.arm(credentials, "PATCH", f"{SET}?{VERSION}", size)
+        return service.arm("PATCH", f"{SET}?{VERSION}", size)
     if request.kind == "create":
-        return service.arm(credentials, "PUT", f"{machine}?{VERSION}", {"location": "local"})
+        return service.arm("PUT", f"{machine}?{VERSION}", {"location": "local"})
     if request.kind == "delete":
-        return service.arm(credentials, "DELETE", f"{machine}?{VERSION}")
-    return service.arm(credentials, "POST", f"{machine}/{request.kind}?{VERSION}")
+        return service.arm("DELETE", f"{machine}?{VERSION}")
+    return service.arm("POST", f"{machine}/{request.kind}?{VERSION}")
 
 
-def _compare(
-    service: KilledService, credentials: Credentials, *, busy: bool = True
-) -> tuple[set[str], int]:
+def _compare(service: KilledService, *, busy: bool = True) -> tuple[set[str], int]:
     """Check that both APIs show the same; return the standalone machines and the set's size."""
-    machines = service.machines(credentials)
-    standalone = _listed(service, credentials, f"{COMPUTE}/virtualMachines")
-    instances = _listed(service, credentials, f"{SET}/virtualMachines")
+    machines = service.machines()
+    standalone = _listed(service, f"{COMPUTE}/virtualMachines")
+    instances = _listed(service, f"{SET}/virtualMachines")
     shown = {resource["name"]: resource for resource in (*standalone, *instances)}
     assert shown.keys() == machines.keys(), shown.keys() ^ machines.keys()
     for name, resource in shown.items():
         state = resource["properties"]["provisioningState"]
         assert busy or (state == "Succeeded" and not machines[name]["events"]), (name, state)
-    size = service.arm(credentials, "GET", f"{SET}?{VERSION}").json["sku"]["capacity"]
+    size = service.arm("GET", f"{SET}?{VERSION}").json["sku"]["capacity"]
     deleting = [
         instance
         for instance in instances
@@ -193,11 +187,11 @@ def _compare(
     return {resource["name"] for resource in standalone}, size
 
 
-def _listed(service: KilledService, credentials: Credentials, path: str) -> list[dict[str, Any]]:
+def _listed(service: KilledService, path: str) -> list[dict[str, Any]]:
     resources: list[dict[str, Any]] = []
     url = f"{path}?{VERSION}"
     while url:
-        page = service.arm(credentials, "GET", url).json
+        page = service.arm("GET", url).json
         resources += page["value"]
         url = page.get("nextLink", "")
     return resources
@@ -248,41 +242,37 @@ def template(number: int) -> dict[str, Any]:
     }
 
 
-def deploy(service: KilledService, credentials: Credentials, number: int) -> Response:
+def deploy(service: KilledService, number: int) -> Response:
     """Send the template."""
-    return service.arm(credentials, "PUT", f"{DEPLOYMENT}{number}?{VERSION}", template(number))
+    return service.arm("PUT", f"{DEPLOYMENT}{number}?{VERSION}", template(number))
 
 
-def check_deployment(
-    service: KilledService, credentials: Credentials, number: int, reply: Response | None
-) -> bool:
+def check_deployment(service: KilledService, number: int, reply: Response | None) -> bool:
     """Check that an acknowledged deployment is complete; repeat another; return whether it was."""
     url = f"{DEPLOYMENT}{number}?{VERSION}"
-    repeat = reply is None and service.arm(credentials, "GET", url).status == 404
-    parts = _parts(service, credentials, number)
+    repeat = reply is None and service.arm("GET", url).status == 404
+    parts = _parts(service, number)
     assert all(size in {0, expected} for size, expected in parts.values()), parts
     if repeat:
-        reply = deploy(service, credentials, number)
+        reply = deploy(service, number)
         assert reply.status == 201, reply.body
     if reply:
-        status = service.arm(credentials, "GET", operation_url(reply))
+        status = service.arm("GET", operation_url(reply))
         assert status.json == {"status": "Succeeded"}, status.body
-    shown = service.arm(credentials, "GET", url).json
+    shown = service.arm("GET", url).json
     assert shown["properties"]["provisioningState"] == "Succeeded"
-    parts = _parts(service, credentials, number)
+    parts = _parts(service, number)
     assert all(size == expected for size, expected in parts.values()), parts
     return repeat
 
 
-def _parts(
-    service: KilledService, credentials: Credentials, number: int
-) -> dict[str, tuple[int, int]]:
+def _parts(service: KilledService, number: int) -> dict[str, tuple[int, int]]:
     """Return how many machines each part has, and how many it should have."""
-    machines = service.machines(credentials)
+    machines = service.machines()
     parts = {}
     for name, expected in ((f"as{number}-0", 1), (f"as{number}-1", 1), (f"ss{number}", 3)):
         kind = "virtualMachines" if expected == 1 else "virtualMachineScaleSets"
-        shown = service.arm(credentials, "GET", f"{COMPUTE}/{kind}/{name}?{VERSION}")
+        shown = service.arm("GET", f"{COMPUTE}/{kind}/{name}?{VERSION}")
         size = sum(machine == name or machine.startswith(f"{name}_") for machine in machines)
         assert (size > 0) == (shown.status == 200), (name, size, shown.body)
         parts[name] = size, expected
@@ -296,15 +286,15 @@ def kill_at_random(kills: int, seed: int, folder: Path) -> OperationKillTest:
     """Run processes in one folder, each killed some time after its first request."""
     with OperationKillTest(folder, seed) as test:
         for number in range(kills):
-            service, credentials = test.start()
+            service = test.start()
             killer = threading.Timer(test.random.uniform(0.0, 0.08), service.process.kill)
             killer.start()
-            test.load(service, credentials)
+            test.load(service)
             killer.join()
             assert service.end() == -signal.SIGKILL
             if number % 20 == 19:
                 print(f"{number + 1} kills, {test.finished} operations kept", flush=True)
-        service, _ = test.start()
+        service = test.start()
         assert service.end(signal.SIGINT) == 0
     return test
 

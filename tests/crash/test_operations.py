@@ -26,11 +26,11 @@ def test_an_operation_acknowledged_right_before_a_kill_is_kept(tmp_path: Path) -
             OperationRequest("delete", "vm_1"),
             OperationRequest("scale", capacity=3),
         ):
-            service, credentials = test.start()
-            reply = test.send(service, credentials, request)
+            service = test.start()
+            reply = test.send(service, request)
             assert service.end(signal.SIGKILL) == -signal.SIGKILL
             assert operation_url(reply)
-        service, _ = test.start()
+        service = test.start()
         assert service.end(signal.SIGINT) == 0
         assert test.finished == 3
 
@@ -40,11 +40,11 @@ def test_a_kill_at_a_failpoint_keeps_operations_atomic(tmp_path: Path) -> None:
     """Acknowledged operations finish; others took effect completely or not at all."""
     with OperationKillTest(tmp_path, seed=2) as test:
         for failpoint in FAILPOINTS:
-            service, credentials = test.start(failpoint)
+            service = test.start(failpoint)
             service.arm_failpoint()
-            test.load(service, credentials, requests=40)
+            test.load(service, requests=40)
             assert service.end() == -signal.SIGKILL, f"it did not reach {failpoint}"
-        service, _ = test.start()
+        service = test.start()
         assert service.end(signal.SIGINT) == 0
         assert test.finished
 
@@ -65,14 +65,14 @@ def test_a_deployment_is_complete_or_can_be_repeated(tmp_path: Path) -> None:
     with OperationKillTest(tmp_path, seed=4) as test:
         reply: Response | None = None
         for number, failpoint in enumerate(("commit.after:2", "commit.before:5", "")):
-            service, credentials = test.start(failpoint, check=False)
+            service = test.start(failpoint, check=False)
             if number:
-                assert operations.check_deployment(service, credentials, number - 1, reply)
+                assert operations.check_deployment(service, number - 1, reply)
             service.arm_failpoint()
             with suppress(ProcessEnded):
-                reply = operations.deploy(service, credentials, number)
+                reply = operations.deploy(service, number)
             assert bool(reply) == (not failpoint)
             assert service.end(0 if failpoint else signal.SIGKILL) == -signal.SIGKILL
-        service, credentials = test.start(check=False)
-        assert not operations.check_deployment(service, credentials, number, reply)
+        service = test.start(check=False)
+        assert not operations.check_deployment(service, number, reply)
         assert service.end(signal.SIGINT) == 0
