@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from fairwarning.cli import up
+from fairwarning.cli.commands import up
 from fairwarning.core.commands import Restart
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.wiring import ServerProcess

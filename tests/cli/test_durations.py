@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from fairwarning.cli.durations import Duration, Notice, WholeSeconds
+from fairwarning.cli.parameters.durations import Duration, Notice, WholeSeconds
 from fairwarning.core.times import spoken
 
 

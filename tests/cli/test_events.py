@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.cli.follow import EventStream
+from fairwarning.cli.output.follow import EventStream
 from tests.fixtures.service import ServiceProcess
 
 VIRTUAL = ("--memory", "--clock", "virtual")

@@ -19,7 +19,7 @@ GROUPS = (
 
 def commands(group: str) -> list[tuple[str, click.Command]]:
     """Return a command and all its subcommands."""
-    top: click.Command = import_module(f"fairwarning.cli.{group}").command
+    top: click.Command = import_module(f"fairwarning.cli.commands.{group}").command
     below = top.commands.items() if isinstance(top, click.Group) else ()
     return [(group, top), *((f"{group} {name}", command) for name, command in below)]
 
@@ -52,7 +52,7 @@ def test_every_read_has_json(name: str, command: click.Command) -> None:
 def test_slow_modules_are_imported_late() -> None:
     """Help and shell completion import neither rich, nor the service, nor HTTP."""
     code = f"import sys; sys.argv = ['fairwarning', *{('machine', 'list', '--help')!r}]\n"
-    code += "".join(f"import fairwarning.cli.{group}\n" for group in GROUPS)
+    code += "".join(f"import fairwarning.cli.commands.{group}\n" for group in GROUPS)
     code += "slow = 'rich', 'http.client', 'fairwarning.server.wiring'\n"
     code += "print([name for name in slow if name in sys.modules])"
     assert run_python(code, check=True).stdout == "[]\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.cli.target import LocalService, RemoteService, ServiceOptions, choose
+from fairwarning.cli.connection.target import LocalService, RemoteService, ServiceOptions, choose
 from fairwarning.server import contexts
 from fairwarning.server.contexts import NamedService
 from tests.docs.chapters.cli import tree

@@ -16,7 +16,7 @@ from fairwarning.machines.process.driver import ProcessDriver
 from fairwarning.service.clock import VirtualClock
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
-EXEC = (sys.executable, "-c", "from fairwarning.cli.exec import command; command()")
+EXEC = (sys.executable, "-c", "from fairwarning.cli.commands.exec import command; command()")
 
 MACHINES = {
     "web_0": ("web", Machine(name="web_0", host_name="web000000")),

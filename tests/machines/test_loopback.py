@@ -95,7 +95,7 @@ async def test_a_system_without_the_paths_and_flags_of_linux() -> None:
         code = (
             "import os, socket, sys; del os.O_PATH, socket.MSG_CMSG_CLOEXEC;"
             "from fairwarning.machines.process import isolation; isolation._LINUX = False;"
-            "from fairwarning.cli.exec import command; command()"
+            "from fairwarning.cli.commands.exec import command; command()"
         )
         async with process_harness(folder) as harness:
             script = 'echo "${FAIRWARNING_ENDPOINT%:*}"'

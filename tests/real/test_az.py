@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.cli import az as az_command
+from fairwarning.cli.commands import az as az_command
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fairwarning.cli import az as az_command
+from fairwarning.cli.commands import az as az_command
 from fairwarning.core.errors import Unavailable
 from fairwarning.server.ready import read_ready
 from tests.fixtures.programs import run_program
 
-COMMAND = (sys.executable, "-c", "from fairwarning.cli.az import command; command()")
+COMMAND = (sys.executable, "-c", "from fairwarning.cli.commands.az import command; command()")
 CONSOLE = "http://127.0.0.1:9"  # nothing listens there
 UNREACHABLE = "https://127.0.0.1:9"
 

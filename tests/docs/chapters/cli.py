@@ -19,7 +19,7 @@ def tree() -> dict[str, click.Command]:
     commands: dict[str, click.Command] = {}
     for noun in SUMMARIES:
         if noun != "agent":
-            command: click.Command = import_module(f"fairwarning.cli.{noun}").command
+            command: click.Command = import_module(f"fairwarning.cli.commands.{noun}").command
             commands |= dict(_walk(noun, command))
     return commands
 

@@ -4,7 +4,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from fairwarning.cli import options
+from fairwarning.cli.output import errors
 from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.metrics import REGISTRY, MetricFamily
 from fairwarning.server.options import ServerOptions
@@ -23,13 +23,13 @@ def exit_codes() -> str:
     """Return the page of exit codes."""
     rows = [
         ["0", "success"],
-        [str(options.FAILED), "failure: the service is not running, or the operation failed"],
+        [str(errors.FAILED), "failure: the service is not running, or the operation failed"],
         [str(_USAGE), "wrong usage: an invalid argument, option or file"],
         [
-            str(options.NOT_FOUND),
+            str(errors.NOT_FOUND),
             "not found: no machine, set, event, operation or rollout has this name",
         ],
-        [str(options.REFUSED), "refused by the service; the error says what is allowed"],
+        [str(errors.REFUSED), "refused by the service; the error says what is allowed"],
     ]
     own = [
         [f"`fairwarning {words}`", re.sub(r"\s+", " ", match[0]).strip()]

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import click
 
-from fairwarning.cli import agent, listing, options
+from fairwarning.cli import agent
 from fairwarning.cli.commands import program
-from fairwarning.cli.listing import Listing
+from fairwarning.cli.output import listing
+from fairwarning.cli.output.listing import Listing
+from fairwarning.cli.parameters import options
 from tests.docs.chapters.cli import tree
 from tests.release.promises.outline import REQUIRED, Outline, outline_of
 

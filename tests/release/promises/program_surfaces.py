@@ -11,7 +11,7 @@ import click
 
 import fairwarning
 from fairwarning import pytest_plugin
-from fairwarning.cli import options
+from fairwarning.cli.output import errors
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.guest.agent import work
 from fairwarning.guest.agent.actions import RunHook
@@ -99,10 +99,10 @@ def exit_codes() -> Outline:
     """Return the exit codes that all commands share."""
     return {
         "0: success": {},
-        f"{options.FAILED}: failure": {},
+        f"{errors.FAILED}: failure": {},
         f"{click.UsageError.exit_code}: wrong usage": {},
-        f"{options.NOT_FOUND}: not found": {},
-        f"{options.REFUSED}: refused": {},
+        f"{errors.NOT_FOUND}: not found": {},
+        f"{errors.REFUSED}: refused": {},
     }
 
 

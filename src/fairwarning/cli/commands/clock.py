@@ -1,0 +1,76 @@
+"""`fairwarning clock ...`: show the clock, and control a virtual clock (O5)."""
+
+import json
+
+import click
+
+from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import errors, show
+from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameters import options
+from fairwarning.cli.parameters.durations import Duration
+
+_EPILOG = """\b
+Examples, for a service started with `fairwarning up --demo --clock virtual`:
+  fairwarning clock advance 15m
+  fairwarning clock run 60      (one minute per second)
+  fairwarning clock freeze
+"""
+
+
+@click.group("clock", cls=SuggestingGroup, epilog=_EPILOG)
+def command() -> None:
+    """Show the service's clock, and control a virtual clock."""
+
+
+@command.command("show", epilog=show.examples("clock show", "clock show --json"))
+@show.as_json
+@options.service
+def show_(service: ServiceTarget, *, as_json: bool) -> None:
+    """Show the current time of the service."""
+    with errors.errors_reported():
+        clock = client.ask(service, "GET", "/api/clock")
+    _print(clock, as_json=as_json)
+
+
+@command.command(
+    epilog=show.examples("clock advance 15m", "clock advance 90", "clock advance PT1H30M")
+)
+@click.argument("duration", type=Duration())
+@show.as_json
+@options.service
+def advance(service: ServiceTarget, duration: float, *, as_json: bool) -> None:
+    """Advance a virtual clock. Everything that falls due in that time happens.
+
+    DURATION is written as 90, 90s, 15m, 2h, 1d or PT15M.
+    """
+    _set(service, as_json=as_json, advance_seconds=duration)
+
+
+@command.command(epilog=show.examples("clock run 1", "clock run 60"))
+@click.argument("rate", type=click.FloatRange(0))
+@show.as_json
+@options.service
+def run(service: ServiceTarget, rate: float, *, as_json: bool) -> None:
+    """Run a virtual clock at RATE times real time."""
+    _set(service, as_json=as_json, rate=rate)
+
+
+@command.command(epilog=show.examples("clock freeze"))
+@show.as_json
+@options.service
+def freeze(service: ServiceTarget, *, as_json: bool) -> None:
+    """Stop a virtual clock."""
+    _set(service, as_json=as_json, rate=0.0)
+
+
+def _set(service: ServiceTarget, *, as_json: bool, **change: float) -> None:
+    with errors.errors_reported():
+        clock = client.ask(service, "POST", "/api/clock", change)
+    _print(clock, as_json=as_json)
+
+
+def _print(clock: Json, *, as_json: bool) -> None:
+    click.echo(json.dumps(clock) if as_json else f"{clock['now']}, {show.pace(clock)}")

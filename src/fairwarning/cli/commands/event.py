@@ -1,0 +1,248 @@
+"""`fairwarning event ...`: list, approve, cancel, explain and watch events (O7)."""
+
+import json
+from collections.abc import Iterator
+from operator import itemgetter
+
+import click
+
+from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.ids import full_id
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import (
+    bulk_requests,
+    errors,
+    explanation,
+    follow,
+    journal,
+    listing,
+    show,
+)
+from fairwarning.cli.output.blocks import FieldList
+from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.show import Json, moment
+from fairwarning.cli.parameters import completion, filters, options
+
+_EPILOG = show.examples(
+    "event list", "event approve 3F2A", "event explain 3F2A", "event watch --machine web_0"
+)
+_ID = click.argument("id_", metavar="ID", shell_complete=completion.events)
+_IDS = click.argument(
+    "ids", metavar="ID...", nargs=-1, required=True, shell_complete=completion.events
+)
+_MACHINE = click.option(
+    "--machine", help="Only events of this machine.", shell_complete=completion.machines
+)
+_SCOPE = click.option(
+    "--scope", help="Only events of this scope.", shell_complete=completion.scopes
+)
+
+
+@click.group("event", cls=SuggestingGroup, epilog=_EPILOG)
+def command() -> None:
+    """List, approve, cancel, explain and watch events.
+
+    The id of an active event can be abbreviated to its first 4 or more characters.
+    """
+
+
+_EVENTS = Listing(
+    "events",
+    "events",
+    (
+        Column("event", itemgetter("id")),
+        Column("schedule", show.summary),
+        Column("machines", lambda event: ", ".join(event["resources"])),
+        Column("type", itemgetter("type"), wide=True),
+        Column("status", itemgetter("status"), wide=True),
+        Column("scope", itemgetter("scope"), wide=True),
+        Column("source", itemgetter("source"), wide=True),
+        Column("created", lambda event: moment(event["created_at"]), wide=True),
+        Column("start", lambda event: moment(event["not_before"]), wide=True),
+        Column("approved", itemgetter("approved_by"), wide=True),
+        Column("operation", itemgetter("operation"), wide=True),
+    ),
+    key="id",
+    whole="event",
+)
+
+
+@command.command(
+    "list",
+    epilog=show.examples(
+        "event list",
+        "event list --machine web_0",
+        "event list --scope web/0 --watch",
+        "event list --unapproved -o name",
+        "event list --over --limit 20",
+        "event list --type Reboot --sort -start -o csv",
+    ),
+)
+@_MACHINE
+@filters.SCOPE
+@filters.SET
+@filters.TYPE
+@filters.STATUS
+@filters.SOURCE
+@click.option("--rollout", help="Only of this rollout.", shell_complete=completion.rollouts)
+@filters.NOT_POLLED
+@filters.flag("--unapproved", "Only scheduled ones that nobody has approved.")
+@filters.TEXT
+@click.option("--over", is_flag=True, help="List events that are over, newest first.")
+@listing.options(_EVENTS)
+@options.service
+def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: str | None) -> None:
+    """List active events, those that start first before others."""
+    if over and query["status"]:
+        raise click.UsageError("--over and --status exclude each other")
+    with errors.errors_reported():
+        listing.show_list(service, _EVENTS, wanted, **query | ({"status": "Over"} if over else {}))
+
+
+@command.command("show", epilog=show.examples("event show 3F2A", "event show 3F2A --json"))
+@_ID
+@show.as_json
+@options.service
+def show_(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
+    """Show an event."""
+    with errors.errors_reported():
+        event = client.ask(service, "GET", _path(service, id_))
+        blocks = [] if as_json else [_fields(event, follow.ServiceClock(service).now())]
+    show.print_result(event, *blocks, as_json=as_json)
+
+
+def _fields(event: Json, now: follow.ServiceTime) -> FieldList:
+    scheduled = event["status"] == "Scheduled"
+    left = f" ({show.until(event['not_before'], now.at)})" if scheduled else ""
+    duration = event["duration_seconds"]
+    return FieldList(
+        {
+            "event": event["id"],
+            "type": event["type"],
+            "status": event["status"],
+            "machines": ", ".join(event["resources"]),
+            "scope": event["scope"],
+            "source": event["source"],
+            "created": moment(event["created_at"]),
+            "not before": moment(event["not_before"]) + left,
+            "duration": f"{duration} seconds" if duration >= 0 else "",
+            "description": event["description"],
+            "approved by": event["approved_by"],
+            "waiting for": ", ".join(event["awaits"]),
+            "operation": event["operation"],
+        }
+    )
+
+
+def _path(service: ServiceTarget, prefix: str) -> str:
+    """Return the API path of an event, given its id or a prefix of it."""
+    return f"/api/events/{client.quoted(full_id(service, 'event', prefix))}"
+
+
+# --- Approve and cancel --------------------------------------------------------------------------
+
+
+@command.command(
+    "approve", epilog=show.examples("event approve 3F2A", "event approve 3F2A 91CC --json")
+)
+@_IDS
+@show.as_json
+@options.service
+def approve(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
+    """Approve events, so that they start now. Does what a machine's approval does."""
+    _decide(service, ids, "approve", as_json=as_json)
+
+
+@command.command(
+    "cancel", epilog=show.examples("event cancel 3F2A", "event cancel 3F2A 91CC --json")
+)
+@_IDS
+@show.as_json
+@options.service
+def cancel(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
+    """Cancel scheduled events. They do not happen and are removed."""
+    _decide(service, ids, "cancel", as_json=as_json)
+
+
+def _decide(service: ServiceTarget, ids: tuple[str, ...], verb: str, *, as_json: bool) -> None:
+    with errors.errors_reported():
+        full_ids = [full_id(service, "event", id_) for id_ in ids]  # all, before the first request
+        tried = bulk_requests.ask_each(
+            full_ids,
+            lambda id_: client.ask(service, "POST", f"/api/events/{id_}/{verb}", {}),
+            lambda _, event: _outcome(event, verb),
+            silent=as_json,
+        )
+    if as_json:
+        click.echo(json.dumps(tried.answers))
+    tried.exit_if_failed()
+
+
+def _outcome(event: Json, verb: str) -> str:
+    done = {"approve": "approved", "cancel": "cancelled"}[verb]
+    waiting = f"; waiting for {', '.join(event['awaits'])}" if event["awaits"] else ""
+    return f"{event['type']} of {', '.join(event['resources'])}: {done}{waiting}"
+
+
+# --- Explain and watch ---------------------------------------------------------------------------
+
+
+@command.command("explain", epilog=show.examples("event explain 3F2A", "event explain 3F2A --json"))
+@_ID
+@show.as_json
+@options.service
+def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
+    """Show the history of an event. Lists notifications, approvals and durations."""
+    with errors.errors_reported():
+        history = client.ask(service, "GET", f"{_path(service, id_)}/explain")
+    show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
+
+
+@command.command(
+    "watch",
+    epilog=show.examples("event watch", "event watch --machine web_0", "event watch 3F2A --json"),
+)
+@click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=completion.events)
+@_MACHINE
+@_SCOPE
+@show.as_json
+@options.service
+def watch(
+    service: ServiceTarget,
+    ids: tuple[str, ...],
+    machine: str | None,
+    scope: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Watch changes as they happen. Stops on Ctrl-C, or when all the given events are over."""
+    with errors.errors_reported():
+        stream = follow.EventStream(service)
+        active = {full_id(service, "event", id_) for id_ in ids}
+        line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
+        active -= {id_ for id_ in active if _is_over(service, id_)}
+        click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)
+        try:
+            for line in _lines(stream, active, endless=not ids):
+                if line_filter.matches(line):
+                    journal.print_line(line, as_json=as_json)
+        except KeyboardInterrupt:
+            return
+
+
+def _is_over(service: ServiceTarget, event: str) -> bool:
+    return bool(
+        client.ask(service, "GET", f"/api/events/{client.quoted(event)}")["status"] == "Over"
+    )
+
+
+def _lines(stream: follow.EventStream, active: set[str], *, endless: bool) -> Iterator[Json]:
+    while endless or active:
+        for message in stream.take(None):
+            if message.name == "clock":
+                yield {"clock": message.data}
+                continue
+            yield message.data
+            if message.data["type"] in journal.FINAL:
+                active.discard(message.data["event"])

@@ -1,0 +1,149 @@
+"""`fairwarning exec`: run a program as if it were inside a machine (O3)."""
+
+import math
+from dataclasses import replace
+
+import click
+
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import errors
+from fairwarning.cli.parameters import isolation as isolation_options
+from fairwarning.cli.parameters import options
+from fairwarning.core.errors import FairwarningError, Refused, Unavailable
+from fairwarning.machines.process import foreground
+from fairwarning.machines.process.isolation import choose
+from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
+from fairwarning.machines.process.namespace import ENDPOINT
+from fairwarning.machines.process.relay import HostPort
+
+_LAST_PORT = 65535
+_MOST_PORTS = 100
+_LOOPBACK = {"127.0.0.1", "localhost"}
+_EPILOG = """\b
+Examples:
+  fairwarning exec web_0 -- ./my-handler --verbose
+  fairwarning exec web_0 -- bash
+  fairwarning exec --forward 6443 web_0 -- kubectl get nodes
+  fairwarning exec web_0 -- curl -H Metadata:true \\
+    "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
+
+Exits with the exit code of the program; 1 if it could not be started, 2 for wrong usage, 3 if the
+machine does not exist, 4 if the service refuses. On Linux and macOS.
+"""
+
+
+class PortOfHost(click.ParamType[HostPort]):
+    """A port as [HOST:]PORT; without a host, of 127.0.0.1."""
+
+    name = "[HOST:]PORT"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> HostPort:
+        """Split the value into host and port."""
+        if isinstance(value, HostPort):
+            return value
+        host, _, port = str(value).rpartition(":")
+        if not port.isascii() or not port.isdigit() or not 0 < int(port) <= _LAST_PORT:
+            self.fail(f"{value!r} is not [HOST:]PORT, such as 6443 or 10.0.0.4:6443", param, ctx)
+        if ":" in host or host == ENDPOINT[0] or not host.isprintable() or " " in host:
+            self.fail(f"{host!r} is not a name or an IPv4 address of a host", param, ctx)
+        return HostPort(host or "127.0.0.1", int(port))
+
+
+@click.command("exec", epilog=_EPILOG)
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=GRACE_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time for COMMAND to end after SIGTERM, and then for the processes that it has left.",
+)
+@click.option(
+    "--forward",
+    type=PortOfHost(),
+    multiple=True,
+    help="Let COMMAND reach this TCP port of the host, or of HOST, at the same address. Can be"
+    " repeated.",
+)
+@click.option(
+    "--publish",
+    type=PortOfHost(),
+    multiple=True,
+    help="Let the host reach this TCP port of COMMAND, at 127.0.0.1 or at HOST. Can be repeated.",
+)
+@isolation_options.isolation
+@isolation_options.endpoint_variable
+@click.option("--once", is_flag=True, help="End with the machine's first reboot, redeploy or stop.")
+@click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
+@click.argument("machine")
+@click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
+@options.service
+def command(
+    machine: str,
+    program: tuple[str, ...],
+    service: ServiceTarget,
+    *,
+    grace: float,
+    forward: tuple[HostPort, ...],
+    publish: tuple[HostPort, ...],
+    isolation: str,
+    endpoint_variable: str,
+    once: bool,
+    quiet: bool,
+) -> None:
+    """Run COMMAND as if it were inside MACHINE.
+
+    Inside, http://169.254.169.254 is the metadata endpoint of that machine; there is no other
+    network but what --forward and --publish let through. Impacts on the machine apply to the
+    program: a freeze pauses it, a reboot stops it (SIGTERM, then SIGKILL) and restarts it, a
+    redeploy also empties $TMPDIR, an eviction or a delete stops it for good. Does not need root.
+
+    Where the system has no namespaces, COMMAND runs as an ordinary child process of this host: its
+    endpoint is at $FAIRWARNING_ENDPOINT, and at http://169.254.169.254 for clients that use
+    $http_proxy.
+
+    In namespaces, COMMAND cannot act as another machine, unless root runs it. It always has your
+    files: do not run programs that you do not trust.
+    """
+    data = service.local_folder("exec runs COMMAND beside the service")
+    if not math.isfinite(grace):
+        raise click.UsageError("--grace must be a number of seconds")
+    if len(forward) > _MOST_PORTS:
+        raise click.UsageError(f"--forward can be repeated {_MOST_PORTS} times at most")
+    task = MachineProgram(
+        machine,
+        program,
+        data.resolve(),
+        grace,
+        quiet=quiet,
+        once=once,
+        forwarded=forward,
+        published=publish,
+        endpoint_variable=endpoint_variable,
+    )
+    try:
+        code = foreground.run(_isolated(task, isolation))
+    except Unavailable as error:
+        click.echo(f"fairwarning: {error.message}; {service.next_step()}", err=True)
+        code = errors.FAILED
+    except FairwarningError as error:
+        click.echo(f"fairwarning: {error.message}", err=True)
+        code = errors.exit_code(error)
+    except OSError as error:
+        click.echo(f"fairwarning: cannot run inside {machine}: {error}", err=True)
+        code = errors.FAILED
+    raise SystemExit(code)
+
+
+def _isolated(task: MachineProgram, wanted: str) -> MachineProgram:
+    """Return the task with its isolation; without namespaces, the host's ports are its own."""
+    chosen = choose(wanted)
+    if chosen.namespaces:
+        return task
+    for port in task.published:
+        if port.host not in _LOOPBACK:
+            text = f"without namespaces, --publish {port} has no effect: let COMMAND listen there"
+            raise Refused("NotSupported", text)
+    return replace(task, isolation=chosen, forwarded=(), published=())

@@ -1,0 +1,94 @@
+"""`fairwarning fault ...`: inject faults into the metadata endpoint (M21)."""
+
+import click
+
+from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import errors, show
+from fairwarning.cli.output.blocks import Block, OutputTable
+from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameters import completion, options
+from fairwarning.cli.parameters.durations import Duration
+from fairwarning.core.times import spoken
+from fairwarning.service.faults import FaultKind
+
+_EPILOG = show.examples(
+    "fault set 410 --machine web_0 --count 3",
+    "fault set delay --delay 5 --duration 60",
+    "fault list",
+    "fault clear",
+)
+
+
+@click.group("fault", cls=SuggestingGroup, epilog=_EPILOG)
+def command() -> None:
+    """Inject faults into the metadata endpoint, to test a handler."""
+
+
+@command.command(
+    "set",
+    epilog=show.examples(
+        "fault set 410 --machine web_0 --count 3",
+        "fault set 500 --scope web/0 --duration 2m",
+        "fault set delay --delay 5",
+    ),
+)
+@click.argument("kind", type=click.Choice([kind.value for kind in FaultKind]))
+@click.option(
+    "--machine", help="Only this machine.  [default: all]", shell_complete=completion.machines
+)
+@click.option("--scope", help="Only machines of this scope.", shell_complete=completion.scopes)
+@click.option("--count", type=click.IntRange(1), help="Number of requests.  [default: no limit]")
+@click.option(
+    "--duration", "seconds", type=Duration(), help="How long the fault lasts: 90, 2m, 1h."
+)
+@click.option("--delay", "delay_seconds", type=Duration(), help="Length of a delay: 5, 0.5.")
+@options.service
+def set_(
+    *, service: ServiceTarget, kind: str, machine: str | None, scope: str | None, **settings: float
+) -> None:
+    """Inject a fault. Every fault but a delay closes the connection."""
+    values = {"kind": kind, "machine": machine, "scope": scope, **settings}
+    body = {name: value for name, value in values.items() if value is not None}
+    with errors.errors_reported():
+        client.ask(service, "POST", "/api/faults", body)
+    target = machine or (f"all machines of {scope}" if scope else "all machines")
+    clear = service.command_line("fault clear")
+    click.echo(f"Fault {kind} set for {target}. Clear it with `{clear}`.")
+
+
+@command.command("list", epilog=show.examples("fault list", "fault list --json"))
+@show.as_json
+@options.service
+def list_(service: ServiceTarget, *, as_json: bool) -> None:
+    """List active faults."""
+    with errors.errors_reported():
+        faults = client.ask(service, "GET", "/api/faults")["faults"]
+    show.print_result(faults, *([] if as_json else _table(faults)), as_json=as_json)
+
+
+def _table(faults: list[Json]) -> list[Block]:
+    rows = [
+        (
+            f"{fault['kind']} of {spoken(fault['delay_seconds'])}"
+            if fault["kind"] == FaultKind.DELAY
+            else fault["kind"],
+            fault["machine"] or (f"all of {fault['scope']}" if fault["scope"] else "all machines"),
+            str(fault["count"]) if fault["count"] else "no limit",
+            spoken(fault["seconds"]) if fault["seconds"] else "until cleared",
+        )
+        for fault in faults
+    ]
+    return show.rows_or_none(
+        OutputTable(("fault", "target", "requests", "duration"), rows), "faults"
+    )
+
+
+@command.command(epilog=show.examples("fault clear"))
+@options.service
+def clear(service: ServiceTarget) -> None:
+    """Clear all faults."""
+    with errors.errors_reported():
+        client.ask(service, "DELETE", "/api/faults")
+    click.echo("Cleared all faults.")

@@ -1,0 +1,57 @@
+"""`fairwarning healthcheck`: check whether the service is ready (O10)."""
+
+import time
+from http import HTTPStatus
+
+import click
+
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import errors
+from fairwarning.cli.parameters import options
+from fairwarning.cli.parameters.durations import Duration
+from fairwarning.core.errors import Unavailable
+
+_WAIT_SECONDS = 60.0
+_LOOK_SECONDS = 0.2
+
+_EPILOG = """\b
+Examples:
+  fairwarning healthcheck && echo up
+  fairwarning healthcheck --wait 30s
+  fairwarning healthcheck --data /var/lib/fairwarning
+  fairwarning healthcheck --server http://127.0.0.1:8170   (needs no token)
+"""
+
+
+@click.command("healthcheck", epilog=_EPILOG)
+@click.option(
+    "--wait",
+    type=Duration(),
+    is_flag=False,
+    flag_value=_WAIT_SECONDS,
+    default=0.0,
+    metavar="[DURATION]",
+    help="Wait until it is ready, for at most this long: 30s, 5m.  [without a duration: 1m]",
+)
+@options.service
+def command(service: ServiceTarget, wait: float) -> None:
+    """Check whether the service is ready for commands. Exits with 0 only if it is."""
+    deadline = time.monotonic() + wait
+    with errors.errors_reported():
+        while True:
+            try:
+                _check(service)
+                break
+            except Unavailable:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(_LOOK_SECONDS)
+    click.echo("The service is ready.")
+
+
+def _check(service: ServiceTarget) -> None:
+    status, answer = client.send(service, "GET", "/readyz", needs_token=False)
+    if status != HTTPStatus.OK:
+        why = answer.get("error") if isinstance(answer, dict) else f"status {status}"
+        raise Unavailable("NotReady", f"the service is up but not ready: {why}")

@@ -1,0 +1,171 @@
+"""The actions on machines: `fairwarning machine restart`, `freeze`, `evict` and the like."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import bulk_requests, confirm, errors, follow, show
+from fairwarning.cli.output.blocks import OutputTable
+from fairwarning.cli.output.confirm import Confirmation, Plan
+from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameters import completion, options
+from fairwarning.cli.parameters.durations import WholeSeconds
+
+
+class _Action(NamedTuple):
+    """An action on machines: its help text, its own option and an example of that option."""
+
+    help: str
+    option: Callable[[Any], Any] | None = None
+    example: str = ""
+    asks: bool = False  # for confirmation
+
+
+_DURATION = click.option(
+    "--duration",
+    "duration_seconds",
+    type=WholeSeconds(),
+    help="Length of the pause: 5, 90s, 2m.",
+)
+_DAYS = click.option(
+    "--days",
+    type=click.FloatRange(0, min_open=True),
+    help="Days of notice.",
+)
+_KIND = click.option(
+    "--kind",
+    type=click.Choice(["freeze", "reboot", "redeploy"]),
+    help="Impact on the machines.  [default: freeze]",
+)
+
+_ACTIONS = {
+    "restart": _Action("Restart machines. Event: Reboot, 15 minutes' notice."),
+    "redeploy": _Action("Move machines to other hosts. Event: Redeploy, 10 minutes' notice."),
+    "freeze": _Action(
+        "Pause machines. Event: Freeze, 15 minutes' notice.", _DURATION, " --duration 5"
+    ),
+    "migrate": _Action(
+        "Live-migrate machines to other hosts. Event: Freeze, 15 minutes' notice.",
+        _DURATION,
+        " --duration 5",
+    ),
+    "maintain": _Action(
+        "Perform maintenance on the hosts of machines. Event: Freeze, Reboot or Redeploy, 10 or 15"
+        " minutes' notice.",
+        _KIND,
+        " --kind reboot",
+    ),
+    "degrade": _Action(
+        "Report degraded hardware that will fail. Event: Redeploy, days of notice.",
+        _DAYS,
+        " --days 3",
+    ),
+    "fail": _Action(
+        "Fail the hardware of machines; asks first. Event: Redeploy, no notice.", asks=True
+    ),
+    "evict": _Action("Evict Spot machines. Event: Preempt, 30 seconds' notice."),
+    "recommend": _Action(
+        "Recommend that Spot machines be replaced. Event: SpotRebalanceRecommendation; the machines"
+        " keep running."
+    ),
+    "delete": _Action(
+        "Delete machines; asks first. Event: Terminate, if their scale set has a termination"
+        " notice.",
+        asks=True,
+    ),
+    "reimage": _Action("Reimage machines. Takes effect immediately, without notice."),
+    "stop": _Action("Stop machines. Takes effect immediately; the machines stay on their hosts."),
+    "deallocate": _Action(
+        "Stop machines and release their hosts. Takes effect immediately, without notice."
+    ),
+    "start": _Action("Start machines. Takes effect immediately."),
+}
+
+
+def add_actions(group: click.Group) -> None:
+    """Add a command for each action."""
+    for name, action in _ACTIONS.items():
+        _add(group, name, action)
+
+
+def _unchanged(command: Callable[..., None]) -> Callable[..., None]:
+    return command
+
+
+def _add(group: click.Group, name: str, action: _Action) -> None:
+    examples = show.examples(
+        f"machine {name} web_0{action.example}", f"machine {name} web_0 web_1 --wait"
+    )
+    asking = confirm.options if action.asks else _unchanged
+
+    @group.command(name, help=action.help, epilog=examples)
+    @click.argument("machines", nargs=-1, required=True, shell_complete=completion.machines)
+    @asking
+    @show.waits
+    @show.as_json
+    @options.service
+    def act(
+        *,
+        service: ServiceTarget,
+        machines: tuple[str, ...],
+        wait: bool,
+        as_json: bool,
+        confirmation: Confirmation | None = None,
+        **settings: object,
+    ) -> None:
+        if confirmation:
+            _confirm(service, confirmation, name, machines, as_json=as_json)
+        body = {key: value for key, value in settings.items() if value is not None}
+        with errors.errors_reported():
+            tried = bulk_requests.ask_each(
+                machines,
+                lambda machine: client.ask(
+                    service, "POST", f"/api/machines/{client.quoted(machine)}/{name}", body
+                ),
+                lambda machine, answer: f"{machine}: {_accepted(answer)}",
+                silent=as_json,
+            )
+            follow.accepted(service, tried.answers, as_json=as_json, wait=wait)
+            tried.exit_if_failed()
+
+    if action.option is not None:
+        action.option(act)
+
+
+def _confirm(
+    service: ServiceTarget,
+    confirmation: Confirmation,
+    action: str,
+    names: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    def plan() -> Plan:
+        machines = [
+            client.ask(service, "GET", f"/api/machines/{client.quoted(name)}") for name in names
+        ]
+        rows = [
+            (machine["name"], machine["scope"], show.power(machine), _notice(action, machine))
+            for machine in machines
+        ]
+        return Plan([OutputTable(("machine", "scope", "power", "notice"), rows)], machines)
+
+    count = "1 machine" if len(names) == 1 else f"{len(names)} machines"
+    with errors.errors_reported():
+        confirm.ask(confirmation, f"{action.title()} {count}?", plan, as_json=as_json)
+
+
+def _notice(action: str, machine: Json) -> str:
+    if action == "fail" or not machine["polled"]:
+        return "none"
+    return machine["terminate_notice"] or "none"
+
+
+def _accepted(answer: Json) -> str:
+    operation = answer["operation"]["id"]
+    if answer["polled"]:
+        return f"accepted, operation {operation}"
+    return f"accepted, operation {operation}; no notice, because no machine of the scope polls"

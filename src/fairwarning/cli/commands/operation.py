@@ -1,0 +1,124 @@
+"""`fairwarning operation ...`: show the progress of an operation."""
+
+from operator import itemgetter
+
+import click
+
+from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.ids import full_id
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import errors, explanation, follow, listing, show
+from fairwarning.cli.output.blocks import FieldList
+from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.show import Json, moment
+from fairwarning.cli.parameters import filters, options
+from fairwarning.core.model import OperationStatus
+
+_EPILOG = show.examples("operation show ID --wait", "operation explain ID")
+
+
+@click.group("operation", cls=SuggestingGroup, epilog=_EPILOG)
+def command() -> None:
+    """Show the progress and history of operations.
+
+    Every command that starts an operation prints its id. Its first 4 or more characters suffice.
+    """
+
+
+def _counts(operation: Json) -> str:
+    counts = [
+        f"{operation[state]} {state}"
+        for state in ("done", "failed", "cancelled")
+        if operation[state]
+    ]
+    return f"{operation['planned']} planned, {', '.join(counts) or '0 done'}"
+
+
+_OPERATIONS = Listing(
+    "operations",
+    "operations",
+    (
+        Column("operation", itemgetter("id")),
+        Column("kind", itemgetter("kind")),
+        Column("status", itemgetter("status")),
+        Column("machines", _counts),
+        Column("accepted", lambda operation: moment(operation["accepted_at"])),
+        Column("actor", itemgetter("actor"), wide=True),
+        Column("ended", lambda operation: moment(operation["ended_at"]), wide=True),
+        Column("error", itemgetter("error"), wide=True),
+    ),
+    key="id",
+    whole="operation",
+)
+
+
+@command.command(
+    "list",
+    epilog=show.examples(
+        "operation list", "operation list --status InProgress", "operation list --sort -accepted"
+    ),
+)
+@filters.one_of("--status", OperationStatus, "Only with this status.")
+@listing.options(_OPERATIONS)
+@options.service
+def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
+    """List operations that have not been dropped, the newest first."""
+    with errors.errors_reported():
+        listing.show_list(service, _OPERATIONS, wanted, **query)
+
+
+@command.command(
+    "show", epilog=show.examples("operation show ID", "operation show ID --wait --json")
+)
+@click.argument("id_", metavar="ID")
+@show.waits
+@show.as_json
+@options.service
+def show_(service: ServiceTarget, id_: str, *, wait: bool, as_json: bool) -> None:
+    """Show the progress of an operation."""
+    with errors.errors_reported():
+        operation = client.ask(service, "GET", _path(service, id_))
+        if wait:
+            events = _events(service, operation)
+            (operation,) = follow.wait_for_end(service, [operation], events, silent=as_json)
+        show.print_result(operation, _fields(operation), as_json=as_json)
+        if wait:
+            follow.exit_if_failed([operation], silent=as_json)
+
+
+def _path(service: ServiceTarget, prefix: str) -> str:
+    return f"/api/operations/{client.quoted(full_id(service, 'operation', prefix))}"
+
+
+def _events(service: ServiceTarget, operation: Json) -> list[Json]:
+    """Return the active events of an operation."""
+    return client.list_all(service, "events", operation=operation["id"])
+
+
+def _fields(operation: Json) -> FieldList:
+    return FieldList(
+        {
+            "operation": operation["id"],
+            "kind": operation["kind"],
+            "actor": operation["actor"],
+            "status": operation["status"],
+            "error": operation["error"],
+            "accepted": moment(operation["accepted_at"]),
+            "ended": moment(operation["ended_at"]),
+            "machines": _counts(operation),
+        }
+    )
+
+
+@command.command(
+    "explain", epilog=show.examples("operation explain ID", "operation explain ID --json")
+)
+@click.argument("id_", metavar="ID")
+@show.as_json
+@options.service
+def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
+    """Show the history of an operation. Lists its caller, its events and durations."""
+    with errors.errors_reported():
+        history = client.ask(service, "GET", f"{_path(service, id_)}/explain")
+    show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)

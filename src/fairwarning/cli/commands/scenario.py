@@ -1,0 +1,246 @@
+"""`fairwarning scenario ...`: run scripted timelines and check their expectations (O6)."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.output import errors
+from fairwarning.cli.parameters import options
+from fairwarning.core.errors import NotFound, Refused
+from fairwarning.server import hints
+
+if TYPE_CHECKING:  # imports a whole service, which --help does not need
+    from fairwarning.testing.scenarios import Scenario, ScenarioProgress, ScenarioResult
+
+_USAGE = 2  # exit code for wrong usage and for an invalid scenario file
+_RATE_MAX = 1_000_000  # as in fairwarning.testing.scenarios.run
+_BAR_CHARACTERS = 24
+_Callbacks = tuple["Callable[[ScenarioProgress], None]", "Callable[[ScenarioResult], None]"]
+"""Called with the progress of a scenario, and with its result."""
+
+_EPILOG = """\b
+Examples:
+  fairwarning scenario list
+  fairwarning scenario run --all
+  fairwarning scenario run spot-eviction --real
+  fairwarning scenario run host-update --real --rate 60    (one minute per second)
+  fairwarning scenario show spot-eviction > mine.toml
+  fairwarning scenario run mine.toml --junit result.xml
+
+\b
+Exit codes of run: 0 all passed, 1 one failed, 2 wrong usage or invalid file, 3 unknown scenario.
+"""
+
+
+@click.group("scenario", cls=SuggestingGroup, epilog=_EPILOG)
+def command() -> None:
+    """Run scripted event scenarios and check the outcome.
+
+    Scenarios need no running service: each has its own fleet and a virtual clock.
+    """
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(*, as_json: bool) -> None:
+    """List the scenarios that ship with Fairwarning."""
+    from fairwarning.testing.scenarios import shipped  # noqa: PLC0415  (see above)
+
+    scenarios = shipped()
+    if as_json:
+        click.echo(json.dumps([_describe(scenario) for scenario in scenarios]))
+        return
+    widest = max(len(scenario.name) for scenario in scenarios)
+    for scenario in scenarios:
+        click.echo(f"{scenario.name:<{widest}}  {scenario.length:>8}  {scenario.about}")
+
+
+def _describe(scenario: "Scenario") -> dict[str, Any]:
+    return {
+        "name": scenario.name,
+        "about": scenario.about,
+        "steps": len(scenario.steps),
+        "seconds": scenario.seconds,
+    }
+
+
+@command.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Print the file of a scenario, for example to copy and edit it."""
+    click.echo(_find(name).text, nl=False)
+
+
+@command.command(epilog=_EPILOG)
+@click.argument("names", nargs=-1, metavar="[NAME|PATH]...")
+@click.option("--all", "every", is_flag=True, help="Run all scenarios that ship with Fairwarning.")
+@click.option("--real", is_flag=True, help="Run in real time instead of as fast as possible.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0, _RATE_MAX, min_open=True),
+    help="With --real, run at this multiple of real time.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Also write a JUnit report to this file.",
+)
+@options.this_host_only("a scenario has its own fleet in the process that runs it")
+def run(
+    *,
+    names: tuple[str, ...],
+    every: bool,
+    real: bool,
+    rate: float | None,
+    as_json: bool,
+    junit: Path | None,
+) -> None:
+    """Run scenarios, given by name or path. A scenario stops at its first failed expectation."""
+    if every == bool(names):
+        raise click.UsageError(
+            "Give the names of scenarios, or --all. To list them, run"
+            f" `{hints.program()} scenario list`."
+        )
+    if rate is not None and not real:
+        raise click.UsageError("--rate needs --real.")
+    from fairwarning.testing.scenarios import run_scenario, shipped  # noqa: PLC0415  (see above)
+
+    scenarios = shipped() if every else [_find(name) for name in names]
+    results = []
+    with (
+        _no_output() if as_json else _text_output() as (report, print_result),
+        errors.errors_reported(service=False),
+    ):
+        for scenario in scenarios:
+            results.append(run_scenario(scenario, report, real=real, rate=rate or 1.0))
+            print_result(results[-1])
+    passed = all(result.passed for result in results)
+    if as_json:
+        click.echo(json.dumps({"passed": passed, "scenarios": [_as_json(r) for r in results]}))
+    if junit:
+        _write(junit, results)
+    raise SystemExit(0 if passed else errors.FAILED)
+
+
+def _find(name: str) -> "Scenario":
+    from fairwarning.testing.scenarios import find  # noqa: PLC0415  (see above)
+
+    try:
+        return find(name)
+    except Refused as error:
+        click.echo(f"Error: {error.message}", err=True)
+        raise SystemExit(errors.NOT_FOUND if isinstance(error, NotFound) else _USAGE) from error
+
+
+# --- Text output ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _no_output() -> Iterator[_Callbacks]:
+    yield lambda _: None, lambda _: None
+
+
+@contextmanager
+def _text_output() -> Iterator[_Callbacks]:
+    """Print results; on a terminal, also a bar with the virtual clock and the current step."""
+    from rich.console import Console  # noqa: PLC0415  (rich is slow to import)
+    from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  (the same)
+    from rich.progress import Progress as Bar  # noqa: PLC0415  (the same)
+    from rich.table import Column  # noqa: PLC0415  (the same)
+    from rich.text import Text  # noqa: PLC0415  (the same)
+
+    console = Console(highlight=False, soft_wrap=True)
+    columns = (
+        TextColumn("{task.description}", style="bold", markup=False),
+        BarColumn(_BAR_CHARACTERS),
+        TextColumn(
+            "{task.fields[clock]:>9}  {task.fields[step]}",
+            markup=False,
+            table_column=Column(no_wrap=True, overflow="ellipsis"),
+        ),
+    )
+    disable = not console.is_terminal
+    with Bar(*columns, console=console, transient=True, auto_refresh=False, disable=disable) as bar:
+        task = bar.add_task("", clock="", step="")
+
+        def report(progress: "ScenarioProgress") -> None:
+            scenario = progress.scenario
+            bar.update(
+                task,
+                description=scenario.name,
+                total=max(scenario.seconds, 1),
+                completed=progress.seconds,
+                clock=progress.clock,
+                step=progress.step.title,
+                refresh=True,
+            )
+
+        def print_result(result: "ScenarioResult") -> None:
+            console.print(Text(result.line, "green" if result.passed else "red"))
+            for line in result.difference.lines() if result.difference else ():
+                console.print(line, markup=False)
+
+        yield report, print_result
+
+
+# --- JSON and JUnit output ------------------------------------------------------------------------
+
+
+def _as_json(result: "ScenarioResult") -> dict[str, Any]:
+    value = {
+        "name": result.scenario.name,
+        "passed": result.passed,
+        "done": result.done,
+        "steps": len(result.scenario.steps),
+        "seconds": result.seconds,
+        "real_seconds": round(result.real_seconds, 3),
+        "difference": None,
+    }
+    if difference := result.difference:
+        value["difference"] = {
+            "step": difference.step.number,
+            "line": difference.step.line,
+            "at_seconds": difference.step.at_seconds,
+            "place": difference.place,
+            "expected": difference.expected,
+            "found": difference.found,
+            "document": difference.document,
+            "journal": difference.journal,
+        }
+    return value
+
+
+def _write(path: Path, results: Sequence["ScenarioResult"]) -> None:
+    """Write the results as a JUnit report."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  (rarely needed)
+
+    suite = ET.Element(
+        "testsuite",
+        name="fairwarning scenarios",
+        tests=str(len(results)),
+        failures=str(sum(not result.passed for result in results)),
+        errors="0",
+        time=f"{sum(result.real_seconds for result in results):.3f}",
+    )
+    for result in results:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            classname="scenario",
+            name=result.scenario.name,
+            time=f"{result.real_seconds:.3f}",
+        )
+        if result.difference:
+            message = f"expected {result.difference.expected}, found {result.difference.found}"
+            failure = ET.SubElement(case, "failure", message=message)
+            failure.text = "\n".join(result.difference.lines())
+    try:
+        ET.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
+    except OSError as error:
+        raise click.FileError(str(path), error.strerror) from error

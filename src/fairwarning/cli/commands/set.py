@@ -1,0 +1,330 @@
+"""`fairwarning set ...`: manage scale sets and their termination notice (T1 to T8)."""
+
+from operator import itemgetter
+
+import click
+
+from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import confirm, errors, follow, listing, show
+from fairwarning.cli.output.blocks import Block, FieldList
+from fairwarning.cli.output.confirm import Confirmation, Plan
+from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameters import completion, machine_settings, options
+from fairwarning.cli.parameters.durations import Notice
+
+_EPILOG = show.examples(
+    "set create web --capacity 3 --terminate-notice 5m",
+    "set scale web 2 --wait",
+    "set show web",
+)
+
+_NAME = click.argument("name", shell_complete=completion.sets)
+_NOTICE = click.option(
+    "--terminate-notice",
+    type=Notice(),
+    help="Notice before an instance is deleted: 5m to 15m (PT5M to PT15M), or none.",
+)
+_UPGRADE = click.option(
+    "--upgrade",
+    type=click.Choice(["Manual", "Automatic"], case_sensitive=False),
+    help="How instances get a new model: with `set upgrade`, or immediately.",
+)
+_SCALE_IN = click.option(
+    "--scale-in",
+    type=click.Choice(["Default", "NewestVM", "OldestVM"], case_sensitive=False),
+    help="Which instances are deleted first when scaling in.",
+)
+
+
+_ZONES = click.option(
+    "--zone",
+    "zones",
+    multiple=True,
+    help="Availability zone; repeatable. Instances are spread over the zones.",
+)
+
+
+@click.group("set", cls=SuggestingGroup, epilog=_EPILOG)
+def command() -> None:
+    """Manage scale sets and their termination notice."""
+
+
+@command.command(
+    "create",
+    epilog=show.examples(
+        "set create web --capacity 3 --terminate-notice 5m",
+        "set create batch --capacity 9 --priority Spot --eviction Delete",
+        "set create api --capacity 5 --upgrade automatic --tag env=prod",
+        "set create db --capacity 3 --subnet 10.0.1.0/24",
+        "set create store --capacity 6 --zone 1 --zone 2 --zone 3",
+    ),
+)
+@click.argument("name")
+@click.option("--capacity", type=click.IntRange(0), required=True, help="Number of instances.")
+@_NOTICE
+@_UPGRADE
+@_SCALE_IN
+@machine_settings.PRIORITY
+@machine_settings.EVICTION
+@machine_settings.SIZE
+@_ZONES
+@machine_settings.SUBNET
+@machine_settings.GROUP
+@machine_settings.TAGS
+@show.as_json
+@options.service
+def create(*, service: ServiceTarget, as_json: bool, **settings: object) -> None:
+    """Create a scale set. Its instances are named NAME_0, NAME_1 and so on."""
+    body = {key: value for key, value in settings.items() if value or key == "capacity"}
+    with errors.errors_reported():
+        scale_set = client.ask(service, "POST", "/api/sets", body)
+    text = f"{scale_set['name']}: created with {scale_set['capacity']} instances"
+    show.print_result(scale_set, text, as_json=as_json)
+
+
+def _name(scale_set: Json) -> str:
+    name: str = scale_set["name"]
+    return f"{name} (deleting)" if scale_set["deleting"] else name
+
+
+_SETS = Listing(
+    "sets",
+    "scale sets",
+    (
+        Column("set", _name),
+        Column("capacity", lambda scale_set: str(scale_set["capacity"])),
+        Column("notice", lambda scale_set: scale_set["terminate_notice"] or "none"),
+        Column("upgrade", itemgetter("upgrade")),
+        Column("model", lambda scale_set: str(scale_set["model"])),
+        Column("outdated", lambda scale_set: str(len(scale_set["outdated"]) or "")),
+        Column("leaving", lambda scale_set: str(scale_set["leaving"] or ""), wide=True),
+        Column("priority", itemgetter("priority"), wide=True),
+        Column("size", itemgetter("size"), wide=True),
+        Column("zones", lambda scale_set: ", ".join(scale_set["zones"]), wide=True),
+        Column("subnet", itemgetter("subnet"), wide=True),
+        Column("group", itemgetter("group"), wide=True),
+    ),
+)
+
+
+@command.command(
+    "list",
+    epilog=show.examples(
+        "set list", "set list --sort -capacity", "set list -o name", "set list --watch"
+    ),
+)
+@listing.options(_SETS)
+@options.service
+def list_(service: ServiceTarget, wanted: ListOptions) -> None:
+    """List scale sets."""
+    with errors.errors_reported():
+        listing.show_list(service, _SETS, wanted)
+
+
+@command.command("show", epilog=show.examples("set show web", "set show web --json"))
+@_NAME
+@show.as_json
+@options.service
+def show_(service: ServiceTarget, name: str, *, as_json: bool) -> None:
+    """Show a scale set."""
+    with errors.errors_reported():
+        scale_set = client.ask(service, "GET", f"/api/sets/{client.quoted(name)}")
+    upgrade_all = service.command_line("set upgrade", name)
+    hint = f"To update the outdated instances, run `{upgrade_all}`."
+    blocks = [hint] if scale_set["outdated"] else []
+    show.print_result(scale_set, _fields(scale_set), *blocks, as_json=as_json)
+
+
+def _fields(scale_set: Json) -> FieldList:
+    outdated = scale_set["outdated"]
+    more = f" and {len(outdated) - 10} more" if outdated[10:] else ""
+    return FieldList(
+        {
+            "set": scale_set["name"],
+            "state": "deleting" if scale_set["deleting"] else "",
+            "capacity": str(scale_set["capacity"]),
+            "termination notice": scale_set["terminate_notice"] or "none",
+            "upgrade": scale_set["upgrade"],
+            "scale-in": scale_set["scale_in"],
+            "model": str(scale_set["model"]),
+            "outdated": f"{', '.join(outdated[:10])}{more}",
+            "priority": scale_set["priority"],
+            "eviction": scale_set["eviction"] if scale_set["priority"] == "Spot" else "",
+            "scopes": ", ".join(scale_set["scopes"]),
+            "group": scale_set["group"],
+            "size": scale_set["size"],
+            "zones": ", ".join(scale_set["zones"]),
+            "subnet": scale_set["subnet"],
+            "tags": show.tags(scale_set["tags"]),
+        }
+    )
+
+
+@command.command(
+    "update",
+    epilog=show.examples(
+        "set update web --terminate-notice 10m",
+        "set update web --terminate-notice none",
+        "set update web --upgrade automatic --tag env=prod",
+    ),
+)
+@_NAME
+@_NOTICE
+@_UPGRADE
+@_SCALE_IN
+@machine_settings.SIZE
+@machine_settings.TAGS
+@show.as_json
+@options.service
+def update(
+    *,
+    service: ServiceTarget,
+    name: str,
+    terminate_notice: str | None,
+    as_json: bool,
+    **settings: object,
+) -> None:
+    """Change the model. In upgrade mode Manual, apply it with `set upgrade`."""
+    body = {key: value for key, value in settings.items() if value}
+    if terminate_notice is not None:
+        body["terminate_notice"] = terminate_notice or None
+    if not body:
+        raise click.UsageError("nothing to change; give at least one option")
+    with errors.errors_reported():
+        scale_set = client.ask(service, "PATCH", f"/api/sets/{client.quoted(name)}", body)
+    _print_model(service, scale_set, as_json=as_json)
+
+
+@command.command(
+    "upgrade",
+    epilog=show.examples("set upgrade web", "set upgrade web 0 2", "set upgrade web web_0"),
+)
+@_NAME
+@click.argument("instances", nargs=-1, shell_complete=completion.machines)
+@show.as_json
+@options.service
+def upgrade(
+    service: ServiceTarget, name: str, instances: tuple[str, ...], *, as_json: bool
+) -> None:
+    """Apply the current model to the given instances, or to all."""
+    body = {"instances": _numbers(name, instances)} if instances else {}
+    with errors.errors_reported():
+        scale_set = client.ask(service, "POST", f"/api/sets/{client.quoted(name)}/upgrade", body)
+    _print_model(service, scale_set, as_json=as_json)
+
+
+def _print_model(service: ServiceTarget, scale_set: Json, *, as_json: bool) -> None:
+    """Print the current model, and how many instances do not have it yet."""
+    name, outdated = scale_set["name"], len(scale_set["outdated"])
+    text = "all instances are up to date"
+    if outdated:
+        upgrade_all = service.command_line("set upgrade", name)
+        text = f"{outdated} instances are outdated; run `{upgrade_all}`"
+    show.print_result(scale_set, f"{name}: model {scale_set['model']}; {text}", as_json=as_json)
+
+
+def _numbers(name: str, instances: tuple[str, ...]) -> list[int]:
+    """Return instance numbers, given as numbers or as the names that `machine list` shows."""
+    numbers = []
+    for instance in instances:
+        number = instance.removeprefix(f"{name}_")
+        if not number.isascii() or not number.isdigit():
+            allowed = f"a number such as 3, or {name}_3"
+            raise click.UsageError(f"{instance!r} is not an instance of {name}; write {allowed}")
+        numbers.append(int(number))
+    return numbers
+
+
+# --- Commands that start operations --------------------------------------------------------------
+
+
+@command.command("scale", epilog=show.examples("set scale web 5", "set scale web 2 --wait"))
+@_NAME
+@click.argument("capacity", type=click.IntRange(0))
+@show.waits
+@show.as_json
+@options.service
+def scale(service: ServiceTarget, name: str, capacity: int, *, wait: bool, as_json: bool) -> None:
+    """Set the number of instances. Deleted instances get their notice first."""
+    _act(
+        service,
+        "POST",
+        f"{client.quoted(name)}/scale",
+        {"capacity": capacity},
+        wait=wait,
+        as_json=as_json,
+    )
+
+
+@command.command(
+    "delete-instances",
+    epilog=show.examples(
+        "set delete-instances web 0", "set delete-instances web web_0 web_2 --wait"
+    ),
+)
+@_NAME
+@click.argument("instances", nargs=-1, required=True, shell_complete=completion.machines)
+@confirm.options
+@show.waits
+@show.as_json
+@options.service
+def delete_instances(
+    service: ServiceTarget,
+    name: str,
+    instances: tuple[str, ...],
+    confirmation: Confirmation,
+    *,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Delete instances after their notice; asks first. Give them by number or by name."""
+    body = {"instances": _numbers(name, instances)}
+    count = "1 instance" if len(instances) == 1 else f"{len(instances)} instances"
+    _confirm(service, confirmation, name, f"Delete {count} of {name}?", as_json=as_json)
+    _act(service, "POST", f"{client.quoted(name)}/delete", body, wait=wait, as_json=as_json)
+
+
+@command.command("delete", epilog=show.examples("set delete web", "set delete web --wait"))
+@_NAME
+@confirm.options
+@show.waits
+@show.as_json
+@options.service
+def delete(
+    service: ServiceTarget, name: str, confirmation: Confirmation, *, wait: bool, as_json: bool
+) -> None:
+    """Delete a scale set; asks first. Its instances get their notice first."""
+    _confirm(service, confirmation, name, f"Delete {name} and its instances?", as_json=as_json)
+    _act(service, "DELETE", client.quoted(name), None, wait=wait, as_json=as_json)
+
+
+def _confirm(
+    service: ServiceTarget, confirmation: Confirmation, name: str, question: str, *, as_json: bool
+) -> None:
+    def plan() -> Plan:
+        scale_set = client.ask(service, "GET", f"/api/sets/{client.quoted(name)}")
+        return Plan([_fields(scale_set)], scale_set)
+
+    with errors.errors_reported():
+        confirm.ask(confirmation, question, plan, as_json=as_json)
+
+
+def _act(
+    service: ServiceTarget, method: str, path: str, body: object, *, wait: bool, as_json: bool
+) -> None:
+    with errors.errors_reported():
+        answer = client.ask(service, method, f"/api/sets/{path}", body)
+        if not as_json:
+            _print_accepted(answer)
+        follow.accepted(service, [answer], as_json=as_json, wait=wait, single=True)
+
+
+def _print_accepted(answer: Json) -> None:
+    events = answer["events"]
+    blocks: list[Block] = [f"accepted, operation {answer['operation']['id']}"]
+    if events:
+        blocks.append(show.events(events[: listing.ROWS]))
+    show.print_blocks(*blocks)

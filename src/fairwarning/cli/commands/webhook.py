@@ -1,0 +1,128 @@
+"""`fairwarning webhook ...`: manage webhooks, which receive every change to an event."""
+
+from typing import TextIO
+
+import click
+
+from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import errors, show
+from fairwarning.cli.output.blocks import Block, OutputTable, StyledText
+from fairwarning.cli.output.show import Json
+from fairwarning.cli.parameters import completion, options
+
+_EPILOG = show.examples(
+    "webhook create pager https://example.com/in",
+    "webhook list",
+    "webhook test pager",
+)
+_NAME = click.argument("name", shell_complete=completion.webhooks)
+_SUCCESS = range(200, 300)  # HTTP statuses
+
+
+@click.group("webhook", cls=SuggestingGroup, epilog=_EPILOG)
+def command() -> None:
+    """Manage webhooks. A webhook receives every change to an event.
+
+    The fleet file must allow the host of the URL.
+    """
+
+
+@command.command(
+    "create",
+    epilog=show.examples(
+        "webhook create pager https://example.com/in",
+        "webhook create grid https://example.com/in --form eventgrid",
+        "webhook create pager https://example.com/in --secret-file key",
+    ),
+)
+@click.argument("name")
+@click.argument("url")
+@click.option(
+    "--form",
+    type=click.Choice(["cloudevents", "eventgrid"]),
+    help="Message format.  [default: cloudevents]",
+)
+@click.option(
+    "--secret-file",
+    type=click.File("r", encoding="utf-8"),
+    help="File with the signing secret; - reads stdin. Generated if omitted.",
+)
+@click.option(
+    "--handshake/--no-handshake", default=None, help="Validate the target before sending to it."
+)
+@show.as_json
+@options.service
+def create(
+    *,
+    service: ServiceTarget,
+    name: str,
+    url: str,
+    form: str | None,
+    secret_file: TextIO | None,
+    handshake: bool | None,
+    as_json: bool,
+) -> None:
+    """Create a webhook. Delivers new changes to URL in order, at least once."""
+    secret = secret_file.read().strip() if secret_file else None
+    values = {"name": name, "url": url, "form": form, "secret": secret, "handshake": handshake}
+    body = {key: value for key, value in values.items() if value is not None}
+    with errors.errors_reported():
+        webhook = client.ask(service, "POST", "/api/webhooks", body)
+    lines = [f"{webhook['name']}: created, {webhook['form']} to {webhook['url']}"]
+    if secret is None:
+        lines.append(f"Secret (shown only once): {webhook['secret']}")
+    show.print_result(webhook, *lines, as_json=as_json)
+
+
+@command.command("list", epilog=show.examples("webhook list", "webhook list --json"))
+@show.as_json
+@options.service
+def list_(service: ServiceTarget, *, as_json: bool) -> None:
+    """List webhooks with their delivery state."""
+    with errors.errors_reported():
+        webhooks = client.ask(service, "GET", "/api/webhooks")["webhooks"]
+    show.print_result(webhooks, *([] if as_json else _table(webhooks)), as_json=as_json)
+
+
+def _table(webhooks: list[Json]) -> list[Block]:
+    rows = [
+        (
+            webhook["name"],
+            f"{webhook['url']}\n{webhook['form']}",
+            StyledText(webhook["state"], "red" if webhook["last_error"] else "green"),
+            f"{webhook['delivered']}, {webhook['given_up']} abandoned"
+            if webhook["given_up"]
+            else str(webhook["delivered"]),
+            webhook["last_error"] or "",
+        )
+        for webhook in webhooks
+    ]
+    return show.rows_or_none(
+        OutputTable(("webhook", "target", "state", "delivered", "last error"), rows), "webhooks"
+    )
+
+
+@command.command("delete", epilog=show.examples("webhook delete pager"))
+@_NAME
+@options.service
+def delete(service: ServiceTarget, name: str) -> None:
+    """Delete a webhook."""
+    with errors.errors_reported():
+        client.ask(service, "DELETE", f"/api/webhooks/{client.quoted(name)}")
+    click.echo(f"{name}: deleted")
+
+
+@command.command("test", epilog=show.examples("webhook test pager", "webhook test pager --json"))
+@_NAME
+@show.as_json
+@options.service
+def test(service: ServiceTarget, name: str, *, as_json: bool) -> None:
+    """Send a test message. Exits with 1 unless the target accepts it."""
+    with errors.errors_reported():
+        answer = client.ask(service, "POST", f"/api/webhooks/{client.quoted(name)}/test", {})
+    status = answer["status"]
+    show.print_result(answer, f"{name}: target answered {status}", as_json=as_json)
+    if status not in _SUCCESS:
+        raise SystemExit(errors.FAILED)

@@ -1,0 +1,1 @@
+"""Which service a command uses, and how it sends requests to it."""

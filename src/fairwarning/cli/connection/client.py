@@ -1,0 +1,191 @@
+"""Client for the operator API of a service, on this host or on another."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode
+
+from fairwarning.cli.connection.target import LocalService, RemoteService, ServiceTarget
+from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
+
+_TIMEOUT_SECONDS = 60.0  # advancing a virtual clock may trigger a lot of work
+_STREAM_TIMEOUT_SECONDS = 45.0  # the stream sends a message at least every 15 s
+_RESTART_SECONDS = 30.0  # long enough for the service to restart
+_RETRY_SECONDS = 0.5
+_PAGE = 1000  # the service's largest page
+_OK = 200
+_BAD_REQUEST = 400
+_UNAUTHORIZED = 401
+
+Result = TypeVar("Result")
+
+
+class StreamMessage(NamedTuple):
+    """One message of the stream: a `line` of the journal, or a change of the `clock`."""
+
+    name: str
+    number: int  # of the journal line; 0 for a clock message
+    data: dict[str, Any]
+
+
+def ask(
+    service: ServiceTarget,
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    seconds: float = _TIMEOUT_SECONDS,
+) -> Any:  # noqa: ANN401  (JSON)
+    """Send a request to the console and return the answer; raise the service's error."""
+    status, answer = send(service, method, path, body, seconds=seconds)
+    if status == _UNAUTHORIZED and isinstance(service, LocalService):
+        time.sleep(_RETRY_SECONDS)  # the service replaces a revoked start token at once
+        status, answer = send(service, method, path, body, seconds=seconds)
+    if status < _BAD_REQUEST:
+        return answer
+    raise _error(service, status, answer)
+
+
+def send(
+    service: ServiceTarget,
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    seconds: float = _TIMEOUT_SECONDS,
+    needs_token: bool = True,
+) -> tuple[int, Any]:
+    """Send one request, with a token if it needs one; return its status and JSON answer."""
+    from fairwarning.cli.connection.transport import response_to  # noqa: PLC0415  (slow; --help needs none)
+
+    address = service.address()
+    if not needs_token:
+        address = address._replace(token="")
+    elif not address.token and isinstance(service, RemoteService):
+        raise Refused("NoToken", service.with_token_step(f"there is no token for {address.url}"))
+    text = None if body is None else json.dumps(body)
+    with response_to(service, address, method, path, body=text, seconds=seconds) as response:
+        return response.status, _read_json(address.url, response.status, response.read())
+
+
+def _read_json(url: str, status: int, content: bytes) -> Any:  # noqa: ANN401  (JSON)
+    try:
+        return json.loads(content) if content else None
+    except ValueError:
+        text = f"{url} answers, but not as a console of Fairwarning does (status {status}); check"
+        raise Unavailable("NotAConsole", f"{text} its host and port") from None
+
+
+def _error(service: ServiceTarget, status: int, answer: object) -> FairwarningError:
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    code, message = error.get("code", str(status)), error.get("message", f"status {status}")
+    if status == _UNAUTHORIZED:
+        return Refused(code, service.with_token_step(message))
+    if status == NotFound.status:
+        return NotFound(code, message)
+    if status < Unavailable.status:
+        return Refused(code, message)
+    return Unavailable(code, message)
+
+
+def quoted(name: str) -> str:
+    """Quote a name for use as a path segment."""
+    return quote(name, safe="")
+
+
+class ListRead(NamedTuple):
+    """Items of a list, and how many there are in all, if the service counts them."""
+
+    items: list[Any]
+    total: int | None
+
+
+def read_list(
+    service: ServiceTarget, collection: str, most: int | None = None, **query: str | None
+) -> ListRead:
+    """Read a collection page by page: all of it, or the first `most` items."""
+    filters = {name: value for name, value in query.items() if value}
+    items: list[Any] = []
+    total: int | None = None
+    after: object = None
+    while most is None or len(items) < most:
+        limit = _PAGE if most is None else min(_PAGE, most - len(items))
+        cursor = {} if after is None else {"after": str(after)}
+        parameters = filters | {"limit": str(limit)} | cursor
+        page = ask(service, "GET", f"/api/{collection}?{urlencode(parameters)}")
+        items += page[collection]
+        total, after = page.get("total"), page["next"]
+        if after is None:
+            break
+    return ListRead(items, total)
+
+
+def list_all(service: ServiceTarget, collection: str, **query: str | None) -> list[Any]:
+    """Read a whole collection."""
+    return read_list(service, collection, None, **query).items
+
+
+# --- The stream ----------------------------------------------------------------------------------
+
+
+def newest(service: ServiceTarget) -> int:
+    """Return the number of the last journal line."""
+    lines = ask(service, "GET", "/api/journal?newest=true&limit=1")["lines"]
+    return int(lines[0]["number"]) if lines else 0
+
+
+def retry_while_down(call: Callable[[], Result]) -> Result:
+    """Return the result of `call`; retry while the service restarts."""
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while True:
+        try:
+            return call()
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+
+
+def stream(service: ServiceTarget, after: int) -> Iterator[StreamMessage]:
+    """Yield every message after a journal line, forever; reconnect when the service restarts."""
+    while True:
+        if retry_while_down(lambda: newest(service)) < after:  # a new service with a new journal
+            after = 0
+        try:
+            for message in _read_stream(service, after):
+                after = message.number or after
+                yield message
+        except Unavailable:
+            time.sleep(_RETRY_SECONDS)
+
+
+def _read_stream(service: ServiceTarget, after: int) -> Iterator[StreamMessage]:
+    """Yield the messages of one connection."""
+    from fairwarning.cli.connection.transport import response_to  # noqa: PLC0415  (see send)
+
+    address = service.address()
+    headers = {"Last-Event-ID": str(after)}
+    with response_to(
+        service, address, "GET", "/api/stream", headers=headers, seconds=_STREAM_TIMEOUT_SECONDS
+    ) as response:
+        if response.status != _OK:
+            answer = _read_json(address.url, response.status, response.read())
+            raise _error(service, response.status, answer)
+        yield from _parse(response)
+        raise EOFError("the stream ended")
+
+
+def _parse(lines: Iterable[bytes]) -> Iterator[StreamMessage]:
+    """Parse server-sent events; an empty line ends each."""
+    fields: dict[str, str] = {}
+    for raw in lines:
+        line = raw.decode().rstrip("\r\n")
+        name, _, value = line.partition(":")
+        if line:
+            fields[name] = value.removeprefix(" ")  # a comment has an empty name
+            continue
+        if "data" in fields:
+            number = int(fields.get("id") or 0)
+            yield StreamMessage(fields.get("event", ""), number, json.loads(fields["data"]))
+        fields = {}

@@ -1,0 +1,79 @@
+"""The options that name the service of a command."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairwarning.cli.connection.target import ServiceOptions, choose
+from fairwarning.cli.output.errors import errors_reported
+from fairwarning.cli.parameters import completion
+from fairwarning.server import hints, variables
+
+_SERVICE_OPTIONS = (
+    click.option(
+        "--server",
+        metavar="URL",
+        help=f"URL of the service's console.  [env: {variables.URL}]",
+    ),
+    click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=completion.contexts,
+        help="Service that `fairwarning context add` has given this name.  [env:"
+        f" {variables.CONTEXT}]",
+    ),
+    click.option(
+        "--data",
+        metavar="PATH",
+        type=click.Path(path_type=Path, file_okay=False),
+        help=f"Data folder of a service on this host.  [env: {variables.DATA}; default:"
+        f" {hints.DATA}]",
+    ),
+    click.option(
+        "--token-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help=f"File with the token.  [env: {variables.TOKEN_FILE}, or the token in"
+        f" {variables.TOKEN}]",
+    ),
+    click.option(
+        "--ca",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help=f"Certificates to trust, in PEM format.  [env: {variables.CA}]",
+    ),
+)
+
+
+def service(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name a service; the command gets it as `service`."""
+
+    @wraps(command)
+    def with_service(**values: Any) -> None:  # noqa: ANN401  (the command's own)
+        wanted = ServiceOptions(**{name: values.pop(name) for name in ServiceOptions._fields})
+        with errors_reported():
+            chosen = choose(wanted)
+        command(service=chosen, **values)
+
+    for option in reversed(_SERVICE_OPTIONS):
+        with_service = option(with_service)
+    return with_service
+
+
+def this_host_only(why: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Refuse --server and --context for a command that uses no running service; say why."""
+
+    def refuse(_: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{param.opts[0]} cannot be used here: {why}")
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        for name in ("--server", "--context"):
+            hidden = click.option(name, hidden=True, expose_value=False, callback=refuse)
+            command = hidden(command)
+        return command
+
+    return decorate
