@@ -11,7 +11,7 @@ import pytest
 from fairwarning.console.access import COOKIE
 from fairwarning.console.api.machines import ACTIONS
 from fairwarning.console.api.responses import EventHistoryInfo
-from fairwarning.console.page import forms, words
+from fairwarning.console.page import form_data, words
 from fairwarning.console.page.timeline import WINDOWS, chart
 from fairwarning.core.times import iso
 from fairwarning.service.tokens import Role, TokenUse
@@ -306,7 +306,7 @@ def test_redirects_stay_on_the_site(console: ConsoleHarness, back: str) -> None:
     """A foreign `back` path is replaced by the start page."""
     reply = Browser(console).post("/clock", advance="60", back=back)
     assert reply.headers["location"] == "/"
-    assert forms.local_path("/sets/web?capacity=2") == "/sets/web?capacity=2"
+    assert form_data.local_path("/sets/web?capacity=2") == "/sets/web?capacity=2"
 
 
 @pytest.mark.spec("O8")

@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fairwarning.console import access
-from fairwarning.console.page import forms
+from fairwarning.console.page import form_data
 from fairwarning.console.page.page import HEADERS
 from fairwarning.console.page.render import environment
 from fairwarning.core.errors import FairwarningError
@@ -44,7 +44,7 @@ class Login:
 
     async def _by_token(self, request: Request) -> Response:
         try:
-            form = await forms.read(request)
+            form = await form_data.read(request)
             token = self._tokens.verifier.read(form.text("token"), TokenUse.API)
         except FairwarningError as error:
             return self._login_page(error)
@@ -78,7 +78,7 @@ class Login:
         return response
 
     def _login_page(self, error: FairwarningError | None = None) -> Response:
-        failed = forms.FormRefused("/login", error.message, error.status) if error else None
+        failed = form_data.FormRefused("/login", error.message, error.status) if error else None
         template = self._env.get_template("login.html")
         html = template.render(logged_in=False, failed=failed, notice="")
         return HTMLResponse(html, error.status if error else 200, HEADERS)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from fairwarning.console.api import responses
-from fairwarning.console.api.part import ApiSection
+from fairwarning.console.api.section import ApiSection
 from fairwarning.console.api.tokens import token_info
 from fairwarning.service.issued_tokens import TokenRecord
 from fairwarning.service.tokens import TokenClaims

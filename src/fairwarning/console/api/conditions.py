@@ -1,7 +1,7 @@
 """The fleet's clock (O5) and injected faults (M21)."""
 
 from fairwarning.console.api import bodies, responses, views
-from fairwarning.console.api.part import ApiSection, Settings, parse
+from fairwarning.console.api.section import ApiSection, Settings, parse
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import FaultKind, FaultRule

@@ -21,8 +21,8 @@ from fairwarning.console.api.filters import (
     rollout_status,
 )
 from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS
-from fairwarning.console.api.part import MAX_PAGE_SIZE, PAGE_SIZE
 from fairwarning.console.api.rollouts import ROLLOUT_ACTIONS
+from fairwarning.console.api.section import MAX_PAGE_SIZE, PAGE_SIZE
 from fairwarning.core.errors import Refused
 from fairwarning.service.tokens import TokenClaims
 

@@ -5,7 +5,7 @@ from operator import itemgetter
 
 from fairwarning.console.api import responses, views
 from fairwarning.console.api.filters import OVER
-from fairwarning.console.api.part import OPERATOR, PAGE_SIZE, ApiSection
+from fairwarning.console.api.section import OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core import commands
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Conflict, Refused

@@ -1,7 +1,7 @@
 """The journal, in pages."""
 
 from fairwarning.console.api import responses, views
-from fairwarning.console.api.part import PAGE_SIZE, ApiSection
+from fairwarning.console.api.section import PAGE_SIZE, ApiSection
 from fairwarning.core.model import Ref, Scope
 from fairwarning.service.listing.journal import EVERY_LINE, JournalFilter, newest_lines
 

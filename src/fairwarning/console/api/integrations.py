@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from fairwarning.console.api import bodies, responses
-from fairwarning.console.api.part import OPERATOR, ApiSection, Settings, parse
+from fairwarning.console.api.section import OPERATOR, ApiSection, Settings, parse
 from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 
 from fairwarning.console.api import bodies, responses, views
-from fairwarning.console.api.part import (
+from fairwarning.console.api.section import (
     OPERATOR,
     PAGE_SIZE,
     ApiSection,

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint
-from fairwarning.console.api.part import MAX_PAGE_SIZE
 from fairwarning.console.api.responses import CreatedToken, CreatedWebhook
+from fairwarning.console.api.section import MAX_PAGE_SIZE
 
 PATH = "/api/openapi.json"
 STREAM = "/api/stream"

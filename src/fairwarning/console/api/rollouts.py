@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from fairwarning.console.api import bodies, responses, views
-from fairwarning.console.api.part import (
+from fairwarning.console.api.section import (
     OPERATOR,
     PAGE_SIZE,
     ApiSection,

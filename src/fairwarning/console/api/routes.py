@@ -12,7 +12,7 @@ from starlette.routing import Route
 from fairwarning.console import access
 from fairwarning.console.api import Api, bodies, openapi
 from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint, ApiRequest
-from fairwarning.console.api.part import parse
+from fairwarning.console.api.section import parse
 from fairwarning.console.api.stream import stream
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.service.issued_tokens import IssuedTokens

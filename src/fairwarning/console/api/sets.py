@@ -2,7 +2,7 @@
 
 from fairwarning.console.api import bodies, responses, views
 from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS, MachinesApi
-from fairwarning.console.api.part import (
+from fairwarning.console.api.section import (
     OPERATOR,
     PAGE_SIZE,
     Settings,

@@ -1,7 +1,7 @@
 """The fleet in numbers (O14)."""
 
 from fairwarning.console.api import responses, views
-from fairwarning.console.api.part import MAX_PAGE_SIZE, ApiSection
+from fairwarning.console.api.section import MAX_PAGE_SIZE, ApiSection
 from fairwarning.console.health import find_problem
 from fairwarning.core.model import Ref, Rollout
 from fairwarning.service.listing.summary import summarize

@@ -1,7 +1,7 @@
 """Tokens: create, list and revoke them (C7)."""
 
 from fairwarning.console.api import bodies, responses
-from fairwarning.console.api.part import (
+from fairwarning.console.api.section import (
     MAX_PAGE_SIZE,
     OPERATOR,
     PAGE_SIZE,

@@ -1,7 +1,7 @@
 """Control of the virtual clock (O5): advance, pause, run at a multiple."""
 
-from fairwarning.console.page import fleet, forms, words
-from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page import fleet, form_data, words
+from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.request import FormRoutes, PageRequest
 from fairwarning.core.errors import Refused
 
@@ -15,7 +15,7 @@ async def change(request: PageRequest) -> FormDone:
     minutes = form.number("minutes", "minutes")
     if minutes is not None:
         seconds = minutes * _MINUTE_SECONDS
-    back = forms.local_path(form.text("back"))
+    back = form_data.local_path(form.text("back"))
     if rate is not None:
         await request.api.set_clock({"rate": rate})
         return FormDone(f"The clock is {words.clock_rate(rate)}.", back)

@@ -11,8 +11,8 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from fairwarning.console.api.machines import ACTIONS
-from fairwarning.console.page import forms, rollouts, words
-from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page import form_data, rollouts, words
+from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.preview import new_key, preview
 from fairwarning.console.page.render import link
 from fairwarning.console.page.request import PageContent, PageRequest, View, Views
@@ -77,8 +77,8 @@ def _view(question: Question) -> View:
     return show
 
 
-def _fields_of_query(request: Request) -> forms.FormFields:
-    return forms.parse(request.url.query)
+def _fields_of_query(request: Request) -> form_data.FormFields:
+    return form_data.parse(request.url.query)
 
 
 # --- Questions ---

@@ -11,7 +11,7 @@ from fairwarning.console.api import views
 from fairwarning.console.api.filters import EVENT_FILTERS, OVER, event_filter
 from fairwarning.console.api.responses import EventInfo
 from fairwarning.console.page import timeline, words
-from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.listing import PAGE, ListQuery, cut_page, list_query
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.errors import FairwarningError, Refused

@@ -1,7 +1,7 @@
 """The page of an event: its explanation, and buttons to approve or cancel it."""
 
 from fairwarning.console.api.responses import EventInfo
-from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.preview import OperationPreview, PreviewText, preview
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.commands import Approve

@@ -5,7 +5,7 @@ from shlex import quote
 
 from fairwarning.console.api.responses import MachineInfo
 from fairwarning.console.page import words
-from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.machine_actions import LABELS, preview_actions
 from fairwarning.console.page.render import link
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views

@@ -18,7 +18,7 @@ from fairwarning.console.page import (
     events,
     faults,
     fleet,
-    forms,
+    form_data,
     journal,
     machine_list,
     machines,
@@ -28,7 +28,7 @@ from fairwarning.console.page import (
     sets,
     webhooks,
 )
-from fairwarning.console.page.forms import FormDone, FormRefused
+from fairwarning.console.page.form_data import FormDone, FormRefused
 from fairwarning.console.page.preview import new_key
 from fairwarning.console.page.render import environment
 from fairwarning.console.page.request import (
@@ -156,7 +156,7 @@ class Page:
         async def handle(request: Request) -> Response:
             try:
                 page_request = self._page_request(request)
-                page_request = replace(page_request, form=await forms.read(request))
+                page_request = replace(page_request, form=await form_data.read(request))
             except FairwarningError as error:
                 return await self._error(request, error)
             try:

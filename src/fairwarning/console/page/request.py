@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from fairwarning.console.api import Api
-from fairwarning.console.page.forms import FormDone, FormFields, FormRefused
+from fairwarning.console.page.form_data import FormDone, FormFields, FormRefused
 from fairwarning.core.errors import Refused
 from fairwarning.service.fleet import Fleet
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 from fairwarning.console.api.filters import rollout_status
 from fairwarning.console.api.responses import EventInfo, RolloutInfo
 from fairwarning.console.page import words
-from fairwarning.console.page.forms import FormDone, FormFields
+from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.lanes import lane_grid
 from fairwarning.console.page.preview import OperationPreview, PreviewText
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views

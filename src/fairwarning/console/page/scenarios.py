@@ -1,7 +1,7 @@
 """The page of the bundled scenarios, which run on a separate fleet (O6)."""
 
 from fairwarning.console.page import words
-from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.errors import Conflict
 

@@ -3,10 +3,10 @@
 from typing import Any
 from urllib.parse import quote
 
-from fairwarning.console.api.part import MAX_PAGE_SIZE
 from fairwarning.console.api.responses import MachineInfo, ScaleSetInfo
+from fairwarning.console.api.section import MAX_PAGE_SIZE
 from fairwarning.console.page import words
-from fairwarning.console.page.forms import FormDone, FormFields
+from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.preview import PreviewText, new_key, preview
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.commands import DeleteSet, Scale

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.errors import Conflict
 

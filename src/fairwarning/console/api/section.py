@@ -1,4 +1,4 @@
-"""What all sections of the API share: the fleet, page sizes, and parsing of settings."""
+"""A section of the API: the fleet that its methods use, page sizes, and parsing of settings."""
 
 import json
 import uuid

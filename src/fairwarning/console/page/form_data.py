@@ -1,4 +1,4 @@
-"""Submitted forms: their fields, and the results of handling them."""
+"""Form data: the fields that a browser has submitted, and the results of handling them."""
 
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
