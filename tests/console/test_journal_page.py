@@ -113,10 +113,11 @@ def test_a_wrong_filter_is_refused_with_what_is_allowed(
     assert allowed in unescape(page.body.decode())
 
 
-@pytest.mark.parametrize("name", ["q", "about", "actor", "type", "since", "until"])
+@pytest.mark.parametrize("name", ["scope", "q", "about", "actor", "type", "since", "until"])
 def test_filters_need_the_newest_lines_first(console: ConsoleHarness, name: str) -> None:
     """Otherwise they would be ignored."""
-    reply = console.api("GET", f"/api/journal?{name}=Ended")
+    value = "2026-11-15T10:00:00Z" if name in {"since", "until"} else "Ended"
+    reply = console.api("GET", f"/api/journal?{name}={value}")
     assert reply.error_code == "BadQuery"
     assert "needs newest=true" in reply.error_message
 

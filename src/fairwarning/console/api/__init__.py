@@ -2,6 +2,7 @@
 
 from fairwarning.console.api.about import AboutApi, ControlPlane
 from fairwarning.console.api.conditions import ClockAndFaultsApi
+from fairwarning.console.api.endpoints import endpoints_of
 from fairwarning.console.api.events import EventsApi
 from fairwarning.console.api.history import JournalApi
 from fairwarning.console.api.integrations import IntegrationsApi, LoadWebhooks, ScenarioRunner
@@ -14,19 +15,19 @@ from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.issued_tokens import IssuedTokens
 
-__all__ = ["Api"]
+__all__ = ["ENDPOINTS", "Api"]
 
 
 class Api(
+    SummaryApi,
     ScaleSetsApi,
     EventsApi,
     RolloutsApi,
     ClockAndFaultsApi,
     JournalApi,
     IntegrationsApi,
-    TokensApi,
-    SummaryApi,
     AboutApi,
+    TokensApi,
 ):
     """The whole operator API of one fleet."""
 
@@ -45,3 +46,6 @@ class Api(
         self.machine_urls = machine_urls
         self.issued_tokens = tokens
         self.control_plane = control_plane or ControlPlane()
+
+
+ENDPOINTS = tuple(endpoints_of(Api))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from fairwarning.console.api import responses
+from fairwarning.console.api.endpoints import endpoint
 from fairwarning.console.api.section import ApiSection
 from fairwarning.console.api.tokens import token_info
 from fairwarning.service.issued_tokens import TokenRecord
@@ -23,8 +24,9 @@ class AboutApi(ApiSection):
 
     control_plane: ControlPlane
 
+    @endpoint("GET", "/api/service")
     def about(self, caller: TokenClaims) -> responses.ServiceInfo:
-        """Describe the service, and the token of the caller."""
+        """Get the service's version and control plane, and who you are."""
         return responses.ServiceInfo(
             version=version("fairwarning"),
             subscription=self.cloud.subscription,

@@ -1,7 +1,8 @@
 """The fleet's clock (O5) and injected faults (M21)."""
 
 from fairwarning.console.api import bodies, responses, views
-from fairwarning.console.api.section import ApiSection, Settings, parse
+from fairwarning.console.api.endpoints import endpoint
+from fairwarning.console.api.section import ApiSection
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import FaultKind, FaultRule
@@ -11,8 +12,9 @@ from fairwarning.service.lookup import find_machine
 class ClockAndFaultsApi(ApiSection):
     """The clock and fault injection."""
 
+    @endpoint("GET", "/api/clock")
     def clock(self) -> responses.ClockInfo:
-        """Return the fleet's time."""
+        """Get the fleet's time."""
         clock = self.fleet.clock
         return responses.ClockInfo(
             now=views.time(clock.now()),
@@ -21,9 +23,10 @@ class ClockAndFaultsApi(ApiSection):
             ahead_seconds=round(self.fleet.clock_monitor.difference_seconds, 1),
         )
 
-    async def set_clock(self, settings: Settings) -> responses.ClockInfo:
+    @endpoint("POST", "/api/clock")
+    async def set_clock(self, body: bodies.ClockChange) -> responses.ClockInfo:
         """Advance the virtual clock, or set its rate."""
-        change = bodies.set_fields(parse(bodies.ClockChange, settings))
+        change = bodies.set_fields(body)
         if len(change) != 1:
             raise Refused("BadBody", "give either advance_seconds or rate")
         if "advance_seconds" in change:
@@ -32,25 +35,20 @@ class ClockAndFaultsApi(ApiSection):
             await self.fleet.run_clock(change["rate"])
         return self.clock()
 
+    @endpoint("GET", "/api/faults")
     def faults(self) -> responses.FaultList:
         """List the active faults."""
         return responses.FaultList(
             faults=[
-                responses.FaultInfo(
-                    kind=fault.kind.value,
-                    scope=fault.scope,
-                    machine=fault.machine,
-                    count=left,
-                    seconds=fault.seconds,
-                    delay_seconds=fault.delay_seconds,
-                )
+                views.copied(responses.FaultInfo, fault, count=left)
                 for fault, left in self.fleet.faults.active()
             ]
         )
 
-    async def put_fault(self, settings: Settings) -> None:
+    @endpoint("POST", "/api/faults", status=204)
+    async def put_fault(self, body: bodies.NewFault) -> None:
         """Inject a fault into the metadata endpoint."""
-        fault = bodies.set_fields(parse(bodies.NewFault, settings))
+        fault = bodies.set_fields(body)
         if name := fault.get("machine", ""):
             location = await find_machine(self.fleet, name)
             fault |= {"scope": location.scope, "machine": location.machine.name}
@@ -58,8 +56,9 @@ class ClockAndFaultsApi(ApiSection):
             await self._scope(name)
         self.fleet.faults.put(FaultRule(**fault | {"kind": _fault_kind(fault["kind"])}))
 
+    @endpoint("DELETE", "/api/faults", status=204)
     async def clear_faults(self) -> None:
-        """Remove all faults."""
+        """Clear all faults."""
         self.fleet.faults.clear()
 
 

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from fairwarning.console.api import responses, views
-from fairwarning.console.api.filters import OVER
+from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
+from fairwarning.console.api.filters import EVENT_FILTERS, OPERATION_FILTERS, OVER
 from fairwarning.console.api.section import OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core import commands
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Conflict, Refused
-from fairwarning.core.model import Event
+from fairwarning.core.model import Event, OperationStatus
 from fairwarning.core.record import changed
 from fairwarning.service.history import queries
 from fairwarning.service.history.events import EventHistory
@@ -24,10 +25,11 @@ _MAX_DIGITS = 18
 class EventsApi(ApiSection):
     """Scheduled events, and the operations that cause them."""
 
+    @endpoint("GET", "/api/events", query={**NEXT_PAGE, **EVENT_FILTERS})
     async def events(
         self, after: str = "", limit: int = PAGE_SIZE, wanted: EventFilter = EVERY_EVENT
     ) -> responses.EventList:
-        """List live events, those that start first before others; or ended ones, newest first."""
+        """List live events by their start, or events that are over."""
         if wanted.status == OVER:
             return await self._ended(after, limit, wanted)
         if wanted.machine:
@@ -69,20 +71,34 @@ class EventsApi(ApiSection):
             total=None,
         )
 
+    @endpoint("GET", "/api/events/{id}")
     async def event(self, name: str) -> responses.EventInfo:
-        """Return an event, live or over."""
+        """Get an event, live or over."""
         history, live = await queries.event_history(self.fleet, name)
         return views.event_info(live, history.scope) if live else views.past_event_info(history)
 
+    @endpoint("GET", "/api/events/{id}/explain")
+    async def explain_event(self, name: str) -> responses.ExplanationInfo:
+        """Explain an event: deliveries, approvals, what it waits for, and why."""
+        return views.explanation_info(await queries.explain_event(self.fleet, name))
+
+    @endpoint("POST", "/api/events/{id}/approve")
     async def approve(self, name: str, actor: str = OPERATOR) -> responses.EventInfo:
-        """Approve an event, so that it starts now; a repeat is not an error (M12)."""
+        """Approve an event, so that it starts now.
+
+        A repeat is not an error (M12).
+        """
         event = await self._live_event(name)
         command = commands.Approve(scope=event.scope, events=(event.id,), actor=actor)
         await self.fleet.submit(command)
         return await self.event(name)
 
+    @endpoint("POST", "/api/events/{id}/cancel")
     async def cancel(self, name: str, actor: str = OPERATOR) -> responses.EventInfo:
-        """Cancel an event; a repeat is not an error."""
+        """Cancel an event.
+
+        A repeat is not an error.
+        """
         history, live = await queries.event_history(self.fleet, name)
         if live is None and history.ended is FactType.CANCELLED:
             return views.past_event_info(history)
@@ -96,37 +112,47 @@ class EventsApi(ApiSection):
             raise Conflict("EventOver", f"event {event.id} is over")
         return event
 
-    async def explain_event(self, name: str) -> responses.ExplanationInfo:
-        """Explain an event: deliveries, approvals, what it waits for, why it started (O7)."""
-        return views.explanation_info(await queries.explain_event(self.fleet, name))
-
-    async def operation(self, name: str) -> responses.OperationInfo:
-        """Return an operation."""
-        return views.operation_info(await queries.read_operation(self.fleet, name))
-
+    @endpoint("GET", "/api/operations", query={**NEXT_PAGE, **OPERATION_FILTERS})
     async def operations(
-        self, after: str = "", limit: int = PAGE_SIZE, status: str = "", prefix: str = ""
+        self,
+        after: str = "",
+        limit: int = PAGE_SIZE,
+        status: OperationStatus | None = None,
+        prefix: str = "",
     ) -> responses.OperationList:
-        """List operations, the newest first; or those whose ids begin with a prefix."""
+        """List operations, the newest first."""
         following: int | None = None
         if prefix:
             operations = await operations_by_prefix(self.fleet, prefix, limit)
         else:
             before = _line_number(after)
-            operations, following = await newest_operations(self.fleet, status, before, limit)
+            operations, following = await newest_operations(self.fleet, status or "", before, limit)
         return responses.OperationList(
             operations=[views.operation_info(operation) for operation in operations],
             next=None if following is None else str(following),
         )
 
+    @endpoint("GET", "/api/operations/{id:path}/explain")
     async def explain_operation(self, name: str) -> responses.ExplanationInfo:
         """Explain an operation."""
         return views.explanation_info(await queries.explain_operation(self.fleet, name))
 
-    async def timeline(
-        self, seconds: float, wanted: EventFilter = EVERY_EVENT
-    ) -> responses.TimelineInfo:
-        """Return the events of the last `seconds`, and all live events."""
+    @endpoint("GET", "/api/operations/{id:path}")
+    async def operation(self, name: str) -> responses.OperationInfo:
+        """Get an operation."""
+        return views.operation_info(await queries.read_operation(self.fleet, name))
+
+    @endpoint(
+        "GET",
+        "/api/timeline",
+        query={"seconds": "How many seconds to look back, up to a week."},
+    )
+    async def timeline(self, seconds: int = 3600) -> responses.TimelineInfo:
+        """List events that are scheduled, in progress or recently ended."""
+        return await self.filtered_timeline(seconds, EVERY_EVENT)
+
+    async def filtered_timeline(self, seconds: int, wanted: EventFilter) -> responses.TimelineInfo:
+        """List those events of a timeline that a filter allows."""
         recent = await timeline(self.fleet, seconds)
         if wanted != EVERY_EVENT:
             recent = changed(recent, events=await self._matching(recent.events, wanted))

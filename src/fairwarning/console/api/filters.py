@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Refused
@@ -19,6 +20,8 @@ from fairwarning.service.listing.journal import JournalFilter
 
 Query = Callable[[str], str]
 """Returns a query parameter; empty if it is missing."""
+
+Choice = TypeVar("Choice", bound=StrEnum)
 
 OVER = "Over"
 """The status of events that have ended; the journal has them."""
@@ -109,16 +112,6 @@ def event_filter(query: Query, now: float) -> EventFilter:
     )
 
 
-def operation_status(query: Query) -> str:
-    """Return the status that a query for operations asks for; empty for any."""
-    return _one_of(OperationStatus, query, "status")
-
-
-def rollout_status(query: Query) -> str:
-    """Return the status that a query for rollouts asks for; empty for any."""
-    return _one_of(RolloutStatus, query, "status")
-
-
 def journal_filter(query: Query) -> JournalFilter:
     """Return the filter that a query for journal lines asks for."""
     since, until = (parse_date(query(name)) if query(name) else None for name in ("since", "until"))
@@ -132,6 +125,12 @@ def journal_filter(query: Query) -> JournalFilter:
         until=until,
         text=query("q"),
     )
+
+
+def one_of(kind: type[Choice], query: Query, name: str) -> Choice | None:
+    """Return the value of a parameter, in any case; None if it is missing."""
+    text = _one_of(kind, query, name)
+    return kind(text) if text else None
 
 
 def _one_of(kind: type[StrEnum], query: Query, name: str, *more: str) -> str:

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
-from fairwarning.console.api import bodies, responses
-from fairwarning.console.api.section import OPERATOR, ApiSection, Settings, parse
+from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.api.endpoints import endpoint
+from fairwarning.console.api.section import OPERATOR, ApiSection
 from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
@@ -45,12 +46,14 @@ class IntegrationsApi(ApiSection):
 
     # --- Scenarios (O6) ---
 
+    @endpoint("GET", "/api/scenarios")
     async def scenarios(self) -> responses.ScenarioList:
         """List the bundled scenarios."""
         return responses.ScenarioList(scenarios=self._scenario_runner().list_scenarios())
 
+    @endpoint("POST", "/api/scenarios/{name}/run")
     async def run_scenario(self, name: str) -> responses.ScenarioResultInfo:
-        """Run a scenario in virtual time, on a separate fleet."""
+        """Run a scenario on a separate fleet."""
         runner = self._scenario_runner()
         names = [scenario.name for scenario in runner.list_scenarios()]
         if name not in names:
@@ -66,37 +69,28 @@ class IntegrationsApi(ApiSection):
 
     # --- Webhooks ---
 
+    @endpoint("GET", "/api/webhooks")
     async def webhooks(self) -> responses.WebhookList:
-        """List all webhooks, without their secrets."""
-        webhooks = [
-            responses.WebhookInfo(
-                name=webhook.name,
-                url=webhook.url,
-                form=webhook.form.value,
-                state=webhook.state.value,
-                cursor=webhook.cursor,
-                delivered=webhook.delivered,
-                given_up=webhook.given_up,
-                last_error=webhook.last_error,
-            )
-            for webhook in await (await self._webhooks()).list()
-        ]
-        return responses.WebhookList(webhooks=webhooks)
-
-    async def create_webhook(
-        self, settings: Settings, actor: str = OPERATOR
-    ) -> responses.CreatedWebhook:
-        """Send every event change to a URL from now on."""
-        fields = bodies.set_fields(parse(bodies.NewWebhook, settings))
-        created = await (await self._webhooks()).create(**fields, actor=actor)
-        return responses.CreatedWebhook(
-            name=created.name, url=created.url, form=created.form.value, secret=created.secret
+        """List webhooks."""
+        webhooks = await (await self._webhooks()).list()
+        return responses.WebhookList(
+            webhooks=[views.copied(responses.WebhookInfo, webhook) for webhook in webhooks]
         )
 
+    @endpoint("POST", "/api/webhooks", status=201)
+    async def create_webhook(
+        self, body: bodies.NewWebhook, actor: str = OPERATOR
+    ) -> responses.CreatedWebhook:
+        """Create a webhook that receives every event change."""
+        created = await (await self._webhooks()).create(**bodies.set_fields(body), actor=actor)
+        return views.copied(responses.CreatedWebhook, created)
+
+    @endpoint("DELETE", "/api/webhooks/{name}", status=204)
     async def remove_webhook(self, name: str, actor: str = OPERATOR) -> None:
         """Delete a webhook."""
         await (await self._webhooks()).remove(name, actor=actor)
 
+    @endpoint("POST", "/api/webhooks/{name}/test")
     async def test_webhook(self, name: str) -> responses.WebhookTestResult:
-        """Send a test message."""
+        """Send a test message to a webhook."""
         return responses.WebhookTestResult(status=await (await self._webhooks()).test(name))

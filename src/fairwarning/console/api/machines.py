@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 
 from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
+from fairwarning.console.api.filters import MACHINE_FILTERS
 from fairwarning.console.api.section import (
     OPERATOR,
     PAGE_SIZE,
     ApiSection,
-    Settings,
     choose,
     maintenance_kind,
     operation_id,
-    parse,
     request_text,
 )
 from fairwarning.core import commands, limits
@@ -62,10 +62,11 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 class MachinesApi(ApiSection):
     """Machines and scopes."""
 
+    @endpoint("GET", "/api/machines", query={**NEXT_PAGE, **MACHINE_FILTERS})
     async def machines(
         self, after: int = 0, limit: int = PAGE_SIZE, wanted: MachineFilter = EVERY_MACHINE
     ) -> responses.MachineList:
-        """List machines by number, of the whole fleet or those that a filter allows."""
+        """List machines by number."""
         await self._check_names(wanted.scope, wanted.set)
         await self.index.refresh()
         locations = self.index.find_machines(wanted)
@@ -76,23 +77,13 @@ class MachinesApi(ApiSection):
             total=len(locations),
         )
 
-    async def machine(self, name: str) -> responses.MachineInfo:
-        """Return a machine."""
-        location = await self._find_machine(name)
-        (url,) = await self._urls([location])
-        return views.machine_info(location, await self._scope(location.scope), url)
-
-    async def explain_machine(self, name: str) -> responses.ExplanationInfo:
-        """Explain a machine's recent activity, and what it waits for."""
-        return views.explanation_info(await queries.explain_machine(self.fleet, name))
-
+    @endpoint("POST", "/api/machines", status=201)
     async def create_machines(
-        self, settings: Settings, key: str = "", actor: str = OPERATOR
+        self, body: bodies.NewMachine, key: str = "", actor: str = OPERATOR
     ) -> responses.MachineList:
-        """Create a standalone machine, or `count` of them."""
-        entry = bodies.set_fields(parse(bodies.NewMachine, settings))
-        create_commands = fleet_file.entry("machine", entry)
-        await self._create(create_commands, key, request_text("create machines", settings), actor)
+        """Create one or more standalone machines."""
+        create_commands = fleet_file.entry("machine", bodies.set_fields(body))
+        await self._create(create_commands, key, request_text("create machines", body), actor)
         scopes = [
             command.scope
             for command in create_commands
@@ -105,14 +96,29 @@ class MachinesApi(ApiSection):
         machines = await self.describe_machines(locations)
         return responses.MachineList(machines=machines, next=None, total=len(machines))
 
-    async def update_machine(
-        self, name: str, settings: Settings, actor: str = OPERATOR
-    ) -> responses.MachineInfo:
-        """Give a machine another address; it identifies the machine in a host run (M22)."""
+    @endpoint("GET", "/api/machines/{name:path}/explain")
+    async def explain_machine(self, name: str) -> responses.ExplanationInfo:
+        """Explain a machine's recent activity."""
+        return views.explanation_info(await queries.explain_machine(self.fleet, name))
+
+    @endpoint("GET", "/api/machines/{name:path}")
+    async def machine(self, name: str) -> responses.MachineInfo:
+        """Get a machine."""
         location = await self._find_machine(name)
-        changes = bodies.set_fields(parse(bodies.MachineChanges, settings))
+        (url,) = await self._urls([location])
+        return views.machine_info(location, await self._scope(location.scope), url)
+
+    @endpoint("PATCH", "/api/machines/{name:path}")
+    async def update_machine(
+        self, name: str, body: bodies.MachineChanges, actor: str = OPERATOR
+    ) -> responses.MachineInfo:
+        """Change a machine's address.
+
+        It identifies the machine in a host run (M22).
+        """
+        location = await self._find_machine(name)
         try:
-            values = table({key: value for key, value in changes.items() if value}, MACHINE)
+            values = table({"address": body.address} if body.address else {}, MACHINE)
         except ConfigurationError as error:
             raise Refused("BadBody", error.message) from None
         command = commands.UpdateMachine(
@@ -152,24 +158,38 @@ class MachinesApi(ApiSection):
         text = f"other requests keep creating and removing the resource group {group!r}; try again"
         raise Conflict("GroupChanged", text)
 
+    @endpoint("POST", "/api/machines/{name:path}/{action}", status=202, action=tuple(ACTIONS))
     async def act(
-        self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
+        self,
+        name: str,
+        action: str,
+        body: bodies.ActSettings,
+        key: str = "",
+        actor: str = OPERATOR,
     ) -> responses.AcceptedOperation:
-        """Start an action on a machine; a repeat with the same key has no effect (IC2)."""
-        request = request_text(f"{action} {name}", settings)
+        """Start an action on a machine.
+
+        A repeat with the same key has no effect (IC2).
+        """
+        request = request_text(f"{action} {name}", body)
         if repeated := await self._repeated(key, request):
             return repeated
-        command = await self.machine_command(name, action, operation_id(key), settings, actor)
+        command = await self.machine_command(name, action, body, operation_id(key), actor)
         location = await self._find_machine(name)
         return await self._submit(changed(command, request=request), (location.scope,))
 
     async def machine_command(
-        self, name: str, action: str, operation: str, settings: Settings, actor: str = OPERATOR
+        self,
+        name: str,
+        action: str,
+        body: bodies.ActSettings,
+        operation: str,
+        actor: str = OPERATOR,
     ) -> Command:
         """Return the command that `act` submits."""
         location = await self._find_machine(name)
         kind = choose(action, ACTIONS, "action")
-        arguments = await self._arguments(location.scope, action, settings)
+        arguments = await self._arguments(location.scope, action, body)
         scope = await self._scope(location.scope)
         if scope.owner and action in SET_ACTIONS:
             instances = (location.machine.instance,)
@@ -186,9 +206,11 @@ class MachinesApi(ApiSection):
         )
         return command
 
-    async def _arguments(self, scope: str, action: str, settings: Settings) -> dict[str, object]:
+    async def _arguments(
+        self, scope: str, action: str, body: bodies.ActSettings
+    ) -> dict[str, object]:
         """Convert an action's settings to the arguments of its command."""
-        arguments = bodies.set_fields(parse(bodies.ActSettings, settings))
+        arguments = bodies.set_fields(body)
         allowed_names = _SETTINGS.get(action, ())
         for name in arguments:
             if name not in allowed_names:
@@ -208,6 +230,7 @@ class MachinesApi(ApiSection):
 
     # --- Scopes ---
 
+    @endpoint("GET", "/api/scopes", query=NEXT_PAGE)
     async def scopes(self, after: str = "", limit: int = PAGE_SIZE) -> responses.ScopeList:
         """List scopes with their machines, by scope id."""
         limit = min(limit, PAGE_SIZE)  # a scope has up to 200 machines
@@ -216,8 +239,9 @@ class MachinesApi(ApiSection):
         scopes = await self._scope_infos([scope for scope in read if scope])
         return responses.ScopeList(scopes=scopes, next=names[-1] if len(names) == limit else None)
 
+    @endpoint("GET", "/api/scopes/{id:path}")
     async def scope(self, name: str) -> responses.ScopeInfo:
-        """Return a scope with its machines."""
+        """Get a scope."""
         (info,) = await self._scope_infos([await self._scope(name)])
         return info
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import msgspec
 
-from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint
-from fairwarning.console.api.responses import CreatedToken, CreatedWebhook
+from fairwarning.console.api import ENDPOINTS
+from fairwarning.console.api.endpoints import PATH_PARAMETER, ApiEndpoint
 from fairwarning.console.api.section import MAX_PAGE_SIZE
 
 PATH = "/api/openapi.json"
 STREAM = "/api/stream"
-_PATH_PARAM = re.compile(r"{(\w+)(?::path)?}")
 _NUMBER_SCHEMAS = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE},
     "seconds": {"type": "integer", "minimum": 1},
@@ -41,8 +40,8 @@ class ErrorResponse(msgspec.Struct):
 def document() -> dict[str, Any]:
     """Build the document."""
     paths: dict[str, dict[str, Any]] = {}
-    for endpoint in ENDPOINTS:
-        path = _PATH_PARAM.sub(r"{\1}", endpoint.path)
+    for endpoint in sorted(ENDPOINTS, key=lambda endpoint: endpoint.path):
+        path = PATH_PARAMETER.sub(r"{\1}", endpoint.path)
         paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
     paths[STREAM] = {"get": _STREAM}
     types = [
@@ -97,7 +96,7 @@ def _operation(endpoint: ApiEndpoint) -> dict[str, Any]:
 
 
 def _operation_id(endpoint: ApiEndpoint) -> str:
-    words = re.findall(r"\w+", _PATH_PARAM.sub(r"by_\1", endpoint.path.removeprefix("/api/")))
+    words = re.findall(r"\w+", PATH_PARAMETER.sub(r"by_\1", endpoint.path.removeprefix("/api/")))
     return "_".join([endpoint.method.lower(), *words])
 
 
@@ -111,7 +110,7 @@ def _path_parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
             if name in endpoint.choices
             else {"type": "string", "minLength": 1},
         }
-        for name in _PATH_PARAM.findall(endpoint.path)
+        for name in PATH_PARAMETER.findall(endpoint.path)
     ]
 
 
@@ -128,11 +127,7 @@ def _query_parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
 
 
 def _header_parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
-    if (
-        endpoint.method != "POST"
-        or endpoint.status not in {201, 202}
-        or endpoint.response in {CreatedToken, CreatedWebhook}
-    ):
+    if endpoint.method != "POST" or not endpoint.has_key:
         return []
     about = "A repeat with the same key has no further effect while the operation is kept."
     schema = {"type": "string"}

@@ -3,25 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import structs
-
 from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
+from fairwarning.console.api.filters import ROLLOUT_FILTERS
 from fairwarning.console.api.section import (
     OPERATOR,
     PAGE_SIZE,
     ApiSection,
-    Settings,
     choose,
     maintenance_kind,
     operation_id,
-    parse,
     request_text,
 )
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import RolloutCommand
 from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.forecast import forecast
-from fairwarning.core.model import Operation, Ref, Rollout, Scope
+from fairwarning.core.model import Operation, Ref, Rollout, RolloutStatus, Scope
 from fairwarning.service.listing import progress
 from fairwarning.service.listing.lanes import read_lanes, waits_for
 
@@ -38,16 +36,21 @@ ROLLOUT_ACTIONS: Mapping[str, type[RolloutCommand]] = {
 class RolloutsApi(ApiSection):
     """Start, follow and control host rollouts."""
 
+    @endpoint("GET", "/api/rollouts", query={**NEXT_PAGE, **ROLLOUT_FILTERS})
     async def rollouts(
-        self, after: str = "", limit: int = PAGE_SIZE, status: str = "", prefix: str = ""
+        self,
+        after: str = "",
+        limit: int = PAGE_SIZE,
+        status: RolloutStatus | None = None,
+        prefix: str = "",
     ) -> responses.RolloutList:
-        """List rollouts by id; optionally with a status or a prefix of their id."""
+        """List rollouts by id."""
         matching: list[Rollout] = []
         while True:
             names = await self.fleet.reader.list_ids(Rollout, after, limit)
             refs: list[Ref] = [(Rollout, name) for name in names if name.startswith(prefix)]
             for rollout in (await self.fleet.reader.read_all(refs)).values():
-                if isinstance(rollout, Rollout) and status in {"", rollout.status}:
+                if isinstance(rollout, Rollout) and status in {None, rollout.status}:
                     matching.append(rollout)
                     if len(matching) == limit:
                         return _page(matching, rollout.id)
@@ -55,24 +58,30 @@ class RolloutsApi(ApiSection):
                 return _page(matching, None)
             after = names[-1]
 
+    @endpoint("GET", "/api/rollouts/{id}")
     async def rollout(self, name: str) -> responses.RolloutDetails:
-        """Return a rollout with its progress, its failures, and what it waits for."""
+        """Get a rollout with its progress and what it waits for."""
         rollout = await self._rollout(name)
         now = self.fleet.clock.now()
         failures = await progress.failed_machines(self.fleet, rollout, _NAMED_FAILURES)
-        return responses.RolloutDetails(
-            **structs.asdict(views.rollout_info(rollout)),
+        return views.copied(
+            responses.RolloutDetails,
+            views.rollout_info(rollout),
             machines_per_hour=progress.machines_per_hour(rollout, now),
             estimated_end=views.time_or_none(progress.estimated_end(rollout, now)),
-            failures=[views.failed_machine_info(failure) for failure in failures],
+            failures=[
+                views.copied(responses.FailedMachineInfo, failure, at=views.time(failure.at))
+                for failure in failures
+            ],
             waits_for=await waits_for(self.fleet, rollout),
         )
 
-    async def lanes(self, name: str, first: int = 0, limit: int = PAGE_SIZE) -> responses.LaneList:
-        """List the lanes of a rollout by number, from the first one."""
+    @endpoint("GET", "/api/rollouts/{id}/lanes", query=NEXT_PAGE)
+    async def lanes(self, name: str, after: int = 0, limit: int = PAGE_SIZE) -> responses.LaneList:
+        """List the lanes of a rollout by number."""
         rollout = await self._rollout(name)
-        end = min(first + limit, rollout.lanes)
-        lanes = await read_lanes(self.fleet, rollout, range(first, end))
+        end = min(after + limit, rollout.lanes)
+        lanes = await read_lanes(self.fleet, rollout, range(after, end))
         infos = [views.lane_info(lane) for lane in lanes]
         return responses.LaneList(lanes=infos, next=end if end < rollout.lanes else None)
 
@@ -82,13 +91,14 @@ class RolloutsApi(ApiSection):
             raise NotFound("UnknownRollout", f"there is no rollout {name[:60]!r}")
         return rollout
 
+    @endpoint("POST", "/api/rollouts", status=201)
     async def start_rollout(
-        self, settings: Settings, key: str = "", actor: str = OPERATOR
+        self, body: bodies.NewRollout, key: str = "", actor: str = OPERATOR
     ) -> responses.RolloutDetails:
-        """Start a rollout, which handles one update domain or one host at a time."""
-        fields = bodies.set_fields(parse(bodies.NewRollout, settings))
+        """Start a rollout, one update domain or one host at a time."""
+        fields = bodies.set_fields(body)
         name = fields.pop("id", "") or operation_id(key)
-        request = request_text("start rollout", settings)
+        request = request_text("start rollout", body)
         await self._known(Operation, key, request)  # raises: it is no operation's request
         if key and await self._known(Rollout, name, request):  # a repeat (IC2)
             return await self.rollout(name)
@@ -96,9 +106,10 @@ class RolloutsApi(ApiSection):
         await self.fleet.submit(command)
         return await self.rollout(name)
 
-    async def plan_rollout(self, settings: Settings) -> responses.RolloutPlan:
-        """Say what a rollout would do and when it would end, and change nothing."""
-        fields = bodies.set_fields(parse(bodies.NewRollout, settings))
+    @endpoint("POST", "/api/rollouts/plan")
+    async def plan_rollout(self, body: bodies.NewRollout) -> responses.RolloutPlan:
+        """Plan a rollout without starting it."""
+        fields = bodies.set_fields(body)
         name = fields.pop("id", "") or operation_id("")
         command = await self._command(name, fields, OPERATOR, "")
         commands.validate(command)
@@ -111,12 +122,10 @@ class RolloutsApi(ApiSection):
             await self._scope(missing)  # raises
         planned = forecast(scopes, command)
         now = self.fleet.clock.now()
-        return responses.RolloutPlan(
-            kind=command.kind.value,
-            machines=planned.machines,
-            scopes=planned.scopes,
-            steps=planned.steps,
-            lanes=planned.lanes,
+        return views.copied(
+            responses.RolloutPlan,
+            planned,
+            kind=command.kind,
             batch=command.batch,
             scopes_not_polled=len(planned.unpolled),
             not_polled=list(planned.unpolled[:_NAMED_SCOPES]),
@@ -150,6 +159,7 @@ class RolloutsApi(ApiSection):
             raise Refused("NothingToDo", "there are no machines to roll out to")
         return tuple(chosen)
 
+    @endpoint("POST", "/api/rollouts/{id}/{action}", action=tuple(ROLLOUT_ACTIONS))
     async def control_rollout(
         self, name: str, action: str, actor: str = OPERATOR
     ) -> responses.RolloutDetails:

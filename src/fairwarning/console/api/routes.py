@@ -10,9 +10,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fairwarning.console import access
-from fairwarning.console.api import Api, bodies, openapi
-from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint, ApiRequest
-from fairwarning.console.api.section import parse
+from fairwarning.console.api import ENDPOINTS, Api, openapi
+from fairwarning.console.api.endpoints import ApiEndpoint, ApiRequest
 from fairwarning.console.api.stream import stream
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.service.issued_tokens import IssuedTokens
@@ -56,10 +55,7 @@ class Routes:
     def _handler(self, endpoint: ApiEndpoint) -> Handler:
         async def handle(request: Request, token: TokenClaims) -> Response:
             settings = await _settings(request) if endpoint.body else {}
-            if endpoint.body is bodies.NoSettings:
-                parse(endpoint.body, settings)
-            api_request = ApiRequest(request, settings, token)
-            result = await endpoint.handle(self._api, api_request)
+            result = await endpoint.handle(self._api, ApiRequest(request, settings, token))
             if endpoint.response is None:
                 return Response(status_code=endpoint.status, headers=NO_STORE)
             return Response(_json(result), endpoint.status, NO_STORE, "application/json")

@@ -147,8 +147,9 @@ def _accepted(operation: Operation, scopes: Iterable[Scope]) -> responses.Accept
     )
 
 
-def request_text(what: str, settings: Settings) -> str:
+def request_text(what: str, body: bodies.Body) -> str:
     """Return what a caller asks for, to compare it with a repeat. A long text ends in a hash."""
+    settings = bodies.set_fields(body)
     text = f"{what} {json.dumps(settings, sort_keys=True, default=str)}" if settings else what
     if len(text) <= _REQUEST_CHARACTERS:
         return text

@@ -1,14 +1,15 @@
 """Scale sets."""
 
+from msgspec import UNSET
+
 from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
 from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS, MachinesApi
 from fairwarning.console.api.section import (
     OPERATOR,
     PAGE_SIZE,
-    Settings,
     choose,
     operation_id,
-    parse,
     request_text,
 )
 from fairwarning.core import commands
@@ -23,6 +24,7 @@ from fairwarning.service.config.values import MODEL
 class ScaleSetsApi(MachinesApi):
     """Scale sets, with their models and instances."""
 
+    @endpoint("GET", "/api/sets", query=NEXT_PAGE)
     async def sets(self, after: str = "", limit: int = PAGE_SIZE) -> responses.ScaleSetList:
         """List scale sets by name."""
         names = await self.fleet.reader.list_ids(ScaleSet, after, limit)
@@ -32,10 +34,6 @@ class ScaleSetsApi(MachinesApi):
             if (scale_set := await self.fleet.reader.read(ScaleSet, name))
         ]
         return responses.ScaleSetList(sets=sets, next=names[-1] if len(names) == limit else None)
-
-    async def set(self, name: str) -> responses.ScaleSetInfo:
-        """Return a scale set."""
-        return await self._set_info(await self._scale_set(name))
 
     async def _repeated_on_set(
         self, name: str, key: str, request: str
@@ -47,23 +45,36 @@ class ScaleSetsApi(MachinesApi):
         groups = [await self.fleet.reader.read(Scope, group) for group in scale_set.groups]
         return views.scale_set_info(scale_set, [group for group in groups if group])
 
+    @endpoint("POST", "/api/sets", status=201)
     async def create_set(
-        self, settings: Settings, key: str = "", actor: str = OPERATOR
+        self, body: bodies.NewSet, key: str = "", actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:
-        """Create a scale set with its first instances (T8)."""
-        entry = bodies.set_fields(parse(bodies.NewSet, settings))
+        """Create a scale set.
+
+        Its instances have the termination notice of its model (T8).
+        """
+        entry = bodies.set_fields(body)
         if entry["terminate_notice"] is None:
             del entry["terminate_notice"]
-        request = request_text("create set", settings)
+        request = request_text("create set", body)
         await self._create(fleet_file.entry("scale_set", entry), key, request, actor)
-        return await self.set(entry["name"])
+        return await self.set(body.name)
 
+    @endpoint("GET", "/api/sets/{name}")
+    async def set(self, name: str) -> responses.ScaleSetInfo:
+        """Get a scale set."""
+        return await self._set_info(await self._scale_set(name))
+
+    @endpoint("PATCH", "/api/sets/{name}")
     async def update_set(
-        self, name: str, settings: Settings, actor: str = OPERATOR
+        self, name: str, body: bodies.SetChanges, actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:
-        """Change a scale set's model; existing events stay as they are (T3)."""
+        """Change a scale set's model.
+
+        Existing events stay as they are (T3).
+        """
         await self._scale_set(name)
-        changes = bodies.set_fields(parse(bodies.SetChanges, settings))
+        changes = bodies.set_fields(body)
         notice_off = changes.get("terminate_notice", "") is None
         try:
             model = table(
@@ -76,41 +87,49 @@ class ScaleSetsApi(MachinesApi):
         await self.fleet.submit(command)
         return await self.set(name)
 
+    @endpoint("POST", "/api/sets/{name}/scale", status=202)
     async def scale_set(
-        self, name: str, settings: Settings, key: str = "", actor: str = OPERATOR
+        self, name: str, body: bodies.Capacity, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
-        """Scale a set; instances that are deleted get their notice first."""
-        request = request_text(f"scale set {name}", settings)
+        """Set the number of instances.
+
+        Instances that are deleted get their notice first.
+        """
+        request = request_text(f"scale set {name}", body)
         if repeated := await self._repeated_on_set(name, key, request):
             return repeated
         groups = (await self._scale_set(name)).groups
-        capacity = parse(bodies.Capacity, settings).capacity
         command = commands.Scale(
-            set=name, operation=operation_id(key), capacity=capacity, actor=actor
+            set=name, operation=operation_id(key), capacity=body.capacity, actor=actor
         )
         return await self._submit(changed(command, request=request), groups)
 
+    @endpoint("POST", "/api/sets/{name}/upgrade")
     async def upgrade_set(
-        self, name: str, settings: Settings, actor: str = OPERATOR
+        self, name: str, body: bodies.Instances, actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:
-        """Upgrade instances to the latest model (T3)."""
+        """Upgrade instances to the latest model.
+
+        Other instances keep the model that they have (T3).
+        """
         await self._scale_set(name)
-        instances = _instances(settings)
+        instances = _instances(body)
         await self.fleet.submit(
             commands.UpgradeInstances(set=name, instances=instances, actor=actor)
         )
         return await self.set(name)
 
+    @endpoint("POST", "/api/sets/{name}/{action}", status=202, action=SET_ACTIONS)
     async def act_on_set(
-        self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
+        self, name: str, action: str, body: bodies.Instances, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
-        """Start an action on instances of a set, each with its notice."""
-        request = request_text(f"{action} instances of set {name}", settings)
+        """Start an action on instances of a scale set."""
+        request = request_text(f"{action} instances of set {name}", body)
         if repeated := await self._repeated_on_set(name, key, request):
             return repeated
         groups = (await self._scale_set(name)).groups
         kind = choose(action, {name: ACTIONS[name] for name in SET_ACTIONS}, "action")
-        instances = _instances(settings)
+        instances = _instances(body)
         if action == "delete" and instances is None:
             raise Refused("BadBody", "name the instances to delete; DELETE deletes the whole set")
         command = commands.OperateInstances(
@@ -118,6 +137,7 @@ class ScaleSetsApi(MachinesApi):
         )
         return await self._submit(changed(command, request=request), groups)
 
+    @endpoint("DELETE", "/api/sets/{name}", status=202)
     async def delete_set(
         self, name: str, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
@@ -130,6 +150,5 @@ class ScaleSetsApi(MachinesApi):
         return await self._submit(changed(command, request=request), groups)
 
 
-def _instances(settings: Settings) -> tuple[int, ...] | None:
-    fields = bodies.set_fields(parse(bodies.Instances, settings))
-    return tuple(fields["instances"]) if "instances" in fields else None
+def _instances(body: bodies.Instances) -> tuple[int, ...] | None:
+    return None if body.instances is UNSET else tuple(body.instances)

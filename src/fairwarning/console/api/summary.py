@@ -1,6 +1,7 @@
 """The fleet in numbers (O14)."""
 
 from fairwarning.console.api import responses, views
+from fairwarning.console.api.endpoints import endpoint
 from fairwarning.console.api.section import MAX_PAGE_SIZE, ApiSection
 from fairwarning.console.health import find_problem
 from fairwarning.core.model import Ref, Rollout
@@ -10,6 +11,7 @@ from fairwarning.service.listing.summary import summarize
 class SummaryApi(ApiSection):
     """Counts over the whole fleet."""
 
+    @endpoint("GET", "/api/summary")
     async def summary(self) -> responses.SummaryInfo:
         """Count machines, scopes, events and rollouts by their states."""
         await self.index.refresh()

@@ -1,14 +1,8 @@
 """Tokens: create, list and revoke them (C7)."""
 
-from fairwarning.console.api import bodies, responses
-from fairwarning.console.api.section import (
-    MAX_PAGE_SIZE,
-    OPERATOR,
-    PAGE_SIZE,
-    ApiSection,
-    Settings,
-    parse,
-)
+from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
+from fairwarning.console.api.section import MAX_PAGE_SIZE, OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core.errors import Refused
 from fairwarning.core.times import iso
 from fairwarning.service.issued_tokens import IssuedTokens, TokenRecord
@@ -24,6 +18,7 @@ class TokensApi(ApiSection):
 
     issued_tokens: IssuedTokens
 
+    @endpoint("GET", "/api/tokens", query=NEXT_PAGE)
     async def tokens(self, after: str = "", limit: int = PAGE_SIZE) -> responses.TokenList:
         """List tokens that have not expired, by id."""
         records, after_last = await self.issued_tokens.page(after, limit)
@@ -31,27 +26,31 @@ class TokensApi(ApiSection):
             tokens=[token_info(record) for record in records], next=after_last
         )
 
-    async def token(self, name: str) -> responses.TokenInfo:
-        """Return a token, without its text."""
-        return token_info(await self.issued_tokens.get(name))
-
-    async def create_token(self, settings: Settings, caller: TokenClaims) -> responses.CreatedToken:
-        """Create a token or a client secret; its text is returned only here."""
+    @endpoint("POST", "/api/tokens", status=201)
+    async def create_token(
+        self, body: bodies.NewToken, caller: TokenClaims
+    ) -> responses.CreatedToken:
+        """Create a token, or a client secret. Needs a bearer token."""
         if caller.use is not TokenUse.API:
             text = "a browser session cannot create tokens; run `fairwarning token create`"
             raise Forbidden("Forbidden", text)
-        body = parse(bodies.NewToken, settings)
         _check(body)
         principal = Principal(name=body.name, role=Role(body.role), group=body.group)
         created = await self.issued_tokens.issue(TokenUse(body.use), principal, body.seconds)
         info = token_info(TokenRecord(claims=created.claims, revoked_at=None))
         return responses.CreatedToken(info=info, token=created.text)
 
+    @endpoint("GET", "/api/tokens/{id}")
+    async def token(self, name: str) -> responses.TokenInfo:
+        """Get a token, without its text."""
+        return token_info(await self.issued_tokens.get(name))
+
+    @endpoint("POST", "/api/tokens/revoke")
     async def revoke_tokens(
-        self, settings: Settings, actor: str = OPERATOR
+        self, body: bodies.TokenIds, actor: str = OPERATOR
     ) -> responses.RevokedTokens:
-        """Revoke tokens, and those that were got with them; a repeat changes nothing."""
-        names = dict.fromkeys(parse(bodies.TokenIds, settings).ids)
+        """Revoke tokens, and those that were got with them: all of them or none."""
+        names = dict.fromkeys(body.ids)
         if len(names) > MAX_PAGE_SIZE:
             raise Refused("BadBody", f"ids must be at most {MAX_PAGE_SIZE} ids")
         records = [await self.issued_tokens.get(name) for name in names]
@@ -71,13 +70,12 @@ def _check(body: bodies.NewToken) -> None:
 def token_info(record: TokenRecord) -> responses.TokenInfo:
     """Return a token, without its text."""
     claims, principal = record.claims, record.claims.principal
-    return responses.TokenInfo(
-        id=claims.id,
-        use=claims.use.value,
+    return views.copied(
+        responses.TokenInfo,
+        claims,
         name=principal.name,
-        role=principal.role.value,
+        role=principal.role,
         group=principal.group,
-        parent=claims.parent,
         created_at=iso(claims.created_at),
         expires_at=iso(claims.expires_at),
         revoked_at=None if record.revoked_at is None else iso(record.revoked_at),

@@ -1,5 +1,6 @@
 """Control of the virtual clock (O5): advance, pause, run at a multiple."""
 
+from fairwarning.console.api import bodies
 from fairwarning.console.page import fleet, form_data, words
 from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.request import FormRoutes, PageRequest
@@ -17,11 +18,11 @@ async def change(request: PageRequest) -> FormDone:
         seconds = minutes * _MINUTE_SECONDS
     back = form_data.local_path(form.text("back"))
     if rate is not None:
-        await request.api.set_clock({"rate": rate})
+        await request.api.set_clock(bodies.ClockChange(rate=rate))
         return FormDone(f"The clock is {words.clock_rate(rate)}.", back)
     if seconds is None:
         raise Refused("NoTime", "enter how many minutes to advance the clock by")
-    now = (await request.api.set_clock({"advance_seconds": seconds})).now
+    now = (await request.api.set_clock(bodies.ClockChange(advance_seconds=seconds))).now
     notice = f"Advanced by {words.duration(seconds)}. It is now {words.time_of_day(now, now)}."
     return FormDone(notice, back)
 

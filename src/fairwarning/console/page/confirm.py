@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
+from fairwarning.console.api import bodies
 from fairwarning.console.api.machines import ACTIONS
 from fairwarning.console.page import form_data, rollouts, words
 from fairwarning.console.page.form_data import FormDone
@@ -141,7 +142,7 @@ async def _act_on_machine(request: PageRequest) -> FormConfirmation | None:
 
 
 async def _command(request: PageRequest, name: str, action: str) -> Command:
-    return await request.api.machine_command(name, action, new_key(), {})
+    return await request.api.machine_command(name, action, bodies.ActSettings(), new_key())
 
 
 async def _delete_set(request: PageRequest) -> FormConfirmation:

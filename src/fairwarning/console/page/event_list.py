@@ -130,7 +130,7 @@ async def timeline_data(request: PageRequest, wanted: EventFilter, rows: int) ->
     seconds = request.query_integer("window")
     if seconds not in timeline.WINDOWS:
         seconds = timeline.DEFAULT_WINDOW
-    recent = await request.api.timeline(seconds, wanted)
+    recent = await request.api.filtered_timeline(seconds, wanted)
     names = {rollout_of_step(event.operation) for event in recent.events} - {""}
     rollouts = {name for name in names if await request.fleet.reader.read(Rollout, name)}
     chart = timeline.chart(recent.events, recent.now, seconds, rollouts=rollouts, rows=rows)

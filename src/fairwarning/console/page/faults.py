@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fairwarning.console.api import bodies
 from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.render import FAULTS
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
@@ -25,7 +26,7 @@ async def inject(request: PageRequest) -> FormDone:
     }
     settings = {name: value for name, value in fields.items() if value is not None}
     kind = form.text("kind")
-    await request.api.put_fault({"kind": kind, **settings})
+    await request.api.put_fault(bodies.NewFault(kind=kind, **settings))
     return FormDone(f"Fault injected: {FAULTS.get(kind, kind)}.", "/faults")
 
 

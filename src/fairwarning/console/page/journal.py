@@ -15,8 +15,12 @@ _PAGES = {"Operation": "/operations/", "Rollout": "/rollouts/", "ScaleSet": "/se
 async def show(request: PageRequest) -> PageContent:
     """Show a page of lines; `before` selects an older page."""
     wanted = journal_filter(request.query)
-    page = await request.api.newest_lines(
-        request.query_integer("before"), _ENTRIES, request.query("scope"), wanted
+    page = await request.api.journal(
+        limit=_ENTRIES,
+        newest=True,
+        before=request.query_integer("before"),
+        scope=request.query("scope"),
+        wanted=wanted,
     )
     given = {name: request.query(name) for name in ("scope", *JOURNAL_FILTERS)}
     data = {

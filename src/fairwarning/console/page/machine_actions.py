@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from fairwarning.console.api import bodies
 from fairwarning.console.api.responses import MachineInfo
 from fairwarning.console.page import words
 from fairwarning.console.page.preview import (
@@ -80,7 +81,8 @@ async def preview_actions(
     codes: dict[str, str] = {}  # of refusals, with the first text of each
     for heading, action, label, inputs in _ACTIONS:
         name = f"{machine.scope}/{machine.name}"
-        command = await request.api.machine_command(name, action, new_key(), {})
+        settings = bodies.ActSettings()
+        command = await request.api.machine_command(name, action, settings, new_key())
         text = await preview(request.fleet, command)
         if text.refused:
             refused.setdefault(text.text, []).append(label)

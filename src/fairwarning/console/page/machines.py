@@ -3,7 +3,9 @@
 import json
 from shlex import quote
 
+from fairwarning.console.api import bodies
 from fairwarning.console.api.responses import MachineInfo
+from fairwarning.console.api.section import parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.machine_actions import LABELS, preview_actions
@@ -78,7 +80,9 @@ async def act(request: PageRequest) -> FormDone:
         body["days"] = days
     if kind := form.text("kind"):
         body["kind"] = kind
-    accepted = await request.api.act(name, action, body, form.text("key"), request.actor)
+    accepted = await request.api.act(
+        name, action, parse(bodies.ActSettings, body), form.text("key"), request.actor
+    )
     try:
         to = link(await request.api.machine(name))
     except NotFound:  # deleted without notice
@@ -101,7 +105,8 @@ async def create(request: PageRequest) -> FormDone:
     }
     if (count := form.integer("count", "the number of machines")) is not None:
         body["count"] = count
-    created = (await request.api.create_machines(body, form.text("key"), request.actor)).machines
+    machine = parse(bodies.NewMachine, body)
+    created = (await request.api.create_machines(machine, form.text("key"), request.actor)).machines
     return FormDone(f"{created[0].name} created.", link(created[0]))
 
 

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from fairwarning.console.api.filters import operation_status
+from fairwarning.console.api.filters import one_of
 from fairwarning.console.api.responses import EventInfo, OperationInfo
 from fairwarning.console.page.request import PageContent, PageRequest, Views
 from fairwarning.core.errors import NotFound
@@ -15,12 +15,12 @@ _STEPS = 30  # shown for an operation
 
 async def index(request: PageRequest) -> PageContent:
     """Show a page of operations; `after` selects an older page."""
-    status = operation_status(request.query)
+    status = one_of(OperationStatus, request.query, "status")
     page = await request.api.operations(request.query("after"), _OPERATIONS, status)
     data = {
         "operations": [(operation, _progress(operation)) for operation in page.operations],
         "next": page.next,
-        "status": status,
+        "status": status or "",
         "statuses": list(OperationStatus),
         "cut": page.next is not None and len(page.operations) < _OPERATIONS,
     }

@@ -3,13 +3,16 @@
 from typing import Any
 from urllib.parse import quote
 
-from fairwarning.console.api.filters import rollout_status
+from fairwarning.console.api import bodies
+from fairwarning.console.api.filters import one_of
 from fairwarning.console.api.responses import EventInfo, RolloutInfo
+from fairwarning.console.api.section import parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.lanes import lane_grid
 from fairwarning.console.page.preview import OperationPreview, PreviewText
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
+from fairwarning.core.model import RolloutStatus
 from fairwarning.service.listing.filters import EventFilter
 
 _ROLLOUTS = 50  # on a page
@@ -28,9 +31,9 @@ _NOTICES = {"pause": "Rollout paused.", "resume": "Rollout resumed.", "abort": "
 
 async def index(request: PageRequest) -> PageContent:
     """Show a page of rollouts, optionally of those with one status."""
-    status = rollout_status(request.query)
+    status = one_of(RolloutStatus, request.query, "status")
     page = await request.api.rollouts(request.query("after"), _ROLLOUTS, status)
-    data = {"rollouts": page.rollouts, "next": page.next, "status": status}
+    data = {"rollouts": page.rollouts, "next": page.next, "status": status or ""}
     return PageContent("rollouts.html", data)
 
 
@@ -78,7 +81,7 @@ async def start(request: PageRequest) -> FormDone:
     )
 
 
-def settings(form: FormFields) -> dict[str, Any]:
+def settings(form: FormFields) -> bodies.NewRollout:
     """Return the settings of a new rollout, as the API takes them."""
     fields: dict[str, Any] = {
         "id": form.text("id") or None,
@@ -89,7 +92,9 @@ def settings(form: FormFields) -> dict[str, Any]:
         "duration_seconds": form.integer("duration_seconds", "the impact duration"),
         "halt_percent": form.integer("halt_percent", "the failure threshold"),
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return parse(
+        bodies.NewRollout, {name: value for name, value in fields.items() if value is not None}
+    )
 
 
 VIEWS: Views = [("/rollouts", index), ("/rollouts/new", new), ("/rollouts/{id}", show)]

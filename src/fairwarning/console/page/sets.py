@@ -3,8 +3,9 @@
 from typing import Any
 from urllib.parse import quote
 
+from fairwarning.console.api import bodies
 from fairwarning.console.api.responses import MachineInfo, ScaleSetInfo
-from fairwarning.console.api.section import MAX_PAGE_SIZE
+from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.preview import PreviewText, new_key, preview
@@ -68,7 +69,7 @@ async def scale(request: PageRequest) -> FormDone:
     if capacity is None:
         raise Refused("NoCapacity", "enter how many instances the set is to have")
     accepted = await request.api.scale_set(
-        name, {"capacity": capacity}, request.form.text("key"), request.actor
+        name, bodies.Capacity(capacity), request.form.text("key"), request.actor
     )
     return FormDone(f"Scaled to {capacity}: {words.describe_accepted(accepted)}", _path(name))
 
@@ -77,7 +78,7 @@ async def notice(request: PageRequest) -> FormDone:
     """Change termination notification, which makes a new model (T3)."""
     name = request.path_param("name")
     changed = await request.api.update_set(
-        name, {"terminate_notice": _notice(request.form)}, request.actor
+        name, bodies.SetChanges(terminate_notice=_notice(request.form)), request.actor
     )
     return FormDone(f"Model {changed.model}: {_notice_text(changed)}.", _path(name))
 
@@ -85,7 +86,7 @@ async def notice(request: PageRequest) -> FormDone:
 async def upgrade(request: PageRequest) -> FormDone:
     """Upgrade all instances to the latest model."""
     name = request.path_param("name")
-    changed = await request.api.upgrade_set(name, {}, request.actor)
+    changed = await request.api.upgrade_set(name, bodies.Instances(), request.actor)
     return FormDone(f"All instances use model {changed.model}.", _path(name))
 
 
@@ -96,10 +97,10 @@ async def act(request: PageRequest) -> FormDone:
     if not instances:
         raise Refused("NoInstances", "select at least one instance")
     if action == "upgrade":
-        changed = await request.api.upgrade_set(name, {"instances": instances}, request.actor)
+        changed = await request.api.upgrade_set(name, bodies.Instances(instances), request.actor)
         return FormDone(f"The selected instances use model {changed.model}.", _path(name))
     accepted = await request.api.act_on_set(
-        name, action, {"instances": instances}, request.form.text("key"), request.actor
+        name, action, bodies.Instances(instances), request.form.text("key"), request.actor
     )
     return FormDone(f"{action.capitalize()}: {words.describe_accepted(accepted)}", _path(name))
 
@@ -135,7 +136,9 @@ async def create(request: PageRequest) -> FormDone:
         "terminate_notice": _notice(form),
         "zones": [zone.strip() for zone in form.text("zones").split(",") if zone.strip()],
     }
-    created = await request.api.create_set(settings, form.text("key"), request.actor)
+    created = await request.api.create_set(
+        parse(bodies.NewSet, settings), form.text("key"), request.actor
+    )
     count = words.count(created.capacity, "instance")
     return FormDone(
         f"{created.name} created: {count}, {_notice_text(created)}.", _path(created.name)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fairwarning.console.api import bodies
 from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.errors import Conflict
@@ -21,7 +22,7 @@ async def create(request: PageRequest) -> FormDone:
     settings["handshake"] = form.text("handshake", "on") == "on"
     if message_format := form.text("form"):
         settings["form"] = message_format
-    created = await request.api.create_webhook(settings, request.actor)
+    created = await request.api.create_webhook(bodies.NewWebhook(**settings), request.actor)
     notice = f"Webhook {created.name} created. Its secret, shown only now: {created.secret}"
     return FormDone(notice, "/webhooks")
 
