@@ -24,140 +24,131 @@ def delivery_lines(console: ConsoleHarness, event: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("O7", "M16")
-def test_each_machine_gets_one_delivery() -> None:
+def test_each_machine_gets_one_delivery(console: ConsoleHarness) -> None:
     """Repeated polls and connections count once; every machine of the scope gets the event."""
-    with ConsoleHarness() as console:
-        console.make("av", 3)
+    console.make("av", 3)
+    console.poll("av_0")
+    event = console.freeze("av_1").id
+    assert deliveries(console, event) == []
+    for _ in range(3):
         console.poll("av_0")
-        event = console.freeze("av_1").id
-        assert deliveries(console, event) == []
-        for _ in range(3):
-            console.poll("av_0")
-        console.advance(10)
-        connection = console.client("av_2")
-        for _ in range(3):
-            assert poll(connection).status == 200
-        assert deliveries(console, event) == [("av_0", "12:00:00"), ("av_2", "12:00:10")]
-        console.advance(10)
-        console.poll("av_0", "av_1", "av_2")
-        assert deliveries(console, event)[2:] == [("av_1", "12:00:20")]
-        assert [line["machines"] for line in delivery_lines(console, event)] == [
-            ["av_0"],
-            ["av_2"],
-            ["av_1"],
-        ]
-        assert {line["actor"] for line in delivery_lines(console, event)} == {"machine"}
+    console.advance(10)
+    connection = console.client("av_2")
+    for _ in range(3):
+        assert poll(connection).status == 200
+    assert deliveries(console, event) == [("av_0", "12:00:00"), ("av_2", "12:00:10")]
+    console.advance(10)
+    console.poll("av_0", "av_1", "av_2")
+    assert deliveries(console, event)[2:] == [("av_1", "12:00:20")]
+    assert [line["machines"] for line in delivery_lines(console, event)] == [
+        ["av_0"],
+        ["av_2"],
+        ["av_1"],
+    ]
+    assert {line["actor"] for line in delivery_lines(console, event)} == {"machine"}
 
 
 @pytest.mark.spec("O7", "M9")
-def test_an_old_api_version_is_no_delivery() -> None:
+def test_an_old_api_version_is_no_delivery(console: ConsoleHarness) -> None:
     """A poll with a version that does not show the event does not count."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="spot", priority="Spot")
-        console.poll("spot")
-        event = console.act("spot", "evict", key="op")["events"][0]["id"]
-        assert console.get("spot", OLD).json["Events"] == []
-        assert deliveries(console, event) == []
+    console.created("machines", name="spot", priority="Spot")
+    console.poll("spot")
+    event = console.act("spot", "evict", key="op")["events"][0]["id"]
+    assert console.get("spot", OLD).json["Events"] == []
+    assert deliveries(console, event) == []
 
 
 @pytest.mark.spec("O7", "M9")
-def test_a_newer_client_beside_an_old_one_gets_the_event() -> None:
+def test_a_newer_client_beside_an_old_one_gets_the_event(console: ConsoleHarness) -> None:
     """Two programs on one machine: the second sees what the first cannot."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="spot", priority="Spot")
-        console.poll("spot")
-        event = console.act("spot", "evict", key="op")["events"][0]["id"]
-        assert console.get("spot", OLD).json["Events"] == []
-        console.advance(5)
-        assert [entry["EventId"] for entry in console.get("spot").json["Events"]] == [event]
-        assert deliveries(console, event) == [("spot", "12:00:05")]
+    console.created("machines", name="spot", priority="Spot")
+    console.poll("spot")
+    event = console.act("spot", "evict", key="op")["events"][0]["id"]
+    assert console.get("spot", OLD).json["Events"] == []
+    console.advance(5)
+    assert [entry["EventId"] for entry in console.get("spot").json["Events"]] == [event]
+    assert deliveries(console, event) == [("spot", "12:00:05")]
 
 
 @pytest.mark.spec("O7", "M11")
-def test_unmodified_and_failed_polls_are_no_delivery() -> None:
+def test_unmodified_and_failed_polls_are_no_delivery(console: ConsoleHarness) -> None:
     """Neither a 304 nor a response that a fault replaced counts."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        event = console.act("vm", "restart", key="op")["events"][0]["id"]
-        console.ok("POST", "/api/faults", {"kind": "500", "machine": "vm", "count": 1})
-        assert console.get("vm").status == 500
-        assert deliveries(console, event) == []
-        tag = console.get("vm").headers["etag"]
-        assert console.get("vm", **{"If-None-Match": tag}).status == 304
-        assert len(delivery_lines(console, event)) == 1
+    console.created("machines", name="vm")
+    console.poll("vm")
+    event = console.act("vm", "restart", key="op")["events"][0]["id"]
+    console.ok("POST", "/api/faults", {"kind": "500", "machine": "vm", "count": 1})
+    assert console.get("vm").status == 500
+    assert deliveries(console, event) == []
+    tag = console.get("vm").headers["etag"]
+    assert console.get("vm", **{"If-None-Match": tag}).status == 304
+    assert len(delivery_lines(console, event)) == 1
 
 
 @pytest.mark.spec("O7", "M18")
-def test_a_long_poll_delivers_when_it_is_answered() -> None:
+def test_a_long_poll_delivers_when_it_is_answered(console: ConsoleHarness) -> None:
     """The delivery has the time of the response, not of the request."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        tag = console.get("vm").headers["etag"]
-        held = console.begin("vm", more="&wait=30", **{"If-None-Match": tag})
-        console.wait_until(lambda: console.server.counts.held == 1)
-        console.advance(7)
-        event = console.act("vm", "restart", key="op")["events"][0]["id"]
-        assert held.getresponse().status == 200
-        assert deliveries(console, event) == [("vm", "12:00:07")]
+    console.created("machines", name="vm")
+    tag = console.get("vm").headers["etag"]
+    held = console.begin("vm", more="&wait=30", **{"If-None-Match": tag})
+    console.wait_until(lambda: console.server.counts.held == 1)
+    console.advance(7)
+    event = console.act("vm", "restart", key="op")["events"][0]["id"]
+    assert held.getresponse().status == 200
+    assert deliveries(console, event) == [("vm", "12:00:07")]
 
 
 @pytest.mark.spec("O7", "E9")
-def test_a_repeated_delivery_after_a_restart() -> None:
+def test_a_repeated_delivery_after_a_restart(console: ConsoleHarness) -> None:
     """It does no harm: the first delivery counts."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
+    console.created("machines", name="vm")
+    console.poll("vm")
+    event = console.act("vm", "restart", key="op")["events"][0]["id"]
+    console.poll("vm")
+    console.advance(30)
+    console.restart_service()
+    console.poll("vm")
+    assert deliveries(console, event) == [("vm", "12:00:00")]
+    console.approve("vm", event)
+    console.advance(60)
+    assert deliveries(console, event) == [("vm", "12:00:00")]
+
+
+@pytest.mark.spec("O7")
+def test_a_clean_stop_loses_no_delivery(console: ConsoleHarness) -> None:
+    """Deliveries right before the stop are in the journal."""
+    console.created("machines", name="vm")
+    console.poll("vm")
+    event = console.act("vm", "restart", key="op")["events"][0]["id"]
+    assert console.get("vm").status == 200
+    console.restart_service()
+    assert deliveries(console, event) == [("vm", "12:00:00")]
+
+
+def test_deliveries_of_ended_events_leave_memory(console: ConsoleHarness) -> None:
+    """The delivery log keeps only live events in memory."""
+    console.created("machines", name="vm")
+    console.poll("vm")
+    for number in range(5):
+        event = console.act("vm", "restart", key=f"op{number}")["events"][0]["id"]
         console.poll("vm")
-        event = console.act("vm", "restart", key="op")["events"][0]["id"]
-        console.poll("vm")
-        console.advance(30)
-        console.restart_service()
-        console.poll("vm")
-        assert deliveries(console, event) == [("vm", "12:00:00")]
         console.approve("vm", event)
         console.advance(60)
-        assert deliveries(console, event) == [("vm", "12:00:00")]
+    assert console.fleet.deliveries._delivered == {}
+    assert console.fleet.deliveries._unwritten == {}
+    console.act("vm", "restart", key="last")
+    assert console.get("vm").status == 200
+    console.ok("POST", "/api/machines/vm/delete", key="gone")
+    console.advance(3600)
+    assert console.fleet.deliveries._delivered == {}
 
 
 @pytest.mark.spec("O7")
-def test_a_clean_stop_loses_no_delivery() -> None:
-    """Deliveries right before the stop are in the journal."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        event = console.act("vm", "restart", key="op")["events"][0]["id"]
-        assert console.get("vm").status == 200
-        console.restart_service()
-        assert deliveries(console, event) == [("vm", "12:00:00")]
-
-
-def test_deliveries_of_ended_events_leave_memory() -> None:
-    """The delivery log keeps only live events in memory."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        for number in range(5):
-            event = console.act("vm", "restart", key=f"op{number}")["events"][0]["id"]
-            console.poll("vm")
-            console.approve("vm", event)
-            console.advance(60)
-        assert console.fleet.deliveries._delivered == {}
-        assert console.fleet.deliveries._unwritten == {}
-        console.act("vm", "restart", key="last")
-        assert console.get("vm").status == 200
-        console.ok("POST", "/api/machines/vm/delete", key="gone")
-        console.advance(3600)
-        assert console.fleet.deliveries._delivered == {}
-
-
-@pytest.mark.spec("O7")
-def test_a_delivery_does_not_change_the_document() -> None:
+def test_a_delivery_does_not_change_the_document(console: ConsoleHarness) -> None:
     """It only writes to the journal: the incarnation stays, and long polls are not woken."""
-    with ConsoleHarness() as console:
-        console.make("av", 2)
-        console.poll("av_0")
-        console.freeze("av_0")
-        before = console.get("av_0").json
-        console.write_deliveries()
-        console.poll("av_1")
-        assert console.get("av_0").json == before
+    console.make("av", 2)
+    console.poll("av_0")
+    console.freeze("av_0")
+    before = console.get("av_0").json
+    console.write_deliveries()
+    console.poll("av_1")
+    assert console.get("av_0").json == before

@@ -16,84 +16,81 @@ def schedule_freeze(console: ConsoleHarness, machine: str = "vm") -> str:
 
 
 @pytest.mark.spec("C4")
-def test_an_event_from_start_to_end() -> None:
+def test_an_event_from_start_to_end(console: ConsoleHarness) -> None:
     """It is scheduled, started and over; while it is live, every list includes it."""
-    with ConsoleHarness() as console:
-        event = schedule_freeze(console)
-        shown = console.ok("GET", f"/api/events/{event}")
-        assert shown == {
-            "id": event, "type": "Freeze", "status": "Scheduled", "source": "Platform",
-            "scope": "vm", "resources": ["vm"], "created_at": "2026-01-09T12:00:00Z",
-            "not_before": "2026-01-09T12:15:00Z", "operation": "op-vm", "impact": "freeze",
-            "duration_seconds": 9, "approved_by": "", "awaits": [],
-            "description": shown["description"],
-        }  # fmt: skip
-        assert shown["description"]
-        for events in (
-            console.ok("GET", "/api/events")["events"],
-            console.ok("GET", "/api/events?scope=vm")["events"],
-            console.ok("GET", "/api/events?machine=vm")["events"],
-            console.ok("GET", "/api/machines/vm")["events"],
-            console.ok("GET", "/api/scopes/vm")["events"],
-        ):
-            assert events == [shown]
-        console.advance(30)
-        started = console.ok("POST", f"/api/events/{event}/approve")
-        assert (started["status"], started["approved_by"]) == ("Started", "operator")
-        assert console.ok("GET", "/api/machines/vm")["doing"] == "freeze"
-        assert console.ok("POST", f"/api/events/{event.lower()}/approve")["status"] == "Started"
-        console.advance(9)
-        over = console.ok("GET", f"/api/events/{event}")
-        assert over["status"] == "Over"
-        kept = (
-            "id",
-            "type",
-            "source",
-            "scope",
-            "resources",
-            "created_at",
-            "not_before",
-            "operation",
-        )
-        assert [over[name] for name in kept] == [shown[name] for name in kept]
-        assert console.ok("GET", "/api/events")["events"] == []
+    event = schedule_freeze(console)
+    shown = console.ok("GET", f"/api/events/{event}")
+    assert shown == {
+        "id": event, "type": "Freeze", "status": "Scheduled", "source": "Platform",
+        "scope": "vm", "resources": ["vm"], "created_at": "2026-01-09T12:00:00Z",
+        "not_before": "2026-01-09T12:15:00Z", "operation": "op-vm", "impact": "freeze",
+        "duration_seconds": 9, "approved_by": "", "awaits": [],
+        "description": shown["description"],
+    }  # fmt: skip
+    assert shown["description"]
+    for events in (
+        console.ok("GET", "/api/events")["events"],
+        console.ok("GET", "/api/events?scope=vm")["events"],
+        console.ok("GET", "/api/events?machine=vm")["events"],
+        console.ok("GET", "/api/machines/vm")["events"],
+        console.ok("GET", "/api/scopes/vm")["events"],
+    ):
+        assert events == [shown]
+    console.advance(30)
+    started = console.ok("POST", f"/api/events/{event}/approve")
+    assert (started["status"], started["approved_by"]) == ("Started", "operator")
+    assert console.ok("GET", "/api/machines/vm")["doing"] == "freeze"
+    assert console.ok("POST", f"/api/events/{event.lower()}/approve")["status"] == "Started"
+    console.advance(9)
+    over = console.ok("GET", f"/api/events/{event}")
+    assert over["status"] == "Over"
+    kept = (
+        "id",
+        "type",
+        "source",
+        "scope",
+        "resources",
+        "created_at",
+        "not_before",
+        "operation",
+    )
+    assert [over[name] for name in kept] == [shown[name] for name in kept]
+    assert console.ok("GET", "/api/events")["events"] == []
 
 
 @pytest.mark.spec("C4", "E2")
-def test_cancel() -> None:
+def test_cancel(console: ConsoleHarness) -> None:
     """A cancelled event is over and its operation canceled; a started event cannot be cancelled."""
-    with ConsoleHarness() as console:
-        event = schedule_freeze(console)
-        assert console.ok("POST", f"/api/events/{event}/cancel")["status"] == "Over"
-        assert console.ok("GET", "/api/operations/op-vm")["status"] == "Canceled"
-        other = schedule_freeze(console, "other")
-        console.ok("POST", f"/api/events/{other}/approve")
-        before = console.state()
-        assert console.api("POST", f"/api/events/{other}/cancel").status == 409
-        assert console.state() == before
+    event = schedule_freeze(console)
+    assert console.ok("POST", f"/api/events/{event}/cancel")["status"] == "Over"
+    assert console.ok("GET", "/api/operations/op-vm")["status"] == "Canceled"
+    other = schedule_freeze(console, "other")
+    console.ok("POST", f"/api/events/{other}/approve")
+    before = console.state()
+    assert console.api("POST", f"/api/events/{other}/cancel").status == 409
+    assert console.state() == before
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("verb", ["approve", "cancel"])
-def test_ended_and_unknown_events(verb: str) -> None:
+def test_ended_and_unknown_events(console: ConsoleHarness, verb: str) -> None:
     """They get 409 and 404, and nothing changes; a part of an id is unknown."""
-    with ConsoleHarness() as console:
-        event = schedule_freeze(console)
-        unknown = "00000000-0000-0000-0000-000000000000"
-        console.ok("POST", f"/api/events/{event}/approve")
-        console.advance(3600)
-        before = console.state()
-        for name, status, code in (
-            (event, 409, "EventOver"),
-            (unknown, 404, "UnknownEvent"),
-            (event[:8], 404, "UnknownEvent"),
-            ("%00", 404, "UnknownEvent"),
-            ("x" * 5000, 404, "UnknownEvent"),
-        ):
-            reply = console.api("POST", f"/api/events/{name}/{verb}")
-            assert (reply.status, reply.error_code) == (status, code)
-            assert len(reply.error_message) < 500
-        assert console.state() == before
+    event = schedule_freeze(console)
+    unknown = "00000000-0000-0000-0000-000000000000"
+    console.ok("POST", f"/api/events/{event}/approve")
+    console.advance(3600)
+    before = console.state()
+    for name, status, code in (
+        (event, 409, "EventOver"),
+        (unknown, 404, "UnknownEvent"),
+        (event[:8], 404, "UnknownEvent"),
+        ("%00", 404, "UnknownEvent"),
+        ("x" * 5000, 404, "UnknownEvent"),
+    ):
+        reply = console.api("POST", f"/api/events/{name}/{verb}")
+        assert (reply.status, reply.error_code) == (status, code)
+        assert len(reply.error_message) < 500
+    assert console.state() == before
 
 
 @pytest.mark.spec("C4")
@@ -120,34 +117,32 @@ def test_events_come_in_pages(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C4")
-def test_operations() -> None:
+def test_operations(console: ConsoleHarness) -> None:
     """An operation is in progress and then succeeds; an unknown operation is an error."""
-    with ConsoleHarness() as console:
-        event = schedule_freeze(console)
-        running = console.ok("GET", "/api/operations/op-vm")
-        assert (running["status"], running["planned"], running["ended_at"]) == (
-            "InProgress",
-            1,
-            None,
-        )
-        console.ok("POST", f"/api/events/{event}/approve")
-        console.advance(9)
-        done = console.ok("GET", "/api/operations/op-vm")
-        assert (done["status"], done["done"]) == ("Succeeded", 1)
-        assert done["ended_at"] == "2026-01-09T12:00:09Z"
-        assert console.api("GET", "/api/operations/none").error_code == "UnknownOperation"
+    event = schedule_freeze(console)
+    running = console.ok("GET", "/api/operations/op-vm")
+    assert (running["status"], running["planned"], running["ended_at"]) == (
+        "InProgress",
+        1,
+        None,
+    )
+    console.ok("POST", f"/api/events/{event}/approve")
+    console.advance(9)
+    done = console.ok("GET", "/api/operations/op-vm")
+    assert (done["status"], done["done"]) == ("Succeeded", 1)
+    assert done["ended_at"] == "2026-01-09T12:00:09Z"
+    assert console.api("GET", "/api/operations/none").error_code == "UnknownOperation"
 
 
 @pytest.mark.spec("C4", "O7")
-def test_the_operation_of_a_rollout_step() -> None:
+def test_the_operation_of_a_rollout_step(console: ConsoleHarness) -> None:
     """Its id contains slashes; it can be read and explained."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        console.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["vm"]})
-        operation = console.ok("GET", "/api/events")["events"][0]["operation"]
-        assert console.ok("GET", f"/api/operations/{operation}")["id"] == operation
-        assert console.ok("GET", f"/api/operations/{operation}/explain")["id"] == operation
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["vm"]})
+    operation = console.ok("GET", "/api/events")["events"][0]["operation"]
+    assert console.ok("GET", f"/api/operations/{operation}")["id"] == operation
+    assert console.ok("GET", f"/api/operations/{operation}/explain")["id"] == operation
 
 
 # --- The journal ---
@@ -188,7 +183,6 @@ def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("query", ["after=-1", "limit=0", "newest=true&before=x", "limit=9999"])
-def test_bad_pages_of_the_journal(query: str) -> None:
+def test_bad_pages_of_the_journal(console: ConsoleHarness, query: str) -> None:
     """Invalid paging parameters are refused."""
-    with ConsoleHarness() as console:
-        assert console.api("GET", f"/api/journal?{query}").error_code == "BadQuery"
+    assert console.api("GET", f"/api/journal?{query}").error_code == "BadQuery"

@@ -43,39 +43,37 @@ def test_every_file_has_a_case() -> None:
 
 
 @pytest.mark.spec("O7")
-def test_unknown_ids_have_no_explanation() -> None:
+def test_unknown_ids_have_no_explanation(console: ConsoleHarness) -> None:
     """Unknown events, operations and machines get 404; so does a part of an id."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        event = console.act("vm", "restart", key="op")["events"][0]["id"]
-        for target, code in (
-            ("events/20F7A0FF-0000-0000-0000-000000000000", "UnknownEvent"),
-            (f"events/{event[:8]}", "UnknownEvent"),
-            ("operations/o", "UnknownOperation"),
-            ("machines/v", "UnknownMachine"),
-        ):
-            for path in (f"/api/{target}", f"/api/{target}/explain"):
-                reply = console.api("GET", path)
-                assert (reply.status, reply.error_code) == (404, code), path
+    console.created("machines", name="vm")
+    console.poll("vm")
+    event = console.act("vm", "restart", key="op")["events"][0]["id"]
+    for target, code in (
+        ("events/20F7A0FF-0000-0000-0000-000000000000", "UnknownEvent"),
+        (f"events/{event[:8]}", "UnknownEvent"),
+        ("operations/o", "UnknownOperation"),
+        ("machines/v", "UnknownMachine"),
+    ):
+        for path in (f"/api/{target}", f"/api/{target}/explain"):
+            reply = console.api("GET", path)
+            assert (reply.status, reply.error_code) == (404, code), path
 
 
 @pytest.mark.spec("O7")
-def test_an_explanation_survives_restarts_and_newer_lines() -> None:
+def test_an_explanation_survives_restarts_and_newer_lines(console: ConsoleHarness) -> None:
     """The text is the same after both; ids are case-insensitive."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        event = console.act("vm", "restart", key="op")["events"][0]["id"]
-        console.poll("vm")
-        console.approve("vm", event)
-        console.advance(100)
-        before = console.ok("GET", f"/api/events/{event}/explain")
-        operation = console.ok("GET", "/api/operations/op/explain")
-        console.restart_service()
-        facts = [Fact(FactType.CONFIGURED, detail=str(n)) for n in range(6000)]
-        lines = [JournalLine(NOON + 200, "x", (Scope, "vm"), fact) for fact in facts]
-        console.run(console._store.commit(Batch(NOON + 200, lines=lines)))
-        assert console.ok("GET", f"/api/events/{event}/explain") == before
-        assert console.ok("GET", "/api/operations/op/explain") == operation
-        assert console.ok("GET", f"/api/events/{event.lower()}/explain") == before
+    console.created("machines", name="vm")
+    console.poll("vm")
+    event = console.act("vm", "restart", key="op")["events"][0]["id"]
+    console.poll("vm")
+    console.approve("vm", event)
+    console.advance(100)
+    before = console.ok("GET", f"/api/events/{event}/explain")
+    operation = console.ok("GET", "/api/operations/op/explain")
+    console.restart_service()
+    facts = [Fact(FactType.CONFIGURED, detail=str(n)) for n in range(6000)]
+    lines = [JournalLine(NOON + 200, "x", (Scope, "vm"), fact) for fact in facts]
+    console.run(console._store.commit(Batch(NOON + 200, lines=lines)))
+    assert console.ok("GET", f"/api/events/{event}/explain") == before
+    assert console.ok("GET", "/api/operations/op/explain") == operation
+    assert console.ok("GET", f"/api/events/{event.lower()}/explain") == before

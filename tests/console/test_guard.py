@@ -123,17 +123,14 @@ LOOKALIKES = [
 
 
 @pytest.mark.spec("C3", "O10")
-def test_a_forged_host_on_every_route() -> None:
+def test_a_forged_host_on_every_route(console: ConsoleHarness) -> None:
     """A foreign, missing or repeated Host is refused everywhere, also for health and metrics."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        assert_all_refused(
-            console, 421, "WrongHost", ("Host", "evil.example"), bearer(console.token)
-        )
-        assert_all_refused(console, 421, "WrongHost", bearer(console.token))
-        assert_all_refused(
-            console, 421, "WrongHost", ("Host", HOST), ("Host", HOST), bearer(console.token)
-        )
+    make_fleet(console)
+    assert_all_refused(console, 421, "WrongHost", ("Host", "evil.example"), bearer(console.token))
+    assert_all_refused(console, 421, "WrongHost", bearer(console.token))
+    assert_all_refused(
+        console, 421, "WrongHost", ("Host", HOST), ("Host", HOST), bearer(console.token)
+    )
 
 
 def bearer(token: str) -> tuple[str, str]:
@@ -147,23 +144,21 @@ def cookie(console: ConsoleHarness) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("host", FORGED)
-def test_foreign_hosts(host: str) -> None:
+def test_foreign_hosts(console: ConsoleHarness, host: str) -> None:
     """Other names, other addresses and malformed hosts are refused."""
-    with ConsoleHarness() as console:
-        for path in ("/healthz", "/api/clock", "/"):
-            assert_refused(
-                console.send("GET", path, [("Host", host), bearer(console.token)]),
-                421,
-                "WrongHost",
-                console,
-            )
+    for path in ("/healthz", "/api/clock", "/"):
+        assert_refused(
+            console.send("GET", path, [("Host", host), bearer(console.token)]),
+            421,
+            "WrongHost",
+            console,
+        )
 
 
 @pytest.mark.parametrize("host", LOOKALIKES)
-def test_lookalike_hosts(host: str) -> None:
+def test_lookalike_hosts(console: ConsoleHarness, host: str) -> None:
     """A Host may only be a name and an optional port."""
-    with ConsoleHarness() as console:
-        assert_refused(console.send("GET", "/healthz", [("Host", host)]), 421, "WrongHost", console)
+    assert_refused(console.send("GET", "/healthz", [("Host", host)]), 421, "WrongHost", console)
 
 
 @pytest.mark.parametrize(
@@ -198,19 +193,18 @@ def test_own_hosts(host: str, server: str) -> None:
         HOST, f"http://user@{HOST}", f"http://{HOST}/",
     ],
 )  # fmt: skip
-def test_a_foreign_origin(origin: str) -> None:
+def test_a_foreign_origin(console: ConsoleHarness, origin: str) -> None:
     """A request from a foreign origin is refused, even with a valid token."""
-    with ConsoleHarness() as console:
-        before = console.state()
-        for request in (
-            RouteRequest("GET", "/healthz"),
-            RouteRequest("POST", "/api/faults", b'{"kind":"500"}'),
-        ):
-            headers = [("Host", HOST), ("Origin", origin), bearer(console.token)]
-            assert_refused(
-                console.send(*request[:2], headers, request.body), 403, "ForeignOrigin", console
-            )
-        assert console.state() == before
+    before = console.state()
+    for request in (
+        RouteRequest("GET", "/healthz"),
+        RouteRequest("POST", "/api/faults", b'{"kind":"500"}'),
+    ):
+        headers = [("Host", HOST), ("Origin", origin), bearer(console.token)]
+        assert_refused(
+            console.send(*request[:2], headers, request.body), 403, "ForeignOrigin", console
+        )
+    assert console.state() == before
 
 
 @pytest.mark.spec("C3", "O13")
@@ -219,11 +213,12 @@ def test_a_foreign_origin(origin: str) -> None:
     [("https", "https", 200), ("https", "http", 403), ("http", "https", 200)],
     ids=["TLS", "a page without TLS", "behind a proxy that ends TLS"],
 )
-def test_the_scheme_of_an_origin(scheme: str, origin: str, status: int) -> None:
+def test_the_scheme_of_an_origin(
+    console: ConsoleHarness, scheme: str, origin: str, status: int
+) -> None:
     """A console with TLS trusts no page that came without it."""
-    with ConsoleHarness() as console:
-        headers = [("Host", HOST), ("Origin", f"{origin}://{HOST}"), bearer(console.token)]
-        assert console.send("GET", "/api/clock", headers, scheme=scheme).status == status
+    headers = [("Host", HOST), ("Origin", f"{origin}://{HOST}"), bearer(console.token)]
+    assert console.send("GET", "/api/clock", headers, scheme=scheme).status == status
 
 
 @pytest.mark.spec("C3", "O13")
@@ -236,37 +231,35 @@ def test_the_cookie_over_tls(scheme: str, *, secure: bool) -> None:
 
 
 @pytest.mark.spec("C3", "O10")
-def test_a_foreign_origin_on_every_route() -> None:
+def test_a_foreign_origin_on_every_route(console: ConsoleHarness) -> None:
     """With a token, a cookie or both, and also if only one of two Origins is foreign."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        host, evil = ("Host", HOST), ("Origin", "http://evil.example")
-        assert_all_refused(console, 403, "ForeignOrigin", host, evil, bearer(console.token))
-        assert_all_refused(console, 403, "ForeignOrigin", host, ("Origin", "null"), cookie(console))
-        ours = ("Origin", f"http://{HOST}")
-        assert_all_refused(
-            console, 403, "ForeignOrigin", host, ours, evil, cookie(console), bearer(console.token)
-        )
+    make_fleet(console)
+    host, evil = ("Host", HOST), ("Origin", "http://evil.example")
+    assert_all_refused(console, 403, "ForeignOrigin", host, evil, bearer(console.token))
+    assert_all_refused(console, 403, "ForeignOrigin", host, ("Origin", "null"), cookie(console))
+    ours = ("Origin", f"http://{HOST}")
+    assert_all_refused(
+        console, 403, "ForeignOrigin", host, ours, evil, cookie(console), bearer(console.token)
+    )
 
 
 @pytest.mark.spec("C3")
 @pytest.mark.parametrize("site", [None, "cross-site", "same-site", "none", "Same-Origin"])
-def test_a_cookie_without_an_origin(site: str | None) -> None:
+def test_a_cookie_without_an_origin(console: ConsoleHarness, site: str | None) -> None:
     """A change by cookie needs an Origin, or Sec-Fetch-Site: same-origin."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        before = console.state()
-        site_header = [("Sec-Fetch-Site", site)] if site else []
-        for request in all_requests(console):
-            if request.changes:
-                headers = [*request.headers, ("Host", HOST), cookie(console), *site_header]
-                assert_refused(
-                    console.send(request.method, request.target, headers, request.body),
-                    403,
-                    "NoOrigin",
-                    console,
-                )
-        assert console.state() == before
+    make_fleet(console)
+    before = console.state()
+    site_header = [("Sec-Fetch-Site", site)] if site else []
+    for request in all_requests(console):
+        if request.changes:
+            headers = [*request.headers, ("Host", HOST), cookie(console), *site_header]
+            assert_refused(
+                console.send(request.method, request.target, headers, request.body),
+                403,
+                "NoOrigin",
+                console,
+            )
+    assert console.state() == before
 
 
 def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
@@ -292,156 +285,146 @@ def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
 
 
 @pytest.mark.spec("C3", "C4", "C7")
-def test_without_a_good_token() -> None:
+def test_without_a_good_token(console: ConsoleHarness) -> None:
     """Every API route gives 401, every page redirects to /login, and nothing changes."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        before = console.state()
-        for _, headers in _bad_tokens(console):
-            for request in all_requests(console):
-                if request.target in OPEN:
-                    continue
-                reply = console.send(
-                    request.method,
-                    request.target,
-                    [("Host", HOST), *request.headers, *headers],
-                    request.body,
-                )
-                if request.target.startswith("/api"):
-                    assert reply.status == 401, request
-                else:
-                    assert (reply.status, reply.headers["location"]) == (303, "/login"), request
-                assert_no_secrets(reply, console)
-        assert console.state() == before
+    make_fleet(console)
+    before = console.state()
+    for _, headers in _bad_tokens(console):
+        for request in all_requests(console):
+            if request.target in OPEN:
+                continue
+            reply = console.send(
+                request.method,
+                request.target,
+                [("Host", HOST), *request.headers, *headers],
+                request.body,
+            )
+            if request.target.startswith("/api"):
+                assert reply.status == 401, request
+            else:
+                assert (reply.status, reply.headers["location"]) == (303, "/login"), request
+            assert_no_secrets(reply, console)
+    assert console.state() == before
 
 
 @pytest.mark.spec("C3", "C4")
-def test_a_reader_reads_and_changes_nothing() -> None:
+def test_a_reader_reads_and_changes_nothing(console: ConsoleHarness) -> None:
     """Everything but GET gives 403, by token and by cookie."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        token = console.token_of(Role.READER)
-        session = console.token_of(Role.READER, use=TokenUse.PAGE)
-        before = console.state()
-        for request in all_requests(console):
-            if request.target in OPEN or not request.changes:
-                continue
-            for headers in (
-                [bearer(token)],
-                [("Cookie", f"{COOKIE}={session}"), ("Origin", f"http://{HOST}")],
-            ):
-                sent = [("Host", HOST), *request.headers, *headers]
-                reply = console.send(request.method, request.target, sent, request.body)
-                assert reply.status == 403, request
-                assert_no_secrets(reply, console)
-        for path in ("/api/machines", "/api/journal", "/api/timeline", "/api/openapi.json", "/"):
-            assert console.api("GET", path, token=token).status == 200
-        assert console.state() == before
+    make_fleet(console)
+    token = console.token_of(Role.READER)
+    session = console.token_of(Role.READER, use=TokenUse.PAGE)
+    before = console.state()
+    for request in all_requests(console):
+        if request.target in OPEN or not request.changes:
+            continue
+        for headers in (
+            [bearer(token)],
+            [("Cookie", f"{COOKIE}={session}"), ("Origin", f"http://{HOST}")],
+        ):
+            sent = [("Host", HOST), *request.headers, *headers]
+            reply = console.send(request.method, request.target, sent, request.body)
+            assert reply.status == 403, request
+            assert_no_secrets(reply, console)
+    for path in ("/api/machines", "/api/journal", "/api/timeline", "/api/openapi.json", "/"):
+        assert console.api("GET", path, token=token).status == 200
+    assert console.state() == before
 
 
 @pytest.mark.spec("C3", "C4")
 @pytest.mark.parametrize(
     ("role", "group"), [(Role.TENANT, ""), (Role.TENANT, "g"), (Role.READER, "g")]
 )
-def test_other_roles_get_nothing(role: Role, group: str) -> None:
+def test_other_roles_get_nothing(console: ConsoleHarness, role: Role, group: str) -> None:
     """Tenants and readers bound to a group get 403: the console shows the whole fleet."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        before = console.state()
-        token = console.token_of(role, group=group)
-        for request in all_requests(console):
-            if request.target not in OPEN:
-                headers = [("Host", HOST), *request.headers, bearer(token)]
-                reply = console.send(request.method, request.target, headers, request.body)
-                assert reply.status == 403, request
-                assert_no_secrets(reply, console)
-        assert console.state() == before
-
-
-@pytest.mark.spec("O10")
-def test_health_and_metrics_need_no_token() -> None:
-    """They leak no secret."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        for path, word in (("/healthz", b"ok"), ("/readyz", b"ok"), ("/metrics", b"fairwarning_")):
-            reply = console.send("GET", path, [("Host", HOST)])
-            assert reply.status == 200
-            assert word in reply.body
+    make_fleet(console)
+    before = console.state()
+    token = console.token_of(role, group=group)
+    for request in all_requests(console):
+        if request.target not in OPEN:
+            headers = [("Host", HOST), *request.headers, bearer(token)]
+            reply = console.send(request.method, request.target, headers, request.body)
+            assert reply.status == 403, request
             assert_no_secrets(reply, console)
+    assert console.state() == before
 
 
 @pytest.mark.spec("O10")
-def test_readyz_when_writes_have_stopped() -> None:
+def test_health_and_metrics_need_no_token(console: ConsoleHarness) -> None:
+    """They leak no secret."""
+    make_fleet(console)
+    for path, word in (("/healthz", b"ok"), ("/readyz", b"ok"), ("/metrics", b"fairwarning_")):
+        reply = console.send("GET", path, [("Host", HOST)])
+        assert reply.status == 200
+        assert word in reply.body
+        assert_no_secrets(reply, console)
+
+
+@pytest.mark.spec("O10")
+def test_readyz_when_writes_have_stopped(console: ConsoleHarness) -> None:
     """It gives 503; /healthz stays 200, reads go on, and commands are refused."""
     from fairwarning.core.errors import InvariantViolated  # noqa: PLC0415  (for this test only)
 
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.call(
-            lambda: console.fleet.writer.stop_writing(InvariantViolated("Test", "because"))
-        )
-        assert console.send("GET", "/healthz", [("Host", HOST)]).status == 200
-        assert console.send("GET", "/readyz", [("Host", HOST)]).status == 503
-        reply = console.api("POST", "/api/machines/vm/restart")
-        assert (reply.status, reply.error_code) == (503, "WritesStopped")
-        assert console.api("GET", "/api/machines/vm").status == 200
-        console.fleet._committer.broken = None
+    console.created("machines", name="vm")
+    console.call(lambda: console.fleet.writer.stop_writing(InvariantViolated("Test", "because")))
+    assert console.send("GET", "/healthz", [("Host", HOST)]).status == 200
+    assert console.send("GET", "/readyz", [("Host", HOST)]).status == 503
+    reply = console.api("POST", "/api/machines/vm/restart")
+    assert (reply.status, reply.error_code) == (503, "WritesStopped")
+    assert console.api("GET", "/api/machines/vm").status == 200
+    console.fleet._committer.broken = None
 
 
-def test_login_by_link() -> None:
+def test_login_by_link(console: ConsoleHarness) -> None:
     """The right key gives a session cookie; a wrong key gives 401."""
-    with ConsoleHarness() as console:
-        reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)])
-        assert (reply.status, reply.headers["location"]) == (303, "/")
-        session = reply.headers["set-cookie"]
-        assert "HttpOnly" in session
-        assert "samesite=strict" in session.lower()
-        pair = session.partition(";")[0]
-        headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
-        assert console.send("GET", "/api/clock", headers).status == 200
-        assert console.send("POST", "/api/clock", headers, b'{"advance_seconds": 1}').status == 200
-        for wrong in ("", "x", KEY[:-1], KEY + "x", "%ff", "%00"):
-            reply = console.send("GET", f"/login?key={wrong}", [("Host", HOST)])
-            assert reply.status == 401
-            assert "set-cookie" not in reply.headers
-            assert_no_secrets(reply, console)
+    reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)])
+    assert (reply.status, reply.headers["location"]) == (303, "/")
+    session = reply.headers["set-cookie"]
+    assert "HttpOnly" in session
+    assert "samesite=strict" in session.lower()
+    pair = session.partition(";")[0]
+    headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
+    assert console.send("GET", "/api/clock", headers).status == 200
+    assert console.send("POST", "/api/clock", headers, b'{"advance_seconds": 1}').status == 200
+    for wrong in ("", "x", KEY[:-1], KEY + "x", "%ff", "%00"):
+        reply = console.send("GET", f"/login?key={wrong}", [("Host", HOST)])
+        assert reply.status == 401
+        assert "set-cookie" not in reply.headers
+        assert_no_secrets(reply, console)
 
 
-def test_login_with_a_token() -> None:
+def test_login_with_a_token(console: ConsoleHarness) -> None:
     """The session has the role of the token; a bad token is refused."""
-    with ConsoleHarness() as console:
-        form = ("Content-Type", "application/x-www-form-urlencoded")
-        reader = console.token_of(Role.READER)
-        body = urlencode({"token": f" {reader} "}).encode()
-        reply = console.send("POST", "/login", [("Host", HOST), form], body)
-        assert reply.status == 303
-        pair = reply.headers["set-cookie"].partition(";")[0]
-        headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
-        assert console.send("GET", "/api/clock", headers).status == 200
-        assert console.send("POST", "/api/clock", headers, b'{"advance_seconds": 1}').status == 403
-        for bad in ("", "token=", "token=x", "other=1"):
-            reply = console.send("POST", "/login", [("Host", HOST), form], bad.encode())
-            assert reply.status == 401
-            assert "set-cookie" not in reply.headers
-        assert console.send("POST", "/login", [("Host", HOST)], b"token=x").status == 400
+    form = ("Content-Type", "application/x-www-form-urlencoded")
+    reader = console.token_of(Role.READER)
+    body = urlencode({"token": f" {reader} "}).encode()
+    reply = console.send("POST", "/login", [("Host", HOST), form], body)
+    assert reply.status == 303
+    pair = reply.headers["set-cookie"].partition(";")[0]
+    headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
+    assert console.send("GET", "/api/clock", headers).status == 200
+    assert console.send("POST", "/api/clock", headers, b'{"advance_seconds": 1}').status == 403
+    for bad in ("", "token=", "token=x", "other=1"):
+        reply = console.send("POST", "/login", [("Host", HOST), form], bad.encode())
+        assert reply.status == 401
+        assert "set-cookie" not in reply.headers
+    assert console.send("POST", "/login", [("Host", HOST)], b"token=x").status == 400
 
 
 @pytest.mark.spec("C7")
-def test_a_log_out_that_cannot_be_stored() -> None:
+def test_a_log_out_that_cannot_be_stored(console: ConsoleHarness) -> None:
     """The browser is told and keeps its cookie; it can try again."""
-    with ConsoleHarness() as console:
-        reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)])
-        pair = reply.headers["set-cookie"].partition(";")[0]
-        headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
-        console.run(console._store.close())
-        refused = console.send("POST", "/logout", headers)
-        assert refused.status == 503
-        assert "the store is closed" in refused.text
-        assert "set-cookie" not in refused.headers
-        assert console.send("GET", f"/login?key={KEY}", [("Host", HOST)]).status == 503
-        console.run(console._store.open())
-        assert console.send("POST", "/logout", headers).headers["location"] == "/login"
-        assert console.send("GET", "/api/clock", headers).status == 401
+    reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)])
+    pair = reply.headers["set-cookie"].partition(";")[0]
+    headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
+    console.run(console._store.close())
+    refused = console.send("POST", "/logout", headers)
+    assert refused.status == 503
+    assert "the store is closed" in refused.text
+    assert "set-cookie" not in refused.headers
+    assert console.send("GET", f"/login?key={KEY}", [("Host", HOST)]).status == 503
+    console.run(console._store.open())
+    assert console.send("POST", "/logout", headers).headers["location"] == "/login"
+    assert console.send("GET", "/api/clock", headers).status == 401
 
 
 @pytest.mark.spec("C3")

@@ -27,12 +27,11 @@ def test_scenarios_do_not_change_the_fleet() -> None:
         assert name in reply.error_message
 
 
-def test_a_service_without_scenarios() -> None:
+def test_a_service_without_scenarios(console: ConsoleHarness) -> None:
     """Scenario requests get 503."""
-    with ConsoleHarness() as console:
-        for method, path in (("GET", "/api/scenarios"), ("POST", "/api/scenarios/x/run")):
-            reply = console.api(method, path)
-            assert (reply.status, reply.error_code) == (503, "NoScenarios")
+    for method, path in (("GET", "/api/scenarios"), ("POST", "/api/scenarios/x/run")):
+        reply = console.api(method, path)
+        assert (reply.status, reply.error_code) == (503, "NoScenarios")
 
 
 @pytest.mark.spec("C4")
@@ -77,11 +76,12 @@ def test_a_webhook_from_creation_to_deletion() -> None:
         ("POST", "/api/webhooks/none/test", None, 404),
     ],
 )
-def test_refusals(method: str, path: str, body: object, status: int) -> None:
+def test_refusals(
+    console: ConsoleHarness, method: str, path: str, body: object, status: int
+) -> None:
     """A refused request sends nothing and stores nothing."""
-    with ConsoleHarness() as console:
-        before = console.state()
-        reply = console.api(method, path, body)
-        assert reply.status == status
-        assert reply.error_code
-        assert console.state() == before
+    before = console.state()
+    reply = console.api(method, path, body)
+    assert reply.status == status
+    assert reply.error_code
+    assert console.state() == before

@@ -34,17 +34,18 @@ def make_fleet(console: ConsoleHarness) -> None:
     ("method", "target", "body"),
     REQUESTS,
 )
-def test_an_immediate_repeat(method: str, target: str, body: dict[str, object]) -> None:
+def test_an_immediate_repeat(
+    console: ConsoleHarness, method: str, target: str, body: dict[str, object]
+) -> None:
     """A repeat of any request that creates or changes something has no effect."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        first = console.api(method, target, body, key="key")
-        assert first.status in {201, 202}
-        console.settle()
-        before = console.state()
-        again = console.api(method, target, body, key="key")
-        assert bare(again) == bare(first)
-        assert console.state() == before
+    make_fleet(console)
+    first = console.api(method, target, body, key="key")
+    assert first.status in {201, 202}
+    console.settle()
+    before = console.state()
+    again = console.api(method, target, body, key="key")
+    assert bare(again) == bare(first)
+    assert console.state() == before
 
 
 def _delete_machine(console: ConsoleHarness) -> tuple[str, str]:
@@ -57,48 +58,46 @@ def _delete_set(console: ConsoleHarness) -> tuple[str, str]:
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("request_of", [_delete_machine, _delete_set])
-def test_a_repeat_after_deletion(request_of: Callable[[ConsoleHarness], tuple[str, str]]) -> None:
+def test_a_repeat_after_deletion(
+    console: ConsoleHarness, request_of: Callable[[ConsoleHarness], tuple[str, str]]
+) -> None:
     """A client that lost the response repeats the request and gets the operation, not a 404."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        method, target = request_of(console)
-        assert console.api(method, target, key="key").status == 202
-        console.advance(3600)
-        again = console.api(method, target, key="key")
-        assert again.status == 202
-        assert again.json["operation"]["status"] == "Succeeded"
+    make_fleet(console)
+    method, target = request_of(console)
+    assert console.api(method, target, key="key").status == 202
+    console.advance(3600)
+    again = console.api(method, target, key="key")
+    assert again.status == 202
+    assert again.json["operation"]["status"] == "Succeeded"
 
 
 @pytest.mark.spec("C4")
-def test_a_repeat_of_a_cancellation() -> None:
+def test_a_repeat_of_a_cancellation(console: ConsoleHarness) -> None:
     """A repeated cancellation gets the same response."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        event = console.act("vm", "freeze", key="op")["events"][0]["id"]
-        first = console.api("POST", f"/api/events/{event}/cancel", key="key")
-        assert first.status == 200
-        assert bare(console.api("POST", f"/api/events/{event}/cancel", key="key")) == bare(first)
+    make_fleet(console)
+    event = console.act("vm", "freeze", key="op")["events"][0]["id"]
+    first = console.api("POST", f"/api/events/{event}/cancel", key="key")
+    assert first.status == 200
+    assert bare(console.api("POST", f"/api/events/{event}/cancel", key="key")) == bare(first)
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("key", ["a/b", " ", "x" * 201, "é\x7f"])
-def test_invalid_keys(key: str) -> None:
+def test_invalid_keys(console: ConsoleHarness, key: str) -> None:
     """A key is the id of the operation; an invalid id is refused and changes nothing."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        before = console.state()
-        assert console.api("POST", "/api/machines/vm/restart", key=key).status == 400
-        assert console.state() == before
+    make_fleet(console)
+    before = console.state()
+    assert console.api("POST", "/api/machines/vm/restart", key=key).status == 400
+    assert console.state() == before
 
 
 @pytest.mark.spec("C4", "E9")
-def test_a_repeat_after_a_restart() -> None:
+def test_a_repeat_after_a_restart(console: ConsoleHarness) -> None:
     """Keys are stored with their operations."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        first = console.api("POST", "/api/machines/vm/freeze", {}, key="key")
-        console.restart_service()
-        assert bare(console.api("POST", "/api/machines/vm/freeze", {}, key="key")) == bare(first)
+    make_fleet(console)
+    first = console.api("POST", "/api/machines/vm/freeze", {}, key="key")
+    console.restart_service()
+    assert bare(console.api("POST", "/api/machines/vm/freeze", {}, key="key")) == bare(first)
 
 
 OTHERS: list[tuple[Repeat, Repeat]] = [
@@ -118,30 +117,30 @@ OTHERS: list[tuple[Repeat, Repeat]] = [
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(("first", "second"), OTHERS)
-def test_a_key_is_for_one_request(first: Repeat, second: Repeat, restarted: bool) -> None:
+def test_a_key_is_for_one_request(
+    console: ConsoleHarness, first: Repeat, second: Repeat, restarted: bool
+) -> None:
     """The key of another request is a conflict that names both, and nothing changes."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        assert console.api(*first, key="key").status in {201, 202}
-        console.settle()
-        if restarted:
-            console.restart_service()
-        before = console.state()
-        refused = console.api(*second, key="key")
-        assert (refused.status, refused.json["error"]["code"]) == (409, "KeyReused")
-        for request in (first, second):
-            words = request[1].removeprefix("/api/").split("/")
-            assert words[-1].removesuffix("s") in refused.json["error"]["message"]
-        assert console.state() == before
+    make_fleet(console)
+    assert console.api(*first, key="key").status in {201, 202}
+    console.settle()
+    if restarted:
+        console.restart_service()
+    before = console.state()
+    refused = console.api(*second, key="key")
+    assert (refused.status, refused.json["error"]["code"]) == (409, "KeyReused")
+    for request in (first, second):
+        words = request[1].removeprefix("/api/").split("/")
+        assert words[-1].removesuffix("s") in refused.json["error"]["message"]
+    assert console.state() == before
 
 
 @pytest.mark.spec("E9")
-def test_a_repeat_after_a_restart_gets_the_first_answer() -> None:
+def test_a_repeat_after_a_restart_gets_the_first_answer(console: ConsoleHarness) -> None:
     """The same key and the same request give the first operation, also after a restart."""
-    with ConsoleHarness() as console:
-        make_fleet(console)
-        first = console.api("POST", "/api/machines/vm/restart", {}, key="key")
-        console.restart_service()
-        again = console.api("POST", "/api/machines/vm/restart", {}, key="key")
-        assert again.json["operation"]["id"] == first.json["operation"]["id"]
-        assert again.status == 202
+    make_fleet(console)
+    first = console.api("POST", "/api/machines/vm/restart", {}, key="key")
+    console.restart_service()
+    again = console.api("POST", "/api/machines/vm/restart", {}, key="key")
+    assert again.json["operation"]["id"] == first.json["operation"]["id"]
+    assert again.status == 202

@@ -65,52 +65,49 @@ def test_the_summary_follows_every_change(kind: str, tmp_path: Path) -> None:
             assert summary(console) == counted(console), step
 
 
-def test_an_unused_index_is_forgotten_and_built_again() -> None:
+def test_an_unused_index_is_forgotten_and_built_again(console: ConsoleHarness) -> None:
     """Its memory is free then; the next list reads everything."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=3)
-        index = FleetIndex(console.fleet)
-        console.run(index.refresh())
-        console.call(index._forget_if_unused)
-        assert len(index.scopes) == 3
-        index._used_at -= 10_000
-        console.call(index._forget_if_unused)
-        assert index.scopes == {}
-        console.run(index.refresh())
-        assert len(index.scopes) == 3
+    console.created("machines", name="vm", count=3)
+    index = FleetIndex(console.fleet)
+    console.run(index.refresh())
+    console.call(index._forget_if_unused)
+    assert len(index.scopes) == 3
+    index._used_at -= 10_000
+    console.call(index._forget_if_unused)
+    assert index.scopes == {}
+    console.run(index.refresh())
+    assert len(index.scopes) == 3
 
 
-def test_pages_of_a_filtered_list() -> None:
+def test_pages_of_a_filtered_list(console: ConsoleHarness) -> None:
     """Every match is on one page, in order; `total` counts them all."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=25)
-        console.created("sets", name="web", capacity=5)
-        for limit in (1, 4, 25, 100):
-            pages = console.pages("/api/machines?q=VM", "machines", limit)
-            names = [machine["name"] for page in pages for machine in page]
-            assert names == [f"vm_{number}" for number in range(25)]
-        assert console.ok("GET", "/api/machines?set=web&limit=2")["total"] == 5
+    console.created("machines", name="vm", count=25)
+    console.created("sets", name="web", capacity=5)
+    for limit in (1, 4, 25, 100):
+        pages = console.pages("/api/machines?q=VM", "machines", limit)
+        names = [machine["name"] for page in pages for machine in page]
+        assert names == [f"vm_{number}" for number in range(25)]
+    assert console.ok("GET", "/api/machines?set=web&limit=2")["total"] == 5
 
 
-def test_when_events_start() -> None:
+def test_when_events_start(console: ConsoleHarness) -> None:
     """`within`, `since` and `until` select by NotBefore; `soon` counts the next hour."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=2)
-        console.poll("vm_0", "vm_1")
-        console.act("vm_0", "restart")
-        console.ok("POST", "/api/machines/vm_1/degrade", {"days": 2})
-        assert console.ok("GET", "/api/summary")["soon"] == 1
-        first, second = console.ok("GET", "/api/events")["events"]
-        assert (first["resources"], second["resources"]) == (["vm_0"], ["vm_1"])
-        for query, expected in (
-            ("within=3600", [first]),
-            ("within=60", []),
-            (f"since={second['not_before']}", [second]),
-            (f"until={first['not_before']}", [first]),
-            (f"prefix={second['id'][:8].lower()}", [second]),
-            ("type=redeploy", [second]),
-        ):
-            assert console.ok("GET", f"/api/events?{query}")["events"] == expected, query
+    console.created("machines", name="vm", count=2)
+    console.poll("vm_0", "vm_1")
+    console.act("vm_0", "restart")
+    console.ok("POST", "/api/machines/vm_1/degrade", {"days": 2})
+    assert console.ok("GET", "/api/summary")["soon"] == 1
+    first, second = console.ok("GET", "/api/events")["events"]
+    assert (first["resources"], second["resources"]) == (["vm_0"], ["vm_1"])
+    for query, expected in (
+        ("within=3600", [first]),
+        ("within=60", []),
+        (f"since={second['not_before']}", [second]),
+        (f"until={first['not_before']}", [first]),
+        (f"prefix={second['id'][:8].lower()}", [second]),
+        ("type=redeploy", [second]),
+    ):
+        assert console.ok("GET", f"/api/events?{query}")["events"] == expected, query
 
 
 WRONG = [
@@ -127,9 +124,8 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("path", "message"), WRONG)
-def test_a_wrong_filter_is_refused(path: str, message: str) -> None:
+def test_a_wrong_filter_is_refused(console: ConsoleHarness, path: str, message: str) -> None:
     """The error says what is allowed."""
-    with ConsoleHarness() as console:
-        refused = console.api("GET", path)
-        assert refused.status == 400
-        assert message in refused.error_message
+    refused = console.api("GET", path)
+    assert refused.status == 400
+    assert message in refused.error_message

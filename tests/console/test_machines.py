@@ -85,30 +85,28 @@ def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C4")
-def test_filters() -> None:
+def test_filters(console: ConsoleHarness) -> None:
     """Machines are listed by scope or by set; an unknown scope or set is an error."""
-    with ConsoleHarness() as console:
-        console.created("sets", name="web", capacity=3)
-        console.created("machines", name="vm")
-        for query in ("scope=web/0", "set=web"):
-            page = console.ok("GET", f"/api/machines?{query}")
-            assert [machine["name"] for machine in page["machines"]] == ["web_0", "web_1", "web_2"]
-            assert page["next"] is None
-        assert console.ok("GET", "/api/scopes/web/0")["set"] == "web"
-        for query, code in (("scope=x", "UnknownScope"), ("set=x", "UnknownSet")):
-            reply = console.api("GET", f"/api/machines?{query}")
-            assert (reply.status, reply.error_code) == (404, code)
+    console.created("sets", name="web", capacity=3)
+    console.created("machines", name="vm")
+    for query in ("scope=web/0", "set=web"):
+        page = console.ok("GET", f"/api/machines?{query}")
+        assert [machine["name"] for machine in page["machines"]] == ["web_0", "web_1", "web_2"]
+        assert page["next"] is None
+    assert console.ok("GET", "/api/scopes/web/0")["set"] == "web"
+    for query, code in (("scope=x", "UnknownScope"), ("set=x", "UnknownSet")):
+        reply = console.api("GET", f"/api/machines?{query}")
+        assert (reply.status, reply.error_code) == (404, code)
 
 
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "after=x", "limit=1.0"]
 )
-def test_bad_queries(query: str) -> None:
+def test_bad_queries(console: ConsoleHarness, query: str) -> None:
     """The error names the allowed range."""
-    with ConsoleHarness() as console:
-        reply = console.api("GET", f"/api/machines?{query}")
-        assert (reply.status, reply.error_code) == (400, "BadQuery")
-        assert "must be a whole number from" in reply.error_message
+    reply = console.api("GET", f"/api/machines?{query}")
+    assert (reply.status, reply.error_code) == (400, "BadQuery")
+    assert "must be a whole number from" in reply.error_message
 
 
 ODD_NAMES = [
@@ -129,87 +127,82 @@ ODD_NAMES = [
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_odd_names(name: str) -> None:
+def test_odd_names(console: ConsoleHarness, name: str) -> None:
     """A machine with any valid name can be read, explained and restarted."""
-    with ConsoleHarness() as console:
-        console.created("machines", name=name)
-        console.poll(name)
-        path = quote(name, safe="")
-        assert console.ok("GET", f"/api/machines/{path}")["name"] == name
-        assert console.act(path, "restart", key="op")["events"][0]["resources"] == [name]
-        assert console.ok("GET", f"/api/machines/{path}/explain")["id"] == name
-        assert console.ok("GET", f"/api/scopes/{path}")["machines"][0]["name"] == name
-        assert len(console.ok("GET", f"/api/events?machine={path}")["events"]) == 1
+    console.created("machines", name=name)
+    console.poll(name)
+    path = quote(name, safe="")
+    assert console.ok("GET", f"/api/machines/{path}")["name"] == name
+    assert console.act(path, "restart", key="op")["events"][0]["resources"] == [name]
+    assert console.ok("GET", f"/api/machines/{path}/explain")["id"] == name
+    assert console.ok("GET", f"/api/scopes/{path}")["machines"][0]["name"] == name
+    assert len(console.ok("GET", f"/api/events?machine={path}")["events"]) == 1
 
 
 @pytest.mark.parametrize(
     "name", ["", " x", "a/b", "a,b", "x" * 201, "a\nb", "\ud800", None, 3, ["x"]]
 )
-def test_invalid_names(name: object) -> None:
+def test_invalid_names(console: ConsoleHarness, name: object) -> None:
     """An invalid name is refused, and nothing is created."""
-    with ConsoleHarness() as console:
-        before = console.state()
-        reply = console.api("POST", "/api/machines", {"name": name})
-        assert (reply.status, reply.error_code in {"BadEntry", "BadBody"}) == (400, True)
-        assert console.state() == before
+    before = console.state()
+    reply = console.api("POST", "/api/machines", {"name": name})
+    assert (reply.status, reply.error_code in {"BadEntry", "BadBody"}) == (400, True)
+    assert console.state() == before
 
 
 @pytest.mark.spec("C4")
-def test_two_machines_with_the_same_name() -> None:
+def test_two_machines_with_the_same_name(console: ConsoleHarness) -> None:
     """Scope and name identify each; the error for the name alone lists both."""
-    with ConsoleHarness() as console:
-        for scope in ("one", "two"):
-            machines = (Machine(name="twin"),)
-            console.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-        for method, target in (
-            ("GET", "/api/machines/twin"),
-            ("GET", "/api/machines/twin/explain"),
-            ("POST", "/api/machines/twin/restart"),
-            ("GET", "/api/events?machine=twin"),
-        ):
-            reply = console.api(method, target)
-            assert (reply.status, reply.error_code) == (400, "SeveralMachines")
-            assert "one/twin, two/twin" in reply.error_message
-        assert console.ok("GET", "/api/machines/two/twin")["scope"] == "two"
-        console.act("two/twin", "stop", key="op")
-        console.advance(60)
-        assert console.ok("GET", "/api/machines/two/twin")["power"] == "stopped"
-        assert console.ok("GET", "/api/machines/one/twin")["power"] == "running"
-        assert console.ok("GET", "/api/machines/two%2Ftwin/explain")["title"] == "twin in two"
+    for scope in ("one", "two"):
+        machines = (Machine(name="twin"),)
+        console.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    for method, target in (
+        ("GET", "/api/machines/twin"),
+        ("GET", "/api/machines/twin/explain"),
+        ("POST", "/api/machines/twin/restart"),
+        ("GET", "/api/events?machine=twin"),
+    ):
+        reply = console.api(method, target)
+        assert (reply.status, reply.error_code) == (400, "SeveralMachines")
+        assert "one/twin, two/twin" in reply.error_message
+    assert console.ok("GET", "/api/machines/two/twin")["scope"] == "two"
+    console.act("two/twin", "stop", key="op")
+    console.advance(60)
+    assert console.ok("GET", "/api/machines/two/twin")["power"] == "stopped"
+    assert console.ok("GET", "/api/machines/one/twin")["power"] == "running"
+    assert console.ok("GET", "/api/machines/two%2Ftwin/explain")["title"] == "twin in two"
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("action", ACTIONS)
-def test_every_action(action: str) -> None:
+def test_every_action(console: ConsoleHarness, action: str) -> None:
     """Each action is accepted with an operation, which succeeds; a repeat has no effect."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", priority="Spot")
-        console.poll("vm")
-        if action == "start":
-            console.act("vm", "stop")
-            console.advance(60)
-        reply = console.api("POST", f"/api/machines/vm/{action}", {}, key="op")
-        assert reply.status == 202
-        assert set(reply.json) == {"operation", "events", "polled"}
-        assert (reply.json["operation"]["id"], reply.json["polled"]) == ("op", True)
-        console.settle()
-        before = console.state()
-        assert bare(console.api("POST", f"/api/machines/vm/{action}", {}, key="op")) == bare(reply)
-        assert console.state() == before
-        console.advance(8 * 24 * 3600)
-        assert console.ok("GET", "/api/operations/op")["status"] == "Succeeded"
+    console.created("machines", name="vm", priority="Spot")
+    console.poll("vm")
+    if action == "start":
+        console.act("vm", "stop")
+        console.advance(60)
+    reply = console.api("POST", f"/api/machines/vm/{action}", {}, key="op")
+    assert reply.status == 202
+    assert set(reply.json) == {"operation", "events", "polled"}
+    assert (reply.json["operation"]["id"], reply.json["polled"]) == ("op", True)
+    console.settle()
+    before = console.state()
+    assert bare(console.api("POST", f"/api/machines/vm/{action}", {}, key="op")) == bare(reply)
+    assert console.state() == before
+    console.advance(8 * 24 * 3600)
+    assert console.ok("GET", "/api/operations/op")["status"] == "Succeeded"
 
 
 @pytest.mark.spec("C4")
-def test_actions_on_an_instance_go_through_its_set() -> None:
+def test_actions_on_an_instance_go_through_its_set(console: ConsoleHarness) -> None:
     """A deleted instance leaves its set, with the notice of the set."""
-    with ConsoleHarness() as console:
-        console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-        console.poll("web_0")
-        accepted = console.act("web_1", "delete", key="op")
-        assert [event["type"] for event in accepted["events"]] == ["Terminate"]
-        console.advance(3600)
-        assert console.ok("GET", "/api/sets/web")["capacity"] == 1
+    console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+    console.poll("web_0")
+    accepted = console.act("web_1", "delete", key="op")
+    assert [event["type"] for event in accepted["events"]] == ["Terminate"]
+    console.advance(3600)
+    assert console.ok("GET", "/api/sets/web")["capacity"] == 1
 
 
 @pytest.mark.parametrize(
@@ -229,128 +222,120 @@ def test_actions_on_an_instance_go_through_its_set() -> None:
         ("degrade", {"days": "1"}, 400),
     ],
 )
-def test_bad_settings(action: str, settings: dict[str, object], status: int) -> None:
+def test_bad_settings(
+    console: ConsoleHarness, action: str, settings: dict[str, object], status: int
+) -> None:
     """Invalid settings are refused and change nothing."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        before = console.state()
-        reply = console.api("POST", f"/api/machines/vm/{action}", settings)
-        assert reply.status == status
-        assert reply.error_code
-        assert console.state() == before
+    console.created("machines", name="vm")
+    console.poll("vm")
+    before = console.state()
+    reply = console.api("POST", f"/api/machines/vm/{action}", settings)
+    assert reply.status == status
+    assert reply.error_code
+    assert console.state() == before
 
 
 @pytest.mark.parametrize("days", [1e308, 1e305])
-def test_days_that_overflow(days: float) -> None:
+def test_days_that_overflow(console: ConsoleHarness, days: float) -> None:
     """Days whose seconds overflow a float are refused."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        assert console.api("POST", "/api/machines/vm/degrade", {"days": days}).status == 400
+    console.created("machines", name="vm")
+    assert console.api("POST", "/api/machines/vm/degrade", {"days": days}).status == 400
 
 
 @pytest.mark.parametrize(
     "body",
     [b"[]", b"null", b'"x"', b"{", b"\xff", b'{"name":}', b"[" * 60_000, b'{"a":1} x', b"{}" * 2],
 )
-def test_bodies_that_are_not_objects(body: bytes) -> None:
+def test_bodies_that_are_not_objects(console: ConsoleHarness, body: bytes) -> None:
     """A body that is not a JSON object is refused."""
-    with ConsoleHarness() as console:
-        for target in ("/api/machines", "/api/clock", "/api/faults", "/api/rollouts"):
-            assert console.api("POST", target, body).error_code == "BadBody"
+    for target in ("/api/machines", "/api/clock", "/api/faults", "/api/rollouts"):
+        assert console.api("POST", target, body).error_code == "BadBody"
 
 
-def test_the_size_of_a_body_is_limited() -> None:
+def test_the_size_of_a_body_is_limited(console: ConsoleHarness) -> None:
     """A body above the limit is refused."""
-    with ConsoleHarness() as console:
-        assert (
-            console.api("POST", "/api/machines", b'{"name":"' + b"a" * 66_000).error_code
-            == "BadBody"
-        )
+    assert (
+        console.api("POST", "/api/machines", b'{"name":"' + b"a" * 66_000).error_code == "BadBody"
+    )
 
 
 @pytest.mark.parametrize(
     ("target", "media_type"),
     [("/api/machines", "application/json"), ("/login", "application/x-www-form-urlencoded")],
 )
-def test_an_incomplete_body(target: str, media_type: str) -> None:
+def test_an_incomplete_body(console: ConsoleHarness, target: str, media_type: str) -> None:
     """A client that disconnects within the body changes nothing, and is no error of ours."""
-    with ConsoleHarness() as console:
-        before = console.state()
-        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
-        headers += [("Content-Type", media_type)]
-        sent = []
+    before = console.state()
+    headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
+    headers += [("Content-Type", media_type)]
+    sent = []
 
-        async def disconnect() -> None:
-            parts: list[Message] = [
-                {"type": "http.disconnect"},
-                {"type": "http.request", "body": b'{"name":"x"', "more_body": True},
-            ]
+    async def disconnect() -> None:
+        parts: list[Message] = [
+            {"type": "http.disconnect"},
+            {"type": "http.request", "body": b'{"name":"x"', "more_body": True},
+        ]
 
-            async def receive() -> Message:
-                return parts.pop()
+        async def receive() -> Message:
+            return parts.pop()
 
-            async def send_(message: object) -> None:
-                sent.append(message)
+        async def send_(message: object) -> None:
+            sent.append(message)
 
-            await console.app(asgi_scope("POST", target, headers), receive, send_)
+        await console.app(asgi_scope("POST", target, headers), receive, send_)
 
-        console.run(disconnect())
-        assert console.state() == before
+    console.run(disconnect())
+    assert console.state() == before
 
 
 @pytest.mark.spec("E5", "C4")
-def test_conflicts_name_the_other_operation() -> None:
+def test_conflicts_name_the_other_operation(console: ConsoleHarness) -> None:
     """A conflict gets 409 and changes nothing."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        console.act("vm", "restart", key="first")
-        before = console.state()
-        reply = console.api("POST", "/api/machines/vm/redeploy", {})
-        assert reply.status == 409
-        assert "first" in reply.error_message or "reboot" in reply.error_message.lower()
-        assert console.api("POST", "/api/machines", {"name": "vm"}).status == 409
-        assert console.state() == before
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.act("vm", "restart", key="first")
+    before = console.state()
+    reply = console.api("POST", "/api/machines/vm/redeploy", {})
+    assert reply.status == 409
+    assert "first" in reply.error_message or "reboot" in reply.error_message.lower()
+    assert console.api("POST", "/api/machines", {"name": "vm"}).status == 409
+    assert console.state() == before
 
 
 @pytest.mark.spec("C4")
-def test_creating_several_machines_is_atomic() -> None:
+def test_creating_several_machines_is_atomic(console: ConsoleHarness) -> None:
     """If one name is taken, no machine is created."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm_1")
-        before = console.state()
-        assert console.api("POST", "/api/machines", {"name": "vm", "count": 3}).status == 409
-        assert console.state() == before
+    console.created("machines", name="vm_1")
+    before = console.state()
+    assert console.api("POST", "/api/machines", {"name": "vm", "count": 3}).status == 409
+    assert console.state() == before
 
 
 @pytest.mark.spec("C4")
-def test_a_refused_creation_leaves_nothing() -> None:
+def test_a_refused_creation_leaves_nothing(console: ConsoleHarness) -> None:
     """It creates no resource group either."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        before = console.state()
-        assert console.api("POST", "/api/machines", {"name": "vm", "group": "new"}).status == 409
-        assert console.state() == before
+    console.created("machines", name="vm")
+    before = console.state()
+    assert console.api("POST", "/api/machines", {"name": "vm", "group": "new"}).status == 409
+    assert console.state() == before
 
 
 @pytest.mark.spec("C4")
-def test_unknown_paths_and_methods_are_json_errors() -> None:
+def test_unknown_paths_and_methods_are_json_errors(console: ConsoleHarness) -> None:
     """A 405 names the allowed methods."""
-    with ConsoleHarness() as console:
-        for method, target, status in (
-            ("GET", "/api/nothing", 404),
-            ("GET", "/api/machines/a%0Ab", 404),
-            ("DELETE", "/api/machines", 405),
-            ("PUT", "/api/clock", 405),
-        ):
-            reply = console.api(method, target)
-            assert reply.headers["content-type"] == "application/json", target
-            assert reply.status == status
-            assert reply.error_code
-        assert {"GET", "POST"} <= set(
-            console.api("DELETE", "/api/machines").headers["allow"].split(", ")
-        )
+    for method, target, status in (
+        ("GET", "/api/nothing", 404),
+        ("GET", "/api/machines/a%0Ab", 404),
+        ("DELETE", "/api/machines", 405),
+        ("PUT", "/api/clock", 405),
+    ):
+        reply = console.api(method, target)
+        assert reply.headers["content-type"] == "application/json", target
+        assert reply.status == status
+        assert reply.error_code
+    assert {"GET", "POST"} <= set(
+        console.api("DELETE", "/api/machines").headers["allow"].split(", ")
+    )
 
 
 def test_lists_during_deletions(tmp_path: Path) -> None:
@@ -373,19 +358,18 @@ def test_lists_during_deletions(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C4", "M22")
-def test_addresses_of_a_subnet() -> None:
+def test_addresses_of_a_subnet(console: ConsoleHarness) -> None:
     """New machines get one; it can be changed, removed and set again."""
-    with ConsoleHarness() as console:
-        body = {"name": "vm", "count": 2, "subnet": "10.0.0.0/24"}
-        created = console.api("POST", "/api/machines", body).json["machines"]
-        assert [machine["address"] for machine in created] == ["10.0.0.4", "10.0.0.5"]
-        assert created[0]["subnet"] == "10.0.0.0/24"
-        for address, shown in (("10.0.9.9", "10.0.9.9"), ("", ""), ("FD00::4", "fd00::4")):
-            changed = console.ok("PATCH", "/api/machines/vm_0", {"address": address})
-            assert changed["address"] == shown
-        reply = console.api("PATCH", "/api/machines/vm_0", {"address": "10.0.0.5"})
-        assert (reply.status, reply.json["error"]["code"]) == (409, "AddressTaken")
-        reply = console.api("PATCH", "/api/machines/vm_0", {"address": "10.0.0"})
-        assert reply.status == 400
-        assert "must be an IPv4 or IPv6 address" in reply.json["error"]["message"]
-        assert console.ok("GET", "/api/machines/vm_0")["address"] == "fd00::4"
+    body = {"name": "vm", "count": 2, "subnet": "10.0.0.0/24"}
+    created = console.api("POST", "/api/machines", body).json["machines"]
+    assert [machine["address"] for machine in created] == ["10.0.0.4", "10.0.0.5"]
+    assert created[0]["subnet"] == "10.0.0.0/24"
+    for address, shown in (("10.0.9.9", "10.0.9.9"), ("", ""), ("FD00::4", "fd00::4")):
+        changed = console.ok("PATCH", "/api/machines/vm_0", {"address": address})
+        assert changed["address"] == shown
+    reply = console.api("PATCH", "/api/machines/vm_0", {"address": "10.0.0.5"})
+    assert (reply.status, reply.json["error"]["code"]) == (409, "AddressTaken")
+    reply = console.api("PATCH", "/api/machines/vm_0", {"address": "10.0.0"})
+    assert reply.status == 400
+    assert "must be an IPv4 or IPv6 address" in reply.json["error"]["message"]
+    assert console.ok("GET", "/api/machines/vm_0")["address"] == "fd00::4"

@@ -23,10 +23,9 @@ def test_the_file_in_docs_is_current() -> None:
 
 
 @pytest.mark.spec("C4")
-def test_the_service_serves_its_document() -> None:
+def test_the_service_serves_its_document(console: ConsoleHarness) -> None:
     """It is the generated document."""
-    with ConsoleHarness() as console:
-        assert console.ok("GET", "/api/openapi.json") == json.loads(openapi.text())
+    assert console.ok("GET", "/api/openapi.json") == json.loads(openapi.text())
 
 
 @pytest.mark.spec("C4")

@@ -185,37 +185,35 @@ def test_pages_and_forms_work_for_any_name(name: str) -> None:
 @pytest.mark.parametrize("machine", ["vm", "web_1"])
 @pytest.mark.parametrize("before", split(["", "restart", "stop"], 1))
 @pytest.mark.parametrize("action", sorted(ACTIONS))
-def test_a_preview_is_what_happens(machine: str, before: str, action: str) -> None:
+def test_a_preview_is_what_happens(
+    console: ConsoleHarness, machine: str, before: str, action: str
+) -> None:
     """Each action has the previewed effect, on a polled and an unpolled machine, in each state."""
-    with ConsoleHarness() as console:
-        console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-        console.created("machines", name="vm", priority="Spot")
-        console.poll("web_0")
-        if before:
-            console.act(machine, before)
-        browser = Browser(console)
-        text = browser.text(f"/machines/{machine}")
-        (page,) = set(re.findall(r'<form class="inline" action="(/machines/[^"]+)"', text))
-        at = f"{page}/{action}"
-        form = re.search(rf'action="{at}".*?</form>', text, re.DOTALL)
-        reply = browser.post(at, ("X-Page", "/"), key="once", confirmed="yes")
-        if form is None:
-            refused = re.search(r'<details data-key="refused">.*?</details>', text, re.DOTALL)
-            assert refused is not None
-            assert reply.status in {400, 409}
-            assert reply.json["error"] in unescape(refused[0])
-            return
-        assert reply.status == 200, reply.body
-        events = [
-            event
-            for event in console.ok("GET", "/api/events")["events"]
-            if event["operation"] == "once"
-        ]
-        for event in events:
-            assert f"{event['type']} event with" in form[0]
-        assert bool(events) == (" notice. " in form[0])
-        if not events:
-            assert "immediately" in form[0] or "No effect: no machine in its scope" in form[0]
+    if before:
+        console.act(machine, before)
+    browser = Browser(console)
+    text = browser.text(f"/machines/{machine}")
+    (page,) = set(re.findall(r'<form class="inline" action="(/machines/[^"]+)"', text))
+    at = f"{page}/{action}"
+    form = re.search(rf'action="{at}".*?</form>', text, re.DOTALL)
+    reply = browser.post(at, ("X-Page", "/"), key="once", confirmed="yes")
+    if form is None:
+        refused = re.search(r'<details data-key="refused">.*?</details>', text, re.DOTALL)
+        assert refused is not None
+        assert reply.status in {400, 409}
+        assert reply.json["error"] in unescape(refused[0])
+        return
+    assert reply.status == 200, reply.body
+    events = [
+        event
+        for event in console.ok("GET", "/api/events")["events"]
+        if event["operation"] == "once"
+    ]
+    for event in events:
+        assert f"{event['type']} event with" in form[0]
+    assert bool(events) == (" notice. " in form[0])
+    if not events:
+        assert "immediately" in form[0] or "No effect: no machine in its scope" in form[0]
 
 
 @pytest.mark.spec("O8")
@@ -332,15 +330,14 @@ def test_without_a_session_pages_redirect_to_the_login(console: ConsoleHarness) 
     assert browser.get("/", ("X-Page", "/")).status == 401
 
 
-def test_only_the_known_static_files_are_served() -> None:
+def test_only_the_known_static_files_are_served(console: ConsoleHarness) -> None:
     """There are three, and the script has fewer than 200 lines."""
-    with ConsoleHarness() as console:
-        browser = Browser(console)
-        for name, kind in (("page.css", "css"), ("page.js", "javascript"), ("icon.svg", "svg+xml")):
-            assert kind in browser.get(f"/static/{name}").headers["content-type"]
-        assert len(browser.text("/static/page.js").splitlines()) < 200
-        assert browser.get("/static/page.py").status == 404
-        assert browser.get("/static/..%2Fpage.py").status == 404
+    browser = Browser(console)
+    for name, kind in (("page.css", "css"), ("page.js", "javascript"), ("icon.svg", "svg+xml")):
+        assert kind in browser.get(f"/static/{name}").headers["content-type"]
+    assert len(browser.text("/static/page.js").splitlines()) < 200
+    assert browser.get("/static/page.py").status == 404
+    assert browser.get("/static/..%2Fpage.py").status == 404
 
 
 # --- The timeline ---------------------------------------------------------------------------------

@@ -28,158 +28,152 @@ def lanes(console: ConsoleHarness) -> dict[int, str]:
     return {lane["number"]: lane["state"] for lane in listed}
 
 
-def test_a_scheduled_event_is_awaited_until_not_before_and_then_its_impact() -> None:
+def test_a_scheduled_event_is_awaited_until_not_before_and_then_its_impact(
+    console: ConsoleHarness,
+) -> None:
     """It names the machine, scope and the time; a rollout that ended waits for nothing."""
-    with ConsoleHarness() as console:
-        console.created("sets", name="web", capacity=2)
-        console.poll("web_0")
-        start(console)
-        assert waits_for(console) == [
-            "Reboot of web_0 in scope web/0, until 12:15:00Z at the latest"
-        ]
-        console.advance(15 * 60)
-        assert waits_for(console) == [
-            "the impact on web_0 in scope web/0, until 13:15:00Z at the latest"
-        ]
-        (lane,) = console.ok("GET", "/api/rollouts/r/lanes")["lanes"]
-        assert lane["scopes"] == ["web/0"]
-        assert lane["steps"] == [
-            {"state": "Current", "machines": {"web/0": ["web_0"]}},
-            {"state": "ToCome", "machines": {"web/0": ["web_1"]}},
-        ]
-        console.advance(3600)
-        assert waits_for(console) == []
+    console.created("sets", name="web", capacity=2)
+    console.poll("web_0")
+    start(console)
+    assert waits_for(console) == ["Reboot of web_0 in scope web/0, until 12:15:00Z at the latest"]
+    console.advance(15 * 60)
+    assert waits_for(console) == [
+        "the impact on web_0 in scope web/0, until 13:15:00Z at the latest"
+    ]
+    (lane,) = console.ok("GET", "/api/rollouts/r/lanes")["lanes"]
+    assert lane["scopes"] == ["web/0"]
+    assert lane["steps"] == [
+        {"state": "Current", "machines": {"web/0": ["web_0"]}},
+        {"state": "ToCome", "machines": {"web/0": ["web_1"]}},
+    ]
+    console.advance(3600)
+    assert waits_for(console) == []
 
 
-def test_a_wave_names_the_scopes_whose_approval_is_missing() -> None:
+def test_a_wave_names_the_scopes_whose_approval_is_missing(console: ConsoleHarness) -> None:
     """Each event of a step over two scopes awaits the other one."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="left", host="rack")
-        console.created("machines", name="right", host="rack")
-        console.poll("left", "right")
-        start(console, by_host=True)
-        assert waits_for(console) == [
-            "Reboot of left in scope left, approval in right, until 12:15:00Z at the latest",
-            "Reboot of right in scope right, approval in left, until 12:15:00Z at the latest",
-        ]
+    console.created("machines", name="left", host="rack")
+    console.created("machines", name="right", host="rack")
+    console.poll("left", "right")
+    start(console, by_host=True)
+    assert waits_for(console) == [
+        "Reboot of left in scope left, approval in right, until 12:15:00Z at the latest",
+        "Reboot of right in scope right, approval in left, until 12:15:00Z at the latest",
+    ]
 
 
-def test_a_deferred_step_names_what_is_in_the_way() -> None:
+def test_a_deferred_step_names_what_is_in_the_way(console: ConsoleHarness) -> None:
     """The event or impact, and when the step is tried again."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        console.act("vm", "redeploy")
-        start(console)
-        again = "which is in the way; tried again at 12:00:30Z"
-        event = "Redeploy of vm in scope vm, until 12:10:00Z at the latest"
-        assert waits_for(console) == [f"{event}, {again}"]
-        assert lanes(console) == {0: "Deferred"}
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.act("vm", "redeploy")
+    start(console)
+    again = "which is in the way; tried again at 12:00:30Z"
+    event = "Redeploy of vm in scope vm, until 12:10:00Z at the latest"
+    assert waits_for(console) == [f"{event}, {again}"]
+    assert lanes(console) == {0: "Deferred"}
 
 
-def test_a_paused_rollout_says_who_paused_it() -> None:
+def test_a_paused_rollout_says_who_paused_it(console: ConsoleHarness) -> None:
     """The announced event still goes ahead, then the lane waits for the rollout."""
-    with ConsoleHarness() as console:
-        console.created("sets", name="web", capacity=2)
-        console.poll("web_0")
-        start(console)
-        console.advance(60)
-        console.ok("POST", "/api/rollouts/r/pause")
-        paused = "the rollout to be resumed: it was paused by operator at 12:01:00Z"
-        event = "Reboot of web_0 in scope web/0, until 12:15:00Z at the latest"
-        assert waits_for(console) == [paused, event]
-        console.advance(3600)
-        assert waits_for(console) == [paused]
-        (lane,) = console.ok("GET", "/api/rollouts/r/lanes")["lanes"]
-        assert (lane["state"], lane["waits_for"]) == ("Paused", ["the rollout to be resumed"])
-        assert [step["state"] for step in lane["steps"]] == ["Done", "Current"]
+    console.created("sets", name="web", capacity=2)
+    console.poll("web_0")
+    start(console)
+    console.advance(60)
+    console.ok("POST", "/api/rollouts/r/pause")
+    paused = "the rollout to be resumed: it was paused by operator at 12:01:00Z"
+    event = "Reboot of web_0 in scope web/0, until 12:15:00Z at the latest"
+    assert waits_for(console) == [paused, event]
+    console.advance(3600)
+    assert waits_for(console) == [paused]
+    (lane,) = console.ok("GET", "/api/rollouts/r/lanes")["lanes"]
+    assert (lane["state"], lane["waits_for"]) == ("Paused", ["the rollout to be resumed"])
+    assert [step["state"] for step in lane["steps"]] == ["Done", "Current"]
 
 
-def test_failures_are_named_with_their_errors() -> None:
+def test_failures_are_named_with_their_errors(console: ConsoleHarness) -> None:
     """A rollout that paused itself says why."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=4)
-        console.poll("vm_0")  # with an event; the other machines without
-        console.driver.failing |= {"vm_0": "no power", "vm_1": "no disk"}
-        start(console, batch=1, halt_percent=25)
-        console.advance(3600)
-        rollout = console.ok("GET", "/api/rollouts/r")
-        named = [(f["machine"], f["scope"], f["error"]) for f in rollout["failures"]]
-        assert named == [("vm_1", "vm_1", "no disk"), ("vm_0", "vm_0", "no power")]
-        (paused,) = rollout["waits_for"]
-        assert paused.startswith("the rollout to be resumed: it paused itself at 12:1")
-        assert paused.endswith(", because 2 of 4 machines failed, more than 25 %")
+    console.created("machines", name="vm", count=4)
+    console.poll("vm_0")  # with an event; the other machines without
+    console.driver.failing |= {"vm_0": "no power", "vm_1": "no disk"}
+    start(console, batch=1, halt_percent=25)
+    console.advance(3600)
+    rollout = console.ok("GET", "/api/rollouts/r")
+    named = [(f["machine"], f["scope"], f["error"]) for f in rollout["failures"]]
+    assert named == [("vm_1", "vm_1", "no disk"), ("vm_0", "vm_0", "no power")]
+    (paused,) = rollout["waits_for"]
+    assert paused.startswith("the rollout to be resumed: it paused itself at 12:1")
+    assert paused.endswith(", because 2 of 4 machines failed, more than 25 %")
 
 
-def test_a_late_report_takes_a_failure_back() -> None:
+def test_a_late_report_takes_a_failure_back(console: ConsoleHarness) -> None:
     """A machine that was given up, and reports success later, is no longer named."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="left", host="rack")
-        console.created("machines", name="right", host="rack")
-        console.driver.failing["right"] = "no power"
-        slow = SimulatedDriver(lambda seconds, call: console.clock.call_at(NOON + 2 * HOUR, call))
-        console.driver.inner = slow
-        start(console, by_host=True)
-        console.advance(HOUR)
-        failures = console.ok("GET", "/api/rollouts/r")["failures"]
-        assert {failure["machine"] for failure in failures} == {"left", "right"}
-        console.advance(HOUR)
-        (failure,) = console.ok("GET", "/api/rollouts/r")["failures"]
-        assert failure["machine"] == "right"
+    console.created("machines", name="left", host="rack")
+    console.created("machines", name="right", host="rack")
+    console.driver.failing["right"] = "no power"
+    slow = SimulatedDriver(lambda seconds, call: console.clock.call_at(NOON + 2 * HOUR, call))
+    console.driver.inner = slow
+    start(console, by_host=True)
+    console.advance(HOUR)
+    failures = console.ok("GET", "/api/rollouts/r")["failures"]
+    assert {failure["machine"] for failure in failures} == {"left", "right"}
+    console.advance(HOUR)
+    (failure,) = console.ok("GET", "/api/rollouts/r")["failures"]
+    assert failure["machine"] == "right"
 
 
-def test_an_impact_or_a_full_scope_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_impact_or_a_full_scope_in_the_way(
+    console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever keeps a step from starting is named."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=2, priority="Spot")
-        console.act("vm_0", "restart")
-        console.poll("vm_1")
-        console.act("vm_1", "recommend")
-        monkeypatch.setattr(limits, "SCOPE_EVENTS", 1)
-        start(console)
-        impact = "the impact on vm_0 in scope vm_0, until 13:00:00Z at the latest"
-        full = "the end of one of the 1 events in scope vm_1"
-        again = "which is in the way; tried again at 12:00:30Z"
-        assert waits_for(console) == [f"{impact}, {again}", f"{full}, {again}"]
+    console.created("machines", name="vm", count=2, priority="Spot")
+    console.act("vm_0", "restart")
+    console.poll("vm_1")
+    console.act("vm_1", "recommend")
+    monkeypatch.setattr(limits, "SCOPE_EVENTS", 1)
+    start(console)
+    impact = "the impact on vm_0 in scope vm_0, until 13:00:00Z at the latest"
+    full = "the end of one of the 1 events in scope vm_1"
+    again = "which is in the way; tried again at 12:00:30Z"
+    assert waits_for(console) == [f"{impact}, {again}", f"{full}, {again}"]
 
 
-def test_lanes_are_paged_and_those_that_are_over_are_counted_as_done() -> None:
+def test_lanes_are_paged_and_those_that_are_over_are_counted_as_done(
+    console: ConsoleHarness,
+) -> None:
     """Lanes that have not started wait for one of those in progress."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=5)
-        start(console, batch=2)
-        console.advance(60)
-        assert lanes(console) == {
-            0: "Done", 1: "Done", 2: "InProgress", 3: "InProgress", 4: "NotStarted",
-        }  # fmt: skip
-        last = console.ok("GET", "/api/rollouts/r/lanes?after=4&limit=1")
-        assert last["next"] is None
-        assert last["lanes"][0]["waits_for"] == ["one of the 2 lanes in progress to end"]
-        for limit in (1, 2, 5, 100):
-            pages = console.pages("/api/rollouts/r/lanes", "lanes", limit)
-            assert [lane["number"] for page in pages for lane in page] == [0, 1, 2, 3, 4]
-        assert console.api("GET", "/api/rollouts/none/lanes").error_code == "UnknownRollout"
+    console.created("machines", name="vm", count=5)
+    start(console, batch=2)
+    console.advance(60)
+    assert lanes(console) == {
+        0: "Done", 1: "Done", 2: "InProgress", 3: "InProgress", 4: "NotStarted",
+    }  # fmt: skip
+    last = console.ok("GET", "/api/rollouts/r/lanes?after=4&limit=1")
+    assert last["next"] is None
+    assert last["lanes"][0]["waits_for"] == ["one of the 2 lanes in progress to end"]
+    for limit in (1, 2, 5, 100):
+        pages = console.pages("/api/rollouts/r/lanes", "lanes", limit)
+        assert [lane["number"] for page in pages for lane in page] == [0, 1, 2, 3, 4]
+    assert console.api("GET", "/api/rollouts/none/lanes").error_code == "UnknownRollout"
 
 
-def test_the_rate_and_the_estimated_end() -> None:
+def test_the_rate_and_the_estimated_end(console: ConsoleHarness) -> None:
     """Both are by fleet time; a paused rollout has no estimate."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=4)
-        start(console, batch=1)
-        console.advance(60)
-        rollout = console.ok("GET", "/api/rollouts/r")
-        assert rollout["machines_per_hour"] == 60
-        assert rollout["estimated_end"] == "2026-01-09T12:04:00Z"
-        console.ok("POST", "/api/rollouts/r/pause")
-        console.advance(60)
-        assert console.ok("GET", "/api/rollouts/r")["estimated_end"] is None
+    console.created("machines", name="vm", count=4)
+    start(console, batch=1)
+    console.advance(60)
+    rollout = console.ok("GET", "/api/rollouts/r")
+    assert rollout["machines_per_hour"] == 60
+    assert rollout["estimated_end"] == "2026-01-09T12:04:00Z"
+    console.ok("POST", "/api/rollouts/r/pause")
+    console.advance(60)
+    assert console.ok("GET", "/api/rollouts/r")["estimated_end"] is None
 
 
-def test_a_large_rollout_names_ten_things() -> None:
+def test_a_large_rollout_names_ten_things(console: ConsoleHarness) -> None:
     """The tenth says how many more there are."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=30)
-        start(console, batch=25)
-        sentences = waits_for(console)
-        assert len(sentences) == 10
-        assert sentences[-1] == "16 more events and impacts"
+    console.created("machines", name="vm", count=30)
+    start(console, batch=25)
+    sentences = waits_for(console)
+    assert len(sentences) == 10
+    assert sentences[-1] == "16 more events and impacts"

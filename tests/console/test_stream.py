@@ -43,35 +43,33 @@ def batch(start: int, count: int) -> Batch:
 
 
 @pytest.mark.spec("C4")
-def test_new_lines() -> None:
+def test_new_lines(console: ConsoleHarness) -> None:
     """Without `after`, a stream sends every new journal line in order, and no earlier line."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        before = newest(console)
-        listener = open_stream(console)
-        console.poll("vm")
-        console.act("vm", "restart", key="r")
-        console.advance(1000)
-        lines = console.ok("GET", f"/api/journal?after={before}")["lines"]
-        messages = receive(console, listener, len(lines) + 1)
-        assert [message.data for message in messages if message.kind == "line"] == lines
-        numbers = [message.number for message in messages if message.kind == "line"]
-        assert numbers == [line["number"] for line in lines]
-        assert [message.kind for message in messages].count("clock") == 1
-        console.run(listener.disconnect())
+    console.created("machines", name="vm")
+    before = newest(console)
+    listener = open_stream(console)
+    console.poll("vm")
+    console.act("vm", "restart", key="r")
+    console.advance(1000)
+    lines = console.ok("GET", f"/api/journal?after={before}")["lines"]
+    messages = receive(console, listener, len(lines) + 1)
+    assert [message.data for message in messages if message.kind == "line"] == lines
+    numbers = [message.number for message in messages if message.kind == "line"]
+    assert numbers == [line["number"] for line in lines]
+    assert [message.kind for message in messages].count("clock") == 1
+    console.run(listener.disconnect())
 
 
 @pytest.mark.spec("C4")
-def test_after_a_line() -> None:
+def test_after_a_line(console: ConsoleHarness) -> None:
     """A stream starts after `after` or Last-Event-ID; Last-Event-ID takes precedence."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=5)
-        lines = console.ok("GET", "/api/journal")["lines"]
-        for after, last, first in (("0", "", 0), ("3", "", 3), ("", "4", 4), ("1", "5", 5)):
-            listener = open_stream(console, after, last)
-            messages = receive(console, listener, len(lines) - first)
-            assert [message.data for message in messages] == lines[first:]
-            console.run(listener.disconnect())
+    console.created("machines", name="vm", count=5)
+    lines = console.ok("GET", "/api/journal")["lines"]
+    for after, last, first in (("0", "", 0), ("3", "", 3), ("", "4", 4), ("1", "5", 5)):
+        listener = open_stream(console, after, last)
+        messages = receive(console, listener, len(lines) - first)
+        assert [message.data for message in messages] == lines[first:]
+        console.run(listener.disconnect())
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
@@ -97,75 +95,71 @@ def test_no_line_is_lost_under_load(store: str, tmp_path: Path) -> None:
             console.run(listener.disconnect())
 
 
-def test_changes_of_the_clock_are_sent() -> None:
+def test_changes_of_the_clock_are_sent(console: ConsoleHarness) -> None:
     """When it is advanced, run or stopped, and only then."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        listener = open_stream(console)
-        clocks = []
-        for change in ({"advance_seconds": 3600}, {"rate": 10}, {"rate": 0}):
-            console.ok("POST", "/api/clock", change)
-            (message,) = receive(console, listener, 1)
-            assert message.kind == "clock"
-            assert message.number == -1
-            clocks.append(message.data)
-        assert clocks[0]["now"] == "2026-01-09T13:00:00Z"
-        assert [clock["rate"] for clock in clocks] == [0.0, 10.0, 0.0]
-        console.created("machines", name="other")
-        assert {message.kind for message in receive(console, listener, 3)} == {"line"}
-        console.run(listener.disconnect())
+    console.created("machines", name="vm")
+    listener = open_stream(console)
+    clocks = []
+    for change in ({"advance_seconds": 3600}, {"rate": 10}, {"rate": 0}):
+        console.ok("POST", "/api/clock", change)
+        (message,) = receive(console, listener, 1)
+        assert message.kind == "clock"
+        assert message.number == -1
+        clocks.append(message.data)
+    assert clocks[0]["now"] == "2026-01-09T13:00:00Z"
+    assert [clock["rate"] for clock in clocks] == [0.0, 10.0, 0.0]
+    console.created("machines", name="other")
+    assert {message.kind for message in receive(console, listener, 3)} == {"line"}
+    console.run(listener.disconnect())
 
 
 @pytest.mark.spec("C4")
-def test_many_streams_open_and_close() -> None:
+def test_many_streams_open_and_close(console: ConsoleHarness) -> None:
     """All get the same lines; a closed stream leaves no reader behind, even with unread lines."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        readers_before = len(console.fleet.publisher.readers)
-        start = newest(console)
-        listeners = [open_stream(console) for _ in range(50)]
-        assert len(console.fleet.publisher.readers) == readers_before + 50
-        console.created("machines", name="other")
-        count = newest(console) - start
-        first = receive(console, listeners[0], count)
-        assert all(receive(console, listener, count) == first for listener in listeners[1:25])
-        for listener in listeners:  # half of them have unread lines
-            console.run(listener.disconnect())
-        console.wait_until(lambda: len(console.fleet.publisher.readers) == readers_before)
+    console.created("machines", name="vm")
+    readers_before = len(console.fleet.publisher.readers)
+    start = newest(console)
+    listeners = [open_stream(console) for _ in range(50)]
+    assert len(console.fleet.publisher.readers) == readers_before + 50
+    console.created("machines", name="other")
+    count = newest(console) - start
+    first = receive(console, listeners[0], count)
+    assert all(receive(console, listener, count) == first for listener in listeners[1:25])
+    for listener in listeners:  # half of them have unread lines
+        console.run(listener.disconnect())
+    console.wait_until(lambda: len(console.fleet.publisher.readers) == readers_before)
 
 
-def test_a_client_that_does_not_read_can_disconnect() -> None:
+def test_a_client_that_does_not_read_can_disconnect(console: ConsoleHarness) -> None:
     """A client disconnects during a write, and its reader is removed."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=100)
-        readers_before = len(console.fleet.publisher.readers)
-        hang_up = asyncio.Event()
+    console.created("machines", name="vm", count=100)
+    readers_before = len(console.fleet.publisher.readers)
+    hang_up = asyncio.Event()
 
-        async def begin() -> asyncio.Task[None]:
-            headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
-            scope = asgi_scope("GET", "/api/stream?after=0", headers)
+    async def begin() -> asyncio.Task[None]:
+        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
+        scope = asgi_scope("GET", "/api/stream?after=0", headers)
 
-            async def receive_message() -> dict[str, object]:
-                await hang_up.wait()
-                return {"type": "http.disconnect"}
+        async def receive_message() -> dict[str, object]:
+            await hang_up.wait()
+            return {"type": "http.disconnect"}
 
-            async def send(message: object) -> None:
-                await asyncio.sleep(LIMIT_SECONDS * 10)
+        async def send(message: object) -> None:
+            await asyncio.sleep(LIMIT_SECONDS * 10)
 
-            return asyncio.create_task(console.app(scope, receive_message, send))
+        return asyncio.create_task(console.app(scope, receive_message, send))
 
-        task = console.run(begin())
-        console.call(hang_up.set)
-        console.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
-        console.wait_until(lambda: len(console.fleet.publisher.readers) == readers_before)
+    task = console.run(begin())
+    console.call(hang_up.set)
+    console.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
+    console.wait_until(lambda: len(console.fleet.publisher.readers) == readers_before)
 
 
 @pytest.mark.parametrize("target", ["?after=x", "?after=-1", "?after=1e3", "?after=" + "9" * 19])
-def test_after_must_be_a_number(target: str) -> None:
+def test_after_must_be_a_number(console: ConsoleHarness, target: str) -> None:
     """Anything else is refused before the stream starts."""
-    with ConsoleHarness() as console:
-        assert console.api("GET", f"/api/stream{target}").error_code == "BadQuery"
-        assert not console.fleet.publisher.readers[1:]
+    assert console.api("GET", f"/api/stream{target}").error_code == "BadQuery"
+    assert not console.fleet.publisher.readers[1:]
 
 
 def assert_next_line_is_sent(last: str) -> None:
@@ -193,55 +187,52 @@ def test_a_last_event_id_of_an_earlier_fleet(last: str) -> None:
     assert_next_line_is_sent(last)
 
 
-def test_streams_end_with_the_service() -> None:
+def test_streams_end_with_the_service(console: ConsoleHarness) -> None:
     """Open streams end; a stream opened during shutdown ends at once."""
-    with ConsoleHarness() as console:
-        listeners = [open_stream(console) for _ in range(5)]
-        console.call(console.closing.begin)
-        for listener in listeners:
-            console.run(asyncio.wait_for(asyncio.wait([listener.task]), LIMIT_SECONDS))
-        assert console.api("GET", "/api/stream").body.startswith(b"retry: 1000\n")
+    listeners = [open_stream(console) for _ in range(5)]
+    console.call(console.closing.begin)
+    for listener in listeners:
+        console.run(asyncio.wait_for(asyncio.wait([listener.task]), LIMIT_SECONDS))
+    assert console.api("GET", "/api/stream").body.startswith(b"retry: 1000\n")
 
 
 @pytest.mark.spec("C7")
-def test_a_slow_client_gets_no_line_after_its_token_is_revoked() -> None:
+def test_a_slow_client_gets_no_line_after_its_token_is_revoked(console: ConsoleHarness) -> None:
     """Lines that were read from the journal before are not sent either."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm", count=100)
-        sent: list[Message] = []
-        reads = asyncio.Event()
+    console.created("machines", name="vm", count=100)
+    sent: list[Message] = []
+    reads = asyncio.Event()
 
-        async def begin() -> asyncio.Task[None]:
-            headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
-            scope = asgi_scope("GET", "/api/stream?after=0", headers)
+    async def begin() -> asyncio.Task[None]:
+        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
+        scope = asgi_scope("GET", "/api/stream?after=0", headers)
 
-            async def send(message: Message) -> None:
-                sent.append(message)
-                if b"event: line" in message.get("body", b""):
-                    await reads.wait()
+        async def send(message: Message) -> None:
+            sent.append(message)
+            if b"event: line" in message.get("body", b""):
+                await reads.wait()
 
-            async def receive_message() -> Message:
-                return await asyncio.Future()
+        async def receive_message() -> Message:
+            return await asyncio.Future()
 
-            return asyncio.create_task(console.app(scope, receive_message, send))
+        return asyncio.create_task(console.app(scope, receive_message, send))
 
-        task = console.run(begin())
-        console.wait_until(lambda: len(sent) == 3)  # the head, the opening and a line
-        claims = console.tokens.read(console.token, TokenUse.API)
-        console.run(console.issued_tokens.revoke(claims, actor="test"))
-        console.call(reads.set)
-        console.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
-        assert [message["body"] for message in sent[3:]] == [b""]
+    task = console.run(begin())
+    console.wait_until(lambda: len(sent) == 3)  # the head, the opening and a line
+    claims = console.tokens.read(console.token, TokenUse.API)
+    console.run(console.issued_tokens.revoke(claims, actor="test"))
+    console.call(reads.set)
+    console.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
+    assert [message["body"] for message in sent[3:]] == [b""]
 
 
 @pytest.mark.spec("C4")
-def test_a_stream_needs_a_token() -> None:
+def test_a_stream_needs_a_token(console: ConsoleHarness) -> None:
     """Without a token it is refused and adds no reader."""
-    with ConsoleHarness() as console:
-        headers = [("Host", HOST)]
-        reply = console.run(asgi_request(console.app, asgi_scope("GET", "/api/stream", headers)))
-        assert (reply.status, reply.error_code) == (401, "Unauthorized")
-        assert console.fleet.publisher.readers == console.fleet.publisher.readers[:1]
+    headers = [("Host", HOST)]
+    reply = console.run(asgi_request(console.app, asgi_scope("GET", "/api/stream", headers)))
+    assert (reply.status, reply.error_code) == (401, "Unauthorized")
+    assert console.fleet.publisher.readers == console.fleet.publisher.readers[:1]
 
 
 @pytest.mark.spec("O2", "C4")

@@ -56,36 +56,34 @@ def test_scheduled_started_ended_and_cancelled_events(kind: str, tmp_path: Path)
 
 
 @pytest.mark.spec("C4")
-def test_the_edge_of_the_window() -> None:
+def test_the_edge_of_the_window(console: ConsoleHarness) -> None:
     """An event that ended at the start of the window is included; a second earlier, it is not."""
-    with ConsoleHarness() as console:
-        event = schedule_freeze(console, "vm")
-        console.approve("vm", event)
-        console.advance(9)
-        console.advance(100)
-        assert set(timeline(console, 100)) == {event}
-        assert set(timeline(console, 99)) == set()
-        assert timeline(console, 100)[event]["created_at"] == "2026-01-09T12:00:00Z"
+    event = schedule_freeze(console, "vm")
+    console.approve("vm", event)
+    console.advance(9)
+    console.advance(100)
+    assert set(timeline(console, 100)) == {event}
+    assert set(timeline(console, 99)) == set()
+    assert timeline(console, 100)[event]["created_at"] == "2026-01-09T12:00:00Z"
 
 
 @pytest.mark.spec("C4")
-def test_events_from_before_the_window() -> None:
+def test_events_from_before_the_window(console: ConsoleHarness) -> None:
     """Live and recently ended events keep their creation time from before the window."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        console.poll("vm")
-        console.act("vm", "degrade", key="op", days=6)
-        ended = schedule_freeze(console, "other")
-        console.advance(899)
-        assert len(timeline(console, 10)) == 2
-        console.advance(15)
-        shown = timeline(console, 10)
-        assert shown[ended]["created_at"] == "2026-01-09T12:00:00Z"
-        assert shown[ended]["ended_at"] == "2026-01-09T12:15:09Z"
-        console.advance(3 * 24 * 3600)
-        console.poll("vm")
-        (event,) = timeline(console, 1).values()
-        assert (event["type"], event["status"]) == ("Redeploy", "Scheduled")
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.act("vm", "degrade", key="op", days=6)
+    ended = schedule_freeze(console, "other")
+    console.advance(899)
+    assert len(timeline(console, 10)) == 2
+    console.advance(15)
+    shown = timeline(console, 10)
+    assert shown[ended]["created_at"] == "2026-01-09T12:00:00Z"
+    assert shown[ended]["ended_at"] == "2026-01-09T12:15:09Z"
+    console.advance(3 * 24 * 3600)
+    console.poll("vm")
+    (event,) = timeline(console, 1).values()
+    assert (event["type"], event["status"]) == ("Redeploy", "Scheduled")
 
 
 @pytest.mark.spec("C4")
@@ -105,28 +103,24 @@ def test_ten_thousand_lines(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("C4")
-def test_more_events_than_the_limit() -> None:
+def test_more_events_than_the_limit(console: ConsoleHarness) -> None:
     """The newest are listed, and `cut` says that there are more."""
-    with ConsoleHarness() as console:
-        lines = []
-        for number in range(600):
-            name = f"{number:08d}-0000-0000-0000-000000000000"
-            announced = Announcement(EventType.FREEZE, Source.PLATFORM, int(NOON) + 900)
-            facts = (
-                Fact(FactType.SCHEDULED, name, ("m",), "o", "", announced),
-                Fact(FactType.CANCELLED, name, ("m",), "o", "so"),
-            )
-            lines += [JournalLine(NOON - 1000 + number, "x", (Scope, "s"), fact) for fact in facts]
-        console.run(console._store.commit(Batch(NOON, lines=lines)))
-        shown = console.ok("GET", "/api/timeline")
-        assert (len(shown["events"]), shown["cut"]) == (500, True)
-        assert [entry["id"][:8] for entry in shown["events"]] == [
-            f"{n:08d}" for n in range(100, 600)
-        ]
+    lines = []
+    for number in range(600):
+        name = f"{number:08d}-0000-0000-0000-000000000000"
+        announced = Announcement(EventType.FREEZE, Source.PLATFORM, int(NOON) + 900)
+        facts = (
+            Fact(FactType.SCHEDULED, name, ("m",), "o", "", announced),
+            Fact(FactType.CANCELLED, name, ("m",), "o", "so"),
+        )
+        lines += [JournalLine(NOON - 1000 + number, "x", (Scope, "s"), fact) for fact in facts]
+    console.run(console._store.commit(Batch(NOON, lines=lines)))
+    shown = console.ok("GET", "/api/timeline")
+    assert (len(shown["events"]), shown["cut"]) == (500, True)
+    assert [entry["id"][:8] for entry in shown["events"]] == [f"{n:08d}" for n in range(100, 600)]
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "604801", "x", "1.5", "nan", "inf"])
-def test_invalid_windows(seconds: str) -> None:
+def test_invalid_windows(console: ConsoleHarness, seconds: str) -> None:
     """A window is a second to a week."""
-    with ConsoleHarness() as console:
-        assert console.api("GET", f"/api/timeline?seconds={seconds}").error_code == "BadQuery"
+    assert console.api("GET", f"/api/timeline?seconds={seconds}").error_code == "BadQuery"
