@@ -24,7 +24,6 @@ import click
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.arm_address import ArmAddress, arm_address, azure_cli_folder
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors
 from fairwarning.cli.parameters import options
 from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.server.ready import OPERATOR
@@ -93,11 +92,10 @@ def command(args: tuple[str, ...], service: ServiceTarget) -> None:
     of the service, and logged in. Your own `az` configuration is not changed. Options after the
     first word are passed to the Azure CLI.
     """
-    with errors.errors_reported():
-        try:
-            _run(service, args)
-        except OSError as error:
-            raise Unavailable("AzNotRun", f"cannot run the Azure CLI: {error}") from error
+    try:
+        _run(service, args)
+    except OSError as error:
+        raise Unavailable("AzNotRun", f"cannot run the Azure CLI: {error}") from error
 
 
 def _run(service: ServiceTarget, args: tuple[str, ...]) -> NoReturn:
@@ -211,7 +209,7 @@ def _is_logged_in(folder: Path, service: ServiceTarget) -> bool:
     """Return whether the service still accepts the client secret of the set-up."""
     stamp = json.loads((folder / _STAMP).read_text("utf-8"))
     try:
-        secret = client.ask(service, "GET", f"/api/tokens/{client.quoted(stamp['secret_id'])}")
+        secret = client.ask(service, "GET", client.api_path("tokens", stamp["secret_id"]))
     except NotFound:  # issued with another key, or by a service that kept its fleet in memory
         return False
     except Unavailable:  # leave it to the Azure CLI to report this, if it needs the service

@@ -12,7 +12,6 @@ from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import (
     bulk_requests,
-    errors,
     explanation,
     follow,
     journal,
@@ -28,9 +27,6 @@ _EPILOG = show.examples(
     "event list", "event approve 3F2A", "event explain 3F2A", "event watch --machine web_0"
 )
 _ID = click.argument("id_", metavar="ID", shell_complete=completion.events)
-_IDS = click.argument(
-    "ids", metavar="ID...", nargs=-1, required=True, shell_complete=completion.events
-)
 _MACHINE = click.option(
     "--machine", help="Only events of this machine.", shell_complete=completion.machines
 )
@@ -96,8 +92,7 @@ def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: s
     """List active events, those that start first before others."""
     if over and query["status"]:
         raise click.UsageError("--over and --status exclude each other")
-    with errors.errors_reported():
-        listing.show_list(service, _EVENTS, wanted, **query | ({"status": "Over"} if over else {}))
+    listing.show_list(service, _EVENTS, wanted, **query | ({"status": "Over"} if over else {}))
 
 
 @command.command("show", epilog=show.examples("event show 3F2A", "event show 3F2A --json"))
@@ -106,9 +101,9 @@ def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: s
 @options.service
 def show_(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show an event."""
-    with errors.errors_reported():
-        event = client.ask(service, "GET", _path(service, id_))
-        blocks = [] if as_json else [_fields(event, follow.ServiceClock(service).now())]
+    path = client.api_path("events", full_id(service, "event", id_))
+    event = client.ask(service, "GET", path)
+    blocks = [] if as_json else [_fields(event, follow.ServiceClock(service).now())]
     show.print_result(event, *blocks, as_json=as_json)
 
 
@@ -116,71 +111,49 @@ def _fields(event: Json, now: follow.ServiceTime) -> FieldList:
     scheduled = event["status"] == "Scheduled"
     left = f" ({show.until(event['not_before'], now.at)})" if scheduled else ""
     duration = event["duration_seconds"]
-    return FieldList(
-        {
-            "event": event["id"],
-            "type": event["type"],
-            "status": event["status"],
-            "machines": ", ".join(event["resources"]),
-            "scope": event["scope"],
-            "source": event["source"],
-            "created": moment(event["created_at"]),
-            "not before": moment(event["not_before"]) + left,
-            "duration": f"{duration} seconds" if duration >= 0 else "",
-            "description": event["description"],
-            "approved by": event["approved_by"],
-            "waiting for": ", ".join(event["awaits"]),
-            "operation": event["operation"],
-        }
-    )
-
-
-def _path(service: ServiceTarget, prefix: str) -> str:
-    """Return the API path of an event, given its id or a prefix of it."""
-    return f"/api/events/{client.quoted(full_id(service, 'event', prefix))}"
+    more = {
+        "start": moment(event["not_before"]) + left,
+        "duration": f"{duration} seconds" if duration >= 0 else "",
+        "description": event["description"],
+        "waiting for": ", ".join(event["awaits"]),
+    }
+    return listing.fields(_EVENTS, event, more)
 
 
 # --- Approve and cancel --------------------------------------------------------------------------
 
 
-@command.command(
-    "approve", epilog=show.examples("event approve 3F2A", "event approve 3F2A 91CC --json")
-)
-@_IDS
-@show.as_json
-@options.service
-def approve(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
-    """Approve events, so that they start now. Does what a machine's approval does."""
-    _decide(service, ids, "approve", as_json=as_json)
+def _add(verb: str, done: str, about: str) -> None:
+    examples = show.examples(f"event {verb} 3F2A", f"event {verb} 3F2A 91CC --json")
 
-
-@command.command(
-    "cancel", epilog=show.examples("event cancel 3F2A", "event cancel 3F2A 91CC --json")
-)
-@_IDS
-@show.as_json
-@options.service
-def cancel(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
-    """Cancel scheduled events. They do not happen and are removed."""
-    _decide(service, ids, "cancel", as_json=as_json)
-
-
-def _decide(service: ServiceTarget, ids: tuple[str, ...], verb: str, *, as_json: bool) -> None:
-    with errors.errors_reported():
+    @command.command(verb, help=about, epilog=examples)
+    @click.argument(
+        "ids", metavar="ID...", nargs=-1, required=True, shell_complete=completion.events
+    )
+    @show.as_json
+    @options.service
+    def decide(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
         full_ids = [full_id(service, "event", id_) for id_ in ids]  # all, before the first request
         tried = bulk_requests.ask_each(
             full_ids,
-            lambda id_: client.ask(service, "POST", f"/api/events/{id_}/{verb}", {}),
-            lambda _, event: _outcome(event, verb),
+            lambda id_: client.ask(service, "POST", client.api_path("events", id_, verb), {}),
+            lambda _, event: _outcome(event, done),
             silent=as_json,
         )
-    if as_json:
-        click.echo(json.dumps(tried.answers))
-    tried.exit_if_failed()
+        if as_json:
+            click.echo(json.dumps(tried.answers))
+        tried.exit_if_failed()
 
 
-def _outcome(event: Json, verb: str) -> str:
-    done = {"approve": "approved", "cancel": "cancelled"}[verb]
+_add(
+    "approve",
+    "approved",
+    "Approve events, so that they start now. Does what a machine's approval does.",
+)
+_add("cancel", "cancelled", "Cancel scheduled events. They do not happen and are removed.")
+
+
+def _outcome(event: Json, done: str) -> str:
     waiting = f"; waiting for {', '.join(event['awaits'])}" if event["awaits"] else ""
     return f"{event['type']} of {', '.join(event['resources'])}: {done}{waiting}"
 
@@ -194,9 +167,7 @@ def _outcome(event: Json, verb: str) -> str:
 @options.service
 def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show the history of an event. Lists notifications, approvals and durations."""
-    with errors.errors_reported():
-        history = client.ask(service, "GET", f"{_path(service, id_)}/explain")
-    show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
+    explanation.explain(service, "events", full_id(service, "event", id_), as_json=as_json)
 
 
 @command.command(
@@ -217,24 +188,21 @@ def watch(
     as_json: bool,
 ) -> None:
     """Watch changes as they happen. Stops on Ctrl-C, or when all the given events are over."""
-    with errors.errors_reported():
-        stream = follow.EventStream(service)
-        active = {full_id(service, "event", id_) for id_ in ids}
-        line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
-        active -= {id_ for id_ in active if _is_over(service, id_)}
-        click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)
-        try:
-            for line in _lines(stream, active, endless=not ids):
-                if line_filter.matches(line):
-                    journal.print_line(line, as_json=as_json)
-        except KeyboardInterrupt:
-            return
+    stream = follow.EventStream(service)
+    active = {full_id(service, "event", id_) for id_ in ids}
+    line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
+    active -= {id_ for id_ in active if _is_over(service, id_)}
+    click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)
+    try:
+        for line in _lines(stream, active, endless=not ids):
+            if line_filter.matches(line):
+                journal.print_line(line, as_json=as_json)
+    except KeyboardInterrupt:
+        return
 
 
 def _is_over(service: ServiceTarget, event: str) -> bool:
-    return bool(
-        client.ask(service, "GET", f"/api/events/{client.quoted(event)}")["status"] == "Over"
-    )
+    return bool(client.ask(service, "GET", client.api_path("events", event))["status"] == "Over")
 
 
 def _lines(stream: follow.EventStream, active: set[str], *, endless: bool) -> Iterator[Json]:

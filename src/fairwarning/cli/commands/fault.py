@@ -5,7 +5,7 @@ import click
 from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors, show
+from fairwarning.cli.output import show
 from fairwarning.cli.output.blocks import Block, OutputTable
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
@@ -51,8 +51,7 @@ def set_(
     """Inject a fault. Every fault but a delay closes the connection."""
     values = {"kind": kind, "machine": machine, "scope": scope, **settings}
     body = {name: value for name, value in values.items() if value is not None}
-    with errors.errors_reported():
-        client.ask(service, "POST", "/api/faults", body)
+    client.ask(service, "POST", "/api/faults", body)
     target = machine or (f"all machines of {scope}" if scope else "all machines")
     clear = service.command_line("fault clear")
     click.echo(f"Fault {kind} set for {target}. Clear it with `{clear}`.")
@@ -63,9 +62,8 @@ def set_(
 @options.service
 def list_(service: ServiceTarget, *, as_json: bool) -> None:
     """List active faults."""
-    with errors.errors_reported():
-        faults = client.ask(service, "GET", "/api/faults")["faults"]
-    show.print_result(faults, *([] if as_json else _table(faults)), as_json=as_json)
+    faults = client.ask(service, "GET", "/api/faults")["faults"]
+    show.print_result(faults, *_table(faults), as_json=as_json)
 
 
 def _table(faults: list[Json]) -> list[Block]:
@@ -89,6 +87,5 @@ def _table(faults: list[Json]) -> list[Block]:
 @options.service
 def clear(service: ServiceTarget) -> None:
     """Clear all faults."""
-    with errors.errors_reported():
-        client.ask(service, "DELETE", "/api/faults")
+    client.ask(service, "DELETE", "/api/faults")
     click.echo("Cleared all faults.")

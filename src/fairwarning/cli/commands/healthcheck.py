@@ -7,7 +7,6 @@ import click
 
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.durations import Duration
 from fairwarning.core.errors import Unavailable
@@ -38,15 +37,14 @@ Examples:
 def command(service: ServiceTarget, wait: float) -> None:
     """Check whether the service is ready for commands. Exits with 0 only if it is."""
     deadline = time.monotonic() + wait
-    with errors.errors_reported():
-        while True:
-            try:
-                _check(service)
-                break
-            except Unavailable:
-                if time.monotonic() >= deadline:
-                    raise
-            time.sleep(_LOOK_SECONDS)
+    while True:
+        try:
+            _check(service)
+            break
+        except Unavailable:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_LOOK_SECONDS)
     click.echo("The service is ready.")
 
 

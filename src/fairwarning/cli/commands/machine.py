@@ -9,7 +9,7 @@ from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.commands.machine_actions import add_actions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors, explanation, listing, show
+from fairwarning.cli.output import explanation, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList, StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
@@ -63,8 +63,7 @@ def command() -> None:
 def create(*, service: ServiceTarget, as_json: bool, **settings: object) -> None:
     """Create standalone machines. To create a scale set, use `set create`."""
     body = {name: value for name, value in settings.items() if value}
-    with errors.errors_reported():
-        machines = client.ask(service, "POST", "/api/machines", body)["machines"]
+    machines = client.ask(service, "POST", "/api/machines", body)["machines"]
     lines = [f"{machine['name']}: created" for machine in machines]
     show.print_result(machines, *lines, as_json=as_json)
 
@@ -126,8 +125,7 @@ _MACHINES = Listing(
 @options.service
 def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
     """List machines with their scheduled events."""
-    with errors.errors_reported():
-        listing.show_list(service, _MACHINES, wanted, **query)
+    listing.show_list(service, _MACHINES, wanted, **query)
 
 
 @command.command(
@@ -143,9 +141,8 @@ def set_address(service: ServiceTarget, name: str, address: str, *, as_json: boo
 
     When machines are real, the service recognises a machine by the address of its requests.
     """
-    with errors.errors_reported():
-        path = f"/api/machines/{client.quoted(name)}"
-        machine = client.ask(service, "PATCH", path, {"address": address})
+    path = client.api_path("machines", name)
+    machine = client.ask(service, "PATCH", path, {"address": address})
     show.print_result(machine, f"{name}: address {address or 'removed'}", as_json=as_json)
 
 
@@ -155,8 +152,7 @@ def set_address(service: ServiceTarget, name: str, address: str, *, as_json: boo
 @options.service
 def show_(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Show a machine."""
-    with errors.errors_reported():
-        machine = client.ask(service, "GET", f"/api/machines/{client.quoted(name)}")
+    machine = client.ask(service, "GET", client.api_path("machines", name))
     blocks: list[Block] = [_fields(machine)]
     if machine["events"]:
         blocks += ["", show.events(machine["events"])]
@@ -171,37 +167,27 @@ def url(service: ServiceTarget, name: str) -> None:
 
     A program acts as the machine with FAIRWARNING_ENDPOINT=$(fairwarning machine url NAME).
     """
-    with errors.errors_reported():
-        machine = client.ask(service, "GET", f"/api/machines/{client.quoted(name)}")
-        if not machine["url"]:
-            raise Unavailable("NoUrl", f"{name} has no URL that answers here. {_NO_URL}")
+    machine = client.ask(service, "GET", client.api_path("machines", name))
+    if not machine["url"]:
+        raise Unavailable("NoUrl", f"{name} has no URL that answers here. {_NO_URL}")
     click.echo(machine["url"])
 
 
 def _fields(machine: Json) -> FieldList:
-    return FieldList(
-        {
-            "machine": machine["name"],
-            "scope": f"{machine['scope']} ({machine['kind']})",
-            "scale set": machine["set"] and f"{machine['set']}, instance {machine['instance']}",
-            "power": show.power(machine),
-            "polled": "yes" if machine["polled"] else "no (events give no notice)",
-            "priority": machine["priority"],
-            "eviction": machine["eviction"] if machine["priority"] == "Spot" else "",
-            "termination notice": machine["terminate_notice"] or "none",
-            "update domain": str(machine["update_domain"]),
-            "fault domain": str(machine["fault_domain"]),
-            "host": machine["host"],
-            "host name": machine["host_name"],
-            "group": machine["group"],
-            "size": machine["size"],
-            "zone": machine["zone"],
-            "tags": show.tags(machine["tags"]),
-            "address": machine["address"],
-            "subnet": machine["subnet"],
-            "url": machine["url"] or f"none. {_NO_URL}",
-        }
-    )
+    others = {
+        "scope": f"{machine['scope']} ({machine['kind']})",
+        "url": machine["url"] or f"none. {_NO_URL}",
+        "schedule": "",  # a table of its own
+        "polled": "yes" if machine["polled"] else "no (events give no notice)",
+        "set": machine["set"] and f"{machine['set']}, instance {machine['instance']}",
+        "eviction": machine["eviction"] if machine["priority"] == "Spot" else "",
+        "notice": machine["terminate_notice"] or "none",
+        "fault domain": str(machine["fault_domain"]),
+        "host name": machine["host_name"],
+        "tags": show.tags(machine["tags"]),
+        "subnet": machine["subnet"],
+    }
+    return listing.fields(_MACHINES, machine, others)
 
 
 @command.command(
@@ -212,9 +198,7 @@ def _fields(machine: Json) -> FieldList:
 @options.service
 def explain(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Show the recent history of a machine. Includes what it is waiting for."""
-    with errors.errors_reported():
-        history = client.ask(service, "GET", f"/api/machines/{client.quoted(name)}/explain")
-    show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
+    explanation.explain(service, "machines", name, as_json=as_json)
 
 
 add_actions(command)

@@ -7,7 +7,7 @@ import click
 
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import bulk_requests, confirm, errors, follow, show
+from fairwarning.cli.output import bulk_requests, confirm, follow, show
 from fairwarning.cli.output.blocks import OutputTable
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.show import Json
@@ -119,17 +119,16 @@ def _add(group: click.Group, name: str, action: _Action) -> None:
         if confirmation:
             _confirm(service, confirmation, name, machines, as_json=as_json)
         body = {key: value for key, value in settings.items() if value is not None}
-        with errors.errors_reported():
-            tried = bulk_requests.ask_each(
-                machines,
-                lambda machine: client.ask(
-                    service, "POST", f"/api/machines/{client.quoted(machine)}/{name}", body
-                ),
-                lambda machine, answer: f"{machine}: {_accepted(answer)}",
-                silent=as_json,
-            )
-            follow.accepted(service, tried.answers, as_json=as_json, wait=wait)
-            tried.exit_if_failed()
+        tried = bulk_requests.ask_each(
+            machines,
+            lambda machine: client.ask(
+                service, "POST", client.api_path("machines", machine, name), body
+            ),
+            lambda machine, answer: f"{machine}: {_accepted(answer)}",
+            silent=as_json,
+        )
+        follow.accepted(service, tried.answers, as_json=as_json, wait=wait)
+        tried.exit_if_failed()
 
     if action.option is not None:
         action.option(act)
@@ -144,9 +143,7 @@ def _confirm(
     as_json: bool,
 ) -> None:
     def plan() -> Plan:
-        machines = [
-            client.ask(service, "GET", f"/api/machines/{client.quoted(name)}") for name in names
-        ]
+        machines = [client.ask(service, "GET", client.api_path("machines", name)) for name in names]
         rows = [
             (machine["name"], machine["scope"], show.power(machine), _notice(action, machine))
             for machine in machines
@@ -154,8 +151,7 @@ def _confirm(
         return Plan([OutputTable(("machine", "scope", "power", "notice"), rows)], machines)
 
     count = "1 machine" if len(names) == 1 else f"{len(names)} machines"
-    with errors.errors_reported():
-        confirm.ask(confirmation, f"{action.title()} {count}?", plan, as_json=as_json)
+    confirm.ask(confirmation, f"{action.title()} {count}?", plan, as_json=as_json)
 
 
 def _notice(action: str, machine: Json) -> str:

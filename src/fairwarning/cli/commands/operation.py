@@ -8,8 +8,7 @@ from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors, explanation, follow, listing, show
-from fairwarning.cli.output.blocks import FieldList
+from fairwarning.cli.output import explanation, follow, listing, show
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import filters, options
@@ -64,8 +63,7 @@ _OPERATIONS = Listing(
 @options.service
 def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
     """List operations that have not been dropped, the newest first."""
-    with errors.errors_reported():
-        listing.show_list(service, _OPERATIONS, wanted, **query)
+    listing.show_list(service, _OPERATIONS, wanted, **query)
 
 
 @command.command(
@@ -77,38 +75,14 @@ def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> N
 @options.service
 def show_(service: ServiceTarget, id_: str, *, wait: bool, as_json: bool) -> None:
     """Show the progress of an operation."""
-    with errors.errors_reported():
-        operation = client.ask(service, "GET", _path(service, id_))
-        if wait:
-            events = _events(service, operation)
-            (operation,) = follow.wait_for_end(service, [operation], events, silent=as_json)
-        show.print_result(operation, _fields(operation), as_json=as_json)
-        if wait:
-            follow.exit_if_failed([operation], silent=as_json)
-
-
-def _path(service: ServiceTarget, prefix: str) -> str:
-    return f"/api/operations/{client.quoted(full_id(service, 'operation', prefix))}"
-
-
-def _events(service: ServiceTarget, operation: Json) -> list[Json]:
-    """Return the active events of an operation."""
-    return client.list_all(service, "events", operation=operation["id"])
-
-
-def _fields(operation: Json) -> FieldList:
-    return FieldList(
-        {
-            "operation": operation["id"],
-            "kind": operation["kind"],
-            "actor": operation["actor"],
-            "status": operation["status"],
-            "error": operation["error"],
-            "accepted": moment(operation["accepted_at"]),
-            "ended": moment(operation["ended_at"]),
-            "machines": _counts(operation),
-        }
-    )
+    path = client.api_path("operations", full_id(service, "operation", id_))
+    operation = client.ask(service, "GET", path)
+    if wait:
+        events = client.list_all(service, "events", operation=operation["id"])
+        (operation,) = follow.wait_for_end(service, [operation], events, silent=as_json)
+    show.print_result(operation, listing.fields(_OPERATIONS, operation, {}), as_json=as_json)
+    if wait:
+        follow.exit_if_failed([operation], silent=as_json)
 
 
 @command.command(
@@ -119,6 +93,5 @@ def _fields(operation: Json) -> FieldList:
 @options.service
 def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
     """Show the history of an operation. Lists its caller, its events and durations."""
-    with errors.errors_reported():
-        history = client.ask(service, "GET", f"{_path(service, id_)}/explain")
-    show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
+    id_ = full_id(service, "operation", id_)
+    explanation.explain(service, "operations", id_, as_json=as_json)

@@ -97,13 +97,12 @@ def start(
         for key, value in settings.items()
         if not any(value is default for default in unset)
     }
-    with errors.errors_reported():
-        _confirm_start(service, confirmation, body, as_json=as_json)
-        rollout = client.ask(service, "POST", "/api/rollouts", body)
-        if not as_json:
-            click.echo(f"{rollout['id']}: started, {rollout['kind']} of {_count(rollout)}")
-        if wait:
-            rollout = _wait_for_end(service, rollout["id"], silent=as_json)
+    _confirm_start(service, confirmation, body, as_json=as_json)
+    rollout = client.ask(service, "POST", "/api/rollouts", body)
+    if not as_json:
+        click.echo(f"{rollout['id']}: started, {rollout['kind']} of {_count(rollout)}")
+    if wait:
+        rollout = _wait_for_end(service, rollout["id"], silent=as_json)
     if as_json:
         show.print_result(rollout, as_json=True)
     if wait:
@@ -179,8 +178,7 @@ _ROLLOUTS = Listing(
 @options.service
 def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
     """List rollouts."""
-    with errors.errors_reported():
-        listing.show_list(service, _ROLLOUTS, wanted, **query)
+    listing.show_list(service, _ROLLOUTS, wanted, **query)
 
 
 @command.command("status", epilog=show.examples("rollout status ID", "rollout status ID --watch"))
@@ -190,36 +188,25 @@ def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> N
 @options.service
 def show_(service: ServiceTarget, id_: str, *, as_json: bool, watch: bool) -> None:
     """Show the progress of a rollout, and what it waits for."""
-    with errors.errors_reported():
-        id_ = full_id(service, "rollout", id_)
-        if watch and as_json:
-            follow.watch(
-                service, _reader(service, id_), lambda *_: (), as_json=True, over=_has_stopped
-            )
-        elif watch:
-            _wait_for_end(service, id_, silent=False, wait=False)
-        else:
-            rollout = _reader(service, id_)()
-            blocks = (_fields(rollout), _bar(rollout), *_outlook(rollout))
-            show.print_result(rollout, *blocks, as_json=as_json)
+    id_ = full_id(service, "rollout", id_)
+    if watch and as_json:
+        follow.watch(service, _reader(service, id_), lambda *_: (), as_json=True, over=_has_stopped)
+    elif watch:
+        _wait_for_end(service, id_, silent=False, wait=False)
+    else:
+        rollout = _reader(service, id_)()
+        blocks = (_fields(rollout), _bar(rollout), *_outlook(rollout))
+        show.print_result(rollout, *blocks, as_json=as_json)
 
 
 def _fields(rollout: Json) -> FieldList:
     halt = rollout["halt_percent"]
-    return FieldList(
-        {
-            "rollout": rollout["id"],
-            "kind": rollout["kind"],
-            "actor": rollout["actor"],
-            "status": _status(rollout),
-            "reason": rollout["why"],
-            "started": moment(rollout["started_at"]),
-            "ended": moment(rollout["ended_at"]),
-            "estimate": _estimate(rollout),
-            "lanes": f"{rollout['lanes']}, {rollout['batch']} in parallel",
-            "pauses": "" if halt is None else f"when more than {halt}% of machines have failed",
-        }
-    )
+    more = {
+        "estimate": _estimate(rollout),
+        "lanes": f"{rollout['lanes']}, {rollout['batch']} in parallel",
+        "pauses": "" if halt is None else f"when more than {halt}% of machines have failed",
+    }
+    return listing.fields(_ROLLOUTS, rollout, more)
 
 
 def _estimate(rollout: Json) -> str:
@@ -263,15 +250,14 @@ def _control(
     as_json: bool,
     confirmation: Confirmation | None = None,
 ) -> None:
-    with errors.errors_reported():
-        path = f"/api/rollouts/{client.quoted(full_id(service, 'rollout', id_))}"
-        if confirmation:
-            rollout = client.ask(service, "GET", path)
-            text = f"{rollout['id']}: {_counts(rollout)}; scheduled events would be cancelled"
-            plan = Plan([text], rollout)
-            question = f"Abort the {rollout['kind']} of {_count(rollout)}?"
-            confirm.ask(confirmation, question, lambda: plan, as_json=as_json)
-        rollout = client.ask(service, "POST", f"{path}/{verb}", {})
+    path = client.api_path("rollouts", full_id(service, "rollout", id_))
+    if confirmation:
+        rollout = client.ask(service, "GET", path)
+        text = f"{rollout['id']}: {_counts(rollout)}; scheduled events would be cancelled"
+        plan = Plan([text], rollout)
+        question = f"Abort the {rollout['kind']} of {_count(rollout)}?"
+        confirm.ask(confirmation, question, lambda: plan, as_json=as_json)
+    rollout = client.ask(service, "POST", f"{path}/{verb}", {})
     text = f"{rollout['id']}: {rollout['status'].lower()}, {_counts(rollout)}"
     show.print_result(rollout, text, as_json=as_json)
 
@@ -294,7 +280,7 @@ def abort(service: ServiceTarget, id_: str, confirmation: Confirmation, *, as_js
 
 
 def _reader(service: ServiceTarget, id_: str) -> Callable[[], Json]:
-    return lambda: dict(client.ask(service, "GET", f"/api/rollouts/{client.quoted(id_)}"))
+    return lambda: dict(client.ask(service, "GET", client.api_path("rollouts", id_)))
 
 
 def _wait_for_end(service: ServiceTarget, id_: str, *, silent: bool, wait: bool = True) -> Json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
-from fairwarning.cli.output import errors
+from fairwarning.cli.output import errors, show
 from fairwarning.cli.parameters import options
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.server import hints
@@ -46,7 +46,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@show.as_json
 def list_(*, as_json: bool) -> None:
     """List the scenarios that ship with Fairwarning."""
     from fairwarning.testing.scenarios import shipped  # noqa: PLC0415  (see above)
@@ -69,9 +69,9 @@ def _describe(scenario: "Scenario") -> dict[str, Any]:
     }
 
 
-@command.command()
+@command.command("show")
 @click.argument("name")
-def show(name: str) -> None:
+def show_(name: str) -> None:
     """Print the file of a scenario, for example to copy and edit it."""
     click.echo(_find(name).text, nl=False)
 
@@ -85,7 +85,7 @@ def show(name: str) -> None:
     type=click.FloatRange(0, _RATE_MAX, min_open=True),
     help="With --real, run at this multiple of real time.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@show.as_json
 @click.option(
     "--junit",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),

@@ -7,7 +7,7 @@ import click
 from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import confirm, errors, follow, listing, show
+from fairwarning.cli.output import confirm, follow, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
@@ -79,8 +79,7 @@ def command() -> None:
 def create(*, service: ServiceTarget, as_json: bool, **settings: object) -> None:
     """Create a scale set. Its instances are named NAME_0, NAME_1 and so on."""
     body = {key: value for key, value in settings.items() if value or key == "capacity"}
-    with errors.errors_reported():
-        scale_set = client.ask(service, "POST", "/api/sets", body)
+    scale_set = client.ask(service, "POST", "/api/sets", body)
     text = f"{scale_set['name']}: created with {scale_set['capacity']} instances"
     show.print_result(scale_set, text, as_json=as_json)
 
@@ -120,8 +119,7 @@ _SETS = Listing(
 @options.service
 def list_(service: ServiceTarget, wanted: ListOptions) -> None:
     """List scale sets."""
-    with errors.errors_reported():
-        listing.show_list(service, _SETS, wanted)
+    listing.show_list(service, _SETS, wanted)
 
 
 @command.command("show", epilog=show.examples("set show web", "set show web --json"))
@@ -130,8 +128,7 @@ def list_(service: ServiceTarget, wanted: ListOptions) -> None:
 @options.service
 def show_(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Show a scale set."""
-    with errors.errors_reported():
-        scale_set = client.ask(service, "GET", f"/api/sets/{client.quoted(name)}")
+    scale_set = client.ask(service, "GET", client.api_path("sets", name))
     upgrade_all = service.command_line("set upgrade", name)
     hint = f"To update the outdated instances, run `{upgrade_all}`."
     blocks = [hint] if scale_set["outdated"] else []
@@ -141,26 +138,14 @@ def show_(service: ServiceTarget, name: str, *, as_json: bool) -> None:
 def _fields(scale_set: Json) -> FieldList:
     outdated = scale_set["outdated"]
     more = f" and {len(outdated) - 10} more" if outdated[10:] else ""
-    return FieldList(
-        {
-            "set": scale_set["name"],
-            "state": "deleting" if scale_set["deleting"] else "",
-            "capacity": str(scale_set["capacity"]),
-            "termination notice": scale_set["terminate_notice"] or "none",
-            "upgrade": scale_set["upgrade"],
-            "scale-in": scale_set["scale_in"],
-            "model": str(scale_set["model"]),
-            "outdated": f"{', '.join(outdated[:10])}{more}",
-            "priority": scale_set["priority"],
-            "eviction": scale_set["eviction"] if scale_set["priority"] == "Spot" else "",
-            "scopes": ", ".join(scale_set["scopes"]),
-            "group": scale_set["group"],
-            "size": scale_set["size"],
-            "zones": ", ".join(scale_set["zones"]),
-            "subnet": scale_set["subnet"],
-            "tags": show.tags(scale_set["tags"]),
-        }
-    )
+    others = {
+        "outdated": f"{', '.join(outdated[:10])}{more}",
+        "scale-in": scale_set["scale_in"],
+        "eviction": scale_set["eviction"] if scale_set["priority"] == "Spot" else "",
+        "scopes": ", ".join(scale_set["scopes"]),
+        "tags": show.tags(scale_set["tags"]),
+    }
+    return listing.fields(_SETS, scale_set, others)
 
 
 @command.command(
@@ -193,8 +178,7 @@ def update(
         body["terminate_notice"] = terminate_notice or None
     if not body:
         raise click.UsageError("nothing to change; give at least one option")
-    with errors.errors_reported():
-        scale_set = client.ask(service, "PATCH", f"/api/sets/{client.quoted(name)}", body)
+    scale_set = client.ask(service, "PATCH", client.api_path("sets", name), body)
     _print_model(service, scale_set, as_json=as_json)
 
 
@@ -211,8 +195,7 @@ def upgrade(
 ) -> None:
     """Apply the current model to the given instances, or to all."""
     body = {"instances": _numbers(name, instances)} if instances else {}
-    with errors.errors_reported():
-        scale_set = client.ask(service, "POST", f"/api/sets/{client.quoted(name)}/upgrade", body)
+    scale_set = client.ask(service, "POST", client.api_path("sets", name, "upgrade"), body)
     _print_model(service, scale_set, as_json=as_json)
 
 
@@ -249,14 +232,8 @@ def _numbers(name: str, instances: tuple[str, ...]) -> list[int]:
 @options.service
 def scale(service: ServiceTarget, name: str, capacity: int, *, wait: bool, as_json: bool) -> None:
     """Set the number of instances. Deleted instances get their notice first."""
-    _act(
-        service,
-        "POST",
-        f"{client.quoted(name)}/scale",
-        {"capacity": capacity},
-        wait=wait,
-        as_json=as_json,
-    )
+    path = client.api_path("sets", name, "scale")
+    _act(service, "POST", path, {"capacity": capacity}, wait=wait, as_json=as_json)
 
 
 @command.command(
@@ -284,7 +261,8 @@ def delete_instances(
     body = {"instances": _numbers(name, instances)}
     count = "1 instance" if len(instances) == 1 else f"{len(instances)} instances"
     _confirm(service, confirmation, name, f"Delete {count} of {name}?", as_json=as_json)
-    _act(service, "POST", f"{client.quoted(name)}/delete", body, wait=wait, as_json=as_json)
+    path = client.api_path("sets", name, "delete")
+    _act(service, "POST", path, body, wait=wait, as_json=as_json)
 
 
 @command.command("delete", epilog=show.examples("set delete web", "set delete web --wait"))
@@ -298,33 +276,26 @@ def delete(
 ) -> None:
     """Delete a scale set; asks first. Its instances get their notice first."""
     _confirm(service, confirmation, name, f"Delete {name} and its instances?", as_json=as_json)
-    _act(service, "DELETE", client.quoted(name), None, wait=wait, as_json=as_json)
+    _act(service, "DELETE", client.api_path("sets", name), None, wait=wait, as_json=as_json)
 
 
 def _confirm(
     service: ServiceTarget, confirmation: Confirmation, name: str, question: str, *, as_json: bool
 ) -> None:
     def plan() -> Plan:
-        scale_set = client.ask(service, "GET", f"/api/sets/{client.quoted(name)}")
+        scale_set = client.ask(service, "GET", client.api_path("sets", name))
         return Plan([_fields(scale_set)], scale_set)
 
-    with errors.errors_reported():
-        confirm.ask(confirmation, question, plan, as_json=as_json)
+    confirm.ask(confirmation, question, plan, as_json=as_json)
 
 
 def _act(
     service: ServiceTarget, method: str, path: str, body: object, *, wait: bool, as_json: bool
 ) -> None:
-    with errors.errors_reported():
-        answer = client.ask(service, method, f"/api/sets/{path}", body)
-        if not as_json:
-            _print_accepted(answer)
-        follow.accepted(service, [answer], as_json=as_json, wait=wait, single=True)
-
-
-def _print_accepted(answer: Json) -> None:
-    events = answer["events"]
-    blocks: list[Block] = [f"accepted, operation {answer['operation']['id']}"]
-    if events:
-        blocks.append(show.events(events[: listing.ROWS]))
-    show.print_blocks(*blocks)
+    answer = client.ask(service, method, path, body)
+    if not as_json:
+        blocks: list[Block] = [f"accepted, operation {answer['operation']['id']}"]
+        if events := answer["events"]:
+            blocks.append(show.events(events[: listing.ROWS]))
+        show.print_blocks(*blocks)
+    follow.accepted(service, [answer], as_json=as_json, wait=wait, single=True)

@@ -13,7 +13,7 @@ from fairwarning.cli.connection import client
 from fairwarning.cli.connection.arm_address import ArmAddress, arm_address
 from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors, listing, show
+from fairwarning.cli.output import listing, show
 from fairwarning.cli.output.blocks import StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
@@ -61,7 +61,7 @@ def command() -> None:
     help="Hours until expiry.  [default: 1; with --login a year]",
 )
 @click.option("--login", is_flag=True, help="Create a client secret for logging in instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@show.as_json
 @options.service
 def create(
     *,
@@ -77,9 +77,8 @@ def create(
     body: dict[str, Any] = {"name": name, "role": role, "group": group}
     body |= {"use": "login"} if login else {}
     body |= {} if hours is None else {"seconds": hours * _HOUR_SECONDS}
-    with errors.errors_reported():
-        address = arm_address(service) if login else None
-        created = client.ask(service, "POST", "/api/tokens", body)
+    address = arm_address(service) if login else None
+    created = client.ask(service, "POST", "/api/tokens", body)
     text, token = created["token"], {"id": created["info"]["id"]}
     if address is None:
         click.echo(json.dumps(token | {"token": text}) if as_json else text)
@@ -136,8 +135,7 @@ _TOKENS = Listing(
 @options.service
 def list_(service: ServiceTarget, wanted: ListOptions) -> None:
     """List tokens that have not expired, with browser sessions and logins."""
-    with errors.errors_reported():
-        listing.show_list(service, _TOKENS, wanted._replace(sort=wanted.sort or "created"))
+    listing.show_list(service, _TOKENS, wanted._replace(sort=wanted.sort or "created"))
 
 
 @command.command(
@@ -152,8 +150,7 @@ def revoke(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> No
 
     Browser sessions and logins that were got with them end too.
     """
-    with errors.errors_reported():
-        full = [full_id(service, "token", id_) for id_ in ids]
-        revoked = client.ask(service, "POST", "/api/tokens/revoke", {"ids": full})["tokens"]
+    full = [full_id(service, "token", id_) for id_ in ids]
+    revoked = client.ask(service, "POST", "/api/tokens/revoke", {"ids": full})["tokens"]
     lines = [f"{token['id']}: revoked ({token['use']}, {_holder(token)})" for token in revoked]
     show.print_result(revoked, *lines, as_json=as_json)

@@ -68,8 +68,7 @@ def create(
     secret = secret_file.read().strip() if secret_file else None
     values = {"name": name, "url": url, "form": form, "secret": secret, "handshake": handshake}
     body = {key: value for key, value in values.items() if value is not None}
-    with errors.errors_reported():
-        webhook = client.ask(service, "POST", "/api/webhooks", body)
+    webhook = client.ask(service, "POST", "/api/webhooks", body)
     lines = [f"{webhook['name']}: created, {webhook['form']} to {webhook['url']}"]
     if secret is None:
         lines.append(f"Secret (shown only once): {webhook['secret']}")
@@ -81,9 +80,8 @@ def create(
 @options.service
 def list_(service: ServiceTarget, *, as_json: bool) -> None:
     """List webhooks with their delivery state."""
-    with errors.errors_reported():
-        webhooks = client.ask(service, "GET", "/api/webhooks")["webhooks"]
-    show.print_result(webhooks, *([] if as_json else _table(webhooks)), as_json=as_json)
+    webhooks = client.ask(service, "GET", "/api/webhooks")["webhooks"]
+    show.print_result(webhooks, *_table(webhooks), as_json=as_json)
 
 
 def _table(webhooks: list[Json]) -> list[Block]:
@@ -109,8 +107,7 @@ def _table(webhooks: list[Json]) -> list[Block]:
 @options.service
 def delete(service: ServiceTarget, name: str) -> None:
     """Delete a webhook."""
-    with errors.errors_reported():
-        client.ask(service, "DELETE", f"/api/webhooks/{client.quoted(name)}")
+    client.ask(service, "DELETE", client.api_path("webhooks", name))
     click.echo(f"{name}: deleted")
 
 
@@ -120,8 +117,7 @@ def delete(service: ServiceTarget, name: str) -> None:
 @options.service
 def test(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     """Send a test message. Exits with 1 unless the target accepts it."""
-    with errors.errors_reported():
-        answer = client.ask(service, "POST", f"/api/webhooks/{client.quoted(name)}/test", {})
+    answer = client.ask(service, "POST", client.api_path("webhooks", name, "test"), {})
     status = answer["status"]
     show.print_result(answer, f"{name}: target answered {status}", as_json=as_json)
     if status not in _SUCCESS:

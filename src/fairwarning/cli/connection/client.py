@@ -89,9 +89,9 @@ def _error(service: ServiceTarget, status: int, answer: object) -> FairwarningEr
     return Unavailable(code, message)
 
 
-def quoted(name: str) -> str:
-    """Quote a name for use as a path segment."""
-    return quote(name, safe="")
+def api_path(*parts: str) -> str:
+    """Return a path of the API; names are quoted."""
+    return "/".join(["/api", *(quote(part, safe="") for part in parts)])
 
 
 class ListRead(NamedTuple):

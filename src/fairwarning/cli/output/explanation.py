@@ -1,11 +1,20 @@
 """Formats the history of an event, an operation or a machine (O7)."""
 
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.output import show
 from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, StyledText
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.core.times import spoken
 
 
-def blocks(history: Json) -> list[Block]:
+def explain(service: ServiceTarget, *path: str, as_json: bool) -> None:
+    """Print the history of what is at this path of the API."""
+    history = client.ask(service, "GET", client.api_path(*path, "explain"))
+    show.print_result(history, *_blocks(history), as_json=as_json)
+
+
+def _blocks(history: Json) -> list[Block]:
     """Return the title, the summary, what it waits for, and the steps with their durations."""
     output: list[Block] = [StyledText(history["title"], "bold"), history["summary"]]
     if history["awaits"]:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 
@@ -18,6 +18,9 @@ from fairwarning.cli.output.blocks import Block, ProgressBar
 from fairwarning.cli.output.show import Json
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.times import parse_date
+
+if TYPE_CHECKING:
+    from fairwarning.cli.output.terminal import TerminalDisplay
 
 Value = TypeVar("Value")
 
@@ -94,31 +97,16 @@ class EventStream:
         messages.append(item)
 
 
-class LiveDisplay(Protocol):
-    """Shows a value as it changes."""
-
-    ticks: bool
-
-    def show(self, blocks: Sequence[Block]) -> None: ...
-
-
-class _NoDisplay:
-    """A display that shows nothing."""
-
-    ticks = False
-
-    def show(self, blocks: Sequence[Block]) -> None:
-        """Do nothing."""
-
-
 @contextmanager
-def _screen(*, silent: bool) -> Iterator[LiveDisplay]:
+def _screen(*, silent: bool) -> Iterator["TerminalDisplay | None"]:
     if silent:
-        yield _NoDisplay()
+        yield None
         return
-    from fairwarning.cli.output import terminal  # noqa: PLC0415  (rich is slow to import)
+    from fairwarning.cli.output.terminal import (  # noqa: PLC0415  (rich is slow to import)
+        TerminalDisplay,
+    )
 
-    with terminal.TerminalDisplay() as screen:
+    with TerminalDisplay() as screen:
         yield screen
 
 
@@ -135,14 +123,16 @@ def follow(
     stream, clock = EventStream(service), ServiceClock(service)
     with _screen(silent=silent) as screen:
         value = read()
-        screen.show(blocks(value, clock.now()))
-        while not over(value):
-            messages = stream.take(_TICK_SECONDS if screen.ticks else None)
+        while True:
+            shown = blocks(value, clock.now())
+            if screen:
+                screen.show(shown)
+            if over(value):
+                return value
+            messages = stream.take(_TICK_SECONDS if screen and screen.ticks else None)
             if any(message.name == "clock" or concerns(message.data) for message in messages):
                 value = client.retry_while_down(read)
                 client.retry_while_down(clock.read)
-            screen.show(blocks(value, clock.now()))
-        return value
 
 
 def watch(
@@ -203,10 +193,10 @@ def wait_for_end(
 
     def read() -> tuple[list[Json], list[Json]]:
         for id_ in [id_ for id_, operation in operations_by_id.items() if _running(operation)]:
-            path = f"/api/operations/{client.quoted(id_)}"
+            path = client.api_path("operations", id_)
             operations_by_id[id_] = client.ask(service, "GET", path)
         for id_ in list(active)[:_PENDING]:
-            active[id_] = client.ask(service, "GET", f"/api/events/{client.quoted(id_)}")
+            active[id_] = client.ask(service, "GET", client.api_path("events", id_))
             if active[id_]["status"] == "Over":
                 del active[id_]
         return list(operations_by_id.values()), list(active.values())

@@ -8,7 +8,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ import click
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import follow, show
-from fairwarning.cli.output.blocks import Block, OutputTable, StyledText
+from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, StyledText
 from fairwarning.cli.output.plain_text import text_of
 from fairwarning.cli.output.show import Json
 
@@ -96,6 +96,11 @@ def options(listing: Listing) -> Callable[[Callable[..., None]], Callable[..., N
         return with_options
 
     return decorate
+
+
+def fields(listing: Listing, item: Json, others: Mapping[str, Cell]) -> FieldList:
+    """Return an item as `show` prints it: its columns and others, which may replace a column."""
+    return FieldList({**{column.name: column.cell(item) for column in listing.columns}, **others})
 
 
 def _split(listing: Listing) -> Callable[..., tuple[str, ...]]:

@@ -49,14 +49,13 @@ _SERVICE_OPTIONS = (
 
 
 def service(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that name a service; the command gets it as `service`."""
+    """Add the options that name a service, which the command gets; report the errors of both."""
 
     @wraps(command)
     def with_service(**values: Any) -> None:  # noqa: ANN401  (the command's own)
         wanted = ServiceOptions(**{name: values.pop(name) for name in ServiceOptions._fields})
         with errors_reported():
-            chosen = choose(wanted)
-        command(service=chosen, **values)
+            command(service=choose(wanted), **values)
 
     for option in reversed(_SERVICE_OPTIONS):
         with_service = option(with_service)
