@@ -59,8 +59,7 @@ def _lines(explanation: dict[str, Any]) -> list[str]:
 def approved(transcript: Transcript) -> None:
     """A user restarts a machine, which approves after a minute."""
     console = transcript.console
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.act("vm", "restart", key="op")
     console.advance(5)
     transcript.explain_event("vm", "before its delivery")
@@ -79,8 +78,7 @@ def approved(transcript: Transcript) -> None:
 def timed_out(transcript: Transcript) -> None:
     """A redeploy that is not approved starts at NotBefore."""
     console = transcript.console
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.act("vm", "redeploy", key="op")
     console.poll("vm")
     console.advance(599.5)
@@ -93,8 +91,7 @@ def timed_out(transcript: Transcript) -> None:
 def cancelled(transcript: Transcript) -> None:
     """The platform cancels a freeze."""
     console = transcript.console
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.act("vm", "freeze", key="op", duration_seconds=30)
     console.poll("vm")
     name = transcript.explain_event("vm", "scheduled")
@@ -124,8 +121,7 @@ def failed_impact(transcript: Transcript) -> None:
 def sudden_failure(transcript: Transcript) -> None:
     """The hardware fails: no notice at all."""
     console = transcript.console
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.act("vm", "fail", key="op")
     name = transcript.explain_event("vm", "in progress")
     console.poll("vm")
@@ -138,8 +134,7 @@ def wave(transcript: Transcript) -> None:
     """Machines of two scopes on one host are frozen together: both scopes must approve."""
     console = transcript.console
     for name in ("left", "right"):
-        console.created("machines", name=name, host="rack")
-        console.poll(name)
+        console.polling(name, host="rack")
     console.ok("POST", "/api/rollouts", {"id": "r", "by_host": True})
     console.poll("left")
     console.advance(10)
@@ -192,8 +187,7 @@ def delete_set(transcript: Transcript) -> None:
 def stop_without_notice(transcript: Transcript) -> None:
     """A user stops a machine: no event is sent."""
     console = transcript.console
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.act("vm", "stop", key="op")
     transcript.explain("operations", "op", "in progress")
     console.advance(60)
@@ -221,8 +215,7 @@ def rollout_step(transcript: Transcript) -> None:
 def recommendation(transcript: Transcript) -> None:
     """A Spot machine gets a recommendation to leave, without impact."""
     console = transcript.console
-    console.created("machines", name="spot", priority="Spot")
-    console.poll("spot")
+    console.polling("spot", priority="Spot")
     console.act("spot", "recommend", key="op")
     console.poll("spot")  # at a version that does not show it
     name = transcript.explain_event("spot", "scheduled")
@@ -233,8 +226,7 @@ def recommendation(transcript: Transcript) -> None:
 def eviction(transcript: Transcript) -> None:
     """A Spot machine is evicted; a client with an old API version does not see the event."""
     console = transcript.console
-    console.created("machines", name="spot", priority="Spot", eviction="Delete")
-    console.poll("spot")
+    console.polling("spot", priority="Spot", eviction="Delete")
     console.act("spot", "restart", key="before")
     console.poll("spot")
     console.act("spot", "evict", key="op")

@@ -45,8 +45,7 @@ def test_time_survives_a_restart(console: ConsoleHarness) -> None:
 @pytest.mark.spec("O5")
 def test_advancing_the_clock_runs_what_is_due(console: ConsoleHarness) -> None:
     """All of it happens before the response."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.act("vm", "restart", key="op")
     console.ok("POST", "/api/clock", {"advance_seconds": 960})
     done = console.ok("GET", "/api/operations/op")

@@ -49,22 +49,12 @@ def test_each_machine_gets_one_delivery(console: ConsoleHarness) -> None:
 
 
 @pytest.mark.spec("O7", "M9")
-def test_an_old_api_version_is_no_delivery(console: ConsoleHarness) -> None:
-    """A poll with a version that does not show the event does not count."""
-    console.created("machines", name="spot", priority="Spot")
-    console.poll("spot")
+def test_a_newer_client_beside_an_old_one_gets_the_event(console: ConsoleHarness) -> None:
+    """A poll with a version that does not show the event is no delivery."""
+    console.polling("spot", priority="Spot")
     event = console.act("spot", "evict", key="op")["events"][0]["id"]
     assert console.get("spot", OLD).json["Events"] == []
     assert deliveries(console, event) == []
-
-
-@pytest.mark.spec("O7", "M9")
-def test_a_newer_client_beside_an_old_one_gets_the_event(console: ConsoleHarness) -> None:
-    """Two programs on one machine: the second sees what the first cannot."""
-    console.created("machines", name="spot", priority="Spot")
-    console.poll("spot")
-    event = console.act("spot", "evict", key="op")["events"][0]["id"]
-    assert console.get("spot", OLD).json["Events"] == []
     console.advance(5)
     assert [entry["EventId"] for entry in console.get("spot").json["Events"]] == [event]
     assert deliveries(console, event) == [("spot", "12:00:05")]
@@ -73,8 +63,7 @@ def test_a_newer_client_beside_an_old_one_gets_the_event(console: ConsoleHarness
 @pytest.mark.spec("O7", "M11")
 def test_unmodified_and_failed_polls_are_no_delivery(console: ConsoleHarness) -> None:
     """Neither a 304 nor a response that a fault replaced counts."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     event = console.act("vm", "restart", key="op")["events"][0]["id"]
     console.ok("POST", "/api/faults", {"kind": "500", "machine": "vm", "count": 1})
     assert console.get("vm").status == 500
@@ -98,14 +87,14 @@ def test_a_long_poll_delivers_when_it_is_answered(console: ConsoleHarness) -> No
 
 
 @pytest.mark.spec("O7", "E9")
-def test_a_repeated_delivery_after_a_restart(console: ConsoleHarness) -> None:
-    """It does no harm: the first delivery counts."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+def test_deliveries_and_a_restart(console: ConsoleHarness) -> None:
+    """A clean stop loses none; a repeat afterwards does no harm: the first delivery counts."""
+    console.polling("vm")
     event = console.act("vm", "restart", key="op")["events"][0]["id"]
-    console.poll("vm")
-    console.advance(30)
+    assert console.get("vm").status == 200
     console.restart_service()
+    assert deliveries(console, event) == [("vm", "12:00:00")]
+    console.advance(30)
     console.poll("vm")
     assert deliveries(console, event) == [("vm", "12:00:00")]
     console.approve("vm", event)
@@ -113,21 +102,9 @@ def test_a_repeated_delivery_after_a_restart(console: ConsoleHarness) -> None:
     assert deliveries(console, event) == [("vm", "12:00:00")]
 
 
-@pytest.mark.spec("O7")
-def test_a_clean_stop_loses_no_delivery(console: ConsoleHarness) -> None:
-    """Deliveries right before the stop are in the journal."""
-    console.created("machines", name="vm")
-    console.poll("vm")
-    event = console.act("vm", "restart", key="op")["events"][0]["id"]
-    assert console.get("vm").status == 200
-    console.restart_service()
-    assert deliveries(console, event) == [("vm", "12:00:00")]
-
-
 def test_deliveries_of_ended_events_leave_memory(console: ConsoleHarness) -> None:
     """The delivery log keeps only live events in memory."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     for number in range(5):
         event = console.act("vm", "restart", key=f"op{number}")["events"][0]["id"]
         console.poll("vm")

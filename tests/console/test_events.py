@@ -9,8 +9,7 @@ from tests.fixtures.console import ConsoleHarness
 
 def schedule_freeze(console: ConsoleHarness, machine: str = "vm") -> str:
     """Create a machine that polls, schedule a freeze for it, and return the event id."""
-    console.created("machines", name=machine)
-    console.poll(machine)
+    console.polling(machine)
     event: str = console.act(machine, "freeze", key=f"op-{machine}")["events"][0]["id"]
     return event
 
@@ -137,8 +136,7 @@ def test_operations(console: ConsoleHarness) -> None:
 @pytest.mark.spec("C4", "O7")
 def test_the_operation_of_a_rollout_step(console: ConsoleHarness) -> None:
     """Its id contains slashes; it can be read and explained."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["vm"]})
     operation = console.ok("GET", "/api/events")["events"][0]["operation"]
     assert console.ok("GET", f"/api/operations/{operation}")["id"] == operation

@@ -5,9 +5,9 @@ import pytest
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope
-from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
 from tests.console.explanation_cases import CASES, Case, render
+from tests.console.test_machines import STORES, store_of
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.fleet import NOON
 
@@ -20,21 +20,14 @@ def path_of(case: Case) -> Path:
 
 
 @pytest.mark.spec("O7")
+@pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_explanation(case: Case, request: pytest.FixtureRequest) -> None:
-    """Each life cycle is explained exactly as its file says."""
-    text = render(case)
+def test_explanation(case: Case, kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Each life cycle is explained exactly as its file says, whatever the store."""
+    text = render(case, store_of(kind, tmp_path))
     if request.config.getoption("--rewrite-explanations", default=False):
         path_of(case).write_text(text, encoding="utf-8")
     assert text == path_of(case).read_text(encoding="utf-8")
-
-
-@pytest.mark.spec("O7")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_explanation_from_sqlite(case: Case, tmp_path: Path) -> None:
-    """An explanation does not depend on the store."""
-    store = SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096)
-    assert render(case, store) == path_of(case).read_text(encoding="utf-8")
 
 
 def test_every_file_has_a_case() -> None:
@@ -45,8 +38,7 @@ def test_every_file_has_a_case() -> None:
 @pytest.mark.spec("O7")
 def test_unknown_ids_have_no_explanation(console: ConsoleHarness) -> None:
     """Unknown events, operations and machines get 404; so does a part of an id."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     event = console.act("vm", "restart", key="op")["events"][0]["id"]
     for target, code in (
         ("events/20F7A0FF-0000-0000-0000-000000000000", "UnknownEvent"),
@@ -62,8 +54,7 @@ def test_unknown_ids_have_no_explanation(console: ConsoleHarness) -> None:
 @pytest.mark.spec("O7")
 def test_an_explanation_survives_restarts_and_newer_lines(console: ConsoleHarness) -> None:
     """The text is the same after both; ids are case-insensitive."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     event = console.act("vm", "restart", key="op")["events"][0]["id"]
     console.poll("vm")
     console.approve("vm", event)

@@ -51,8 +51,7 @@ def test_a_webhook_from_creation_to_deletion() -> None:
         assert "s" * 32 not in json.dumps(listed)
         assert console.ok("POST", "/api/webhooks/hook/test") == {"status": 204}
         assert len(receiver.requests) == 1
-        console.created("machines", name="vm")
-        console.poll("vm")
+        console.polling("vm")
         event = console.act("vm", "restart")["events"][0]["id"]
         console.wait_until(
             lambda: any(event in request.body.decode() for request in receiver.posts)

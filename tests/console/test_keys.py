@@ -1,7 +1,5 @@
 """`Idempotency-Key`: a repeated key has no further effect and gets the same response (IC2)."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.fixtures.console import ConsoleHarness, bare
@@ -30,10 +28,7 @@ def make_fleet(console: ConsoleHarness) -> None:
 
 
 @pytest.mark.spec("C4")
-@pytest.mark.parametrize(
-    ("method", "target", "body"),
-    REQUESTS,
-)
+@pytest.mark.parametrize(("method", "target", "body"), REQUESTS)
 def test_an_immediate_repeat(
     console: ConsoleHarness, method: str, target: str, body: dict[str, object]
 ) -> None:
@@ -48,22 +43,13 @@ def test_an_immediate_repeat(
     assert console.state() == before
 
 
-def _delete_machine(console: ConsoleHarness) -> tuple[str, str]:
-    return "POST", "/api/machines/vm/delete"
-
-
-def _delete_set(console: ConsoleHarness) -> tuple[str, str]:
-    return "DELETE", "/api/sets/web"
-
-
 @pytest.mark.spec("C4")
-@pytest.mark.parametrize("request_of", [_delete_machine, _delete_set])
-def test_a_repeat_after_deletion(
-    console: ConsoleHarness, request_of: Callable[[ConsoleHarness], tuple[str, str]]
-) -> None:
+@pytest.mark.parametrize(
+    ("method", "target"), [("POST", "/api/machines/vm/delete"), ("DELETE", "/api/sets/web")]
+)
+def test_a_repeat_after_deletion(console: ConsoleHarness, method: str, target: str) -> None:
     """A client that lost the response repeats the request and gets the operation, not a 404."""
     make_fleet(console)
-    method, target = request_of(console)
     assert console.api(method, target, key="key").status == 202
     console.advance(3600)
     again = console.api(method, target, key="key")

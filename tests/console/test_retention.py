@@ -1,24 +1,24 @@
 """What exists stays usable when retention has dropped its journal lines (IR2)."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairwarning.core.commands import DropOperation
-from fairwarning.store.memory import MemoryStore
-from fairwarning.store.sqlite import SQLiteStore
-from fairwarning.store.store import Store
+from tests.console.test_machines import STORES, store_of
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.fleet import NOON
 
-Make = Callable[[Path], Store]
-STORES: dict[str, Make] = {
-    "memory": lambda _: MemoryStore(),
-    "sqlite": lambda folder: SQLiteStore(folder / "fleet.db", reserved_bytes=4096),
-}
-each_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+pytestmark = pytest.mark.spec("O7")
+
+
+@pytest.fixture(params=STORES)
+def console(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConsoleHarness]:
+    """A console on each store."""
+    with ConsoleHarness(store=store_of(request.param, tmp_path)) as harness:
+        yield harness
 
 
 def drop_lines(console: ConsoleHarness, seconds: float) -> None:
@@ -29,100 +29,82 @@ def drop_lines(console: ConsoleHarness, seconds: float) -> None:
 
 def degraded(console: ConsoleHarness) -> Any:  # noqa: ANN401  (JSON)
     """Announce a failure of a polled machine; return the event."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     return console.act("vm", "degrade", key="op")["events"][0]
 
 
-@pytest.mark.spec("O7")
-@each_store
-def test_a_live_event_without_lines_can_be_read_and_cancelled(make: Make, tmp_path: Path) -> None:
+def test_a_live_event_without_lines_can_be_read_and_cancelled(console: ConsoleHarness) -> None:
     """It is known by the document, not only by the journal."""
-    with ConsoleHarness(store=make(tmp_path)) as console:
-        event = degraded(console)
-        drop_lines(console, 1)
-        assert console.ok("GET", f"/api/events/{event['id'].lower()}") == event
-        explained = console.ok("GET", f"/api/events/{event['id']}/explain")
-        assert explained["title"] == "Redeploy of vm in vm, requested by operator (Degrade)"
-        assert explained["summary"] == "Scheduled since 12:00:00."
-        assert explained["steps"] == []
-        (shown,) = console.ok("GET", "/api/timeline")["events"]
-        assert shown["id"] == event["id"]
-        assert console.api("GET", "/api/events/unknown").error_code == "UnknownEvent"
-        assert console.ok("POST", f"/api/events/{event['id']}/cancel")["status"] == "Over"
+    event = degraded(console)
+    drop_lines(console, 1)
+    assert console.ok("GET", f"/api/events/{event['id'].lower()}") == event
+    explained = console.ok("GET", f"/api/events/{event['id']}/explain")
+    assert explained["title"] == "Redeploy of vm in vm, requested by operator (Degrade)"
+    assert explained["summary"] == "Scheduled since 12:00:00."
+    assert explained["steps"] == []
+    (shown,) = console.ok("GET", "/api/timeline")["events"]
+    assert shown["id"] == event["id"]
+    assert console.api("GET", "/api/events/unknown").error_code == "UnknownEvent"
+    assert console.ok("POST", f"/api/events/{event['id']}/cancel")["status"] == "Over"
 
 
-@pytest.mark.spec("O7")
-@each_store
-def test_a_started_event_without_its_announcement_is_shown(make: Make, tmp_path: Path) -> None:
+def test_a_started_event_without_its_announcement_is_shown(console: ConsoleHarness) -> None:
     """The document has what the dropped line said."""
-    with ConsoleHarness(store=make(tmp_path)) as console:
-        event = degraded(console)
-        console.advance(60)
-        console.approve("vm", event["id"])
-        console.settle()
-        drop_lines(console, 60)
-        explained = console.ok("GET", f"/api/events/{event['id']}/explain")
-        assert explained["title"] == "Redeploy of vm in vm, requested by operator (Degrade)"
-        assert explained["summary"] == "Started since 12:01:00."
-        (shown,) = console.ok("GET", "/api/timeline")["events"]
-        assert (shown["id"], shown["status"]) == (event["id"], "Started")
+    event = degraded(console)
+    console.advance(60)
+    console.approve("vm", event["id"])
+    console.settle()
+    drop_lines(console, 60)
+    explained = console.ok("GET", f"/api/events/{event['id']}/explain")
+    assert explained["title"] == "Redeploy of vm in vm, requested by operator (Degrade)"
+    assert explained["summary"] == "Started since 12:01:00."
+    (shown,) = console.ok("GET", "/api/timeline")["events"]
+    assert (shown["id"], shown["status"]) == (event["id"], "Started")
 
 
-@pytest.mark.spec("O7")
-@each_store
-def test_a_past_event_without_its_announcement_is_explained(make: Make, tmp_path: Path) -> None:
+def test_a_past_event_without_its_announcement_is_explained(console: ConsoleHarness) -> None:
     """By the lines that are left; the explanation says that one is missing."""
-    with ConsoleHarness(store=make(tmp_path)) as console:
-        event = degraded(console)
-        console.advance(60)
-        console.approve("vm", event["id"])
-        console.advance(600)
-        drop_lines(console, 60)
-        explained = console.ok("GET", f"/api/events/{event['id']}/explain")
-        assert explained["title"] == "Event of vm in vm, requested by operator (Degrade)"
-        assert explained["summary"] == "Ended; the journal no longer has its announcement."
-        past = console.ok("GET", f"/api/events/{event['id']}")
-        assert (past["created_at"], past["resources"]) == ("2026-01-09T12:01:00Z", ["vm"])
+    event = degraded(console)
+    console.advance(60)
+    console.approve("vm", event["id"])
+    console.advance(600)
+    drop_lines(console, 60)
+    explained = console.ok("GET", f"/api/events/{event['id']}/explain")
+    assert explained["title"] == "Event of vm in vm, requested by operator (Degrade)"
+    assert explained["summary"] == "Ended; the journal no longer has its announcement."
+    past = console.ok("GET", f"/api/events/{event['id']}")
+    assert (past["created_at"], past["resources"]) == ("2026-01-09T12:01:00Z", ["vm"])
 
 
-@pytest.mark.spec("O7")
-@each_store
-def test_an_operation_and_a_machine_without_lines_are_explained(make: Make, tmp_path: Path) -> None:
+def test_an_operation_and_a_machine_without_lines_are_explained(console: ConsoleHarness) -> None:
     """By their state."""
-    with ConsoleHarness(store=make(tmp_path)) as console:
-        degraded(console)
-        drop_lines(console, 1)
-        operation = console.ok("GET", "/api/operations/op/explain")
-        assert (operation["summary"], operation["steps"]) == (
-            "InProgress: 0 of 1 impacts done.",
-            [],
-        )
-        machine = console.ok("GET", "/api/machines/vm/explain")
-        assert (machine["summary"], machine["steps"]) == (
-            "Running; events: Redeploy (Scheduled).",
-            [],
-        )
-        assert console.api("GET", "/api/machines/vm2/explain").status == 404
+    degraded(console)
+    drop_lines(console, 1)
+    operation = console.ok("GET", "/api/operations/op/explain")
+    assert (operation["summary"], operation["steps"]) == (
+        "InProgress: 0 of 1 impacts done.",
+        [],
+    )
+    machine = console.ok("GET", "/api/machines/vm/explain")
+    assert (machine["summary"], machine["steps"]) == (
+        "Running; events: Redeploy (Scheduled).",
+        [],
+    )
+    assert console.api("GET", "/api/machines/vm2/explain").status == 404
 
 
-@pytest.mark.spec("O7")
-@each_store
-def test_a_repeated_key_is_explained_without_the_dropped_operation(
-    make: Make, tmp_path: Path
-) -> None:
+def test_a_repeated_key_is_explained_without_the_dropped_operation(console: ConsoleHarness) -> None:
     """The journal still has the lines of the first one."""
-    with ConsoleHarness(store=make(tmp_path)) as console:
-        event = degraded(console)
-        console.approve("vm", event["id"])
-        console.advance(600)
-        drop = DropOperation(operation="op", before=NOON + 600)
-        console.run(console.fleet.submit(drop))
-        assert console.api("GET", "/api/operations/op").error_code == "UnknownOperation"
-        (again,) = console.act("vm", "restart", key="op")["events"]
-        assert again["id"] != event["id"]
-        explained = console.ok("GET", "/api/operations/op/explain")
-        assert explained["events"] == [again["id"]]
-        assert {step["at"] for step in explained["steps"]} == {"2026-01-09T12:10:00Z"}
-        repeated = console.act("vm", "restart", key="op")
-        assert [shown["id"] for shown in repeated["events"]] == [again["id"]]
+    event = degraded(console)
+    console.approve("vm", event["id"])
+    console.advance(600)
+    drop = DropOperation(operation="op", before=NOON + 600)
+    console.run(console.fleet.submit(drop))
+    assert console.api("GET", "/api/operations/op").error_code == "UnknownOperation"
+    (again,) = console.act("vm", "restart", key="op")["events"]
+    assert again["id"] != event["id"]
+    explained = console.ok("GET", "/api/operations/op/explain")
+    assert explained["events"] == [again["id"]]
+    assert {step["at"] for step in explained["steps"]} == {"2026-01-09T12:10:00Z"}
+    repeated = console.act("vm", "restart", key="op")
+    assert [shown["id"] for shown in repeated["events"]] == [again["id"]]

@@ -64,8 +64,7 @@ def test_a_wave_names_the_scopes_whose_approval_is_missing(console: ConsoleHarne
 
 def test_a_deferred_step_names_what_is_in_the_way(console: ConsoleHarness) -> None:
     """The event or impact, and when the step is tried again."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.act("vm", "redeploy")
     start(console)
     again = "which is in the way; tried again at 12:00:30Z"

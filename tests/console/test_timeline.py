@@ -14,8 +14,7 @@ from tests.fixtures.fleet import NOON
 
 def schedule_freeze(console: ConsoleHarness, machine: str) -> str:
     """Create a machine that polls, schedule a freeze for it, and return the event id."""
-    console.created("machines", name=machine)
-    console.poll(machine)
+    console.polling(machine)
     event: str = console.act(machine, "freeze", key=f"op-{machine}")["events"][0]["id"]
     return event
 
@@ -70,8 +69,7 @@ def test_the_edge_of_the_window(console: ConsoleHarness) -> None:
 @pytest.mark.spec("C4")
 def test_events_from_before_the_window(console: ConsoleHarness) -> None:
     """Live and recently ended events keep their creation time from before the window."""
-    console.created("machines", name="vm")
-    console.poll("vm")
+    console.polling("vm")
     console.act("vm", "degrade", key="op", days=6)
     ended = schedule_freeze(console, "other")
     console.advance(899)
