@@ -8,7 +8,7 @@ from fairwarning.core.times import parse_date
 from tests.cli.terminal import run_on_terminal
 from tests.fixtures.service import ServiceProcess
 
-pytestmark = pytest.mark.spec("O14")
+pytestmark = [pytest.mark.spec("O14"), pytest.mark.up("--sample", "--memory")]
 
 ASKING = [
     ("rollout", "start"),
@@ -71,11 +71,10 @@ def seconds(begin: str, end: str) -> float:
     return parse_date(end) - parse_date(begin)
 
 
-def test_one_scope_is_not_asked_about(tmp_path: Path) -> None:
+def test_one_scope_is_not_asked_about(service: ServiceProcess) -> None:
     """The question is for what is large."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        assert service.json("rollout", "start", "web/0")["machines"] == 3
-        assert service.json("rollout", "start", "db", "batch_0", "--yes")["machines"] == 3
+    assert service.json("rollout", "start", "web/0")["machines"] == 3
+    assert service.json("rollout", "start", "db", "batch_0", "--yes")["machines"] == 3
 
 
 def test_an_answer_on_a_terminal(tmp_path: Path) -> None:
@@ -103,9 +102,8 @@ WRONG = [
 
 @pytest.mark.parametrize(("words", "code", "message"), WRONG)
 def test_what_cannot_be_done_is_refused_before_the_question(
-    tmp_path: Path, words: tuple[str, ...], code: int, message: str
+    service: ServiceProcess, words: tuple[str, ...], code: int, message: str
 ) -> None:
     """The error is that of the command itself."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        service.assert_refused(words, code, message)
-        service.assert_refused((*words, "--yes"), code, message)
+    service.assert_refused(words, code, message)
+    service.assert_refused((*words, "--yes"), code, message)

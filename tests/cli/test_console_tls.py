@@ -16,12 +16,6 @@ from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 FLEET = '[[machine]]\nname = "vm"\n'
 
 
-@pytest.fixture(autouse=True)
-def _own_contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the contexts of each test in a folder of its own."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
 def fetch_tls(url: str, ca: str, path: str) -> Response:
     """Send a request over TLS to a server that this CA has certified."""
     port = urlsplit(url).port

@@ -13,12 +13,6 @@ from tests.fixtures.service import ServiceProcess, run_command
 FLEET = '[[machine]]\nname = "vm"\n'
 
 
-@pytest.fixture(autouse=True)
-def _own_contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the contexts of each test in a folder of its own."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
 def token_file(folder: Path, text: str) -> tuple[str, str]:
     """Write a token; return the option that names it."""
     path = folder / "token"

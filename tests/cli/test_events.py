@@ -4,14 +4,11 @@ import _thread
 import json
 import queue
 import threading
-from pathlib import Path
 
 import pytest
 
 from fairwarning.cli.output.follow import EventStream
 from tests.fixtures.service import ServiceProcess
-
-VIRTUAL = ("--memory", "--clock", "virtual")
 
 
 def schedule_restarts(service: ServiceProcess, *machines: str) -> list[str]:
@@ -22,61 +19,58 @@ def schedule_restarts(service: ServiceProcess, *machines: str) -> list[str]:
     return [event["id"] for answer in answers for event in answer["events"]]
 
 
-def test_events_are_listed_and_shown(tmp_path: Path) -> None:
+def test_events_are_listed_and_shown(service: ServiceProcess) -> None:
     """The list can be filtered by machine or scope; it shows full ids within 80 columns."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        assert service.run("event", "list").stdout == "No events found.\n"
-        web, db = schedule_restarts(service, "web_0", "db_0")
-        assert {event["id"] for event in service.json("event", "list")} == {web, db}
-        assert [e["id"] for e in service.json("event", "list", "--machine", "db_0")] == [db]
-        assert [e["id"] for e in service.json("event", "list", "--scope", "web/0")] == [web]
-        table = service.run("event", "list").stdout
-        assert web in table
-        assert db in table
-        shown = service.run("event", "show", db[:6].lower()).stdout
-        assert "(in 15 min)" in shown
-        assert service.json("event", "show", db)["status"] == "Scheduled"
+    assert service.run("event", "list").stdout == "No events found.\n"
+    web, db = schedule_restarts(service, "web_0", "db_0")
+    assert {event["id"] for event in service.json("event", "list")} == {web, db}
+    assert [e["id"] for e in service.json("event", "list", "--machine", "db_0")] == [db]
+    assert [e["id"] for e in service.json("event", "list", "--scope", "web/0")] == [web]
+    table = service.run("event", "list").stdout
+    assert web in table
+    assert db in table
+    shown = service.run("event", "show", db[:6].lower()).stdout
+    assert "(in 15 min)" in shown
+    assert service.json("event", "show", db)["status"] == "Scheduled"
 
 
-def test_an_operator_approves_and_cancels(tmp_path: Path) -> None:
+def test_an_operator_approves_and_cancels(service: ServiceProcess) -> None:
     """Ids can be abbreviated; an approved event starts, a cancelled event is over."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        web, db = schedule_restarts(service, "web_0", "db_0")
-        done = service.run("event", "approve", web[:8])
-        assert done.stdout == "Reboot of web_0: approved\n"
-        assert service.poll("web_0")["Events"][0]["EventStatus"] == "Started"
-        (cancelled,) = service.json("event", "cancel", db)
-        assert cancelled["id"] == db
-        assert service.poll("db_0")["Events"] == []
-        assert service.json("event", "show", db)["status"] == "Over"
-        again = service.run("event", "cancel", web)
-        assert again.returncode == 4
-        both = service.run("event", "approve", web, "FFFFFFFF")  # ids are checked first
-        assert both.returncode == 3
-        assert both.stdout == ""
+    web, db = schedule_restarts(service, "web_0", "db_0")
+    done = service.run("event", "approve", web[:8])
+    assert done.stdout == "Reboot of web_0: approved\n"
+    assert service.poll("web_0")["Events"][0]["EventStatus"] == "Started"
+    (cancelled,) = service.json("event", "cancel", db)
+    assert cancelled["id"] == db
+    assert service.poll("db_0")["Events"] == []
+    assert service.json("event", "show", db)["status"] == "Over"
+    again = service.run("event", "cancel", web)
+    assert again.returncode == 4
+    both = service.run("event", "approve", web, "FFFFFFFF")  # ids are checked first
+    assert both.returncode == 3
+    assert both.stdout == ""
 
 
 @pytest.mark.spec("O7")
-def test_an_event_is_explained(tmp_path: Path) -> None:
+def test_an_event_is_explained(service: ServiceProcess) -> None:
     """The explanation has deliveries, approvals, what it waits for, and step durations."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        (db,) = schedule_restarts(service, "db_0")
-        service.poll("db_0")
-        waiting = service.json("event", "explain", db)
-        assert waiting["awaits"]
-        assert "Waiting for: " in service.run("event", "explain", db[:8]).stdout
-        service.run("clock", "advance", "90")
-        service.run("event", "approve", db)
-        service.run("clock", "advance", "5m")
-        history = service.json("event", "explain", db)
-        assert [approval["by"] for approval in history["approvals"]] == ["operator"]
-        assert history["notice_seconds"] == 900
-        assert not history["awaits"]
-        did = [step["type"] for step in history["steps"]]
-        assert did.index("Scheduled") < did.index("Approved") < did.index("Ended")
-        printed = service.run("event", "explain", db).stdout
-        assert "1 min 30 s" in printed
-        assert "duration" in printed
+    (db,) = schedule_restarts(service, "db_0")
+    service.poll("db_0")
+    waiting = service.json("event", "explain", db)
+    assert waiting["awaits"]
+    assert "Waiting for: " in service.run("event", "explain", db[:8]).stdout
+    service.run("clock", "advance", "90")
+    service.run("event", "approve", db)
+    service.run("clock", "advance", "5m")
+    history = service.json("event", "explain", db)
+    assert [approval["by"] for approval in history["approvals"]] == ["operator"]
+    assert history["notice_seconds"] == 900
+    assert not history["awaits"]
+    did = [step["type"] for step in history["steps"]]
+    assert did.index("Scheduled") < did.index("Approved") < did.index("Ended")
+    printed = service.run("event", "explain", db).stdout
+    assert "1 min 30 s" in printed
+    assert "duration" in printed
 
 
 def test_ctrl_c_right_before_a_wait() -> None:
@@ -89,47 +83,28 @@ def test_ctrl_c_right_before_a_wait() -> None:
         stream.take(None)
 
 
-def test_watch(tmp_path: Path) -> None:
+def test_watch(service: ServiceProcess) -> None:
     """It prints a line per change: of all, of one machine, or of events until they are over."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        (db,) = schedule_restarts(service, "db_0")
-        with (
-            service.start_command("event", "watch") as everything,
-            service.start_command("event", "watch", "--machine", "web_0", "--json") as web_only,
-            service.start_command("event", "watch", db[:8]) as until_over,
-        ):
-            for watching in (everything, web_only, until_over):
-                watching.wait_until_following()
-            schedule_restarts(service, "web_0")
-            service.run("event", "cancel", db)
-            code, output, _ = until_over.wait()
-            assert code == 0
-            assert "Cancelled db_0 by operator" in output
-            assert "web_0" not in output
-            lines = everything.read_until("Cancelled")
-            assert any(" Scheduled web_0 " in line and "; event " in line for line in lines)
-            line = json.loads(web_only.read_until("Scheduled")[-1])
-            assert (line["machines"], line["type"]) == (["web_0"], "Scheduled")
-            service.run("clock", "advance", "1m")
-            everything.read_until("ClockMoved")
-            assert "clock" in json.loads(web_only.read_until("clock")[-1])
-            assert everything.interrupt()[0] == 0
-            assert web_only.interrupt()[0] == 0
-
-
-WRONG = [
-    (("event", "show", "AB"), 2, "give at least 4 characters"),
-    (("event", "show", "ABCD"), 3, "run `fairwarning event list "),
-    (("event", "show", "00000000-0000-0000-0000-000000000000"), 3, "00000000"),
-    (("event", "approve"), 2, "Missing argument"),
-    (("event", "explain", "00000000-0000-0000-0000-000000000000"), 3, "00000000"),
-    (("event", "list", "--machine", "nobody"), 3, "nobody"),
-    (("event", "list", "--scope", "nowhere"), 3, "nowhere"),
-]
-
-
-def test_wrong_usage(tmp_path: Path) -> None:
-    """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        for words, code, message in WRONG:
-            service.assert_refused(words, code, message)
+    (db,) = schedule_restarts(service, "db_0")
+    with (
+        service.start_command("event", "watch") as everything,
+        service.start_command("event", "watch", "--machine", "web_0", "--json") as web_only,
+        service.start_command("event", "watch", db[:8]) as until_over,
+    ):
+        for watching in (everything, web_only, until_over):
+            watching.wait_until_following()
+        schedule_restarts(service, "web_0")
+        service.run("event", "cancel", db)
+        code, output, _ = until_over.wait()
+        assert code == 0
+        assert "Cancelled db_0 by operator" in output
+        assert "web_0" not in output
+        lines = everything.read_until("Cancelled")
+        assert any(" Scheduled web_0 " in line and "; event " in line for line in lines)
+        line = json.loads(web_only.read_until("Scheduled")[-1])
+        assert (line["machines"], line["type"]) == (["web_0"], "Scheduled")
+        service.run("clock", "advance", "1m")
+        everything.read_until("ClockMoved")
+        assert "clock" in json.loads(web_only.read_until("clock")[-1])
+        assert everything.interrupt()[0] == 0
+        assert web_only.interrupt()[0] == 0

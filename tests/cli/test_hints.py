@@ -217,15 +217,19 @@ def test_a_command_suggests_another(
         assert answer in pasted.stdout
 
 
-@pytest.mark.parametrize("words", [("machine", "list"), ("healthcheck",), ("exec",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [("machine", "list"), ("event", "watch"), ("set", "scale"), ("healthcheck",), ("exec",)],
+    ids=" ".join,
+)
 def test_a_command_without_a_service_suggests_to_start_one(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     """In the data folder that the command was given, so that the command then finds it."""
     data = tmp_path / "the data"
-    more = ("vm", "--", "true") if words == ("exec",) else ()
+    more = {"exec": ("vm", "--", "true"), "set": ("web", "1")}.get(words[0], ())
     done = run_command(*words, "--data", str(data), *more)
-    assert done.returncode == 1
+    assert (done.returncode, done.stdout) == (1, "")
     assert shlex.split(suggested(done.stderr))[-3:] == ["up", "--data", str(data)]
 
 

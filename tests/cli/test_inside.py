@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -61,104 +62,90 @@ sys.stdout.write(urllib.request.urlopen(request).read().decode())
 """
 
 
-pytestmark = needs_namespaces
+pytestmark = [needs_namespaces, pytest.mark.up("--sample", "--memory")]
+
+
+@contextmanager
+def running_inside(
+    service: ServiceProcess, *words: str
+) -> Iterator[tuple[subprocess.Popen[str], Iterator[str]]]:
+    """Run a program inside db_0; yield its process and the lines that it prints."""
+    inside = service.inside("db_0", *words)
+    with subprocess.Popen(inside, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout is not None
+            yield program, iter(program.stdout)
+        finally:
+            program.kill()
 
 
 @pytest.mark.spec("O3")
-def test_the_documented_request_works_inside(tmp_path: Path) -> None:
+def test_the_documented_request_works_inside(service: ServiceProcess) -> None:
     """It uses Azure's address, is identified as the machine, and needs no root."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        proxy = os.environ | {"http_proxy": "http://127.0.0.1:1"}
-        done = run_program(
-            *service.inside("web_0", sys.executable, "-c", REQUEST, ENDPOINT), env=proxy
-        )
-        assert (done.stdout, done.stderr, done.returncode) == (
-            '{"DocumentIncarnation":1,"Events":[]}', "", 0,
-        )  # fmt: skip
+    proxy = os.environ | {"http_proxy": "http://127.0.0.1:1"}
+    done = run_program(*service.inside("web_0", sys.executable, "-c", REQUEST, ENDPOINT), env=proxy)
+    assert (done.stdout, done.stderr, done.returncode) == (
+        '{"DocumentIncarnation":1,"Events":[]}', "", 0,
+    )  # fmt: skip
 
 
 @pytest.mark.spec("O4")
-def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
+def test_a_handler_approves_its_own_reboot(service: ServiceProcess) -> None:
     """It reads and approves the event, gets SIGTERM and is restarted; then the event is over."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        service.poll("db_1")
-        python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
-        with subprocess.Popen(
-            service.inside("db_0", *python),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as program:
-            try:
-                assert program.stdout is not None
-                assert program.stdout.readline() == "started\n"
-                assert service.run("machine", "restart", "db_0").returncode == 0
-                output = [program.stdout.readline() for _ in range(3)]
-                assert output == ["approves Reboot\n", "got SIGTERM\n", "started\n"]
-                wait_until(lambda: not service.poll("db_1")["Events"], "the end of the event")
-                assert service.run("machine", "delete", "db_0", "--yes").returncode == 0
-                assert program.stdout.readline() == "got SIGTERM\n"
-                assert program.wait(LIMIT_SECONDS) == 0
-            finally:
-                program.kill()
+    service.poll("db_1")
+    with running_inside(service, sys.executable, "-u", "-c", HANDLER, ENDPOINT) as (program, lines):
+        assert next(lines) == "started\n"
+        assert service.run("machine", "restart", "db_0").returncode == 0
+        output = [next(lines) for _ in range(3)]
+        assert output == ["approves Reboot\n", "got SIGTERM\n", "started\n"]
+        wait_until(lambda: not service.poll("db_1")["Events"], "the end of the event")
+        assert service.run("machine", "delete", "db_0", "--yes").returncode == 0
+        assert next(lines) == "got SIGTERM\n"
+        assert program.wait(LIMIT_SECONDS) == 0
 
 
 @pytest.mark.spec("O3")
-def test_a_program_reads_the_answer_to_its_approval(tmp_path: Path) -> None:
+def test_a_program_reads_the_answer_to_its_approval(service: ServiceProcess) -> None:
     """Only then does it get SIGTERM."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        service.poll("db_1")
-        python = [sys.executable, "-c", APPROVER, ENDPOINT, "stay"]
-        with subprocess.Popen(
-            service.inside("db_0", *python), stdout=subprocess.PIPE, text=True
-        ) as program:
-            try:
-                assert program.stdout is not None
-                assert service.run("machine", "restart", "db_0").returncode == 0
-                assert program.stdout.readline() == "200\n"
-                assert program.stdout.readline() == "got SIGTERM\n"
-            finally:
-                program.kill()
+    service.poll("db_1")
+    words = (sys.executable, "-c", APPROVER, ENDPOINT, "stay")
+    with running_inside(service, *words) as (_, lines):
+        assert service.run("machine", "restart", "db_0").returncode == 0
+        assert next(lines) == "200\n"
+        assert next(lines) == "got SIGTERM\n"
 
 
+@pytest.mark.up("--sample", "--memory", "--clock", "virtual")
 @pytest.mark.spec("O3", "O4")
-def test_a_program_that_approves_and_ends(tmp_path: Path) -> None:
+def test_a_program_that_approves_and_ends(service: ServiceProcess) -> None:
     """It runs once, and the reboot goes on without it."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
-        service.poll("db_1")
-        (restart,) = service.json("machine", "restart", "db_0")
-        done = run_program(*service.inside("db_0", sys.executable, "-c", APPROVER, ENDPOINT))
-        assert (done.stdout, done.returncode) == ("200\n", 0), done.stderr
-        operation = restart["operation"]["id"]
-        wait_until(lambda: not list((service.data / "attached").iterdir()), "it is detached")
-        service.advance(60)
-        wait_until(
-            lambda: service.json("operation", "show", operation)["status"] == "Succeeded",
-            "the reboot ends",
-        )
+    service.poll("db_1")
+    (restart,) = service.json("machine", "restart", "db_0")
+    done = run_program(*service.inside("db_0", sys.executable, "-c", APPROVER, ENDPOINT))
+    assert (done.stdout, done.returncode) == ("200\n", 0), done.stderr
+    operation = restart["operation"]["id"]
+    wait_until(lambda: not list((service.data / "attached").iterdir()), "it is detached")
+    service.advance(60)
+    wait_until(
+        lambda: service.json("operation", "show", operation)["status"] == "Succeeded",
+        "the reboot ends",
+    )
 
 
+@pytest.mark.up("--sample", "--memory", "--clock", "virtual")
 @pytest.mark.spec("O4")
-def test_neighbours_see_that_a_reboot_has_started(tmp_path: Path) -> None:
+def test_neighbours_see_that_a_reboot_has_started(service: ServiceProcess) -> None:
     """The machine takes its time to boot, so they have the time to read the event."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
-        service.poll("db_1")
-        python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
-        with subprocess.Popen(
-            service.inside("db_0", *python), stdout=subprocess.PIPE, text=True
-        ) as program:
-            try:
-                assert program.stdout is not None
-                assert program.stdout.readline() == "started\n"
-                assert service.run("machine", "restart", "db_0").returncode == 0
-                assert program.stdout.readline() == "approves Reboot\n"
-                assert program.stdout.readline() == "got SIGTERM\n"
-                (event,) = service.poll("db_1")["Events"]
-                assert event["EventStatus"] == "Started"
-                wait_until(lambda: end_boot(service), "the end of the event")
-                assert program.stdout.readline() == "started\n"
-            finally:
-                program.kill()
+    service.poll("db_1")
+    with running_inside(service, sys.executable, "-u", "-c", HANDLER, ENDPOINT) as (_, lines):
+        assert next(lines) == "started\n"
+        assert service.run("machine", "restart", "db_0").returncode == 0
+        assert next(lines) == "approves Reboot\n"
+        assert next(lines) == "got SIGTERM\n"
+        (event,) = service.poll("db_1")["Events"]
+        assert event["EventStatus"] == "Started"
+        wait_until(lambda: end_boot(service), "the end of the event")
+        assert next(lines) == "started\n"
 
 
 def end_boot(service: ServiceProcess) -> bool:

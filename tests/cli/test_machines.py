@@ -9,31 +9,30 @@ from tests.fixtures.waiting import wait_until
 VIRTUAL = ("--memory", "--clock", "virtual")
 
 
-def test_machines_are_created_shown_and_listed(tmp_path: Path) -> None:
+def test_machines_are_created_shown_and_listed(service: ServiceProcess) -> None:
     """Machines have the given settings; the list can be filtered."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        created = service.json(
-            *("machine", "create", "gpu", "--count", "2", "--priority", "spot"),
-            *("--eviction", "delete", "--size", "Standard_B2s", "--zone", "1"),
-            *("--tag", "team=ml", "--tag", "note=a=b", "--host", "rack1"),
-        )
-        assert [machine["name"] for machine in created] == ["gpu_0", "gpu_1"]
-        gpu = service.json("machine", "show", "gpu_1")
-        assert (gpu["priority"], gpu["eviction"], gpu["zone"]) == ("Spot", "Delete", "1")
-        assert (gpu["tags"], gpu["host"]) == ({"team": "ml", "note": "a=b"}, "rack1")
-        assert service.run("machine", "create", "solo").stdout == "solo: created\n"
-        names = [machine["name"] for machine in service.json("machine", "list")]
-        assert {"gpu_0", "gpu_1", "solo", "web_0", "db_1"} <= set(names)
-        assert [m["name"] for m in service.json("machine", "list", "--set", "web")] == [
-            *("web_0", "web_1", "web_2"),
-        ]
-        assert [m["name"] for m in service.json("machine", "list", "--scope", "db")] == [
-            "db_0",
-            "db_1",
-        ]
-        shown = service.run("machine", "show", "gpu_1").stdout
-        assert "no (events give no notice)" in shown
-        assert "note=a=b" in shown
+    created = service.json(
+        *("machine", "create", "gpu", "--count", "2", "--priority", "spot"),
+        *("--eviction", "delete", "--size", "Standard_B2s", "--zone", "1"),
+        *("--tag", "team=ml", "--tag", "note=a=b", "--host", "rack1"),
+    )
+    assert [machine["name"] for machine in created] == ["gpu_0", "gpu_1"]
+    gpu = service.json("machine", "show", "gpu_1")
+    assert (gpu["priority"], gpu["eviction"], gpu["zone"]) == ("Spot", "Delete", "1")
+    assert (gpu["tags"], gpu["host"]) == ({"team": "ml", "note": "a=b"}, "rack1")
+    assert service.run("machine", "create", "solo").stdout == "solo: created\n"
+    names = [machine["name"] for machine in service.json("machine", "list")]
+    assert {"gpu_0", "gpu_1", "solo", "web_0", "db_1"} <= set(names)
+    assert [m["name"] for m in service.json("machine", "list", "--set", "web")] == [
+        *("web_0", "web_1", "web_2"),
+    ]
+    assert [m["name"] for m in service.json("machine", "list", "--scope", "db")] == [
+        "db_0",
+        "db_1",
+    ]
+    shown = service.run("machine", "show", "gpu_1").stdout
+    assert "no (events give no notice)" in shown
+    assert "note=a=b" in shown
 
 
 ACTIONS: dict[str, tuple[str | None, tuple[str, ...]]] = {
@@ -73,26 +72,25 @@ def test_each_action_has_its_event(tmp_path: Path) -> None:
         )  # T4: it gives no notice
 
 
-def test_wait_ends_with_the_operation(tmp_path: Path) -> None:
+def test_wait_ends_with_the_operation(service: ServiceProcess) -> None:
     """It shows progress and pending events; it exits with 0 on success, 1 on cancellation."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        service.poll("db_0")
-        with service.start_command("machine", "restart", "db_0", "db_1", "--wait") as waiting:
-            lines = waiting.read_until("The clock is stopped")
-            assert lines[0].startswith("db_0: accepted, operation ")
-            assert any("0 of 2 done" in line for line in lines)
-            assert any("db_0: Reboot not before" in line for line in lines)
-            service.run("clock", "advance", "15m")
-            service.run("clock", "advance", "5m")
-            code, rest, errors = waiting.wait()
-            assert (code, errors) == (0, "")
-            assert "2 of 2 done" in rest
-        with service.start_command("machine", "restart", "db_0", "--wait", "--json") as waiting:
-            event = wait_for_event(service, "db_0")
-            service.run("event", "cancel", event[:8])
-            code, rest, _ = waiting.wait()
-            assert code == 1
-            assert json.loads(rest)[0]["operation"]["status"] == "Canceled"
+    service.poll("db_0")
+    with service.start_command("machine", "restart", "db_0", "db_1", "--wait") as waiting:
+        lines = waiting.read_until("The clock is stopped")
+        assert lines[0].startswith("db_0: accepted, operation ")
+        assert any("0 of 2 done" in line for line in lines)
+        assert any("db_0: Reboot not before" in line for line in lines)
+        service.run("clock", "advance", "15m")
+        service.run("clock", "advance", "5m")
+        code, rest, errors = waiting.wait()
+        assert (code, errors) == (0, "")
+        assert "2 of 2 done" in rest
+    with service.start_command("machine", "restart", "db_0", "--wait", "--json") as waiting:
+        event = wait_for_event(service, "db_0")
+        service.run("event", "cancel", event[:8])
+        code, rest, _ = waiting.wait()
+        assert code == 1
+        assert json.loads(rest)[0]["operation"]["status"] == "Canceled"
 
 
 def wait_for_event(service: ServiceProcess, machine: str) -> str:
@@ -101,81 +99,58 @@ def wait_for_event(service: ServiceProcess, machine: str) -> str:
     return str(events[0]["id"])
 
 
-def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
+def test_ctrl_c_stops_waiting_only(service: ServiceProcess) -> None:
     """The operation continues; the output says how to wait for it again."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        service.poll("db_0")
-        with service.start_command("machine", "restart", "db_0", "--wait") as waiting:
-            operation = waiting.read_until("accepted")[0].split()[-1]
-            waiting.read_until("0 of 1 done")
-            code, _, errors = waiting.interrupt()
-        assert code == 1
-        assert "fairwarning operation show --wait " in errors
-        assert errors.endswith(f" {operation}\n")
-        assert service.json("operation", "show", operation)["status"] == "InProgress"
-        with service.start_command("operation", "show", operation, "--wait") as waiting:
-            waiting.read_until("0 of 1 done")
-            service.run("clock", "advance", "20m")
-            code, rest, _ = waiting.wait()
-            assert (code, "Succeeded" in rest) == (0, True)
-        history = service.json("operation", "explain", operation)
-        assert (history["kind"], history["id"]) == ("operation", operation)
-        assert history["steps"]
-        assert history["title"] in service.run("operation", "explain", operation).stdout
-        assert "db_0" in service.run("machine", "explain", "db_0").stdout
+    service.poll("db_0")
+    with service.start_command("machine", "restart", "db_0", "--wait") as waiting:
+        operation = waiting.read_until("accepted")[0].split()[-1]
+        waiting.read_until("0 of 1 done")
+        code, _, errors = waiting.interrupt()
+    assert code == 1
+    assert "fairwarning operation show --wait " in errors
+    assert errors.endswith(f" {operation}\n")
+    assert service.json("operation", "show", operation)["status"] == "InProgress"
+    with service.start_command("operation", "show", operation, "--wait") as waiting:
+        waiting.read_until("0 of 1 done")
+        service.run("clock", "advance", "20m")
+        code, rest, _ = waiting.wait()
+        assert (code, "Succeeded" in rest) == (0, True)
+    history = service.json("operation", "explain", operation)
+    assert (history["kind"], history["id"]) == ("operation", operation)
+    assert history["steps"]
+    assert history["title"] in service.run("operation", "explain", operation).stdout
+    assert "db_0" in service.run("machine", "explain", "db_0").stdout
 
 
-def test_one_of_several_machines_is_refused(tmp_path: Path) -> None:
+def test_one_of_several_machines_is_refused(service: ServiceProcess) -> None:
     """All are tried; the output has those that succeed, the exit code is that of the refusal."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        service.poll("db_0")
-        done = service.run("machine", "restart", "db_0", "nobody", "db_1", "--json")
-        assert done.returncode == 3
-        assert len(json.loads(done.stdout)) == 2
-        assert done.stderr.splitlines()[-1] == "1 of 3 failed."
-        told = [event["resources"] for event in service.json("event", "list")]
-        assert sorted(told) == [["db_0"], ["db_1"]]
+    service.poll("db_0")
+    done = service.run("machine", "restart", "db_0", "nobody", "db_1", "--json")
+    assert done.returncode == 3
+    assert len(json.loads(done.stdout)) == 2
+    assert done.stderr.splitlines()[-1] == "1 of 3 failed."
+    told = [event["resources"] for event in service.json("event", "list")]
+    assert sorted(told) == [["db_0"], ["db_1"]]
 
 
-def test_watching_a_list(tmp_path: Path) -> None:
+def test_watching_a_list(service: ServiceProcess) -> None:
     """It prints the list at first and at each change, as JSON lines or as tables."""
-    with ServiceProcess(tmp_path / "data", "--sample", *VIRTUAL) as service:
-        service.poll("db_0")
-        with (
-            service.start_command(
-                "machine", "list", "--scope", "db", "--watch", "--json"
-            ) as json_output,
-            service.start_command("machine", "list", "--watch") as text_output,
-        ):
-            (first,) = json_output.read_until("db_0")
-            assert [machine["events"] for machine in json.loads(first)] == [[], []]
-            text_output.read_until("FrontEnd")
-            service.run("machine", "restart", "db_0")
-            (second,) = json_output.read_until("db_0")
-            assert json.loads(second)[0]["events"][0]["type"] == "Reboot"
-            text_output.read_until("Reboot not before")
-            for watching in (json_output, text_output):
-                assert watching.interrupt()[0] == 0
-
-
-WRONG = [
-    (("machine", "show", "nobody"), 3, "there is no machine 'nobody'"),
-    (("machine", "explain", "nobody"), 3, "there is no machine 'nobody'"),
-    (("machine", "create", "batch_0"), 4, "batch_0"),
-    (("machine", "create", "x", "--tag", "novalue"), 2, "is not K=V, such as env=prod"),
-    (("machine", "create", "x", "--priority", "low"), 2, "spot"),
-    (("machine", "freeze", "db_0", "--duration", "soon"), 2, "write 90, 90s, 15m"),
-    (("machine", "freeze", "db_0", "--duration", "0.5"), 2, "whole number of seconds"),
-    (("operation", "show", "nothing"), 3, "nothing"),
-    (("operation", "explain", "nothing"), 3, "nothing"),
-]
-
-
-def test_wrong_usage(tmp_path: Path) -> None:
-    """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        for words, code, message in WRONG:
-            service.assert_refused(words, code, message)
+    service.poll("db_0")
+    with (
+        service.start_command(
+            "machine", "list", "--scope", "db", "--watch", "--json"
+        ) as json_output,
+        service.start_command("machine", "list", "--watch") as text_output,
+    ):
+        (first,) = json_output.read_until("db_0")
+        assert [machine["events"] for machine in json.loads(first)] == [[], []]
+        text_output.read_until("FrontEnd")
+        service.run("machine", "restart", "db_0")
+        (second,) = json_output.read_until("db_0")
+        assert json.loads(second)[0]["events"][0]["type"] == "Reboot"
+        text_output.read_until("Reboot not before")
+        for watching in (json_output, text_output):
+            assert watching.interrupt()[0] == 0
 
 
 def test_a_watch_survives_a_restart_of_the_service(tmp_path: Path) -> None:

@@ -58,14 +58,6 @@ def test_slow_modules_are_imported_late() -> None:
     assert run_python(code, check=True).stdout == "[]\n"
 
 
-def test_no_running_service(tmp_path: Path) -> None:
-    """The error says how to start a service; the exit code is 1."""
-    for words in (("machine", "list"), ("event", "watch"), ("set", "scale", "web", "1")):
-        done = run_command(*words, "--data", str(tmp_path / "none"))
-        assert (done.returncode, done.stdout) == (1, "")
-        assert "start one with `" in done.stderr
-
-
 # --- Shell completion ----------------------------------------------------------------------------
 
 
@@ -118,12 +110,11 @@ _fairwarning_completion fairwarning adv clock && echo "${COMPREPLY[@]}"
     assert run_command("completion", "csh").returncode == 2
 
 
-def test_colour_only_on_a_terminal(tmp_path: Path) -> None:
+def test_colour_only_on_a_terminal(service: ServiceProcess) -> None:
     """A pipe gets no escape sequences, nor does --json."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
-        service.poll("web_0")
-        service.run("machine", "restart", "web_0")
-        for words in (("machine", "list"), ("event", "list"), ("machine", "show", "web_0")):
-            text, json_text = service.run(*words).stdout, service.run(*words, "--json").stdout
-            assert "\x1b" not in text + json_text
-            json.loads(json_text)
+    service.poll("web_0")
+    service.run("machine", "restart", "web_0")
+    for words in (("machine", "list"), ("event", "list"), ("machine", "show", "web_0")):
+        text, json_text = service.run(*words).stdout, service.run(*words, "--json").stdout
+        assert "\x1b" not in text + json_text
+        json.loads(json_text)

@@ -20,7 +20,7 @@ from tests.fixtures.programs import ROOT, run_program, run_python
 from tests.fixtures.service import PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.spec("O12")
+pytestmark = [pytest.mark.spec("O12"), pytest.mark.up("--sample", "--memory")]
 
 WITHOUT_UNIX_SOCKETS = "import socket; del socket.AF_UNIX\n"
 
@@ -157,10 +157,9 @@ def test_a_host_without_ipv4(tmp_path: Path) -> None:
     run_inside(work)
 
 
-def test_a_request_for_another_host(tmp_path: Path) -> None:
+def test_a_request_for_another_host(service: ServiceProcess) -> None:
     """A client that sends it to its proxy reads why it is refused."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        words = [*PROGRAM, "exec", "--data", str(service.data), "--isolation", "none", "web_0"]
-        done = run_program(*words, "--", sys.executable, "-c", ASK_ANOTHER_HOST)
-        assert done.stdout.startswith("403 "), done.stderr
-        assert "answers for http://169.254.169.254 only" in done.stdout
+    words = [*PROGRAM, "exec", "--data", str(service.data), "--isolation", "none", "web_0"]
+    done = run_program(*words, "--", sys.executable, "-c", ASK_ANOTHER_HOST)
+    assert done.stdout.startswith("403 "), done.stderr
+    assert "answers for http://169.254.169.254 only" in done.stdout

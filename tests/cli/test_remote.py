@@ -78,12 +78,6 @@ ELSEWHERE = {"exec", "az"}
 """Commands that other tests try: they need more than the service."""
 
 
-@pytest.fixture(autouse=True)
-def _own_contexts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the contexts of each test in a folder of its own."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
 def client_commands() -> dict[str, set[str]]:
     """Return each command that talks to a service, with its options."""
     return {

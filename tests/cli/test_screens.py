@@ -74,65 +74,61 @@ def test_the_output_of_up(tmp_path: Path) -> None:
         terminal.wait_for("Stopped.", "code 0")
 
 
-def test_watch_in_colour(tmp_path: Path) -> None:
+def test_watch_in_colour(service: ServiceProcess) -> None:
     """Each change is a line with full ids; long text is folded within its column."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
-        service.poll("web_0")
-        with Terminal("event", "watch", "--data", str(service.data)) as terminal:
-            terminal.wait_for("Watching for changes")
-            event = service.json("machine", "restart", "web_0")[0]["events"][0]["id"]
-            lines = lines_of(terminal.wait_for("Scheduled", event))
-            assert any(line.endswith(event) for line in lines)
-            assert "\x1b[33mScheduled" in terminal.colours()
-            terminal.press("C-c")
-            terminal.wait_for("code 0")
+    service.poll("web_0")
+    with Terminal("event", "watch", "--data", str(service.data)) as terminal:
+        terminal.wait_for("Watching for changes")
+        event = service.json("machine", "restart", "web_0")[0]["events"][0]["id"]
+        lines = lines_of(terminal.wait_for("Scheduled", event))
+        assert any(line.endswith(event) for line in lines)
+        assert "\x1b[33mScheduled" in terminal.colours()
+        terminal.press("C-c")
+        terminal.wait_for("code 0")
 
 
-def test_the_progress_bar_of_a_rollout(tmp_path: Path) -> None:
+def test_the_progress_bar_of_a_rollout(service: ServiceProcess) -> None:
     """There is one bar from start to end, with the pending events below it."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
-        service.poll("db_0")
-        words = [
-            "rollout",
-            "start",
-            "db",
-            "--kind",
-            "reboot",
-            "--wait",
-            "--data",
-            str(service.data),
-        ]
-        with Terminal(*words) as terminal:
-            lines = lines_of(terminal.wait_for("0 of 2 done", "not before", "clock is stopped"))
-            assert sum("━" in line for line in lines) == 1
-            service.run("clock", "advance", "20m")
-            terminal.wait_for("1 of 2 done")
-            service.run("clock", "advance", "20m")
-            lines = lines_of(terminal.wait_for("Done: 2 of 2 done", "code 0"))
-            assert sum("━" in line for line in lines) == 1
-            assert "not before" not in "\n".join(lines)
+    service.poll("db_0")
+    words = [
+        "rollout",
+        "start",
+        "db",
+        "--kind",
+        "reboot",
+        "--wait",
+        "--data",
+        str(service.data),
+    ]
+    with Terminal(*words) as terminal:
+        lines = lines_of(terminal.wait_for("0 of 2 done", "not before", "clock is stopped"))
+        assert sum("━" in line for line in lines) == 1
+        service.run("clock", "advance", "20m")
+        terminal.wait_for("1 of 2 done")
+        service.run("clock", "advance", "20m")
+        lines = lines_of(terminal.wait_for("Done: 2 of 2 done", "code 0"))
+        assert sum("━" in line for line in lines) == 1
+        assert "not before" not in "\n".join(lines)
 
 
-def test_the_remaining_time_counts_down(tmp_path: Path) -> None:
+def test_the_remaining_time_counts_down(service: ServiceProcess) -> None:
     """The display refreshes while the service's clock runs."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
-        service.poll("db_0")
-        words = ["machine", "restart", "db_0", "--wait", "--data", str(service.data)]
-        with Terminal(*words) as terminal:
-            terminal.wait_for("(in 15 min)")
-            service.run("clock", "run", "60")
-            terminal.wait_for("(in 14 min")
-            service.advance(15 * 60)
-            terminal.wait_for("1 of 1 done", "code 0")
+    service.poll("db_0")
+    words = ["machine", "restart", "db_0", "--wait", "--data", str(service.data)]
+    with Terminal(*words) as terminal:
+        terminal.wait_for("(in 15 min)")
+        service.run("clock", "run", "60")
+        terminal.wait_for("(in 14 min")
+        service.advance(15 * 60)
+        terminal.wait_for("1 of 1 done", "code 0")
 
 
-def test_no_color(tmp_path: Path) -> None:
+def test_no_color(service: ServiceProcess) -> None:
     """NO_COLOR disables colour on a terminal."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
-        service.poll("db_0")
-        service.run("machine", "restart", "db_0")
-        words = ("machine", "list", "--data", str(service.data))
-        for before, coloured in (("", True), ("NO_COLOR=1", False)):
-            with Terminal(*words, before=before) as terminal:
-                terminal.wait_for("Reboot not before", "code 0")
-                assert ("\x1b[33mReboot" in terminal.colours()) is coloured
+    service.poll("db_0")
+    service.run("machine", "restart", "db_0")
+    words = ("machine", "list", "--data", str(service.data))
+    for before, coloured in (("", True), ("NO_COLOR=1", False)):
+        with Terminal(*words, before=before) as terminal:
+            terminal.wait_for("Reboot not before", "code 0")
+            assert ("\x1b[33mReboot" in terminal.colours()) is coloured

@@ -15,6 +15,8 @@ from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
+pytestmark = pytest.mark.up("--sample", "--memory")
+
 LONG_POLL = f"{POLL_TARGET}&wait=300"
 TAG = 'If-None-Match: "1"'
 
@@ -57,12 +59,11 @@ def test_a_stop_answers_on_the_socket_of_a_machine(tmp_path: Path) -> None:
 
 @pytest.mark.spec("M18", "O3")
 @needs_namespaces
-def test_a_stop_answers_inside_a_machine(tmp_path: Path) -> None:
+def test_a_stop_answers_inside_a_machine(service: ServiceProcess) -> None:
     """A held request of a program under `exec` is answered before the program is disconnected."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        service.poll("db_0")
-        command = service.inside("db_0", sys.executable, "-c", INSIDE, LONG_POLL)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
-            wait_until_held(service)
-            assert service.stop() == (0, "")
-            assert program.communicate(timeout=LIMIT_SECONDS)[0] == "304\n"
+    service.poll("db_0")
+    command = service.inside("db_0", sys.executable, "-c", INSIDE, LONG_POLL)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        wait_until_held(service)
+        assert service.stop() == (0, "")
+        assert program.communicate(timeout=LIMIT_SECONDS)[0] == "304\n"

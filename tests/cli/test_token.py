@@ -24,7 +24,7 @@ from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import wait_until
 
-pytestmark = pytest.mark.spec("C7")
+pytestmark = [pytest.mark.spec("C7"), pytest.mark.up("--memory")]
 
 
 def start_token(service: ServiceProcess) -> str:
@@ -39,168 +39,155 @@ def revoke(service: ServiceProcess, *ids: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_log_out_ends_the_session(tmp_path: Path) -> None:
+def test_a_log_out_ends_the_session(service: ServiceProcess) -> None:
     """Its cookie is worth nothing afterwards; other sessions go on."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        mine, other = open_session(service), open_session(service)
-        assert is_logged_in(service, mine)
-        log_out(service, mine)
-        assert not is_logged_in(service, mine)
-        assert by_cookie(service, mine, "/api/clock").status == 401
-        assert is_logged_in(service, other)
-        log_out(service, mine)  # a repeat changes nothing
+    mine, other = open_session(service), open_session(service)
+    assert is_logged_in(service, mine)
+    log_out(service, mine)
+    assert not is_logged_in(service, mine)
+    assert by_cookie(service, mine, "/api/clock").status == 401
+    assert is_logged_in(service, other)
+    log_out(service, mine)  # a repeat changes nothing
 
 
-def test_a_token_is_worth_nothing_for_another_use(tmp_path: Path) -> None:
+def test_a_token_is_worth_nothing_for_another_use(service: ServiceProcess) -> None:
     """A cookie is no bearer token, an ARM token no token of the console, and so on."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        api = create(service)["text"]
-        secret = create(service, use="login")["text"]
-        cookie = open_session(service)
-        arm = log_in(service, "ann", secret).json["access_token"]
-        accepted = {
-            name: (
-                api_status(service, text) == 200,
-                is_logged_in(service, text),
-                arm_status(service, text) == 200,
-                log_in(service, "ann", text).status == 200,
-            )
-            for name, text in {"api": api, "page": cookie, "arm": arm, "login": secret}.items()
-        }
-        assert accepted == {
-            "api": (True, False, True, False),
-            "page": (False, True, False, False),
-            "arm": (False, False, True, False),
-            "login": (False, False, False, True),
-        }
+    api = create(service)["text"]
+    secret = create(service, use="login")["text"]
+    cookie = open_session(service)
+    arm = log_in(service, "ann", secret).json["access_token"]
+    accepted = {
+        name: (
+            api_status(service, text) == 200,
+            is_logged_in(service, text),
+            arm_status(service, text) == 200,
+            log_in(service, "ann", text).status == 200,
+        )
+        for name, text in {"api": api, "page": cookie, "arm": arm, "login": secret}.items()
+    }
+    assert accepted == {
+        "api": (True, False, True, False),
+        "page": (False, True, False, False),
+        "arm": (False, False, True, False),
+        "login": (False, False, False, True),
+    }
 
 
-def test_a_session_cannot_create_tokens(tmp_path: Path) -> None:
+def test_a_session_cannot_create_tokens(service: ServiceProcess) -> None:
     """Otherwise a stolen cookie would outlive the session as a bearer token."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        body = json.dumps({"name": "thief", "role": "operator"})
-        response = by_cookie(service, open_session(service), "/api/tokens", "POST", body)
-        assert (response.status, response.error_code) == (403, "Forbidden")
-        assert "fairwarning token" in response.error_message
+    body = json.dumps({"name": "thief", "role": "operator"})
+    response = by_cookie(service, open_session(service), "/api/tokens", "POST", body)
+    assert (response.status, response.error_code) == (403, "Forbidden")
+    assert "fairwarning token" in response.error_message
 
 
-def test_a_token_is_revoked_by_itself(tmp_path: Path) -> None:
+def test_a_token_is_revoked_by_itself(service: ServiceProcess) -> None:
     """Each of them, and no other."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        one, two, three = create(service), create(service), create(service)
-        revoke(service, one["id"])
-        assert [api_status(service, token["text"]) for token in (one, two)] == [401, 200]
-        assert [arm_status(service, token["text"]) for token in (one, two)] == [401, 200]
-        revoke(service, two["id"], one["id"])  # several at once, and a repeat
-        assert [api_status(service, token["text"]) for token in (two, three)] == [401, 200]
-        refused = service.api("GET", "/api/clock", token=one["text"])
-        assert "it was revoked; get a new one" in refused.error_message
+    one, two, three = create(service), create(service), create(service)
+    revoke(service, one["id"])
+    assert [api_status(service, token["text"]) for token in (one, two)] == [401, 200]
+    assert [arm_status(service, token["text"]) for token in (one, two)] == [401, 200]
+    revoke(service, two["id"], one["id"])  # several at once, and a repeat
+    assert [api_status(service, token["text"]) for token in (two, three)] == [401, 200]
+    refused = service.api("GET", "/api/clock", token=one["text"])
+    assert "it was revoked; get a new one" in refused.error_message
 
 
-def test_a_client_secret_is_revoked_by_itself(tmp_path: Path) -> None:
+def test_a_client_secret_is_revoked_by_itself(service: ServiceProcess) -> None:
     """With the logins that it was used for; another secret of the same client stays valid."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        first = service.json("token", "create", "ann", "--role", "tenant", "--login")
-        second = service.json("token", "create", "ann", "--role", "tenant", "--login")
-        assert first["authority"] == service.ready["arm"]
-        logins = [
-            log_in(service, "ann", secret["secret"]).json["access_token"]
-            for secret in (first, second)
-        ]
-        revoke(service, first["id"])
-        refused = log_in(service, "ann", first["secret"])
-        assert (refused.status, refused.json["error"]) == (401, "invalid_client")
-        assert [arm_status(service, login) for login in logins] == [401, 200]
-        assert log_in(service, "ann", second["secret"]).status == 200
+    first = service.json("token", "create", "ann", "--role", "tenant", "--login")
+    second = service.json("token", "create", "ann", "--role", "tenant", "--login")
+    assert first["authority"] == service.ready["arm"]
+    logins = [
+        log_in(service, "ann", secret["secret"]).json["access_token"] for secret in (first, second)
+    ]
+    revoke(service, first["id"])
+    refused = log_in(service, "ann", first["secret"])
+    assert (refused.status, refused.json["error"]) == (401, "invalid_client")
+    assert [arm_status(service, login) for login in logins] == [401, 200]
+    assert log_in(service, "ann", second["secret"]).status == 200
 
 
-def test_a_session_ends_with_the_token_that_opened_it(tmp_path: Path) -> None:
+def test_a_session_ends_with_the_token_that_opened_it(service: ServiceProcess) -> None:
     """When that is revoked, and no later than it expires."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        token = create(service, seconds=600)
-        cookie = open_session(service, token["text"])
-        (session,) = [t for t in service.json("token", "list") if t["parent"] == token["id"]]
-        (parent,) = [t for t in service.json("token", "list") if t["id"] == token["id"]]
-        assert session["use"] == "page"
-        assert session["expires_at"] == parent["expires_at"]
-        assert is_logged_in(service, cookie)
-        revoke(service, token["id"])
-        assert not is_logged_in(service, cookie)
+    token = create(service, seconds=600)
+    cookie = open_session(service, token["text"])
+    (session,) = [t for t in service.json("token", "list") if t["parent"] == token["id"]]
+    (parent,) = [t for t in service.json("token", "list") if t["id"] == token["id"]]
+    assert session["use"] == "page"
+    assert session["expires_at"] == parent["expires_at"]
+    assert is_logged_in(service, cookie)
+    revoke(service, token["id"])
+    assert not is_logged_in(service, cookie)
 
 
-def test_the_list(tmp_path: Path) -> None:
+def test_the_list(service: ServiceProcess) -> None:
     """Every token is there with its use and holder, without its text."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        reader = create(service, "ci", role="reader")
-        secret = create(service, "ann", role="tenant", group="rg", use="login")
-        arm = log_in(service, "ann", secret["text"]).json["access_token"]
-        cookie = open_session(service)
-        revoke(service, reader["id"])
-        tokens = service.json("token", "list")
-        shown = [
-            (t["use"], t["name"], t["role"], t["group"], bool(t["revoked_at"])) for t in tokens
-        ]
-        assert sorted(shown) == [
-            ("api", "ci", "reader", "", True),
-            ("api", "operator", "operator", "", False),  # the start token
-            ("arm", "ann", "tenant", "rg", False),
-            ("login", "ann", "tenant", "rg", False),
-            ("page", "operator", "operator", "", False),
-        ]
-        table = service.run("token", "list").stdout
-        for text in (reader["text"], secret["text"], arm, cookie):
-            assert text not in json.dumps(tokens) + table
-        headings = ("token", "use", "holder", "created", "expires", "revoked")
-        assert all(word in table for word in (*headings, reader["id"], secret["id"]))
+    reader = create(service, "ci", role="reader")
+    secret = create(service, "ann", role="tenant", group="rg", use="login")
+    arm = log_in(service, "ann", secret["text"]).json["access_token"]
+    cookie = open_session(service)
+    revoke(service, reader["id"])
+    tokens = service.json("token", "list")
+    shown = [(t["use"], t["name"], t["role"], t["group"], bool(t["revoked_at"])) for t in tokens]
+    assert sorted(shown) == [
+        ("api", "ci", "reader", "", True),
+        ("api", "operator", "operator", "", False),  # the start token
+        ("arm", "ann", "tenant", "rg", False),
+        ("login", "ann", "tenant", "rg", False),
+        ("page", "operator", "operator", "", False),
+    ]
+    table = service.run("token", "list").stdout
+    for text in (reader["text"], secret["text"], arm, cookie):
+        assert text not in json.dumps(tokens) + table
+    headings = ("token", "use", "holder", "created", "expires", "revoked")
+    assert all(word in table for word in (*headings, reader["id"], secret["id"]))
 
 
-def test_the_list_has_pages(tmp_path: Path) -> None:
+def test_the_list_has_pages(service: ServiceProcess) -> None:
     """They are in the order of ids, and complete."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        made = {create(service)["id"] for _ in range(4)}
-        listed: list[str] = []
-        after: str | None = ""
-        while after is not None:
-            page = service.ok("GET", f"/api/tokens?limit=2&after={after}")
-            listed += [token["id"] for token in page["tokens"]]
-            after = page["next"]
-        assert listed == sorted(listed)
-        assert made < set(listed)
-        assert len(listed) == len(made) + 1  # and the start token
-        assert service.api("GET", "/api/tokens?after=x").status == 400
+    made = {create(service)["id"] for _ in range(4)}
+    listed: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = service.ok("GET", f"/api/tokens?limit=2&after={after}")
+        listed += [token["id"] for token in page["tokens"]]
+        after = page["next"]
+    assert listed == sorted(listed)
+    assert made < set(listed)
+    assert len(listed) == len(made) + 1  # and the start token
+    assert service.api("GET", "/api/tokens?after=x").status == 400
 
 
-def test_an_unknown_id(tmp_path: Path) -> None:
+def test_an_unknown_id(service: ServiceProcess) -> None:
     """The error says how to list the ids, and no other token is revoked."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        token = create(service)
-        for unknown in ("0" * 16, "nonsense", "../x"):
-            service.assert_refused(
-                ("token", "revoke", token["id"], unknown), 3, "run `fairwarning token list"
-            )
-        assert api_status(service, token["text"]) == 200
-        assert service.api("GET", f"/api/tokens/{token['id']}").json["revoked_at"] is None
-        assert service.api("GET", "/api/tokens/x").status == 404
+    token = create(service)
+    for unknown in ("0" * 16, "nonsense", "../x"):
+        service.assert_refused(
+            ("token", "revoke", token["id"], unknown), 3, "run `fairwarning token list"
+        )
+    assert api_status(service, token["text"]) == 200
+    assert service.api("GET", f"/api/tokens/{token['id']}").json["revoked_at"] is None
+    assert service.api("GET", "/api/tokens/x").status == 404
 
 
-def test_what_a_token_may_be(tmp_path: Path) -> None:
+def test_what_a_token_may_be(service: ServiceProcess) -> None:
     """The error lists what is allowed."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        for settings, allowed in (
-            ({"role": "owner"}, "operator, tenant, reader"),
-            ({"use": "page"}, "api or login"),
-            ({"use": "arm"}, "api or login"),
-            ({"seconds": 0}, "from 1 to"),
-            ({"name": ""}, "choose another name"),
-        ):
-            body = {"name": "ann", "role": "reader", **settings}
-            response = service.api("POST", "/api/tokens", body)
-            assert response.status == 400, settings
-            assert allowed in response.error_message
-        reader = create(service, role="reader")["text"]
-        assert service.api("GET", "/api/tokens", token=reader).status == 200
-        for path in ("/api/tokens", "/api/tokens/revoke"):
-            assert service.api("POST", path, {}, token=reader).status == 403
+    for settings, allowed in (
+        ({"role": "owner"}, "operator, tenant, reader"),
+        ({"use": "page"}, "api or login"),
+        ({"use": "arm"}, "api or login"),
+        ({"seconds": 0}, "from 1 to"),
+        ({"name": ""}, "choose another name"),
+    ):
+        body = {"name": "ann", "role": "reader", **settings}
+        response = service.api("POST", "/api/tokens", body)
+        assert response.status == 400, settings
+        assert allowed in response.error_message
+    reader = create(service, role="reader")["text"]
+    assert service.api("GET", "/api/tokens", token=reader).status == 200
+    for path in ("/api/tokens", "/api/tokens/revoke"):
+        assert service.api("POST", path, {}, token=reader).status == 403
 
 
 STUB = """#!/bin/sh
@@ -274,25 +261,23 @@ def test_tokens_end_with_a_service_in_memory(tmp_path: Path) -> None:
 # --- The start token ------------------------------------------------------------------------------
 
 
-def test_the_start_token_is_short_lived(tmp_path: Path) -> None:
+def test_the_start_token_is_short_lived(service: ServiceProcess) -> None:
     """`up --json` prints the one in up.json; it is valid for half a day."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        assert start_token(service) == service.ready["token"]
-        (token,) = service.json("token", "list")
-        lifetime = parse_date(token["expires_at"]) - parse_date(token["created_at"])
-        assert lifetime == START_TOKEN_SECONDS == 12 * 3600
+    assert start_token(service) == service.ready["token"]
+    (token,) = service.json("token", "list")
+    lifetime = parse_date(token["expires_at"]) - parse_date(token["created_at"])
+    assert lifetime == START_TOKEN_SECONDS == 12 * 3600
 
 
-def test_a_revoked_start_token_is_replaced(tmp_path: Path) -> None:
+def test_a_revoked_start_token_is_replaced(service: ServiceProcess) -> None:
     """Commands on this host go on with the new one; the old one is worth nothing."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        (token,) = service.json("token", "list")
-        revoke(service, token["id"])
-        assert service.run("token", "list").returncode == 0
-        assert start_token(service) != service.ready["token"]
-        assert api_status(service, start_token(service)) == 200
-        assert api_status(service, service.ready["token"]) == 401
-        assert (service.data / "up.json").stat().st_mode & 0o777 == 0o600
+    (token,) = service.json("token", "list")
+    revoke(service, token["id"])
+    assert service.run("token", "list").returncode == 0
+    assert start_token(service) != service.ready["token"]
+    assert api_status(service, start_token(service)) == 200
+    assert api_status(service, service.ready["token"]) == 401
+    assert (service.data / "up.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_restarted_worker_renews_the_start_token(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine
 
-pytestmark = pytest.mark.spec("C7")
+pytestmark = [pytest.mark.spec("C7"), pytest.mark.up("--memory")]
 
 LIFETIME_SECONDS = 2
 SOON_SECONDS = 8.0  # well below the 15 seconds between two keep-alives of a stream
@@ -38,24 +38,22 @@ def bearer(text: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {text}"}
 
 
-def test_a_log_out_ends_the_open_streams_of_the_session(tmp_path: Path) -> None:
+def test_a_log_out_ends_the_open_streams_of_the_session(service: ServiceProcess) -> None:
     """The page's stream ends cleanly and at once."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        cookie = open_session(service)
-        with open_stream(service, {"Cookie": f"{COOKIE}={cookie}"}) as response:
-            log_out(service, cookie)
-            response.read()  # until the stream ends
+    cookie = open_session(service)
+    with open_stream(service, {"Cookie": f"{COOKIE}={cookie}"}) as response:
+        log_out(service, cookie)
+        response.read()  # until the stream ends
 
 
-def test_a_stream_ends_when_its_token_expires(tmp_path: Path) -> None:
+def test_a_stream_ends_when_its_token_expires(service: ServiceProcess) -> None:
     """At that moment, and not with the next keep-alive."""
-    with ServiceProcess(tmp_path / "data", "--memory") as service:
-        settings = {"name": "ann", "role": "reader", "seconds": LIFETIME_SECONDS}
-        token = service.ok("POST", "/api/tokens", settings)["token"]
-        began = time.monotonic()
-        with open_stream(service, bearer(token)) as response:
-            response.read()
-        assert time.monotonic() - began < LIFETIME_SECONDS + on_this_machine(SOON_SECONDS)
+    settings = {"name": "ann", "role": "reader", "seconds": LIFETIME_SECONDS}
+    token = service.ok("POST", "/api/tokens", settings)["token"]
+    began = time.monotonic()
+    with open_stream(service, bearer(token)) as response:
+        response.read()
+    assert time.monotonic() - began < LIFETIME_SECONDS + on_this_machine(SOON_SECONDS)
 
 
 def test_a_revocation_ends_the_streams_of_every_process(tmp_path: Path) -> None:

@@ -13,28 +13,29 @@ from tests.fixtures.files import short_folder
 from tests.fixtures.http import fetch
 from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
 
+pytestmark = pytest.mark.up("--sample", "--memory")
+
 ONE = '[[machine]]\nname = "vm"\n'
 
 
 @pytest.mark.spec("O2")
-def test_the_json_line_has_the_address_of_every_machine(tmp_path: Path) -> None:
+def test_the_json_line_has_the_address_of_every_machine(service: ServiceProcess) -> None:
     """`--json` prints one line when ready; each machine has its own address."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        machines = service.ready["machines"]
-        assert list(machines) == [
-            "web_0",
-            "web_1",
-            "web_2",
-            "db_0",
-            "db_1",
-            "batch_0",
-            "FrontEnd_IN_0",
-        ]
-        port = service.ready["metadata"].rpartition(":")[2]
-        assert machines["web_0"] == f"http://127.1.0.1:{port}"
-        assert len(set(machines.values())) == len(machines)
-        for machine in machines:
-            assert service.poll(machine) == {"DocumentIncarnation": 1, "Events": []}
+    machines = service.ready["machines"]
+    assert list(machines) == [
+        "web_0",
+        "web_1",
+        "web_2",
+        "db_0",
+        "db_1",
+        "batch_0",
+        "FrontEnd_IN_0",
+    ]
+    port = service.ready["metadata"].rpartition(":")[2]
+    assert machines["web_0"] == f"http://127.1.0.1:{port}"
+    assert len(set(machines.values())) == len(machines)
+    for machine in machines:
+        assert service.poll(machine) == {"DocumentIncarnation": 1, "Events": []}
 
 
 @pytest.mark.spec("O2")
@@ -126,26 +127,18 @@ def test_only_the_owner_can_access_the_folder(tmp_path: Path) -> None:
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
-def test_a_second_service_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    """The error says what to do, and the first service keeps running."""
-    with ServiceProcess(tmp_path / "data", "--memory", fleet=ONE) as service:
-        for more in ((), ("--memory",)):
-            other = run_command("up", "--data", str(tmp_path / "data"), *more)
-            assert other.returncode == 1
-            assert "is already running in" in other.stderr
-            assert "stop it, or use another --data folder" in other.stderr
-        assert service.poll("vm")
-
-
 @pytest.mark.spec("O2")
 @pytest.mark.parametrize("memory", [(), ("--memory",)], ids=["kept", "memory"])
-def test_commands_find_the_service_after_a_second_one_was_refused(
+def test_a_second_service_in_the_same_folder_is_refused(
     tmp_path: Path, memory: tuple[str, ...]
 ) -> None:
-    """The refused one removes nothing that belongs to the service that runs."""
+    """The error says what to do; it removes nothing that belongs to the service that runs."""
     with ServiceProcess(tmp_path / "data", *memory, fleet=ONE) as service:
-        refused = run_command("up", "--data", str(tmp_path / "data"), *memory)
-        assert refused.returncode == 1
+        for more in ((), ("--memory",)):
+            refused = run_command("up", "--data", str(tmp_path / "data"), *more)
+            assert refused.returncode == 1
+            assert "is already running in" in refused.stderr
+            assert "stop it, or use another --data folder" in refused.stderr
         assert [machine["name"] for machine in service.json("machine", "list")] == ["vm"]
         assert service.run("healthcheck").returncode == 0
 

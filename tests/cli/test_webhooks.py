@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.fixtures.receiver import Receiver, ReceiverResponse
 from tests.fixtures.service import ServiceProcess
+
+pytestmark = pytest.mark.up("--sample", "--memory")
 
 FLEET = '[console]\nwebhook_hosts = ["127.0.0.1"]\n[[machine]]\nname = "vm"\n'
 
@@ -42,8 +46,7 @@ WRONG = [
 ]
 
 
-def test_wrong_usage(tmp_path: Path) -> None:
+def test_wrong_usage(service: ServiceProcess) -> None:
     """The error says what is allowed; the exit code gives the kind of error."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        for words, code, message in WRONG:
-            service.assert_refused(words, code, message)
+    for words, code, message in WRONG:
+        service.assert_refused(words, code, message)
