@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from fairwarning.cli.parameters.durations import Duration, Notice, WholeSeconds
+from fairwarning.cli.parameters.durations import DURATION, NOTICE, WHOLE_SECONDS
 from fairwarning.core.times import spoken
 
 
@@ -24,22 +24,22 @@ from fairwarning.core.times import spoken
 )
 def test_valid_durations(text: str, seconds: float) -> None:
     """A duration is seconds, amounts with units, or ISO 8601."""
-    assert Duration()(text) == seconds
+    assert DURATION(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "m", "15 m", "-5", "15x", "PT", "1e3", "inf", "15m5", "٣"])
 def test_invalid_durations(text: str) -> None:
     """The error lists the allowed formats."""
     with pytest.raises(click.BadParameter, match="write 90, 90s, 15m"):
-        Duration()(text)
+        DURATION(text)
 
 
 def test_whole_seconds_and_notices() -> None:
     """A fraction is refused where whole seconds are needed; `none` is no notice."""
-    assert WholeSeconds()("1m") == 60
+    assert WHOLE_SECONDS("1m") == 60
     with pytest.raises(click.BadParameter, match="whole number"):
-        WholeSeconds()("0.5")
-    assert [Notice()(text) for text in ("5m", "PT5M", "300", "none", "None")] == [
+        WHOLE_SECONDS("0.5")
+    assert [NOTICE(text) for text in ("5m", "PT5M", "300", "none", "None")] == [
         *("PT5M", "PT5M", "PT5M", "", ""),
     ]
 

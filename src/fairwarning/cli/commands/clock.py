@@ -10,7 +10,7 @@ from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import show
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import options
-from fairwarning.cli.parameters.durations import Duration
+from fairwarning.cli.parameters.durations import DURATION
 
 _EPILOG = """\b
 Examples, for a service started with `fairwarning up --demo --clock virtual`:
@@ -37,7 +37,7 @@ def show_(service: ServiceTarget, *, as_json: bool) -> None:
 @command.command(
     epilog=show.examples("clock advance 15m", "clock advance 90", "clock advance PT1H30M")
 )
-@click.argument("duration", type=Duration())
+@click.argument("duration", type=DURATION)
 @show.as_json
 @options.service
 def advance(service: ServiceTarget, duration: float, *, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from fairwarning.cli.output import errors, show
 from fairwarning.cli.output.blocks import OutputTable
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion
+from fairwarning.cli.parameters.parsed import Parsed
 from fairwarning.core.errors import FairwarningError
 from fairwarning.server import contexts, hints, variables
 from fairwarning.server.contexts import NamedService
@@ -42,18 +43,11 @@ _PRECEDENCE = """A command uses the first of these that names a service:
 """
 
 
-class ContextName(click.ParamType[str]):
-    """The name of a context."""
-
-    name = "NAME"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        """Return the name, if it is one that needs no quoting."""
-        if not _NAME.fullmatch(str(value)):
-            self.fail("use up to 64 letters, digits, '.', '_' and '-'", param, ctx)
-        return str(value)
+def _context_name(text: str) -> str:
+    """Return the name of a context, if it is one that needs no quoting."""
+    if not _NAME.fullmatch(text):
+        raise ValueError("use up to 64 letters, digits, '.', '_' and '-'")
+    return text
 
 
 @click.group(
@@ -73,7 +67,7 @@ def command() -> None:
         "context add prod --token-file token   (a new token)",
     ),
 )
-@click.argument("name", type=ContextName())
+@click.argument("name", type=Parsed("NAME", _context_name))
 @click.option("--server", metavar="URL", help="URL of the service's console.")
 @click.option(
     "--token-file",

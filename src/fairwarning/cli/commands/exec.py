@@ -9,6 +9,8 @@ from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import errors
 from fairwarning.cli.parameters import isolation as isolation_options
 from fairwarning.cli.parameters import options
+from fairwarning.cli.parameters.addresses import is_port
+from fairwarning.cli.parameters.parsed import Parsed
 from fairwarning.core.errors import FairwarningError, Refused, Unavailable
 from fairwarning.machines.process import foreground
 from fairwarning.machines.process.isolation import choose
@@ -16,7 +18,6 @@ from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineP
 from fairwarning.machines.process.namespace import ENDPOINT
 from fairwarning.machines.process.relay import HostPort
 
-_LAST_PORT = 65535
 _MOST_PORTS = 100
 _LOOPBACK = {"127.0.0.1", "localhost"}
 _EPILOG = """\b
@@ -32,23 +33,17 @@ machine does not exist, 4 if the service refuses. On Linux and macOS.
 """
 
 
-class PortOfHost(click.ParamType[HostPort]):
-    """A port as [HOST:]PORT; without a host, of 127.0.0.1."""
+def _port_of_host(text: str) -> HostPort:
+    """Read a port as [HOST:]PORT; without a host, it is one of 127.0.0.1."""
+    host, _, port = text.rpartition(":")
+    if not is_port(port) or not int(port):
+        raise ValueError(f"{text!r} is not [HOST:]PORT, such as 6443 or 10.0.0.4:6443")
+    if ":" in host or host == ENDPOINT[0] or not host.isprintable() or " " in host:
+        raise ValueError(f"{host!r} is not a name or an IPv4 address of a host")
+    return HostPort(host or "127.0.0.1", int(port))
 
-    name = "[HOST:]PORT"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> HostPort:
-        """Split the value into host and port."""
-        if isinstance(value, HostPort):
-            return value
-        host, _, port = str(value).rpartition(":")
-        if not port.isascii() or not port.isdigit() or not 0 < int(port) <= _LAST_PORT:
-            self.fail(f"{value!r} is not [HOST:]PORT, such as 6443 or 10.0.0.4:6443", param, ctx)
-        if ":" in host or host == ENDPOINT[0] or not host.isprintable() or " " in host:
-            self.fail(f"{host!r} is not a name or an IPv4 address of a host", param, ctx)
-        return HostPort(host or "127.0.0.1", int(port))
+_PORT_OF_HOST = Parsed("[HOST:]PORT", _port_of_host)
 
 
 @click.command("exec", epilog=_EPILOG)
@@ -62,14 +57,14 @@ class PortOfHost(click.ParamType[HostPort]):
 )
 @click.option(
     "--forward",
-    type=PortOfHost(),
+    type=_PORT_OF_HOST,
     multiple=True,
     help="Let COMMAND reach this TCP port of the host, or of HOST, at the same address. Can be"
     " repeated.",
 )
 @click.option(
     "--publish",
-    type=PortOfHost(),
+    type=_PORT_OF_HOST,
     multiple=True,
     help="Let the host reach this TCP port of COMMAND, at 127.0.0.1 or at HOST. Can be repeated.",
 )

@@ -9,7 +9,7 @@ from fairwarning.cli.output import show
 from fairwarning.cli.output.blocks import Block, OutputTable
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
-from fairwarning.cli.parameters.durations import Duration
+from fairwarning.cli.parameters.durations import DURATION
 from fairwarning.core.times import spoken
 from fairwarning.service.faults import FaultKind
 
@@ -40,10 +40,8 @@ def command() -> None:
 )
 @click.option("--scope", help="Only machines of this scope.", shell_complete=completion.scopes)
 @click.option("--count", type=click.IntRange(1), help="Number of requests.  [default: no limit]")
-@click.option(
-    "--duration", "seconds", type=Duration(), help="How long the fault lasts: 90, 2m, 1h."
-)
-@click.option("--delay", "delay_seconds", type=Duration(), help="Length of a delay: 5, 0.5.")
+@click.option("--duration", "seconds", type=DURATION, help="How long the fault lasts: 90, 2m, 1h.")
+@click.option("--delay", "delay_seconds", type=DURATION, help="Length of a delay: 5, 0.5.")
 @options.service
 def set_(
     *, service: ServiceTarget, kind: str, machine: str | None, scope: str | None, **settings: float

@@ -8,7 +8,7 @@ import click
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.parameters import options
-from fairwarning.cli.parameters.durations import Duration
+from fairwarning.cli.parameters.durations import DURATION
 from fairwarning.core.errors import Unavailable
 
 _WAIT_SECONDS = 60.0
@@ -26,7 +26,7 @@ Examples:
 @click.command("healthcheck", epilog=_EPILOG)
 @click.option(
     "--wait",
-    type=Duration(),
+    type=DURATION,
     is_flag=False,
     flag_value=_WAIT_SECONDS,
     default=0.0,

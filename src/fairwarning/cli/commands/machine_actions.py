@@ -12,7 +12,7 @@ from fairwarning.cli.output.blocks import OutputTable
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
-from fairwarning.cli.parameters.durations import WholeSeconds
+from fairwarning.cli.parameters.durations import WHOLE_SECONDS
 
 
 class _Action(NamedTuple):
@@ -27,7 +27,7 @@ class _Action(NamedTuple):
 _DURATION = click.option(
     "--duration",
     "duration_seconds",
-    type=WholeSeconds(),
+    type=WHOLE_SECONDS,
     help="Length of the pause: 5, 90s, 2m.",
 )
 _DAYS = click.option(

@@ -16,7 +16,7 @@ from fairwarning.cli.output.follow import ServiceTime
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import completion, filters, options
-from fairwarning.cli.parameters.durations import WholeSeconds
+from fairwarning.cli.parameters.durations import WHOLE_SECONDS
 from fairwarning.core.model import RolloutStatus
 
 _SENTENCES = 5  # shown while waiting
@@ -66,7 +66,7 @@ def command() -> None:
 @click.option(
     "--duration",
     "duration_seconds",
-    type=WholeSeconds(),
+    type=WHOLE_SECONDS,
     help="Expected duration per machine, announced in the event: 5, 90s, 2m.",
 )
 @click.option(

@@ -13,7 +13,7 @@ from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, machine_settings, options
-from fairwarning.cli.parameters.durations import Notice
+from fairwarning.cli.parameters.durations import NOTICE
 
 _EPILOG = show.examples(
     "set create web --capacity 3 --terminate-notice 5m",
@@ -24,7 +24,7 @@ _EPILOG = show.examples(
 _NAME = click.argument("name", shell_complete=completion.sets)
 _NOTICE = click.option(
     "--terminate-notice",
-    type=Notice(),
+    type=NOTICE,
     help="Notice before an instance is deleted: 5m to 15m (PT5M to PT15M), or none.",
 )
 _UPGRADE = click.option(

@@ -92,7 +92,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 @click.option("--memory", is_flag=True, help="Keep the fleet in memory only.")
 @click.option(
     "--metadata",
-    type=addresses.Address(),
+    type=addresses.ADDRESS,
     default=lambda: (loopback_host(), 8169),
     show_default="127.0.0.1:8169",
     help="Address of the metadata endpoint. On loopback, each machine gets its own address or port;"
@@ -100,7 +100,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 )
 @click.option(
     "--machine-ports",
-    type=addresses.Ports(),
+    type=addresses.PORTS,
     help="Give each machine its own port on the metadata host, such as 8200- or 8200-9199.",
 )
 @click.option(
@@ -111,7 +111,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 )
 @click.option(
     "--console",
-    type=addresses.Address(),
+    type=addresses.ADDRESS,
     default=lambda: (loopback_host(), 8170),
     show_default="127.0.0.1:8170",
     help="Address of the console: web page, API, health and metrics.",
@@ -123,7 +123,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 )
 @click.option(
     "--arm",
-    type=addresses.Address(),
+    type=addresses.ADDRESS,
     default=lambda: (loopback_host(), 8171),
     show_default="127.0.0.1:8171",
     help="Address of the Azure Resource Manager API (TLS).",
