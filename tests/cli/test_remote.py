@@ -71,7 +71,6 @@ REFUSED = {
     "machine delete": (UNKNOWN, "--yes"),
     "machine fail": (UNKNOWN, "--yes"),
     "webhook create": ("pager", "https://receiver.example/in"),
-    "set metric": ("web", "load", "1"),
 }  # fmt: skip
 """Commands that the service refuses; those that act on machines get an unknown machine."""
 ELSEWHERE = {"exec", "az"}
