@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fairwarning.arm import app
-from fairwarning.arm.types import context
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.login import FORM_BYTES
 from fairwarning.arm.resources import instance_query, machine_listing, subscriptions
+from fairwarning.arm.types import context
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from fairwarning.service.tokens import TokenUse
 from tests.arm.everything import OPERATOR, OURS, Everything, FleetSnapshot, state

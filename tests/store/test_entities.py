@@ -29,6 +29,7 @@ from fairwarning.core.model import (
     ScaleSet,
     Scope,
     ScopeKind,
+    Subnet,
 )
 from fairwarning.store.store import Batch, Store
 from tests.store.batch_generator import BatchGenerator
@@ -85,7 +86,14 @@ async def test_committed_entities_survive_a_restart(store: Store, seed: int) -> 
     assert [entry.line for entry in await store.journal(limit=10_000)] == generator.lines
     impacts = await store.unfinished_impacts("", 10_000)
     assert {impact.id: impact for impact in impacts} == generator.impacts
-    assert {kind for kind, _ in generator.entities} == {Scope, ScaleSet, Operation, Rollout, Lane, Subnet}
+    assert {kind for kind, _ in generator.entities} == {
+        Scope,
+        ScaleSet,
+        Operation,
+        Rollout,
+        Lane,
+        Subnet,
+    }
 
 
 @on_open_store

@@ -10,6 +10,11 @@ from fairwarning.core.errors import InvariantViolated, Unavailable
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: (\d+)$", re.MULTILINE)
+_OF_CANDIDATES = frozenset({
+    "df30dfc6d9bec81c702dac3020782e77cdd15623cc8c92292738bf85fac6fbd2",
+    "e1ab1a9d0c7c7a61c19b2a03680a6b0abb09e450489d1a55993e731c8d9c63e9",
+})
+"""The checksums of the first migration of the release candidates of 1.0.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,13 @@ def check(applied: Iterable[tuple[int, str, str, int]], migrations: Sequence[Mig
     known = {migration.number: migration for migration in migrations}
     newest = max(known, default=0)
     for number, name, checksum, needs in applied:
+        if checksum in _OF_CANDIDATES:
+            raise Unavailable(
+                "StoreOfCandidate",
+                "the data was written by a release candidate of 1.0.0, which this version does "
+                "not read; start with a new data folder or an empty database, or install that "
+                "candidate",
+            )
         if number not in known and needs > newest:
             raise Unavailable(
                 "StoreNewer",

@@ -5,6 +5,7 @@ from typing import Any
 
 from fairwarning.arm.app import route_table
 from fairwarning.arm.http import api_versions
+from fairwarning.arm.registry import TYPES
 from fairwarning.console.api import openapi
 from tests.release.promises.outline import REQUIRED, Outline, outline_of
 
@@ -117,6 +118,10 @@ def control_plane() -> Outline:
     for route in route_table().routes:
         paths.setdefault(route.path, set()).add(route.method)
     outline = {path: outline_of(sorted(paths[path])) for path in sorted(paths, key=str.lower)}
-    for name, versions in sorted(api_versions._ACCEPTED.items()):
+    for kind in TYPES:
+        members = [*kind.nested, *kind.actions, *kind.views]
+        outline[f"resource type {kind.name}"] = outline_of(sorted(members))
+    for name in sorted(api_versions._FAMILIES):
+        versions = api_versions.accepted_versions(name)
         outline[f"api-versions of {name}"] = outline_of(sorted(versions))
     return outline

@@ -1,6 +1,8 @@
 """Data that an earlier version saved can be opened, is complete, and continues."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,11 @@ from tests.fixtures.waiting import run_async
 from tests.release.upgrades import sample_fleet, saved
 
 DAY = 86400
+CANDIDATE = """
+CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT, checksum TEXT, at REAL);
+INSERT INTO migration VALUES
+    (1, '0001_first.sql', 'df30dfc6d9bec81c702dac3020782e77cdd15623cc8c92292738bf85fac6fbd2', 0);
+"""
 VERSIONS = saved.versions()
 
 
@@ -100,3 +107,16 @@ def test_a_later_file_is_refused_by_name(tmp_path: Path) -> None:
         asyncio.run(_facts(SQLiteStore(path, reserved_bytes=4096)))
     assert refused.value.code == "StoreNewer"
     assert migration.name in refused.value.message
+
+
+def test_the_data_of_a_candidate_is_refused(tmp_path: Path) -> None:
+    """It says what to do, and changes nothing."""
+    path = tmp_path / "fleet.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(CANDIDATE)
+    before = path.read_bytes()
+    with pytest.raises(Unavailable) as refused:
+        asyncio.run(_facts(SQLiteStore(path, reserved_bytes=4096)))
+    assert refused.value.code == "StoreOfCandidate"
+    assert "start with a new data folder" in refused.value.message
+    assert path.read_bytes() == before

@@ -1,3 +1,4 @@
+-- The schema of 1.0.0.
 -- The SQLite schema. Bodies are JSON; the other columns are lookup keys.
 --
 -- Written pages dominate the cost of a commit, and an index entry at a random place costs a page.

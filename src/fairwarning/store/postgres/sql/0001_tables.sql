@@ -1,3 +1,4 @@
+-- The schema of 1.0.0.
 -- needs: 1
 -- The tables for several processes. Bodies are JSON; the other columns are lookup keys. Names sort
 -- by code point, as everywhere else in Fairwarning.
