@@ -18,7 +18,7 @@ from fairwarning.core.commands import (
     UpdateSet,
     UpgradeInstances,
 )
-from fairwarning.core.errors import Refused
+from fairwarning.core.errors import Conflict, Refused
 from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority, Source, UpgradeMode
 from fairwarning.core.record import changed
 from fairwarning.core.times import parse_duration
@@ -188,9 +188,15 @@ def test_nothing_else_is_announced_as_terminate(action: type[Operate]) -> None:
 
 @pytest.mark.spec("T4")
 def test_spot_instances_get_no_terminate() -> None:
-    """A Spot instance is deleted at once, with or without the profile."""
+    """A Spot instance is deleted at once, and a Spot set with the profile is refused."""
     with FleetHarness() as harness:
         harness.make_scale_set(2, priority=Priority.SPOT)
+        for refused in (
+            CreateSet(set="no", capacity=1, priority=Priority.SPOT, terminate_seconds=300),
+            UpdateSet(set="web", terminate_seconds=300),
+        ):
+            with pytest.raises(Conflict, match="Spot instances get no notice"):
+                harness.do(refused)
         harness.delete_instances(0)
         assert harness.events(GROUP) == []
         assert harness.impacts() == [("web_0", ImpactKind.DELETE)]

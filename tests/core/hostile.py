@@ -118,6 +118,7 @@ _VALID: dict[str, Value] = {
     "power": st.sampled_from(Power),
     "size": st.sampled_from(["", "Standard_B1s"]),
     "zones": st.sampled_from([(), ("1",), ("1", "2", "3")]),
+    "windows": st.booleans(),
     "tags": st.sampled_from([{}, {"team": "web", "empty": ""}]),
     "flexible": st.booleans(),
     "subnet": st.sampled_from(["", "10.0.0.0/28", "10.0.0.0/29", "10.0.0.0/16"]),
