@@ -1,5 +1,6 @@
 """Ansible with its collection for Azure, unchanged, with the playbooks in tools/ansible."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,6 +46,13 @@ def test_ansible(tmp_path: Path) -> None:
             done = run_program(*words, env=env, cwd=tmp_path, timeout=PLAYBOOK_SECONDS)
             assert done.returncode == 0, done.stdout + done.stderr
 
+        def inventory(name: str) -> set[str]:
+            words = (str(Path(command).parent / "ansible-inventory"), "--list", "-i")
+            source = str(PLAYBOOKS / f"{name}.azure_rm.yml")
+            done = run_program(*words, source, env=env, cwd=tmp_path, timeout=PLAYBOOK_SECONDS)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return set(json.loads(done.stdout)["_meta"]["hostvars"])
+
         def play_with_notice(name: str, machine: str, kind: str) -> None:
             words = (command, str(PLAYBOOKS / f"{name}.yml"))
             with start_program(*words, folder=tmp_path, env=env) as playbook:
@@ -52,6 +60,7 @@ def test_ansible(tmp_path: Path) -> None:
 
         play("create")
         assert set(service.machines()) == {"vm", "web_0", "web_1"}
+        assert inventory("batch") == inventory("single") == {"vm", "web_0", "web_1"}
         assert service.events("vm") == service.events("web_0") == []
         play_with_notice("restart", "vm", "Reboot")
         play_with_notice("scale_in", "web_0", "Terminate")
