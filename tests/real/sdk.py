@@ -180,7 +180,8 @@ def notice(timeout: str | None = "PT5M", *, enable: bool = True) -> m.ScheduledE
 def scale_set(
     capacity: int, timeout: str | None = "PT5M", mode: str = "Manual", priority: str = "Regular"
 ) -> m.VirtualMachineScaleSet:
-    """Return a scale set, with notice of deletes unless there is no timeout."""
+    """Return a scale set, with notice of deletes unless there is no timeout, or it is Spot."""
+    timeout = None if priority == "Spot" else timeout
     return m.VirtualMachineScaleSet(
         location=LOCATION,
         sku=m.Sku(name="Standard_B1s", capacity=capacity),

@@ -20,6 +20,7 @@ _CODES: Mapping[str, str] = {
     "NotSpot": "OperationNotAllowed",
     "SetDeleting": "Conflict",
     "SetFull": "OperationNotAllowed",
+    "SpotNotice": "OperationNotAllowed",
     "TooManyEvents": "TooManyRequests",
     "TooManyOperations": "OperationNotAllowed",
     "UnknownEvent": "ResourceNotFound",
