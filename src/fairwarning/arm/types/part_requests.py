@@ -55,7 +55,7 @@ async def _get(kind: ResourceType, part: str, context: ArmContext, request: ArmR
 
 
 async def _put(kind: ResourceType, part: str, context: ArmContext, request: ArmRequest) -> Response:
-    """Replace a part, or add it."""
+    """Replace a part, or add it; by PATCH, merge into it."""
     parent, name = _split(request.id)
     write = await writing.parse_write(context, request, request.id)
     created = True
@@ -64,12 +64,16 @@ async def _put(kind: ResourceType, part: str, context: ArmContext, request: ArmR
         nonlocal created
         index = parts.index_of(entries, name)
         created = index is None
+        if index is None and write.must_exist:
+            raise errors.resource_not_found(request.id.kind, request.id.name, request.id.group)
         if index is None:
             entries.append({**write.body, "name": name})
         elif write.must_be_new:
             raise writing.precondition_failed(name)
         else:
-            entries[index] = {**write.body, "name": entries[index]["name"]}
+            before = entries[index]
+            body = documents.merge(before, write.body) if write.must_exist else write.body
+            entries[index] = {**body, "name": before["name"]}
 
     await _edit_parent(kind, part, replace(write, id=parent), edit)
     entry = await _read(kind, part, context, request.id)

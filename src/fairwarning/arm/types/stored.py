@@ -125,19 +125,24 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
 
 
 async def _check_parent(write: ResourceWrite) -> None:
-    """Refuse a nested or extension resource whose outermost resource does not exist."""
-    context, parent = write.context, write.id.parent()
-    while parent:
-        if await exists(context, parent):
-            return
-        around = parent.parent()
-        if around is None:
-            text = (
-                "Can not perform requested operation on nested resource. Parent resource "
-                f"'{parent.name}' of type '{parent.kind}' was not found."
-            )
-            raise ArmError("ParentResourceNotFound", text, 404)
-        parent = around
+    """Refuse a nested or extension resource if none of those around it exists."""
+    parent = write.id.parent()
+    if parent and not await _any_exists(write.context, parent):
+        text = (
+            "Can not perform requested operation on nested resource. Parent resource "
+            f"'{parent.name}' of type '{parent.kind}' was not found."
+        )
+        raise ArmError("ParentResourceNotFound", text, 404)
+
+
+async def _any_exists(context: ArmContext, id_: AzureId) -> bool:
+    """Whether a resource or one around it exists: Azure creates some parents by itself."""
+    around: AzureId | None = id_
+    while around:
+        if await exists(context, around):
+            return True
+        around = around.parent()
+    return False
 
 
 async def exists(context: ArmContext, id_: AzureId) -> bool:
@@ -190,7 +195,8 @@ HANDLERS: Mapping[str, Handler] = {"PUT": _put, "GET": _get, "DELETE": _delete}
 async def list_kind(path: ResourcePath, context: ArmContext, request: ArmRequest) -> Response:
     """List the resources of a type: of the subscription, of a group, or of another resource."""
     id_, kind = path.id, path.listed_kind
-    await require_scope(context, id_)
+    if not (id_.kind and await _any_exists(context, id_)):
+        await require_scope(context, id_)
     group = id_.group or request.principal.group
     prefix = resources.id_prefix(STORED, group)
     if id_.kind:
