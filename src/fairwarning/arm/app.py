@@ -131,7 +131,7 @@ class ArmApplication:
             f"/providers/{kind}{end}",
             find_handler(self.context, http.method, path),
             reads_only=http.method == "POST" and path.member.lower().startswith("list"),
-            subscription_wide=not id_.group and not path.member,
+            subscription_wide=not id_.group and bool(id_.kind),
             any_version=not (types.get(kind) or types.nested(kind) or types.get(id_.kind)),
         )
         params = {"subscription": id_.subscription, "group": id_.group, "name": id_.names[-1]}

@@ -26,6 +26,7 @@ from fairwarning.arm.types import documents, references, writing
 from fairwarning.arm.types.context import PAGE, STORED, ArmContext, new_operation
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite
+from fairwarning.core import limits
 from fairwarning.core.commands import Remove
 from fairwarning.core.model import Resource, guid
 from fairwarning.service import resources
@@ -45,8 +46,9 @@ def note(kind: str) -> str:
     return f"Resources of type '{kind}' are stored as written; Fairwarning does not act on them."
 
 
-def _check_id(id_: AzureId) -> None:
+def _check_id(write: ResourceWrite) -> None:
     """Refuse types and names that no resource of Azure has."""
+    id_ = write.id
     namespace, *types = id_.kind.split("/")
     if not _NAMESPACE.fullmatch(namespace) or not all(map(_TYPE.fullmatch, types)):
         text = f"The resource type '{id_.kind[:160]}' is invalid."
@@ -54,9 +56,15 @@ def _check_id(id_: AzureId) -> None:
     if len(types) > _LEVELS:
         raise documents.invalid_value("id", id_.kind, f"nested at most {_LEVELS} levels deep")
     for name in id_.names:
-        if not _NAME.fullmatch(name):
-            allowed = "1 to 260 characters without <>%&\\?/, and without '.' or ' ' at the end"
+        if not _NAME.fullmatch(name) or not name.isprintable() or name[0] == " ":
+            allowed = (
+                "1 to 260 printable characters without <>%&\\?/, and without ' ' at either end or "
+                "'.' at the end"
+            )
             raise documents.invalid_value("name", name, allowed)
+    if len(write.store_id) > limits.RESOURCE_ID_CHARACTERS:
+        most = f"{limits.RESOURCE_ID_CHARACTERS} characters long, with the names of its parents"
+        raise documents.invalid_value("id", id_.in_group, f"at most {most}")
 
 
 # --- Documents ------------------------------------------------------------------------------------
@@ -111,7 +119,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     if write.existing is None:
-        _check_id(write.id)
+        _check_id(write)
         await _check_parent(write)
         await _check_count(write)
     documents.tags_of(body)
