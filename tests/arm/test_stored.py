@@ -1,0 +1,307 @@
+"""Types that are only stored: any document of any type, within limits (C8)."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairwarning.arm.types import stored
+from fairwarning.service.tokens import Principal, Role
+from tests.arm.bodies import COMPUTE, VM, Json, machine, names, refused
+from tests.arm.everything import state
+from tests.arm.stored_documents import RG, StoredResource, stored_resources
+from tests.arm.templates import resource
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+
+pytestmark = pytest.mark.spec("C8")
+
+ACCOUNTS = f"{RG}/providers/Microsoft.Storage/storageAccounts"
+ACCOUNT = f"{ACCOUNTS}/acme"
+PLACE: Json = {"location": "local"}
+ANN = Principal(name="ann", role=Role.TENANT, group="rg")
+
+
+# --- Random documents -----------------------------------------------------------------------------
+
+
+def written(arm: ArmHarness, drawn: list[StoredResource]) -> dict[str, Json]:
+    """Write resources and their parents; return the documents by path in lower case."""
+    found: dict[str, Json] = {}
+    for item in [each for own in drawn for each in (own.parent, own) if each]:
+        response = arm.put(item.path, item.body)
+        expected = 200 if item.path.lower() in found else 201
+        assert response.status == expected, (item, response.body)
+        document = arm.get(item.path).json
+        known = found.get(item.path.lower(), document)
+        same = {name: known[name] for name in ("id", "name", "type")}  # as first written
+        assert document == {**item.document(response.headers["etag"]), **same}
+        found[item.path.lower()] = document
+    return found
+
+
+def assert_listed(arm: ArmHarness, found: dict[str, Json]) -> None:
+    """Each document is in the lists of its parent, and if outermost in those of resources."""
+    for path, document in found.items():
+        listed = arm.get(path.rpartition("/")[0]).json["value"]
+        assert document in listed, path
+    everywhere = {entry["id"].lower() for entry in arm.get("/resources").json["value"]}
+    of_group = {entry["id"].lower() for entry in arm.get(f"{RG}/resources").json["value"]}
+    outermost = {
+        f"{SUBSCRIPTION}{path}"
+        for path in found
+        if path.count("/providers/") == 1 and path.partition("/providers/")[2].count("/") == 2
+    }
+    machines = {f"{SUBSCRIPTION}{VM}".lower()}
+    assert everywhere == outermost | machines
+    start = f"{SUBSCRIPTION}{RG}/".lower()
+    assert of_group == {id_ for id_ in outermost if id_.startswith(start)} | machines
+    for path in found:
+        if f"{SUBSCRIPTION}{path}" in outermost and path.startswith(RG.lower()):
+            of_type = arm.get(path.removeprefix(RG.lower()).rpartition("/")[0]).json["value"]
+            assert found[path] in of_type
+
+
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
+@given(drawn=st.lists(stored_resources(), min_size=1, max_size=6))
+def test_documents_read_back_as_written(drawn: list[StoredResource]) -> None:
+    """Also after a restart; and they are gone with their parent, their machine and their group."""
+    with ArmHarness() as arm:
+        machine(arm)
+        found = written(arm, drawn)
+        assert_listed(arm, found)
+        arm.restart()
+        for path, document in found.items():
+            assert arm.get(path).json == document
+        outermost = (drawn[0].parent or drawn[0]).path.lower()
+        assert arm.delete(outermost).status == 200
+        for path in list(found):
+            if f"{path}/".startswith(f"{outermost}/"):
+                assert arm.get(path).status == 404
+                del found[path]
+        assert_listed(arm, found)
+        arm.delete(VM)
+        arm.advance(60)
+        assert not any(arm.get(path).status == 200 for path in found if VM.lower() in path)
+        arm.delete(RG)
+        assert arm.get(RG).status == 404
+        left = {path for path in found if arm.get(path).status == 200}
+        assert left == {path for path in found if not path.startswith("/resourcegroups")}
+
+
+# --- Hostile documents ----------------------------------------------------------------------------
+
+
+def deep(levels: int) -> Json:
+    """Return an object with this many levels."""
+    value: Json = {}
+    for _ in range(levels):
+        value = {"x": value}
+    return value
+
+
+TOO_MANY_LEVELS = "/".join("a/b" for _ in range(9))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        (ACCOUNT, deep(70), 400, "InvalidRequestContent"),
+        (ACCOUNT, deep(400), 400, "InvalidRequestContent"),
+        (ACCOUNT, {"properties": "x" * 600_000}, 413, "RequestContentTooLarge"),
+        (ACCOUNT, {"properties": "x" * 5_000_000}, 413, "RequestContentTooLarge"),
+        (ACCOUNT, {"tags": {"a": None}}, 400, "InvalidParameter"),
+        (f"{ACCOUNTS}/a\x01b", {}, 400, "InvalidParameter"),
+        (f"{ACCOUNTS}/a ", {}, 400, "InvalidParameter"),
+        (f"{ACCOUNTS}/a\ud7a4", {}, 400, "InvalidParameter"),  # not a character (yet)
+        (f"{RG}/providers/Microsoft.X/a/b/c/{'x' * 250}/d/{'x' * 250}/e/f", {}, 400, "InvalidParameter"),
+        (f"{ACCOUNTS}/{'x' * 5000}", {}, 400, "InvalidParameter"),
+        (f"{RG}/providers/Microsoft.X/{TOO_MANY_LEVELS}", {}, 400, "InvalidParameter"),
+        (f"{RG}/providers/Microsoft.X/a b/c", {}, 404, "InvalidResourceType"),
+        (f"{RG}/providers/Micro soft.X/a/c", {}, 404, "InvalidResourceType"),
+        (f"{RG}/providers/Microsoft/a/c", {}, 404, "InvalidResourceType"),
+        (f"{RG}/providers/Microsoft.{'x' * 200}/a/c", {}, 404, "InvalidResourceType"),
+    ],
+    ids=lambda value: value[-40:] if isinstance(value, str) else "",
+)
+def test_hostile_documents(path: str, body: Json, status: int, code: str) -> None:
+    """They get a clear error, and change nothing."""
+    with ArmHarness() as arm:
+        arm.group()
+        arm.put(f"{RG}/providers/Microsoft.X/a/b", {})
+        before = state(arm)
+        response = arm.put(path, body)
+        assert refused(response) == (status, code)
+        assert len(response.error_message) < 1000
+        assert state(arm) == before
+
+
+def test_the_depth_that_is_kept() -> None:
+    """A document of sixty levels reads back."""
+    with ArmHarness() as arm:
+        arm.group()
+        assert arm.put(ACCOUNT, {"properties": deep(58)}).status == 201
+        properties = arm.get(ACCOUNT).json["properties"]
+        properties.pop("provisioningState")
+        assert properties == deep(58)
+
+
+def test_the_number_of_resources_in_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is limited, for each group and for the subscription; existing ones can be written."""
+    monkeypatch.setattr(stored, "IN_GROUP_MAX", 3)
+    full = (409, "ResourceGroupQuotaExceeded")
+    with ArmHarness() as arm:
+        arm.group()
+        arm.group("other")
+        for number in range(3):
+            assert arm.put(f"{ACCOUNTS}/a{number}", PLACE).status == 201
+            assert arm.put(f"/providers/Microsoft.X/y/a{number}", PLACE).status == 201
+        assert refused(arm.put(f"{ACCOUNTS}/a3", PLACE)) == full
+        assert refused(arm.put("/providers/Microsoft.X/y/a3", PLACE)) == full
+        assert arm.put(f"{ACCOUNTS}/a2", PLACE).status == 200
+        assert arm.put(f"{ACCOUNTS}/a3".replace("/rg/", "/other/"), PLACE).status == 201
+        arm.delete(f"{ACCOUNTS}/a0")
+        assert arm.put(f"{ACCOUNTS}/a3", PLACE).status == 201
+        assert names(arm, ACCOUNTS) == ["a1", "a2", "a3"]
+
+
+def test_lists_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page may be short, and have a nextLink; each resource is on one page."""
+    monkeypatch.setattr(stored, "PAGE", 2)
+    with ArmHarness() as arm:
+        arm.group()
+        for number in range(5):
+            arm.put(f"{ACCOUNTS}/a{number}", PLACE)
+            arm.put(f"{RG}/providers/Microsoft.Storage/others/b{number}", PLACE)
+        for path in (ACCOUNTS, "/providers/Microsoft.Storage/storageAccounts"):
+            page = arm.get(path).json
+            seen = page["value"]
+            while "nextLink" in page:
+                page = arm.follow(page["nextLink"]).json
+                seen += page["value"]
+            assert [entry["name"] for entry in seen] == [f"a{number}" for number in range(5)]
+        assert refused(arm.get(ACCOUNTS, **{"$skiptoken": "bm8="})) == (400, "InvalidSkipToken")
+
+
+def test_secrets_are_not_stored() -> None:
+    """Neither are those of extensions, whatever their case; the rest is kept."""
+    settings = {"protectedSettings": {"k": "s3cret"}, "settings": {"a": None}}
+    with ArmHarness() as arm:
+        machine(arm)
+        response = arm.put(f"{VM}/extensions/script", {**PLACE, "properties": settings})
+        assert response.json["properties"]["settings"] == {"a": None}
+        arm.put(ACCOUNT, {"properties": {"x": [{"AdministratorLoginPassword": "s3cret"}]}})
+        assert "s3cret" not in repr(vars(arm.store))
+
+
+# --- References -----------------------------------------------------------------------------------
+
+
+def reference(path: str) -> Json:
+    """Return a body with the id of a resource somewhere inside."""
+    return {"properties": {"rules": [{"target": f"{SUBSCRIPTION}{path}"}]}}
+
+
+def test_references_to_itself_and_in_a_circle() -> None:
+    """What exists can be named, also by itself; the group is deleted with the circle."""
+    other = f"{ACCOUNTS}/other"
+    with ArmHarness() as arm:
+        arm.group()
+        assert arm.put(ACCOUNT, reference(f"{ACCOUNT}/blobServices/default")).status == 201
+        assert refused(arm.put(ACCOUNT, reference(other))) == (400, "InvalidResourceReference")
+        assert arm.put(other, reference(ACCOUNT)).status == 201
+        assert arm.put(ACCOUNT, reference(other)).status == 200
+        assert arm.delete(other).status == 200  # nothing protects a resource that a stored one names
+        arm.put(other, reference(ACCOUNT))
+        arm.delete(RG)
+        assert arm.get(RG).status == 404
+
+
+# --- Actions --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", ["listKeys", "listkeys", "listAccountSas", "listSecrets"])
+def test_list_actions(action: str) -> None:
+    """They return keys of a fixed form, the same each time, and say that these are made up."""
+    with ArmHarness() as arm:
+        arm.group()
+        arm.put(ACCOUNT, PLACE)
+        arm.put(f"{ACCOUNTS}/other", PLACE)
+        before = state(arm)
+        response = arm.post(f"{ACCOUNT}/{action}")
+        assert response.status == 200
+        body = response.json
+        first, second = body["keys"]
+        assert (first["keyName"], first["value"]) == ("key1", body["primaryKey"])
+        assert (second["keyName"], second["value"]) == ("key2", body["secondaryKey"])
+        assert "does not act" in response.headers[stored.HEADER]
+        assert arm.post(f"{ACCOUNT}/{action}").json == body
+        assert arm.post(f"{ACCOUNTS}/other/{action}").json["primaryKey"] != body["primaryKey"]
+        assert state(arm) == before
+        assert refused(arm.post(f"{ACCOUNT}2/{action}")) == (404, "ResourceNotFound")
+
+
+def test_other_actions() -> None:
+    """They are refused by name, and change nothing."""
+    with ArmHarness() as arm:
+        machine(arm)
+        arm.put(ACCOUNT, PLACE)
+        before = state(arm)
+        response = arm.post(f"{ACCOUNT}/regenerateKey", {"keyName": "key1"})
+        assert refused(response) == (409, "OperationNotAllowed")
+        assert "'regenerateKey' is not supported" in response.error_message
+        assert "Microsoft.Storage/storageAccounts" in response.error_message
+        assert refused(arm.post(ACCOUNTS)) == (404, "InvalidResourceType")
+        assert refused(arm.post(f"{ACCOUNT}/tables/x")) == (405, "MethodNotAllowed")
+        assert refused(arm.post(f"{VM}/listKeys")) == (404, "InvalidResourceType")
+        assert arm.get(f"{VM}/providers/Microsoft.Insights/metrics").json == {"value": []}
+        assert state(arm) == before
+
+
+def test_the_subscription_is_not_for_tenants() -> None:
+    """A tenant of a group neither reads, lists nor calls what belongs to the subscription."""
+    path = "/providers/Microsoft.Authorization/policyDefinitions/p"
+    forbidden = (403, "AuthorizationFailed")
+    with ArmHarness() as arm:
+        arm.group()
+        arm.put(path, PLACE)
+        before = state(arm)
+        for method, end in (
+            ("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/listKeys"), ("GET", "/versions"),
+            ("PUT", "/versions/1"),
+        ):  # fmt: skip
+            response = arm.request(method, f"{path}{end}", PLACE, principal=ANN)
+            assert refused(response) == forbidden, (method, end)
+        assert arm.get(path.rpartition("/")[0], principal=ANN).json == {"value": []}
+        assert state(arm) == before
+
+
+# --- Deployments ----------------------------------------------------------------------------------
+
+
+def test_a_deployment_says_what_is_only_stored() -> None:
+    """Its diagnostics have a warning for each type, once; without such types there are none."""
+    deployment = f"{RG}/providers/Microsoft.Resources/deployments/main"
+    accounts = [resource("Microsoft.Storage/storageAccounts", name) for name in ("a", "b")]
+    extension = resource("Microsoft.Compute/virtualMachines/extensions", "vm/x", "vm")
+    acting = resource("Microsoft.Compute/virtualMachines", "vm")
+    with ArmHarness() as arm:
+        arm.group()
+        for resources, expected in (
+            ([acting], []),
+            (
+                [*accounts, acting, extension],
+                ["Microsoft.Storage/storageAccounts", "Microsoft.Compute/virtualMachines/extensions"],
+            ),
+        ):
+            template = {"resources": resources}
+            arm.put(deployment, {"properties": {"mode": "Incremental", "template": template}})
+            properties = arm.get(deployment).json["properties"]
+            assert properties["provisioningState"] == "Succeeded", properties
+            warnings = properties.get("diagnostics", [])
+            assert {(entry["level"], entry["code"]) for entry in warnings} <= {
+                ("Warning", "StoredOnly")
+            }
+            texts = sorted(entry["message"] for entry in warnings)
+            assert texts == sorted(map(stored.note, expected))
+        assert names(arm, ACCOUNTS) == ["a", "b"]
+        assert names(arm, f"{VM}/extensions") == ["x"]
+        assert names(arm, f"{COMPUTE}/virtualMachines") == ["vm"]
