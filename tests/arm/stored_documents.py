@@ -70,9 +70,7 @@ _VALUES = st.recursive(
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8"), max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(_MEMBERS, inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_MEMBERS, inner, max_size=3),
     max_leaves=8,
 )
 _BODIES = st.fixed_dictionaries(

@@ -1,12 +1,9 @@
-"""Private addresses of interfaces: unique in their subnet, and those of their machines."""
+"""Addresses of interfaces and machines, and public ones (C6, M22)."""
 
-import asyncio
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
-from fairwarning.arm.resources.network import PUTS
-from fairwarning.arm.resources.writing import ResourceWrite, WriteResult
 
 from fairwarning.service.config.settings import ArmSettings
 from tests.arm.attached import (
@@ -23,8 +20,8 @@ from tests.arm.attached import (
     put,
     vm,
 )
-from tests.arm.bodies import COMPUTE, VM, VM_SCOPE, refused
-from tests.fixtures.arm import VERSION, ArmHarness
+from tests.arm.bodies import COMPUTE, VM, VM_SCOPE, refused, scale_set
+from tests.fixtures.arm import ArmHarness
 from tests.fixtures.http import Response
 
 pytestmark = pytest.mark.spec("C6")
@@ -131,14 +128,35 @@ def test_requests_at_the_same_time() -> None:
         inner = {"subnet": link(SUBNET)}
         properties = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
         body = {"location": "local", "properties": properties}
+        responses = arm.put_at_once({path_of(number): body for number in range(40)})
+        assert {response.status for response in responses} == {201}
+        assert len({address(response.json) for response in responses}) == 40
 
-        async def put_all() -> list[WriteResult]:
-            put = PUTS["microsoft.network/networkinterfaces"]
-            writes = (ResourceWrite("rg", f"n{n}", body, VERSION, "ann") for n in range(40))
-            return await asyncio.gather(*(put(arm.app.context, write) for write in writes))
 
-        written = arm.run(put_all())
-        assert len({address(result.document) for result in written}) == 40
+@pytest.mark.parametrize("prefix", ["", "none", "fd00::/64", "10.9.0.0/31"])
+def test_no_usable_subnet(prefix: str) -> None:
+    """The interface gets an address of the default range."""
+    with ArmHarness() as arm:
+        network(arm, prefix or "10.7.0.0/24")
+        inner = {"subnet": link(SUBNET)} if prefix else {}
+        document = put(arm, NIC, ipConfigurations=[{"name": "ip", "properties": inner}])
+        assert ip_address(address(document)) in ip_network("10.0.0.0/16")
+
+
+def test_an_address_stays() -> None:
+    """Neither another PUT nor a restart changes the address or the MAC address."""
+    with ArmHarness() as arm:
+        network(arm)
+        before = nic(arm)["properties"]
+        assert len(before["macAddress"].split("-")) == 6
+        subnet = {"id": link(SUBNET)["id"].upper()}
+        assert nic(arm, subnet=subnet)["properties"]["macAddress"] == before["macAddress"]
+        arm.restart()
+        assert address(arm.get(NIC).json) == address({"properties": before})
+        other = put(arm, path_of(1), ipConfigurations=[
+            {"name": "ip", "properties": {"privateIPAddress": "10.1.2.3"}}
+        ])  # fmt: skip
+        assert address(other) == "10.1.2.3"  # without a subnet it may be any
 
 
 @pytest.mark.spec("M22")
@@ -159,6 +177,53 @@ def test_in_a_host_run_an_interface_has_its_machine_s_address(wanted: str) -> No
         assert not wanted or shown == wanted == address(document)
         (subnet,) = arm.get(VNET).json["properties"]["subnets"]
         assert len(subnet["properties"]["ipConfigurations"]) == 4
+
+
+@pytest.mark.spec("M22")
+def test_addresses_of_machines_and_instances() -> None:
+    """In a host run static addresses are kept, others come from the subnet, and none is twice."""
+    interface = {"name": "n", "properties": {"ipConfigurations": [
+        {"name": "ip", "properties": {"subnet": link(SUBNET)}}
+    ]}}  # fmt: skip
+    model = {"networkProfile": {"networkInterfaceConfigurations": [interface]}}
+    with ArmHarness(ArmSettings(by_address=True)) as arm:
+        network(arm)
+        static(arm, "10.7.0.5")
+        vm(arm, VM, NIC)
+        nic(arm, path_of(1))
+        vm(arm, f"{COMPUTE}/virtualMachines/any", path_of(1))
+        scale_set(arm, capacity=2, model=model)
+        assert arm.machines(VM_SCOPE)["vm"].address == "10.7.0.5"
+        assert arm.machines("rg:any")["any"].address == "10.7.0.4"
+        web = arm.machines("rg:web/0").values()
+        assert [machine.address for machine in web] == ["10.7.0.6", "10.7.0.7"]
+
+
+@pytest.mark.parametrize("by_address", [False, True])
+def test_the_subnet_of_a_machine(*, by_address: bool) -> None:
+    """In a host run the first /16 of a large subnet; else it has none, as on Azure."""
+    with ArmHarness(ArmSettings(by_address=by_address)) as arm:
+        network(arm, "10.0.0.0/8")
+        nic(arm)
+        vm(arm, VM, NIC)
+        machine = arm.machines(VM_SCOPE)["vm"]
+        assert machine.subnet == ("10.0.0.0/16" if by_address else "")
+        assert bool(machine.address) is by_address
+
+
+# --- Public addresses -----------------------------------------------------------------------------
+
+
+def test_public_addresses_are_reserved() -> None:
+    """They are in the documentation ranges, which are not routed."""
+    ranges = [ip_network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
+    with ArmHarness() as arm:
+        arm.group()
+        documents = [put(arm, f"{PIP}{number}")["properties"] for number in range(20)]
+    addresses = {document["ipAddress"] for document in documents}
+    assert all(any(ip_address(text) in net for net in ranges) for text in addresses)
+    assert len(addresses) > 10
+    assert {document["publicIPAllocationMethod"] for document in documents} == {"Dynamic"}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Resources that refer to others, which show their users and are kept while they are in use."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ from tests.arm.attached import (
     put,
     vm,
 )
-from tests.arm.bodies import AV, COMPUTE, VM, refused, scale_set
+from tests.arm.bodies import AV, COMPUTE, VM, WEB, refused, scale_set
+from tests.arm.everything import state
 from tests.fixtures.arm import OPERATOR, SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("C6")
@@ -122,24 +124,14 @@ def test_subnets_and_security_groups_show_their_users() -> None:
 
 
 def test_a_load_balancer_shows_its_users() -> None:
-    """The configurations in a pool and behind a rule, and the rules of each part."""
+    """The configurations in a pool and behind a rule."""
     with ArmHarness() as arm:
         network(arm)
         put(
             arm,
             LB,
-            frontendIPConfigurations=[{"name": "front"}],
             backendAddressPools=[{"name": "pool"}],
             inboundNatRules=[{"name": "ssh"}],
-            loadBalancingRules=[
-                {
-                    "name": "http",
-                    "properties": {
-                        "frontendIPConfiguration": link(f"{LB}/frontendIPConfigurations/front"),
-                        "backendAddressPool": link(f"{LB}/backendAddressPools/pool"),
-                    },
-                }
-            ],
         )
         nic(
             arm,
@@ -147,11 +139,8 @@ def test_a_load_balancer_shows_its_users() -> None:
             loadBalancerInboundNatRules=[link(f"{LB}/inboundNatRules/ssh")],
         )
         shown = arm.get(LB).json["properties"]
-        rules = [link(f"{LB}/loadBalancingRules/http")]
         (pool,) = shown["backendAddressPools"]
         assert pool["properties"]["backendIPConfigurations"] == [link(CONFIGURATION)]
-        assert pool["properties"]["loadBalancingRules"] == rules
-        assert shown["frontendIPConfigurations"][0]["properties"]["loadBalancingRules"] == rules
         (rule,) = shown["inboundNatRules"]
         assert rule["properties"]["backendIPConfiguration"] == link(CONFIGURATION)
         arm.put(LB, arm.get(LB).json)
@@ -159,27 +148,6 @@ def test_a_load_balancer_shows_its_users() -> None:
         after = arm.get(LB).json["properties"]
         assert "backendIPConfigurations" not in after["backendAddressPools"][0]["properties"]
         assert "backendIPConfiguration" not in after["inboundNatRules"][0]["properties"]
-
-
-def test_a_proximity_placement_group_shows_its_members() -> None:
-    """Machines, sets and availability sets; it is kept while it has any."""
-    path = f"{COMPUTE}/proximityPlacementGroups/near"
-    near: Json = {"proximityPlacementGroup": link(path)}
-    with ArmHarness() as arm:
-        arm.group()
-        put(arm, path)
-        vm(arm, **near)
-        put(arm, AV, **near)
-        web = scale_set(arm, capacity=0, **near)
-        shown = arm.get(path).json["properties"]
-        assert shown["virtualMachines"] == [link(VM)]
-        assert shown["availabilitySets"] == [link(AV)]
-        assert shown["virtualMachineScaleSets"] == [link(web)]
-        assert refused(arm.delete(path)) == (409, "OperationNotAllowed")
-        for used in (VM, AV, web):
-            arm.delete(used)
-        arm.advance(120)
-        delete(arm, path)
 
 
 # --- In use ---------------------------------------------------------------------------------------
@@ -233,7 +201,7 @@ def test_an_interface_of_another_machine() -> None:
         assert arm.get(other).status == 404
         assert len(arm.get(f"{COMPUTE}/disks").json["value"]) == 1
         twice = {"networkProfile": {"networkInterfaces": [link(NIC), link(NIC)]}}
-        assert refused(arm.patch(VM, {"properties": twice})) == (400, "InvalidParameter")
+        assert refused(arm.patch(VM, {"properties": twice})) == (400, "NicInUse")
 
 
 def test_a_public_address_has_one_user() -> None:
@@ -289,42 +257,24 @@ def test_a_bad_subnet(subnet: str, code: str) -> None:
 @pytest.mark.parametrize(
     "properties",
     [
-        {"networkProfile": {"networkInterfaces": [link(NIC)]}},
         {"networkProfile": {"networkInterfaces": [{}]}},
         {"networkProfile": {"networkInterfaces": ["nic"]}},
-        {"proximityPlacementGroup": link(f"{COMPUTE}/proximityPlacementGroups/near")},
         {"proximityPlacementGroup": {}},
-        {"storageProfile": {"dataDisks": [{"lun": 0, "managedDisk": link(DISK)}]}},
+        {"availabilitySet": {"id": "av"}},
         {"storageProfile": {"osDisk": {"managedDisk": {"id": "disk"}}}},
     ],
 )
-def test_a_machine_with_a_bad_reference(properties: dict[str, Any]) -> None:
-    """It is not created."""
+def test_what_is_no_id(properties: dict[str, Any]) -> None:
+    """A machine that refers to nothing is not created."""
     with ArmHarness() as arm:
         arm.group()
         response = arm.put(VM, {"location": "local", "properties": properties})
         assert refused(response) in {
-            (400, "InvalidResourceReference"),
             (400, "LinkedInvalidPropertyId"),
             (400, "InvalidParameter"),  # not even an object
         }
         assert arm.get(VM).status == 404
         assert arm.get(f"{COMPUTE}/disks").json == {"value": []}
-
-
-@pytest.mark.parametrize("member", ["networkSecurityGroup", "publicIPAddress", "pool"])
-def test_an_interface_with_a_bad_reference(member: str) -> None:
-    """It is not created."""
-    pool = {"loadBalancerBackendAddressPools": [link(f"{LB}/backendAddressPools/pool")]}
-    inner: dict[str, Any] = {"publicIPAddress": link(PIP)} if member == "publicIPAddress" else {}
-    inner |= pool if member == "pool" else {}
-    more = {"networkSecurityGroup": link(NSG)} if member == "networkSecurityGroup" else {}
-    with ArmHarness() as arm:
-        arm.group()
-        properties = {"ipConfigurations": [{"name": "ip", "properties": inner}], **more}
-        response = arm.put(NIC, {"location": "local", "properties": properties})
-        assert refused(response) == (400, "InvalidResourceReference")
-        assert arm.get(NIC).status == 404
 
 
 def test_a_network_of_another_group() -> None:
@@ -340,3 +290,147 @@ def test_a_network_of_another_group() -> None:
         assert refused(arm.put(path, body)) == (400, "InvalidResourceReference")
         arm.principal = OPERATOR
         assert address(nic(arm, path)) != address(nic(arm))  # of one subnet
+
+
+# --- Wherever they stand --------------------------------------------------------------------------
+
+NEW = {
+    "machine": f"{COMPUTE}/virtualMachines/new",
+    "set": f"{COMPUTE}/virtualMachineScaleSets/new",
+    "interface": f"{NETWORK}/networkInterfaces/new",
+    "network": f"{NETWORK}/virtualNetworks/new",
+    "balancer": f"{NETWORK}/loadBalancers/new",
+    "disk": f"{COMPUTE}/disks/new",
+    "image": f"{COMPUTE}/images/new",
+    "setting": "/resourceGroups/rg/providers/Microsoft.Insights/autoscaleSettings/new",
+}
+IMAGE = f"{COMPUTE}/images/image"
+USER = "/resourceGroups/rg/providers/Microsoft.ManagedIdentity/userAssignedIdentities/user"
+NEAR = f"{COMPUTE}/proximityPlacementGroups/near"
+PARTS = {name: [{"name": "part"}] for name in
+         ("backendAddressPools", "inboundNatRules", "inboundNatPools")}  # fmt: skip
+TARGETS: tuple[tuple[str, Json], ...] = (
+    (VNET, {"subnets": [{"name": "front", "properties": {"addressPrefix": "10.7.0.0/24"}}]}),
+    (LB, PARTS),
+    *((path, {}) for path in (NSG, PIP, NIC, AV, IMAGE, USER, NEAR)),
+    (VM, {}),
+    (WEB, {"orchestrationMode": "Flexible"}),
+    (DISK, {"diskSizeGB": 4}),
+)
+"""The resources that are referred to, each with its properties."""
+
+
+def ip(**inner: object) -> Json:
+    """Return an interface's properties, or those of an interface in the model of a set."""
+    return {"ipConfigurations": [{"name": "ip", "properties": inner}]}
+
+
+def model(properties: Json) -> Json:
+    """Return a scale set's properties with a network interface in its model."""
+    interfaces = [{"name": "n", "properties": properties}]
+    profile = {"networkProfile": {"networkInterfaceConfigurations": interfaces}}
+    return {"virtualMachineProfile": profile}
+
+
+def placed(kind: str, target: str, properties: Callable[[Json], Json]) -> Any:  # noqa: ANN401
+    """Return a case: a new resource, its target, and the properties with the reference."""
+    return pytest.param(kind, target, lambda ref: {"properties": properties(ref)})
+
+
+CASES = [
+    placed("machine", NIC, lambda ref: {"networkProfile": {"networkInterfaces": [ref]}}),
+    placed("machine", AV, lambda ref: {"availabilitySet": ref}),
+    placed("machine", WEB, lambda ref: {"virtualMachineScaleSet": ref}),
+    placed("machine", NEAR, lambda ref: {"proximityPlacementGroup": ref}),
+    placed("machine", IMAGE, lambda ref: {"storageProfile": {"imageReference": ref}}),
+    placed(
+        "machine",
+        DISK,
+        lambda ref: {"storageProfile": {"dataDisks": [
+            {"lun": 0, "createOption": "Attach", "managedDisk": ref}
+        ]}},
+    ),
+    pytest.param(
+        "machine",
+        USER,
+        lambda ref: {"identity": {"type": "UserAssigned", "userAssignedIdentities": {ref["id"]: {}}}},
+    ),
+    placed("interface", SUBNET, lambda ref: ip(subnet=ref)),
+    placed("interface", NSG, lambda ref: {**ip(), "networkSecurityGroup": ref}),
+    placed("interface", PIP, lambda ref: ip(publicIPAddress=ref)),
+    placed(
+        "interface",
+        f"{LB}/backendAddressPools/part",
+        lambda ref: ip(loadBalancerBackendAddressPools=[ref]),
+    ),
+    placed(
+        "interface",
+        f"{LB}/inboundNatRules/part",
+        lambda ref: ip(loadBalancerInboundNatRules=[ref]),
+    ),
+    placed("set", SUBNET, lambda ref: model(ip(subnet=ref))),
+    placed("set", NSG, lambda ref: model({**ip(), "networkSecurityGroup": ref})),
+    placed(
+        "set",
+        f"{LB}/backendAddressPools/part",
+        lambda ref: model(ip(loadBalancerBackendAddressPools=[ref])),
+    ),
+    placed(
+        "set",
+        f"{LB}/inboundNatPools/part",
+        lambda ref: model(ip(loadBalancerInboundNatPools=[ref])),
+    ),
+    placed(
+        "network",
+        NSG,
+        lambda ref: {"subnets": [{"name": "s", "properties": {"networkSecurityGroup": ref}}]},
+    ),
+    placed(
+        "balancer",
+        PIP,
+        lambda ref: {"frontendIPConfigurations": [
+            {"name": "f", "properties": {"publicIPAddress": ref}}
+        ]},
+    ),
+    placed(
+        "disk",
+        DISK,
+        lambda ref: {"creationData": {"createOption": "Copy", "sourceResourceId": ref["id"]}},
+    ),
+    placed("image", VM, lambda ref: {"sourceVirtualMachine": ref}),
+    placed("setting", WEB, lambda ref: {"profiles": [{"rules": [f"{ref['id']}"]}]}),
+    placed("setting", f"{VNET}/subnets/front", lambda ref: {ref["id"]: [[{}]]}),
+]  # fmt: skip
+
+
+def create_targets(arm: ArmHarness, group: str) -> None:
+    """Create all that is referred to."""
+    for path, properties in TARGETS:
+        put(arm, path.replace("/rg/", f"/{group}/"), **properties)
+
+
+@pytest.mark.spec("C8")
+@pytest.mark.parametrize(("kind", "target", "body"), CASES)
+def test_a_reference(kind: str, target: str, body: Callable[[Json], Json]) -> None:
+    """What does not exist, or is in another group than the client's, cannot be referred to."""
+    ann = Principal(name="ann", role=Role.TENANT, group="rg")
+    missing, path = (400, "InvalidResourceReference"), NEW[kind]
+    other = link(target.replace("/rg/", "/other/"))
+    with ArmHarness() as arm:
+        arm.group()
+        arm.group("other")
+        before = state(arm)
+        for reference in (link(target), {"id": f"/subscriptions/other{target}"}, other):
+            response = arm.put(path, {"location": "local", **body(reference)})
+            assert refused(response) == missing
+            assert reference["id"] in response.error_message
+        assert state(arm) == before
+        create_targets(arm, "other")
+        before = state(arm)
+        response = arm.put(path, {"location": "local", **body(other)}, principal=ann)
+        assert refused(response) == missing
+        assert state(arm) == before
+        create_targets(arm, "rg")
+        response = arm.put(path, {"location": "local", **body(link(target))}, principal=ann)
+        assert response.status in {200, 201}, response.body
+        assert link(target)["id"] in arm.get(path).body.decode()

@@ -112,7 +112,12 @@ TOO_MANY_LEVELS = "/".join("a/b" for _ in range(9))
         (f"{ACCOUNTS}/a\x01b", {}, 400, "InvalidParameter"),
         (f"{ACCOUNTS}/a ", {}, 400, "InvalidParameter"),
         (f"{ACCOUNTS}/a\ud7a4", {}, 400, "InvalidParameter"),  # not a character (yet)
-        (f"{RG}/providers/Microsoft.X/a/b/c/{'x' * 250}/d/{'x' * 250}/e/f", {}, 400, "InvalidParameter"),
+        (
+            f"{RG}/providers/Microsoft.X/a/b/c/{'x' * 250}/d/{'x' * 250}/e/f",
+            {},
+            400,
+            "InvalidParameter",
+        ),
         (f"{ACCOUNTS}/{'x' * 5000}", {}, 400, "InvalidParameter"),
         (f"{RG}/providers/Microsoft.X/{TOO_MANY_LEVELS}", {}, 400, "InvalidParameter"),
         (f"{RG}/providers/Microsoft.X/a b/c", {}, 404, "InvalidResourceType"),
@@ -209,7 +214,9 @@ def test_references_to_itself_and_in_a_circle() -> None:
         assert refused(arm.put(ACCOUNT, reference(other))) == (400, "InvalidResourceReference")
         assert arm.put(other, reference(ACCOUNT)).status == 201
         assert arm.put(ACCOUNT, reference(other)).status == 200
-        assert arm.delete(other).status == 200  # nothing protects a resource that a stored one names
+        assert (
+            arm.delete(other).status == 200
+        )  # nothing protects a resource that a stored one names
         arm.put(other, reference(ACCOUNT))
         arm.delete(RG)
         assert arm.get(RG).status == 404
@@ -289,7 +296,10 @@ def test_a_deployment_says_what_is_only_stored() -> None:
             ([acting], []),
             (
                 [*accounts, acting, extension],
-                ["Microsoft.Storage/storageAccounts", "Microsoft.Compute/virtualMachines/extensions"],
+                [
+                    "Microsoft.Storage/storageAccounts",
+                    "Microsoft.Compute/virtualMachines/extensions",
+                ],
             ),
         ):
             template = {"resources": resources}
