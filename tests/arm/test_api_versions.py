@@ -4,7 +4,7 @@ import re
 import pytest
 from azure.mgmt.compute.operations import _operations
 
-from fairwarning.arm.http import api_versions
+from fairwarning.arm.registry import TYPES
 from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused
 from tests.fixtures.arm import ArmHarness
 
@@ -93,6 +93,6 @@ def test_an_operation_is_polled_with_any_version() -> None:
 
 def test_the_lists_are_sorted() -> None:
     """Clients take the first version for the newest."""
-    for name in ("COMPUTE", "DISKS", "CLOUD_SERVICES", "NETWORK", "RESOURCES", "MAINTENANCE"):
-        versions = getattr(api_versions, name)
-        assert list(versions) == sorted(set(versions), reverse=True), name
+    for kind in TYPES:
+        versions = kind.api_versions
+        assert list(versions) == sorted(set(versions), reverse=True), kind.name

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairwarning.arm.resources import reservations
+from fairwarning.arm.network import reservations
 from fairwarning.core.model import Resource
 from tests.arm.attached import IMAGE, NETWORK, SUBNET, VNET, Json, link
 from tests.arm.bodies import COMPUTE, notice

@@ -108,9 +108,9 @@ def test_the_set_of_a_machine() -> None:
         arm.group("other")
         created(arm.put(AV, LOCATION))
         for owner, expected in (
-            (f"{SUBSCRIPTION}{AV}x", (404, "ResourceNotFound")),
+            (f"{SUBSCRIPTION}{AV}x", (400, "InvalidResourceReference")),
             (f"{SUBSCRIPTION}{AV}".replace("/rg/", "/other/"), (400, "InvalidParameter")),
-            ("av", (400, "InvalidParameter")),
+            ("av", (400, "LinkedInvalidPropertyId")),
         ):
             body = {**LOCATION, "properties": {"availabilitySet": {"id": owner}}}
             assert refused(arm.put(f"{MACHINES}/vm", body)) == expected

@@ -82,8 +82,9 @@ def test_the_text_of_a_template_file() -> None:
     with ArmHarness() as arm:
         arm.group()
         assert send_text(arm, "POST", f"{DEPLOYMENT}/validate", FILE).status == 200
-        preview = send_text(arm, "POST", f"{DEPLOYMENT}/whatIf", FILE).json
-        assert [change["changeType"] for change in preview["properties"]["changes"]] == ["Create"]
+        preview = send_text(arm, "POST", f"{DEPLOYMENT}/whatIf", FILE)
+        assert refused(preview) == (409, "OperationNotAllowed")
+        assert "What-if is not offered" in preview.error_message
         assert arm.get(VM).status == 404
         assert arm.ended(send_text(arm, "PUT", DEPLOYMENT, FILE)) == {"status": "Succeeded"}
         assert arm.get(VM).json["properties"]["hardwareProfile"] == {"vmSize": "STANDARD_B1S"}

@@ -175,21 +175,6 @@ def test_an_error_is_in_the_status(version: str, duration: str, code: str, text:
         assert arm.get(WEB).status == 404
 
 
-def test_an_unsupported_type() -> None:
-    """The error names the type, and nothing is deployed."""
-    with ArmHarness() as arm:
-        arm.group()
-        response = deploy(
-            arm,
-            resource("Microsoft.Compute/virtualMachines", "vm"),
-            resource("Microsoft.Sand/castles", "c", "Microsoft.Compute/virtualMachines/vm"),
-        )
-        message = failed(arm, response)["message"]
-        assert "'Microsoft.Sand/castles' is not supported" in message
-        assert "virtualNetworks/subnets" in message
-        assert arm.get(VM).status == 404
-
-
 @pytest.mark.parametrize(
     "body",
     [

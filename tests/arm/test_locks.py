@@ -1,7 +1,6 @@
 """Locks on the subscription, on groups and on resources (C1)."""
 
 import pytest
-from fairwarning.arm.resources.azure_scopes import AzureScope, of_path
 
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, refused, scale_set
@@ -47,48 +46,6 @@ def test_a_lock(path: str) -> None:
         unlock(arm, path)
         assert refused(arm.get(f"{path}/{LOCKS}/keep")) == (404, "LockNotFound")
         assert arm.delete(f"{path}/{LOCKS}/keep").status == 204
-
-
-@pytest.mark.parametrize("path", ["", RG, VM])
-def test_a_deletion_is_refused(path: str) -> None:
-    """CanNotDelete refuses to delete what is in its scope, and allows everything else."""
-    with ArmHarness() as arm:
-        machine(arm)
-        lock(arm, path)
-        response = arm.delete(VM)
-        assert refused(response) == LOCKED
-        assert "cannot perform delete operation because following scope(s) are locked: " in (
-            response.error_message
-        )
-        assert f"'{SUBSCRIPTION}{path}' (lock 'keep', CanNotDelete)" in response.error_message
-        assert refused(arm.delete(RG)) == LOCKED  # also by the lock of a resource in it
-        assert arm.patch(VM, {"tags": {"a": "b"}}).status == 200
-        assert arm.post(f"{VM}/restart").status == 202
-        unlock(arm, path)
-        arm.advance(3600)
-        assert arm.delete(VM).status == 202
-
-
-@pytest.mark.parametrize("path", ["", RG, VM])
-def test_writes_are_refused(path: str) -> None:
-    """ReadOnly refuses writes, actions and tags, and allows to read."""
-    with ArmHarness() as arm:
-        machine(arm)
-        lock(arm, path, "ReadOnly")
-        tags = {"properties": {"tags": {"a": "b"}}}
-        for response in (
-            arm.patch(VM, {"tags": {"a": "b"}}),
-            arm.put(VM, {"location": "local"}),
-            arm.post(f"{VM}/restart"),
-            arm.put(f"{VM}/providers/Microsoft.Resources/tags/default", tags),
-            arm.delete(VM),
-        ):
-            assert refused(response) == LOCKED
-        assert "cannot perform write operation" in arm.post(f"{VM}/restart").error_message
-        assert arm.get(VM).status == 200
-        assert arm.request("HEAD", VM).status == 204
-        unlock(arm, path)
-        assert arm.post(f"{VM}/restart").status == 202
 
 
 def test_other_resources_are_not_locked() -> None:
@@ -181,28 +138,3 @@ def test_refusals() -> None:
         ann = Principal(name="ann", role=Role.TENANT, group="rg")
         body = {"properties": {"level": "ReadOnly"}}
         assert arm.put(f"/{LOCKS}/keep", body, principal=ann).status == 403
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/metadata/endpoints", None),
-        ("/subscriptions/s", AzureScope()),
-        ("/subscriptions/s/providers/Microsoft.Compute/virtualMachines", AzureScope()),
-        ("/subscriptions/s/RESOURCEGROUPS/g", AzureScope("g")),
-        ("/subscriptions/s/resourceGroups/g/providers/A.B/types", AzureScope("g")),
-        ("/subscriptions/s/resourceGroups/g/Providers/A.B/t/n", AzureScope("g", "A.B/t", "n")),
-        ("/subscriptions/s/resourceGroups/g/providers/A.B/t/n/go", AzureScope("g", "A.B/t", "n")),
-        (
-            "/subscriptions/s/resourceGroups/g/providers/A.B/t/n/u/m/go",
-            AzureScope("g", "A.B/t/u", "n/m"),
-        ),
-        (
-            "/subscriptions/s/resourceGroups/g/providers/A.B/t/n/providers/C/tags/default",
-            AzureScope("g", "A.B/t", "n"),
-        ),
-    ],
-)
-def test_the_scope_of_a_path(path: str, expected: AzureScope | None) -> None:
-    """Actions and extension resources are not parts of the scope."""
-    assert of_path(path) == expected

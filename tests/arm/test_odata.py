@@ -208,8 +208,7 @@ def test_no_option_is_ignored() -> None:
         for request in requests:
             if request.names_nothing:
                 continue
-            selects = request.path.endswith("/eventtypes/management/values")
-            for option in ("$search", "$count") if selects else ("$select", "$search", "$count"):
+            for option in ("$select", "$search", "$count"):
                 response = arm.get(f"/{request.path}", **{option: "name"})
                 assert response.status == 400, (request.label, option)
             assert arm.call(request).status == 200, request.label
