@@ -46,6 +46,7 @@ _NETWORK_TYPES = (
             "inboundNatRules", "inboundNatPools", "outboundRules",
         ),
         nested=("backendAddressPools", "inboundNatRules"),
+        plan=load_balancers.plan,
         complete=load_balancers.complete,
     ),
 )  # fmt: skip
@@ -57,6 +58,7 @@ def _with_instances(kind: ResourceType) -> ResourceType:
         kind,
         get=partial(set_interfaces.get_with_instances, kind),
         list=partial(set_interfaces.list_with_instances, kind),
+        exists=partial(set_interfaces.exists, kind),
     )
 
 

@@ -6,6 +6,7 @@ from fairwarning.arm.compute import machine_listing, set_network, targets
 from fairwarning.arm.compute.set_network import SetNetwork
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http import errors
+from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.listing import list_response, next_link
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
@@ -98,16 +99,27 @@ async def get_with_instances(
 ) -> Response:
     """Return an interface or a public address, also one of an instance."""
     if await context.find_id(request.id) is None:
-        name = request.name
-        for end in (n for n, character in enumerate(name) if character == "-"):
-            target = await targets.find_flexible_instance(context, request.group, name[:end])
-            for instance, network in await set_network.of_instances(
-                context, [target] if target else []
-            ):
-                for document in _of_kind(kind, network, instance):
-                    if document["name"].lower() == name.lower():
-                        return json_response(document)
+        document = await _find(kind, context, request.id)
+        if document:
+            return json_response(document)
     return await handlers.get(kind, context, request)
+
+
+async def exists(kind: ResourceType, context: ArmContext, id_: AzureId) -> bool:
+    """Whether an instance has this interface or public address."""
+    return await _find(kind, context, id_) is not None
+
+
+async def _find(kind: ResourceType, context: ArmContext, id_: AzureId) -> Body | None:
+    for end in (n for n, character in enumerate(id_.name) if character == "-"):
+        target = await targets.find_flexible_instance(context, id_.group, id_.name[:end])
+        for instance, network in await set_network.of_instances(
+            context, [target] if target else []
+        ):
+            for document in _of_kind(kind, network, instance):
+                if document["name"].lower() == id_.name.lower():
+                    return document
+    return None
 
 
 def _of_kind(kind: ResourceType, network: SetNetwork, target: ActionTarget) -> list[Body]:

@@ -7,7 +7,24 @@ from collections.abc import Sequence
 
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types.context import ArmContext
+from fairwarning.arm.types.resource_type import DesiredResource
+from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.model import Resource
+
+
+async def plan(_write: ResourceWrite, body: Body) -> DesiredResource:
+    """Leave out the addresses that `complete` computes, which clients send back."""
+    for pool in body["properties"].get("backendAddressPools", ()):
+        listed = pool["properties"].get("loadBalancerBackendAddresses")
+        if isinstance(listed, list):
+            own = [entry for entry in listed if not _is_computed(entry)]
+            pool["properties"]["loadBalancerBackendAddresses"] = own
+    return DesiredResource(body)
+
+
+def _is_computed(entry: object) -> bool:
+    properties = entry.get("properties") if isinstance(entry, dict) else None
+    return isinstance(properties, dict) and "networkInterfaceIPConfiguration" in properties
 
 
 async def complete(_context: ArmContext, _rows: Sequence[Resource], shown: list[Body]) -> None:

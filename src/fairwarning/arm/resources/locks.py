@@ -189,17 +189,13 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     else:
         rows = [*await context.all_of(LOCKS, "")]
         locks = {k: lock for row in rows for k, lock in documents.stored_body(row).items()}
-    around = {parent.path.lower() for parent in scope.with_parents()}
-    value = [
-        _document(lock)
-        for lock in locks.values()
-        if lock["scope"].lower() in around
-        or (
-            not (expression or scope.kind)
-            and f"{lock['scope'].lower()}/".startswith(f"{scope.path.lower()}/")
-        )
-    ]
-    return json_response({"value": value})
+    if expression or scope.kind:
+        around = {parent.path.lower() for parent in scope.with_parents()}
+        value = [lock for lock in locks.values() if lock["scope"].lower() in around]
+    else:
+        inside = f"{scope.path.lower()}/"
+        value = [lock for lock in locks.values() if f"{lock['scope'].lower()}/".startswith(inside)]
+    return json_response({"value": [_document(lock) for lock in value]})
 
 
 TYPE = ResourceType(

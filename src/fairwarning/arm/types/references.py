@@ -150,7 +150,7 @@ async def check(write: ResourceWrite, body: Body) -> Links:
     others = _other_ids(write, body)
     rows = await _read(write, [*(id_ for _, _, id_ in typed), *others.values()])
     for text, id_ in others.items():
-        if not _exists(write.context, id_, rows):
+        if not _exists(write.context, id_, rows) and not await _is_computed(write.context, id_):
             raise _missing(write, text)
     uses: list[str] = []
     owns: list[str] = []
@@ -278,6 +278,13 @@ def _exists(context: ArmContext, id_: AzureId, rows: Mapping[str, Resource]) -> 
     nested = id_.kind.split("/")[2].lower() if id_.owner is None else ""
     part = next((part for part in kind.parts if part.lower() == nested), "")
     return not part or named_part(row, part, id_.names[1]) is not None
+
+
+async def _is_computed(context: ArmContext, id_: AzureId) -> bool:
+    """Whether an id names something of a Flexible set's instance, which has no row."""
+    root = _root(id_)
+    kind = context.types.get(root.kind)
+    return bool(kind and kind.exists and await kind.exists(context, root))
 
 
 def _row_of(context: ArmContext, root: AzureId) -> str:

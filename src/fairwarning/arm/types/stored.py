@@ -92,7 +92,8 @@ def _computed(kind: str, name: str, row: Resource) -> Body:
     text = computed_members(kind)
     if text == "{}":
         return {}
-    text = text.replace("{name}", name).replace("{guid}", guid("stored", row.id).lower())
+    quoted = msgspec.json.encode(name).decode()[1:-1]
+    text = text.replace("{name}", quoted).replace("{guid}", guid("stored", row.id).lower())
     members: Body = msgspec.json.decode(text)
     return members
 
