@@ -167,7 +167,8 @@ class RouteRequest:
     @property
     def names_nothing(self) -> bool:
         """Whether it reads or deletes a lock. There is none: it would refuse other requests."""
-        return self.route.path.endswith("/locks/{name}") and self.route.method != "PUT"
+        reads = self.route.method not in {"PUT", "PATCH"}
+        return reads and self.route.path.endswith("/locks/{name}")
 
     def at(self, **params: str) -> "RouteRequest":
         """Return the same request with other path parameters."""
@@ -306,7 +307,8 @@ NETWORK_KINDS = [
 STORED_KINDS = (_AUTOSCALE, "Microsoft.Storage/storageAccounts")
 """Two of the types that are only stored."""
 _NESTED_STORED = (f"{MACHINE_KIND}/extensions", f"{INSTANCE}/runCommands")
-_OF_RESOURCES = ("Microsoft.Authorization/roleAssignments", LOCKS, "Microsoft.Resources/tags")
+_ROLES = "Microsoft.Authorization/roleAssignments"
+_OF_RESOURCES = (_ROLES, LOCKS, "Microsoft.Resources/tags")
 
 
 async def _no_handler(_context: object, _request: object) -> NoReturn:
@@ -412,6 +414,7 @@ def body_for(route: Route) -> Json:
 
 def fill(arm: ArmHarness) -> None:
     """Create a resource of every type in both groups, each by the tenant of its group."""
+    assert arm.put(f"/providers/{_ROLES}/one", STORED_BODY).status == 201
     for principal, group in ((ANN, OURS), (BOB, THEIRS)):
         home = f"/resourceGroups/{group}"
         compute = f"{home}/providers/Microsoft.Compute"
@@ -433,6 +436,10 @@ def fill(arm: ArmHarness) -> None:
             (f"{home}/{_DEPLOYMENT}", TEMPLATE),
             *((f"{home}/providers/{kind}/one", STORED_BODY) for kind in STORED_KINDS),
             (f"{compute}/virtualMachines/one/extensions/one", EXTENSION),
+            *(
+                (f"{scope}/providers/{_ROLES}/one", STORED_BODY)
+                for scope in (home, f"{compute}/virtualMachines/one")
+            ),
             (
                 f"{compute}/virtualMachineScaleSets/web/virtualMachines/0/runCommands/one",
                 RUN_COMMAND,

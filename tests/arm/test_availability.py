@@ -106,7 +106,8 @@ def test_the_set_of_a_machine() -> None:
     with ArmHarness() as arm:
         arm.group()
         arm.group("other")
-        created(arm.put(AV, LOCATION))
+        for path in (AV, AV.replace("/rg/", "/other/")):
+            created(arm.put(path, LOCATION))
         for owner, expected in (
             (f"{SUBSCRIPTION}{AV}x", (400, "InvalidResourceReference")),
             (f"{SUBSCRIPTION}{AV}".replace("/rg/", "/other/"), (400, "InvalidParameter")),

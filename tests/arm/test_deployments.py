@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from fairwarning.service.tokens import Principal, Role
-from tests.arm.bodies import COMPUTE, VM, WEB, WEB_SCOPE, actors, created, refused
+from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, actors, created, refused
 from tests.arm.templates import TEMPLATE, resource
 from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response

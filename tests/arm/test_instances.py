@@ -216,9 +216,12 @@ def test_a_delete_gives_the_notice_of_its_model() -> None:
 
 @pytest.mark.spec("T4")
 def test_spot_instances() -> None:
-    """An eviction gives short notice; a delete gives none."""
+    """An eviction gives short notice; a delete gives none, and a profile for that is refused."""
     with ArmHarness() as arm:
-        scale_set(arm, model={**SPOT, **notice()})
+        arm.group()
+        body = {"location": "local", "properties": {"virtualMachineProfile": {**SPOT, **notice()}}}
+        assert refused(arm.put(WEB, body)) == (409, "SpotNotice")
+        scale_set(arm, model=SPOT)
         arm.poll(WEB_SCOPE)
         assert arm.post(f"{FIRST}/simulateEviction").status == 204
         assert visible_events(arm, WEB_SCOPE) == [("Preempt", "Scheduled", ["web_0"])]

@@ -25,7 +25,11 @@ def test_reapply() -> None:
 @pytest.mark.parametrize(
     "action",
     [
-        "generalize", "capture", "assessPatches", "installPatches", "retrieveBootDiagnosticsData",
+        "generalize",
+        "capture",
+        "assessPatches",
+        "installPatches",
+        "retrieveBootDiagnosticsData",
         "runCommand",
     ],
 )

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.types import context as arm_context
 from fairwarning.arm.compute import machine_listing
+from fairwarning.arm.types import context as arm_context
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
     COMPUTE,

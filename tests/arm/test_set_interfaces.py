@@ -7,23 +7,28 @@ from typing import Any
 import pytest
 
 from fairwarning.service.config.settings import ArmSettings
-from tests.arm.bodies import WEB, WEB_SCOPE, created, refused, scale_set
+from tests.arm.attached import LB, NETWORK, NSG, SUBNET, address, link, network, put
+from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused, scale_set
+from tests.arm.type_samples import without_etags
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("C6")
 
-NETWORK = "/resourceGroups/rg/providers/Microsoft.Network"
-VNET = f"{NETWORK}/virtualNetworks/net"
-SUBNET = f"{SUBSCRIPTION}{VNET}/subnets/front"
-POOL = f"{SUBSCRIPTION}{NETWORK}/loadBalancers/lb/backendAddressPools/pool"
+RG = "/resourceGroups/rg"
+POOL = f"{LB}/backendAddressPools/pool"
 INSTANCE = f"{WEB}/virtualMachines/1"
-NIC = f"{INSTANCE}/networkInterfaces/nic"
+MODES = ("Uniform", "Flexible")
+PLACES = {
+    "Uniform": (f"{INSTANCE}/networkInterfaces/nic", INSTANCE),
+    "Flexible": (f"{NETWORK}/networkInterfaces/web_1-nic", f"{COMPUTE}/virtualMachines/web_1"),
+}
+"""The primary interface of an instance, and the instance, by orchestration mode."""
 
 
 def network_profile(**ip: object) -> dict[str, Any]:
     """Return the model of a set with two interfaces; `ip` goes into the first configuration."""
-    first = {"name": "ip", "properties": {"subnet": {"id": SUBNET}, **ip}}
-    second = {"name": "other", "properties": {"subnet": {"id": SUBNET}}}
+    first = {"name": "ip", "properties": {"subnet": link(SUBNET), **ip}}
+    second = {"name": "other", "properties": {"subnet": link(SUBNET)}}
     configurations = [
         {"name": "second", "properties": {"primary": False, "ipConfigurations": [second]}},
         {
@@ -31,7 +36,7 @@ def network_profile(**ip: object) -> dict[str, Any]:
             "properties": {
                 "primary": True,
                 "enableAcceleratedNetworking": True,
-                "networkSecurityGroup": {"id": f"{SUBSCRIPTION}{NETWORK}/nsg"},
+                "networkSecurityGroup": link(NSG),
                 "dnsSettings": {"dnsServers": ["10.7.8.9"]},
                 "ipConfigurations": [first],
             },
@@ -40,12 +45,14 @@ def network_profile(**ip: object) -> dict[str, Any]:
     return {"networkProfile": {"networkInterfaceConfigurations": configurations}}
 
 
-def web(arm: ArmHarness, capacity: int = 3, **ip: object) -> None:
-    """Create a set with a network."""
-    arm.group()
-    subnets = [{"name": "front", "properties": {"addressPrefix": "10.7.8.0/26"}}]
-    created(arm.put(VNET, {"location": "local", "properties": {"subnets": subnets}}))
-    scale_set(arm, capacity=capacity, model=network_profile(**ip))
+def web(arm: ArmHarness, capacity: int = 3, mode: str = "Uniform", **ip: object) -> None:
+    """Create a set with a network, and a load balancer with a pool."""
+    network(arm, "10.7.8.0/26")
+    put(arm, NSG)
+    port = {"frontendPortRangeStart": 50_000, "backendPort": 22, "backendAddressPool": link(POOL)}
+    rules = [{"name": "ssh", "properties": port}]
+    put(arm, LB, backendAddressPools=[{"name": "pool"}], inboundNatRules=rules)
+    scale_set(arm, capacity=capacity, model=network_profile(**ip), orchestrationMode=mode)
 
 
 def values(arm: ArmHarness, path: str) -> list[dict[str, Any]]:
@@ -54,44 +61,83 @@ def values(arm: ArmHarness, path: str) -> list[dict[str, Any]]:
     return listed
 
 
-def test_an_interface_of_an_instance() -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_an_interface_of_an_instance(mode: str) -> None:
     """It has the members of the model, its instance, a MAC address and an address of the subnet."""
+    path, owner = PLACES[mode]
     with ArmHarness() as arm:
-        web(arm, loadBalancerBackendAddressPools=[{"id": POOL}])
-        document = arm.get(NIC).json
-        assert document["id"] == f"{SUBSCRIPTION}{NIC}"
+        web(arm, mode=mode, loadBalancerBackendAddressPools=[link(POOL)])
+        document = arm.get(path).json
+        assert document["id"] == f"{SUBSCRIPTION}{path}"
         properties = document["properties"]
-        assert properties["virtualMachine"] == {"id": f"{SUBSCRIPTION}{INSTANCE}"}
+        assert properties["virtualMachine"] == link(owner)
         assert properties["primary"] is True
         assert properties["enableAcceleratedNetworking"] is True
         assert properties["dnsSettings"]["dnsServers"] == ["10.7.8.9"]
-        assert properties["networkSecurityGroup"]["id"].endswith("/nsg")
+        assert properties["networkSecurityGroup"] == link(NSG)
         assert re.fullmatch("00-0D-3A(-[0-9A-F]{2}){3}", properties["macAddress"])
         (configuration,) = properties["ipConfigurations"]
-        assert configuration["id"] == f"{SUBSCRIPTION}{NIC}/ipConfigurations/ip"
+        assert configuration["id"] == f"{SUBSCRIPTION}{path}/ipConfigurations/ip"
         inner = configuration["properties"]
-        assert inner["subnet"] == {"id": SUBNET}
-        assert inner["loadBalancerBackendAddressPools"] == [{"id": POOL}]
+        assert inner["subnet"] == link(SUBNET)
+        assert inner["loadBalancerBackendAddressPools"] == [link(POOL)]
         assert ip_address(inner["privateIPAddress"]) in ip_network("10.7.8.0/26")
         assert "publicIPAddress" not in inner
+        links = arm.get(owner).json["properties"]["networkProfile"]["networkInterfaces"]
+        assert link(path) in links
+        assert arm.get(path.upper().replace("/RESOURCEGROUPS/RG", RG)).json == document
 
 
-def test_the_listings_agree() -> None:
-    """The set, the instance and each level below show the same interfaces."""
+@pytest.mark.parametrize("mode", MODES)
+def test_the_listings_agree(mode: str) -> None:
+    """The set and the instance show the same interfaces, and of a Flexible set also the group."""
+    path, _ = PLACES[mode]
     with ArmHarness() as arm:
-        web(arm)
+        web(arm, mode=mode)
         listed = values(arm, f"{WEB}/networkInterfaces")
         assert len(listed) == 6
         of_instance = values(arm, f"{INSTANCE}/networkInterfaces")
         assert of_instance == listed[2:4]
-        assert [entry["name"] for entry in of_instance] == ["second", "nic"]
-        assert arm.get(NIC.upper().replace("/RESOURCEGROUPS/RG", "/resourceGroups/rg")).json[
-            "name"
-        ] == ("nic")
-        assert arm.get(NIC).json == of_instance[1]
-        configurations = values(arm, f"{NIC}/ipConfigurations")
-        assert configurations == of_instance[1]["properties"]["ipConfigurations"]
-        assert arm.get(f"{NIC}/ipConfigurations/ip").json == configurations[0]
+        assert arm.get(path).json == of_instance[1]
+        expected = listed if mode == "Flexible" else []
+        for everywhere in (NETWORK, "/providers/Microsoft.Network"):
+            assert values(arm, f"{everywhere}/networkInterfaces") == expected
+
+
+def test_interfaces_of_instances_are_among_others() -> None:
+    """Those that clients wrote come first, and each is found by its name."""
+    with ArmHarness() as arm:
+        web(arm, capacity=1, mode="Flexible")
+        put(arm, f"{NETWORK}/networkInterfaces/web_0-other")
+        listed = values(arm, f"{NETWORK}/networkInterfaces")
+        assert [entry["name"] for entry in listed] == ["web_0-other", "web_0-second", "web_0-nic"]
+        for entry in listed:
+            assert arm.get(f"{NETWORK}/networkInterfaces/{entry['name']}").json == entry
+        assert arm.get(f"{NETWORK}/networkInterfaces/web_1-nic").status == 404
+        assert arm.get(f"{NETWORK}/networkInterfaces/web_0-none").status == 404
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_pool_shows_its_instances(mode: str) -> None:
+    """With a port of each, for `az vmss list-instance-connection-info`; a write-back is a no-op."""
+    path, _ = PLACES[mode]
+    with ArmHarness() as arm:
+        web(arm, mode=mode, loadBalancerBackendAddressPools=[link(POOL)])
+        document = arm.get(LB).json
+        (pool,) = document["properties"]["backendAddressPools"]
+        addresses = [e["properties"] for e in pool["properties"]["loadBalancerBackendAddresses"]]
+        assert len(addresses) == 3
+        assert addresses[1]["networkInterfaceIPConfiguration"] == link(
+            f"{path}/ipConfigurations/ip"
+        )
+        ports = [entry["inboundNatRulesPortMapping"] for entry in addresses]
+        assert [port["frontendPort"] for (port,) in ports] == [50_000, 50_001, 50_002]
+        assert arm.put(LB, document).status == 200
+        assert without_etags(arm.get(LB).json) == without_etags(document)
+        arm.delete(INSTANCE)
+        arm.advance(60)
+        (pool,) = arm.get(LB).json["properties"]["backendAddressPools"]
+        assert len(pool["properties"]["loadBalancerBackendAddresses"]) == 2
 
 
 def test_addresses_are_different() -> None:
@@ -113,30 +159,25 @@ def test_the_address_of_the_machine() -> None:
         web(arm)
         own = arm.machines(WEB_SCOPE)["web_1"].address
         assert own
-        configuration = arm.get(f"{NIC}/ipConfigurations/ip").json
-        assert configuration["properties"]["privateIPAddress"] == own
-        other = values(arm, f"{INSTANCE}/networkInterfaces/second/ipConfigurations")
-        assert other[0]["properties"]["privateIPAddress"] != own
+        second, primary = values(arm, f"{INSTANCE}/networkInterfaces")
+        assert address(primary) == own != address(second)
 
 
-def test_public_addresses() -> None:
-    """They are listed for the set and below each IP configuration that has one."""
+@pytest.mark.parametrize("mode", MODES)
+def test_public_addresses(mode: str) -> None:
+    """They are listed for the set, and those of a Flexible set for the group, too."""
+    path, _ = PLACES[mode]
     with ArmHarness() as arm:
-        web(arm, publicIPAddressConfiguration={"name": "public", "properties": {}})
+        web(arm, mode=mode, publicIPAddressConfiguration={"name": "public", "properties": {}})
         listed = values(arm, f"{WEB}/publicipaddresses")
         assert len({entry["properties"]["ipAddress"] for entry in listed}) == 3
-        path = f"{NIC}/ipConfigurations/ip/publicIPAddresses"
-        assert listed[1]["id"] == f"{SUBSCRIPTION}{path}/public"
-        owner = listed[1]["properties"]["ipConfiguration"]
-        assert owner == {"id": f"{SUBSCRIPTION}{NIC}/ipConfigurations/ip"}
-        assert values(arm, path.lower().replace("/resourcegroups", "/resourceGroups")) == [
-            listed[1]
-        ]
-        assert arm.get(f"{path}/public").json == listed[1]
-        inner = arm.get(f"{NIC}/ipConfigurations/ip").json["properties"]
-        assert inner["publicIPAddress"] == {"id": listed[1]["id"]}
-        other = f"{INSTANCE}/networkInterfaces/second/ipConfigurations/other/publicIPAddresses"
-        assert values(arm, other) == []
+        assert listed[1]["properties"]["ipConfiguration"] == link(f"{path}/ipConfigurations/ip")
+        (configuration,) = arm.get(path).json["properties"]["ipConfigurations"]
+        assert configuration["properties"]["publicIPAddress"] == {"id": listed[1]["id"]}
+        expected = listed if mode == "Flexible" else []
+        assert values(arm, f"{NETWORK}/publicIPAddresses") == expected
+        for entry in expected:
+            assert arm.get(entry["id"].removeprefix(SUBSCRIPTION)).json == entry
 
 
 def test_an_instance_has_its_interfaces() -> None:
@@ -185,13 +226,10 @@ def test_a_set_without_a_network() -> None:
         f"{WEB}x/networkInterfaces",
         f"{WEB}/virtualMachines/9/networkInterfaces",
         f"{INSTANCE}/networkInterfaces/none",
-        f"{NIC}/ipConfigurations/none",
-        f"{NIC}/ipConfigurations/none/publicIPAddresses",
-        f"{NIC}/ipConfigurations/ip/publicIPAddresses/none",
     ],
 )
 def test_what_does_not_exist(path: str) -> None:
-    """The set, the instance, the interface, the configuration or the address is not found."""
+    """The set, the instance or the interface is not found."""
     with ArmHarness() as arm:
         web(arm)
         assert refused(arm.get(path)) == (404, "ResourceNotFound")

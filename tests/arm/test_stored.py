@@ -143,8 +143,9 @@ def test_the_depth_that_is_kept() -> None:
     """A document of sixty levels reads back."""
     with ArmHarness() as arm:
         arm.group()
-        assert arm.put(ACCOUNT, {"properties": deep(58)}).status == 201
-        properties = arm.get(ACCOUNT).json["properties"]
+        path = f"{RG}/providers/Microsoft.X/y/z"
+        assert arm.put(path, {"properties": deep(58)}).status == 201
+        properties = arm.get(path).json["properties"]
         properties.pop("provisioningState")
         assert properties == deep(58)
 

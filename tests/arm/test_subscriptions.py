@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
+from fairwarning.arm.registry import TYPES
 from fairwarning.arm.resources import subscriptions
-from fairwarning.arm.resources.providers import api_versions
+from fairwarning.arm.resources.providers import versions_of
 from fairwarning.arm.types import context
 from fairwarning.arm.types.context import encode_skip_token
 from fairwarning.service.config.settings import TENANT, CloudSettings
@@ -85,9 +86,8 @@ def test_providers() -> None:
     with ArmHarness() as arm:
         items = arm.get("/providers").json["value"]
     assert [item["namespace"] for item in items] == [
-        "Microsoft.Authorization", "Microsoft.Compute", "Microsoft.Insights",
-        "Microsoft.Maintenance", "Microsoft.Network", "Microsoft.ResourceGraph",
-        "Microsoft.Resources",
+        "Microsoft.Authorization", "Microsoft.Compute", "Microsoft.Maintenance",
+        "Microsoft.Network", "Microsoft.Resources",
     ]  # fmt: skip
     for item in items:
         assert item["registrationState"] == "Registered"
@@ -105,11 +105,14 @@ def test_a_provider() -> None:
     assert {"virtualNetworks", "virtualNetworks/subnets", "networkInterfaces"} <= types
 
 
-def test_an_unknown_provider() -> None:
-    """An unknown provider can be neither read nor registered."""
+def test_other_providers() -> None:
+    """Any provider is registered, since any type can be stored; a name has a dot."""
     with ArmHarness() as arm:
         for response in (arm.get("/providers/Acme.X"), arm.post("/providers/Acme.X/register")):
-            assert (response.status, response.error_code) == (404, "InvalidResourceNamespace")
+            assert (response.json["namespace"], response.json["resourceTypes"]) == ("Acme.X", [])
+            assert response.json["registrationState"] == "Registered"
+        bad = arm.get("/providers/acme")
+        assert (bad.status, bad.error_code) == (404, "InvalidResourceNamespace")
 
 
 def test_a_reader_registers_nothing() -> None:
@@ -121,11 +124,10 @@ def test_a_reader_registers_nothing() -> None:
 
 def test_versions_for_templates() -> None:
     """Versions are newest first, names are case-insensitive, and unknown types have one."""
-    assert api_versions("Microsoft.Compute", "virtualMachineScaleSets")[0] == "2026-04-01"
-    assert api_versions("MICROSOFT.compute", "VIRTUALMACHINES")[-1] == "2015-06-15"
-    assert api_versions("Microsoft.Network", "publicIpAddresses")[0] > "2022-01-01"
-    assert api_versions("Microsoft.Compute", "nothing") == ("2024-11-01",)
-    assert api_versions("Acme.X", "y") == ("2024-11-01",)
+    for kind in TYPES:
+        assert versions_of(TYPES, kind.name.upper()) == kind.api_versions
+    assert versions_of(TYPES, "Microsoft.Compute/virtualMachineScaleSets")[0] == "2026-04-01"
+    assert versions_of(TYPES, "Acme.X/y") == ("2024-11-01",)
 
 
 # --- Resources ------------------------------------------------------------------------------------
