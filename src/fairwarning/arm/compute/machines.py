@@ -216,11 +216,12 @@ async def _documents(
 ) -> list[Body]:
     """Return machines in Azure's form; those of Flexible sets with their interfaces."""
     links = {
-        target.machine.name: set_network.links(context, target, network.owner)
+        (target.scope.id, target.machine.name): set_network.links(context, target, network.owner)
         for target, network in await set_network.of_instances(context, page)
     }
     return [
-        _document(context, target, links.get(target.machine.name), view=view) for target in page
+        _document(context, target, links.get((target.scope.id, target.machine.name)), view=view)
+        for target in page
     ]
 
 

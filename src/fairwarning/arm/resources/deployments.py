@@ -245,6 +245,7 @@ TYPE = ResourceType(
     purpose="writes the resources of a template",
     versions="resources",
     listed=False,
+    patched=False,
     put=_put,
     get=_get,
     list=_list,

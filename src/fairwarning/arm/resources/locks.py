@@ -203,6 +203,7 @@ TYPE = ResourceType(
     purpose="refuses requests that delete, or that write at all",
     versions="locks",
     listed=False,
+    patched=False,
     put=_put,
     get=_get,
     list=_list,

@@ -31,8 +31,6 @@ from fairwarning.core.commands import Remove
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Operation, Resource
 
-_METHODS = ("DELETE", "GET", "PATCH", "PUT")
-
 
 def find_handler(context: ArmContext, method: str, path: ResourcePath) -> Handler:
     """Return the handler of a request to a resource, to a list of resources, or for an action."""
@@ -50,9 +48,10 @@ def find_handler(context: ArmContext, method: str, path: ResourcePath) -> Handle
             "GET": kind.get or partial(get, kind),
             "DELETE": kind.remove or partial(_delete, kind),
         }
-    known = {**known, "PATCH": known["PUT"]}
+    if kind is None or kind.patched:
+        known = {**known, "PATCH": known["PUT"]}
     if method not in known:
-        raise _not_allowed(method, _METHODS)
+        raise _not_allowed(method, sorted(known))
     return known[method]
 
 

@@ -50,6 +50,7 @@ class ResourceType:
     versions: str  # the family of its api-versions
     plan: Plan | None = None
     merges: bool = False  # a PUT changes only the members that it has
+    patched: bool = True  # by PATCH; some types have only PUT
     listed: bool = True  # among the resources of a group
     new_status: int = 201  # for some types, clients accept only 200
     parts: tuple[str, ...] = ()  # lists of named parts in its properties
