@@ -167,8 +167,7 @@ class RouteRequest:
     @property
     def names_nothing(self) -> bool:
         """Whether it reads or deletes a lock. There is none: it would refuse other requests."""
-        reads = self.route.method not in {"PUT", "PATCH"}
-        return reads and self.route.path.endswith("/locks/{name}")
+        return self.route.path.endswith("/locks/{name}") and self.route.method != "PUT"
 
     def at(self, **params: str) -> "RouteRequest":
         """Return the same request with other path parameters."""
@@ -322,7 +321,7 @@ def resource_routes() -> Iterator[Route]:
             yield Route("GET", f"{SUBSCRIPTION}/providers/{kind.name}", _no_handler)
         if kind.name in _OF_RESOURCES:
             continue
-        yield from _routes_of(kind.name, patched=kind.put is None or kind.merges)
+        yield from _routes_of(kind.name, patched=kind.patched)
         item = _item(kind.name)
         for action in kind.actions:
             yield Route("POST", f"{item}/{_spelled(action)}", _no_handler)
@@ -333,8 +332,10 @@ def resource_routes() -> Iterator[Route]:
     for name in (*STORED_KINDS, *_NESTED_STORED):
         yield from _routes_of(name)
     for name in _OF_RESOURCES:
+        patched = name != LOCKS
         for scope in (SUBSCRIPTION, GROUP, _item(MACHINE_KIND).replace("{name}", "{resource}")):
-            yield from _routes_of(name, f"{scope}/providers/", wide=scope == SUBSCRIPTION)
+            wide = scope == SUBSCRIPTION
+            yield from _routes_of(name, f"{scope}/providers/", wide=wide, patched=patched)
 
 
 def _item(kind: str, home: str = f"{GROUP}/providers/") -> str:

@@ -546,7 +546,6 @@ def _unsupported_methods(arm: Everything, request: RouteRequest) -> list[str]:
     """Return the methods that this path does not support."""
     supported = {route.method for route in arm.routes() if route.path == request.route.path}
     supported |= {"HEAD"} if "GET" in supported else set()
-    supported |= {"PATCH"} if "PUT" in supported else set()
     return [method for method in METHODS if method not in supported]
 
 

@@ -71,8 +71,7 @@ class RandomSteps:
         sku = {"name": "Standard_B1s", "capacity": 2}
         body = {**place, "sku": sku, "properties": profile}
         self._compute("PUT", "virtualMachineScaleSets/a", body)
-        roles = {"roleProfile": {"roles": [{"name": "r0", "sku": {"capacity": 2}}]}}
-        self._compute("PUT", "cloudServices/a", {**place, "properties": roles})
+        self.stored()
 
     # --- Helpers ---
 
@@ -162,24 +161,21 @@ class RandomSteps:
         method = self._choose.of(("PUT", "PUT", "DELETE"))
         self._compute(method, f"availabilitySets/{self._name()}", {"location": "local"})
 
-    def put_service(self) -> None:
-        """Create a cloud service, or scale its roles."""
-        sizes = [self._choose.of(range(4)) for _ in range(2)]
-        roles = [{"name": f"r{n}", "sku": {"capacity": size}} for n, size in enumerate(sizes)]
-        body = {"location": "local", "properties": {"roleProfile": {"roles": roles}}}
-        self._compute("PUT", f"cloudServices/{self._name()}", body)
+    def stored(self) -> None:
+        """Create, change or delete a resource that is only stored, or one nested in it."""
+        path = f"/providers/Microsoft.Web/sites/{self._name()}"
+        part = self._choose.of(("", "", "/slots/s", "/slots/s/functions/f"))
+        method = self._choose.of(("PUT", "PUT", "DELETE"))
+        self._request(method, path + part, {"location": "local"})
 
-    def act_on_service(self) -> None:
-        """Run an action on a cloud service, or delete it."""
-        path = f"cloudServices/{self._name()}"
-        action = self._choose.of(("", "restart", "reimage", "poweroff", "start", "delete", "one"))
-        if not action:
-            self._compute("DELETE", path)
-        elif action == "one":
-            self._compute("DELETE", f"{path}/roleInstances/r0_IN_{self._choose.of('012')}")
-        else:
-            names = self._choose.of((["*"], ["r0_IN_0"], ["r0_IN_0", "r1_IN_1"]))
-            self._compute("POST", f"{path}/{action}", {"roleInstances": names})
+    def extend(self) -> None:
+        """Create or delete what belongs to a machine or an instance."""
+        owner = self._choose.of(
+            ("virtualMachines/a", "virtualMachineScaleSets/a/virtualMachines/0")
+        )
+        part = self._choose.of(("extensions/e", "providers/Microsoft.Insights/settings/s"))
+        method = self._choose.of(("PUT", "PUT", "DELETE"))
+        self._compute(method, f"{owner}/{part}", {"location": "local"})
 
     def network(self) -> None:
         """Create, change or delete a network."""
@@ -259,14 +255,14 @@ STEPS: Sequence[Callable[[RandomSteps], None]] = (
         RandomSteps.put_machine,
         RandomSteps.put_set,
         RandomSteps.availability,
-        RandomSteps.put_service,
+        RandomSteps.stored,
     )
     * 2,
     *(
         RandomSteps.act,
         RandomSteps.act_on_set,
         RandomSteps.act_on_instance,
-        RandomSteps.act_on_service,
+        RandomSteps.extend,
         RandomSteps.scale,
     )
     * 2,

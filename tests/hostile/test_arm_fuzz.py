@@ -16,13 +16,21 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fairwarning.arm import app
+from fairwarning.arm.compute import machine_listing
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.login import FORM_BYTES
-from fairwarning.arm.resources import instance_query, machine_listing, subscriptions
-from fairwarning.arm.types import context
+from fairwarning.arm.resources import subscriptions
+from fairwarning.arm.types import context, stored
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from fairwarning.service.tokens import TokenUse
-from tests.arm.everything import OPERATOR, OURS, Everything, FleetSnapshot, state
+from tests.arm.everything import (
+    OPERATOR,
+    OURS,
+    Everything,
+    FleetSnapshot,
+    resource_routes,
+    state,
+)
 from tests.campaigns import split
 from tests.fixtures.arm import default_version
 from tests.fixtures.http import Response
@@ -45,7 +53,7 @@ DOCUMENTED = {
 
 MESSAGE_CHARACTERS = 1_000
 EXAMPLES = settings().max_examples // 5  # 20 per route, and many more with the profile `explore`
-ROUTES = [route for module in app.MODULES for route in module.ROUTES]
+ROUTES = [*(route for module in app.MODULES for route in module.ROUTES), *resource_routes()]
 ODD = ("path", "self", "call", "query", "host", "a b", "&", "top", "api_version", "é", "monitor")
 PAGES = 100
 FORM = "application/x-www-form-urlencoded"
@@ -190,7 +198,7 @@ def test_paged_listings(
     everywhere = [route for route in ROUTES if not route.public and not route.writes]
     with shared_fleet.initial() as arm:
         whole = {route.path: arm.call(arm.request_for(route)).body for route in everywhere}
-        for module in (context, subscriptions, instance_query, machine_listing):
+        for module in (context, subscriptions, stored, machine_listing):
             monkeypatch.setattr(module, "PAGE", 1)
         for route in everywhere:
             if b'"value":[' in whole[route.path]:

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairwarning.core.model import Scope
-from tests.arm.everything import AVAILABILITY, MACHINE, SERVICE, SET, Json, state
+from tests.arm.everything import AVAILABILITY, MACHINE, SET, Json, state
 from tests.fixtures.arm import ArmHarness
 from tests.hostile.arm_requests import Choices
 from tests.hostile.arm_steps import RandomSteps, assert_all_done, assert_consistent
@@ -48,11 +48,9 @@ def take_step(arm: ArmHarness, data: bytes) -> None:
         ("virtualMachines/a", MACHINE, ""),
         ("virtualMachineScaleSets/a", SET, ""),
         ("virtualMachineScaleSets/a", SET, "/virtualMachines/0"),
-        ("cloudServices/a", SERVICE, ""),
-        ("cloudServices/a", SERVICE, "/roleInstances/role_IN_0"),
         ("availabilitySets/a", AVAILABILITY, ""),
     ],
-    ids=["machine", "set", "instance", "service", "role", "availability"],
+    ids=["machine", "set", "instance", "availability"],
 )
 def test_a_group_waits_for_deletions(thing: str, body: Json, inside: str, error: str) -> None:
     """A resource being deleted is gone before its group is, or both stay."""
