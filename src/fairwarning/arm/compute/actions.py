@@ -57,7 +57,7 @@ async def delete(context: ArmContext, request: ArmRequest) -> Response:
     impact = target.scope.impacts.get(target.machine.name)
     if impact and impact.kind is ImpactKind.DELETE:
         return await accept_running(context, request, impact.operation)
-    await stored.remove_below(context, request)
+    await stored.remove_below(context, request.id, request.actor)
     return await act(Delete, context, request)
 
 

@@ -210,7 +210,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     scale_set = await context.scale_set(resource)
     if scale_set.deleting:
         return await actions.accept_running(context, request, scale_set.deleting)
-    await stored.remove_below(context, request)
+    await stored.remove_below(context, request.id, request.actor)
     delete = DeleteSet(set=resource.set, operation=new_operation(), actor=request.actor)
     return accepted(request, await context.fleet.submit(delete), context.cloud.location)
 

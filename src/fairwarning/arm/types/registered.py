@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.types import documents, parts, references, users, writing
+from fairwarning.arm.types import documents, parts, references, stored, users, writing
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite
@@ -36,6 +36,8 @@ async def plan(kind: ResourceType, write: ResourceWrite, body: Body) -> DesiredR
     await _check_removed_parts(kind, write, body)
     links = await references.check(write, body)
     desired = await kind.plan(write, body) if kind.plan else DesiredResource(body)
+    if write.existing is None:  # what belonged to a machine of this name that was evicted
+        await stored.remove_below(write.context, write.id, write.actor)
     uses, owns = (*links.uses, *(desired.uses or ())), (*links.owns, *(desired.owns or ()))
     return replace(desired, uses=uses, owns=owns)
 

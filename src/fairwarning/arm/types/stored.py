@@ -183,7 +183,10 @@ async def _check_count(write: ResourceWrite) -> None:
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
-    return _response(context, await context.get_id(request.id))
+    row, parent = await context.get_id(request.id), request.id.parent()
+    if parent and not await _any_exists(context, parent):  # as of a machine that was evicted
+        raise resource_not_found(request.id.kind, request.id.name, request.id.group)
+    return _response(context, row)
 
 
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
@@ -229,14 +232,14 @@ async def ids_below(context: ArmContext, id_: AzureId) -> list[str]:
     return [name for name in ids if name.startswith(prefix)]
 
 
-async def remove_below(context: ArmContext, request: ArmRequest) -> None:
-    """Remove what is stored below a resource that is being deleted."""
-    if below := await ids_below(context, request.id):
+async def remove_below(context: ArmContext, id_: AzureId, actor: str) -> None:
+    """Remove what is stored below a resource that is being deleted, or does not exist yet."""
+    if below := await ids_below(context, id_):
         command = Remove(
             resource=below[0],
             others=tuple(below[1:]),
             operation=new_operation(),
-            actor=request.actor,
+            actor=actor,
         )
         await context.fleet.submit(command)
 
