@@ -87,6 +87,32 @@ def test_documents_read_back_as_written(drawn: list[StoredResource]) -> None:
         assert left == {path for path in found if not path.startswith("/resourcegroups")}
 
 
+@pytest.mark.parametrize("path", ["extensions/x", "providers/Microsoft.Insights/settings/x"])
+def test_what_belonged_to_an_evicted_machine(path: str) -> None:
+    """It is gone, although no client deleted it, and a new machine of the name has none."""
+    with ArmHarness() as arm:
+        machine(arm, priority="Spot", evictionPolicy="Delete")
+        assert arm.put(f"{VM}/{path}", PLACE).status == 201
+        arm.post(f"{VM}/simulateEviction")
+        arm.advance(60)
+        assert refused(arm.get(f"{VM}/{path}")) == (404, "ResourceNotFound")
+        machine(arm)
+        assert refused(arm.get(f"{VM}/{path}")) == (404, "ResourceNotFound")
+        assert names(arm, f"{VM}/{path}".rpartition("/")[0]) == []
+
+
+def test_computed_members() -> None:
+    """What templates refer to is made up; a client's own value wins."""
+    with ArmHarness() as arm:
+        arm.group()
+        path = f"{ACCOUNTS}/a'\"b"
+        arm.put(path, PLACE)
+        endpoints = arm.get(path).json["properties"]["primaryEndpoints"]
+        assert endpoints["blob"] == "https://a'\"b.blob.fairwarning.invalid/"
+        arm.put(path, {"properties": {"primaryEndpoints": {"blob": "own"}}})
+        assert arm.get(path).json["properties"]["primaryEndpoints"] == {"blob": "own"}
+
+
 # --- Hostile documents ----------------------------------------------------------------------------
 
 
