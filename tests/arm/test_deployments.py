@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.service.tokens import Principal, Role
-from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, actors, created, refused
+from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused
 from tests.arm.templates import TEMPLATE, resource
 from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response
@@ -226,12 +225,3 @@ def test_unknown_groups_names_and_statuses() -> None:
         assert arm.put(f"{DEPLOYMENTS}/.", {}).status == 400
         deploy(arm)
         assert refused(arm.get(f"{DEPLOYMENT}/operationStatuses/x")) == (404, "NotFound")
-
-
-def test_the_journal_names_the_actor() -> None:
-    """All changes of a deployment name its principal."""
-    with ArmHarness() as arm:
-        arm.group()
-        arm.principal = Principal(name="ann", role=Role.TENANT, group="rg")
-        deploy_scale_set(arm)
-        assert actors(arm, "SetCreated") == actors(arm, "MachineAdded") | {"ann"} == {"ann"}

@@ -2,7 +2,6 @@
 
 import pytest
 
-from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
     AV,
     AV_SCOPE,
@@ -11,7 +10,6 @@ from tests.arm.bodies import (
     VM_SCOPE,
     WEB,
     WEB_SCOPE,
-    actors,
     created,
     machine,
     names,
@@ -201,13 +199,3 @@ def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         arm.group("g0")
         network = "/resourceGroups/g0/providers/Microsoft.Network/virtualNetworks"
         assert names(arm, network) == []
-
-
-def test_the_journal_names_the_actor() -> None:
-    """Every deletion in the group names the principal."""
-    ann = Principal(name="ann", role=Role.TENANT, group="rg")
-    with ArmHarness() as arm:
-        fill_group(arm)
-        arm.poll(VM_SCOPE)
-        arm.delete(RG, principal=ann)
-        assert actors(arm, "Scheduled") == {"ann"}

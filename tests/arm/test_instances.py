@@ -2,11 +2,8 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.commands import Maintain
-from fairwarning.core.model import ImpactKind
 from tests.arm.bodies import (
     COMPUTE,
-    INSTANCE_ACTIONS,
     VM,
     WEB,
     WEB_SCOPE,
@@ -152,15 +149,6 @@ def test_protection_is_merged_and_can_be_removed() -> None:
         assert arm.put(f"{WEB}/virtualMachines/9", protection()).status == 404
 
 
-def test_an_instance_without_a_body_can_be_patched() -> None:
-    """A PATCH needs only an existing instance."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        assert arm.patch(FIRST, protection(scale_in=True)).status == 200
-        assert arm.machines(WEB_SCOPE)["web_0"].protected
-        assert arm.patch(f"{WEB}/virtualMachines/9", protection()).status == 404
-
-
 def test_the_body_is_deleted_with_the_instance() -> None:
     """Ids are never reused, so no new instance inherits the body."""
     with ArmHarness() as arm:
@@ -176,42 +164,6 @@ def test_the_body_is_deleted_with_the_instance() -> None:
 
 
 # --- Actions --------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("C1")
-@pytest.mark.parametrize(
-    ("action", "kind", "event"),
-    INSTANCE_ACTIONS,
-)
-def test_actions(action: str, kind: ImpactKind, event: str) -> None:
-    """An action applies to this instance, and is announced as for any machine."""
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice())
-        arm.poll(WEB_SCOPE)
-        accepted = arm.post(f"{WEB}/virtualmachines/0/{action}")
-        expected = [(event, "Scheduled", ["web_0"])] if event else []
-        assert visible_events(arm, WEB_SCOPE) == expected
-        arm.advance(1200)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert [(impact.machine, impact.kind) for impact in arm.driver.impacts] == [("web_0", kind)]
-
-
-@pytest.mark.spec("T4", "T5")
-def test_a_delete_gives_the_notice_of_its_model() -> None:
-    """An approved delete happens at once; the capacity drops at the start."""
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice("PT15M"))
-        arm.poll(WEB_SCOPE)
-        accepted = arm.delete(FIRST)
-        assert visible_events(arm, WEB_SCOPE) == [("Terminate", "Scheduled", ["web_0"])]
-        assert arm.get(WEB).json["sku"]["capacity"] == 2
-        assert arm.get(FIRST).json["properties"]["provisioningState"] == "Deleting"
-        event = arm.poll(WEB_SCOPE)["Events"][0]["EventId"]
-        maintenance = f"{WEB}/providers/Microsoft.Maintenance/scheduledevents"
-        assert arm.post(f"{maintenance}/{event}/acknowledge").status == 200
-        arm.advance(60)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert names(arm, f"{WEB}/virtualMachines") == ["web_1", "web_2"]
 
 
 @pytest.mark.spec("T4")
@@ -233,51 +185,7 @@ def test_spot_instances() -> None:
         assert refused(regular) == (409, "OperationNotAllowed")
 
 
-def test_scheduled_maintenance_can_start_now() -> None:
-    """A user can start the scheduled maintenance of an instance."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        arm.poll(WEB_SCOPE)
-        arm.do(Maintain(scope=WEB_SCOPE, operation="o", machines=("web_0",)))
-        accepted = arm.post(f"{FIRST}/performMaintenance")
-        assert visible_events(arm, WEB_SCOPE) == [("Freeze", "Started", ["web_0"])]
-        arm.advance(9)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        other = arm.post(f"{WEB}/virtualMachines/1/performMaintenance")
-        assert refused(other) == (409, "OperationNotAllowed")
-
-
 # --- Flexible sets --------------------------------------------------------------------------------
-
-
-def test_instances_of_a_flexible_set_are_machines() -> None:
-    """They can be read, acted on and deleted as machines."""
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice(), orchestrationMode="Flexible")
-        arm.poll(WEB_SCOPE)
-        document = arm.get(f"{MACHINES}/web_0").json
-        assert document["type"] == "Microsoft.Compute/virtualMachines"
-        assert document["id"] == f"{SUBSCRIPTION}{MACHINES}/web_0"
-        assert document["properties"]["virtualMachineScaleSet"] == {"id": f"{SUBSCRIPTION}{WEB}"}
-        arm.post(f"{MACHINES}/web_1/restart")
-        arm.delete(f"{MACHINES}/web_0")
-        assert sorted(visible_events(arm, WEB_SCOPE)) == [
-            ("Reboot", "Scheduled", ["web_1"]),
-            ("Terminate", "Scheduled", ["web_0"]),
-        ]
-        arm.advance(400)
-        assert arm.get(f"{MACHINES}/web_0").status == 404
-        assert arm.get(WEB).json["sku"]["capacity"] == 2
-
-
-def test_a_machine_does_not_take_the_name_of_an_instance() -> None:
-    """A PUT with the name of a Flexible instance creates no second machine."""
-    with ArmHarness() as arm:
-        scale_set(arm, orchestrationMode="Flexible")
-        arm.put(f"{MACHINES}/web_0", {"location": "local"})
-        document = arm.get(f"{MACHINES}/web_0").json
-        assert document["properties"]["virtualMachineScaleSet"] == {"id": f"{SUBSCRIPTION}{WEB}"}
-        assert not arm.exists("rg:web_0")
 
 
 def test_instances_of_a_uniform_set_are_not_machines() -> None:

@@ -190,17 +190,6 @@ def test_expand() -> None:
         assert "changedTime" not in arm.get("/resources").json["value"][0]
 
 
-def test_image_versions() -> None:
-    """`az vm create` asks for the newest version with `$top`, `$orderby` and `$expand`."""
-    path = "/providers/Microsoft.Compute/locations/local/publishers/Canonical/artifacttypes/vmimage"
-    path += "/offers/ubuntu-24_04-lts/skus/server/versions"
-    with ArmHarness() as arm:
-        options = {"$top": "1", "$orderby": "name desc", "$expand": "properties"}
-        (version,) = arm.get(path, **options).json
-        assert version["properties"]["osDiskImage"]["operatingSystem"] == "Linux"
-        assert refused(arm.get(path, **{"$orderby": "size"})) == (400, "InvalidParameter")
-
-
 def test_no_option_is_ignored() -> None:
     """An option that a path does not have is refused on every path that can be read."""
     with FleetSnapshot().restore() as arm:

@@ -10,6 +10,7 @@ from tests.arm.bodies import (
     WEB_SCOPE,
     machine,
     notice,
+    refused,
     scale_set,
     visible_events,
 )
@@ -154,15 +155,20 @@ def test_a_scale_in_is_an_operation() -> None:
         assert arm.ended(shrunk)["status"] == "Succeeded"
 
 
-def test_authorization() -> None:
-    """Only the client of an operation and the operator can read it."""
+@pytest.mark.spec("C3")
+def test_clients_of_other_groups() -> None:
+    """An operation is read by clients of its group and by the operator, whatever their names."""
+    namesake = Principal(name="ann", role=Role.TENANT, group="other")
+    reader = Principal(name="eve", role=Role.READER, group="RG")
     with ArmHarness() as arm:
+        arm.group("other")
         machine(arm)
-        accepted = arm.post(f"{VM}/restart", principal=ANN)
-        assert arm.ended(accepted)["name"]
-        path = (
-            f"/providers/Microsoft.Compute/locations/local/operations/{arm.ended(accepted)['name']}"
-        )
-        assert arm.get(path, principal=ANN).status == 200
-        assert arm.get(path, principal=BOB).status == 404
+        operation = arm.post(f"{VM}/restart", principal=ANN).headers["x-ms-request-id"]
+        path = f"/providers/Microsoft.Compute/locations/local/operations/{operation}"
+        for principal in (ANN, reader, arm.principal):
+            assert arm.get(path, principal=principal).json["name"] == operation
+        for principal in (BOB, namesake):
+            for query in ({}, {"monitor": "true"}):
+                response = arm.get(path, principal=principal, **query)
+                assert refused(response) == (404, "NotFound")
         assert arm.get(f"{path}0").status == 404

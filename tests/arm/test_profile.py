@@ -223,21 +223,6 @@ def test_the_notice_of_an_image_upgrade(duration: str | None, allowed: bool) -> 
 # --- Policies -------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("E8")
-def test_a_machine_in_a_set_has_no_policy_of_its_own() -> None:
-    """The availability set has the policy; one on the machine is refused."""
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(AV, LOCATION))
-        owner = {"availabilitySet": {"id": arm.get(AV).json["id"]}}
-        new = arm.put(VM, in_machine({**owner, **policy(reboot=True)}))
-        assert refused(new) == (409, "OperationNotAllowed")
-        created(arm.put(VM, in_machine(owner)))
-        later = arm.patch(VM, {"properties": policy(reboot=True)})
-        assert refused(later) == (409, "OperationNotAllowed")
-        assert arm.patch(VM, {"tags": {"a": "b"}}).status == 200
-
-
 @pytest.mark.parametrize("value", [{"userInitiatedReboot": {"automaticallyApprove": 1}}, [], "x"])
 def test_invalid_policies(value: object) -> None:
     """An invalid policy is refused on every resource type."""

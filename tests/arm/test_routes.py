@@ -4,7 +4,7 @@ from starlette.responses import Response
 from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from fairwarning.arm.types.context import ArmContext
-from tests.arm.bodies import VM, WEB, machine, refused, scale_set
+from tests.arm.bodies import VM, machine, refused
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 
@@ -75,30 +75,6 @@ def test_a_route_knows_whether_it_writes() -> None:
 # --- The routes of the service --------------------------------------------------------------------
 
 
-def test_routes_are_unique() -> None:
-    """Each method of a path has one handler, whatever the parameters are called."""
-    with ArmHarness() as arm:
-        paths = [
-            (route.method, "/".join("{}" if p[:1] == "{" else p.lower() for p in parts))
-            for route in arm.app.table.routes
-            if (parts := route.path.split("/"))
-        ]
-    assert sorted(paths) == sorted(set(paths))
-
-
-@pytest.mark.spec("C1")
-def test_paths_are_case_insensitive() -> None:
-    """The whole path is case-insensitive, including actions: clients use several forms."""
-    with ArmHarness() as arm:
-        machine(arm)
-        scale_set(arm)
-        path = f"/{SUBSCRIPTION}{VM}"
-        for spelling in (path.lower(), path.upper(), path.replace("Groups", "groups")):
-            assert arm.get(spelling).json["name"] == "vm"
-        for action in ("powerOff", "poweroff", "POWEROFF"):
-            assert arm.post(f"{WEB}/virtualmachines/0/{action}").status in {202, 409}
-
-
 def test_unknown_paths_and_methods() -> None:
     """404 names the path and 405 the allowed methods, only with a valid token."""
     with ArmHarness() as arm:
@@ -111,21 +87,15 @@ def test_unknown_paths_and_methods() -> None:
         assert arm.send("GET", "/nowhere", "", b"", {}).status == 401
 
 
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
-        ("", "MissingApiVersionParameter"),
-        ("api-version=", "MissingApiVersionParameter"),
-        ("api-version=latest", "InvalidApiVersionParameter"),
-        ("api-version=2024-13-01", "InvalidApiVersionParameter"),
-        ("api-version=2024-11-01&api-version=2024-11-01", "InvalidApiVersionParameter"),
-    ],
-)
-def test_an_api_version_is_required(query: str, code: str) -> None:
-    """It must occur once and be a date; the parameter's name is case-insensitive."""
+@pytest.mark.spec("C1")
+def test_head() -> None:
+    """HEAD of a view has the headers of GET; an action has none; a token and a version are needed."""
     with ArmHarness() as arm:
-        arm.group()
-        path = f"/resourceGroups/rg?{query}"
-        assert refused(arm.get(path, version="")) == (400, code)
-        valid = arm.get("/resourceGroups/rg?API-Version=2024-11-01", version="")
-        assert valid.status == 200
+        machine(arm)
+        head, get = arm.request("HEAD", f"{VM}/instanceView"), arm.get(f"{VM}/instanceView")
+        assert (head.status, head.body) == (200, b"")
+        assert head.headers["content-length"] == get.headers["content-length"]
+        assert arm.request("HEAD", f"{VM}/restart").status == 405
+        assert arm.request("HEAD", VM, version="").status == 400
+        query = "api-version=2024-11-01"
+        assert arm.send("HEAD", f"{SUBSCRIPTION}{VM}", query, b"", {}).status == 401

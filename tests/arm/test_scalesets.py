@@ -3,16 +3,13 @@ from typing import Any
 import pytest
 
 from fairwarning.core.model import ScaleSet
-from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
     COMPUTE,
     WEB,
     WEB_SCOPE,
-    actors,
     created,
     names,
     notice,
-    policy,
     refused,
     scale_set,
     visible_events,
@@ -89,14 +86,6 @@ def test_invalid_values(body: Any, path: str) -> None:  # noqa: ANN401  (any JSO
         assert names(arm, SETS) == []
 
 
-def test_a_new_set_needs_a_location() -> None:
-    """A PUT without a location is refused, and a PATCH creates no set."""
-    with ArmHarness() as arm:
-        arm.group()
-        assert refused(arm.put(WEB, {"sku": {"capacity": 1}})) == (400, "LocationRequired")
-        assert refused(arm.patch(WEB, {"location": "local"})) == (404, "ResourceNotFound")
-
-
 def test_a_put_is_merged() -> None:
     """`az vmss scale` sends only the capacity, and documentation shows only a profile."""
     with ArmHarness() as arm:
@@ -109,42 +98,6 @@ def test_a_put_is_merged() -> None:
         assert profile["licenseType"] == "None"
         assert profile["scheduledEventsProfile"] == notice("PT10M")["scheduledEventsProfile"]
         assert model(arm).terminate_seconds == 600
-
-
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ({"properties": {"orchestrationMode": "Flexible"}}, "orchestrationMode"),
-        ({"properties": {"virtualMachineProfile": {"priority": "Spot"}}}, "priority"),
-        ({"zones": ["1"]}, "zones"),
-        ({"properties": {"platformFaultDomainCount": 1}}, "platformFaultDomainCount"),
-        (
-            {"properties": {"virtualMachineProfile": {"osProfile": {"computerNamePrefix": "x"}}}},
-            "computerNamePrefix",
-        ),
-    ],
-)
-def test_immutable_properties(change: Any, name: str) -> None:  # noqa: ANN401  (any JSON)
-    """The error names the immutable property, and nothing of the request is applied."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        before = arm.get(WEB).json
-        response = arm.patch(WEB, {**change, "sku": {"capacity": 1}})
-        assert refused(response) == (409, "PropertyChangeNotAllowed")
-        assert name in response.error_message
-        assert arm.get(WEB).json == before
-
-
-def test_the_eviction_policy_is_immutable() -> None:
-    """The document still has the policy that applies."""
-    with ArmHarness() as arm:
-        spot = {"priority": "Spot", "evictionPolicy": "Deallocate"}
-        scale_set(arm, model=spot)
-        change = {"properties": {"virtualMachineProfile": {"evictionPolicy": "Delete"}}}
-        response = arm.patch(WEB, change)
-        document = arm.get(WEB).json["properties"]["virtualMachineProfile"]
-        assert document["evictionPolicy"] == "Deallocate"
-        assert refused(response) == (409, "PropertyChangeNotAllowed")
 
 
 @pytest.mark.spec("T3")
@@ -192,20 +145,6 @@ def test_automatic_upgrades() -> None:
         machines = arm.machines(WEB_SCOPE)
         assert {machines[f"web_{n}"].terminate_seconds for n in (1, 2)} == {600}
         assert arm.get(WEB).json["properties"]["upgradePolicy"]["mode"] == "Automatic"
-
-
-@pytest.mark.spec("E8")
-def test_a_policy_is_for_all_instances() -> None:
-    """Existing and new instances see user-initiated events as Started."""
-    with ArmHarness() as arm:
-        scale_set(arm, capacity=1)
-        arm.poll(WEB_SCOPE)
-        arm.patch(WEB, {"properties": policy(redeploy=True)})
-        arm.post(f"{WEB}/redeploy")
-        assert web_events(arm) == [("Redeploy", "Started", ["web_0"])]
-        arm.advance(300)
-        arm.post(f"{WEB}/restart")
-        assert web_events(arm) == [("Reboot", "Scheduled", ["web_0"])]
 
 
 # --- Capacity -------------------------------------------------------------------------------------
@@ -269,23 +208,6 @@ def test_scale_in_rules(rule: str, left: list[str]) -> None:
 # --- Fleet files, models and the journal ----------------------------------------------------------
 
 
-def test_sets_of_a_fleet_file() -> None:
-    """They can be read; a write-back changes nothing and creates no new model."""
-    with ArmHarness() as arm:
-        arm.create_fleet()
-        path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachineScaleSets/web"
-        document = arm.get(path).json
-        assert document["sku"]["capacity"] == 3
-        assert arm.put(path, document).status == 200
-        assert {**arm.get(path).json, "etag": ""} == {**document, "etag": ""}
-        assert model(arm, "web").model == 1
-        image = {"scheduledEventsProfile": {"osImageNotificationProfile": {"enable": True}}}
-        arm.patch(path, {"properties": {"virtualMachineProfile": image}})
-        assert model(arm, "web").terminate_seconds == 300
-        arm.patch(path, {"sku": {"capacity": 4}, "tags": {"a": "b"}})
-        assert names(arm, f"{path}/virtualMachines") == [f"web_{n}" for n in range(4)]
-
-
 def test_a_write_back_creates_no_new_model() -> None:
     """`az vmss update` sends the whole document; no instance needs an upgrade for it."""
     with ArmHarness() as arm:
@@ -299,15 +221,3 @@ def test_a_write_back_creates_no_new_model() -> None:
         assert model(arm).model == 1
         arm.patch(WEB, {"properties": {"virtualMachineProfile": {"licenseType": "None"}}})
         assert model(arm).model == 2
-
-
-def test_the_journal_names_the_actor() -> None:
-    """Every change that follows from a request names its principal."""
-    ann = Principal(name="ann", role=Role.TENANT, group="rg")
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice())
-        arm.poll(WEB_SCOPE)
-        arm.patch(WEB, {"sku": {"capacity": 2}}, principal=ann)
-        assert (
-            actors(arm, "Scheduled") == {"ann"} == actors(arm, "OperationAccepted") - {"operator"}
-        )

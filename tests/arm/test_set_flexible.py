@@ -191,26 +191,6 @@ def test_an_instance_has_one_body() -> None:
         assert "protectionPolicy" not in arm.get(f"{MACHINES}/web_0").json["properties"]
 
 
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ({"zones": ["2"]}, "zones"),
-        ({"properties": {"priority": "Spot"}}, "priority"),
-        ({"properties": {"virtualMachineScaleSet": {"id": "/other"}}}, "virtualMachineScaleSet.id"),
-        ({"properties": {"availabilitySet": {"id": "/other"}}}, "availabilitySet.id"),
-    ],
-)
-def test_immutable_properties_of_an_instance(change: dict[str, Any], name: str) -> None:
-    """The error names the property, and nothing of the request is applied."""
-    with ArmHarness() as arm:
-        flexible(arm)
-        before = arm.get(f"{MACHINES}/web_0").json
-        response = arm.patch(f"{MACHINES}/web_0", {**change, "tags": {"a": "b"}})
-        assert refused(response) == (409, "PropertyChangeNotAllowed")
-        assert name in response.error_message
-        assert arm.get(f"{MACHINES}/web_0").json == before
-
-
 def test_an_instance_is_not_created_twice() -> None:
     """`If-None-Match: *` is refused for an instance, and its names are not for other machines."""
     with ArmHarness() as arm:

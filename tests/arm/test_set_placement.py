@@ -68,26 +68,6 @@ def test_a_single_placement_group_may_become_several() -> None:
         assert "singlePlacementGroup" in response.error_message
 
 
-def test_a_value_of_another_type() -> None:
-    """The error names the member and what is allowed."""
-    with ArmHarness() as arm:
-        arm.group()
-        body = {"location": "local", "properties": {"singlePlacementGroup": "perhaps"}}
-        response = arm.put(WEB, body)
-        assert refused(response) == (400, "InvalidParameter")
-        assert "singlePlacementGroup" in response.error_message
-        assert "true or false" in response.error_message
-
-
-def test_fault_domains_and_zone_balance_are_shown_as_sent() -> None:
-    """They read back with their values and types."""
-    with ArmHarness() as arm:
-        scale_set(arm, capacity=3, platformFaultDomainCount=1, zoneBalance=True)
-        properties = arm.get(WEB).json["properties"]
-        assert properties["platformFaultDomainCount"] == 1
-        assert properties["zoneBalance"] is True
-
-
 def test_instances_are_spread_over_the_zones() -> None:
     """`--zones 1 2 3`: the set has all zones, and each instance has one of them."""
     with ArmHarness() as arm:

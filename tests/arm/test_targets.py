@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.commands import Maintain
 from fairwarning.core.model import ImpactKind
 from tests.arm.bodies import (
     INSTANCE_ACTIONS,
@@ -92,25 +91,6 @@ def test_a_set_is_deleted() -> None:
         assert arm.ended(accepted)["status"] == "Succeeded"
         assert refused(arm.get(WEB)) == (404, "ResourceNotFound")
         assert arm.delete(WEB).status == 204
-
-
-def test_scheduled_maintenance_can_start_now() -> None:
-    """A user can start the scheduled maintenance of the named instances."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        arm.poll(WEB_SCOPE)
-        assert refused(arm.post(f"{WEB}/performMaintenance")) == (409, "OperationNotAllowed")
-        for number in (0, 1):
-            machines = (f"web_{number}",)
-            arm.do(Maintain(scope=WEB_SCOPE, operation=f"o{number}", machines=machines))
-        accepted = arm.post(f"{WEB}/performMaintenance", {"instanceIds": ["1"]})
-        assert accepted.status == 202
-        assert sorted(web_events(arm)) == [
-            ("Freeze", "Scheduled", ["web_0"]),
-            ("Freeze", "Started", ["web_1"]),
-        ]
-        none = arm.post(f"{WEB}/performMaintenance", {"instanceIds": ["2"]})
-        assert refused(none) == (409, "OperationNotAllowed")
 
 
 def test_the_instance_view_of_a_set() -> None:
