@@ -2,20 +2,8 @@
 
 from typing import Any
 
-from fairwarning.core.model import ImpactKind
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.http import Response
-
-INSTANCE_ACTIONS = [
-    ("restart", ImpactKind.REBOOT, "Reboot"),
-    ("redeploy", ImpactKind.REDEPLOY, "Redeploy"),
-    ("reimage", ImpactKind.REIMAGE, ""),
-    ("reimageall", ImpactKind.REIMAGE, ""),
-    ("deallocate", ImpactKind.DEALLOCATE, ""),
-    ("poweroff", ImpactKind.STOP, ""),
-    ("start", ImpactKind.START, ""),
-]
-"""Each action on an instance, its impact, and the event that announces it."""
 
 Json = dict[str, Any]
 
@@ -23,9 +11,8 @@ COMPUTE = "/resourceGroups/rg/providers/Microsoft.Compute"
 VM = f"{COMPUTE}/virtualMachines/vm"
 WEB = f"{COMPUTE}/virtualMachineScaleSets/web"
 AV = f"{COMPUTE}/availabilitySets/av"
-SERVICE = f"{COMPUTE}/cloudServices/shop"
 # The scopes that their machines poll.
-VM_SCOPE, WEB_SCOPE, AV_SCOPE, SERVICE_SCOPE = "rg:vm", "rg:web/0", "as:rg:av", "cs:rg:shop"
+VM_SCOPE, WEB_SCOPE, AV_SCOPE = "rg:vm", "rg:web/0", "as:rg:av"
 
 
 def notice(duration: str = "PT5M") -> Json:

@@ -66,6 +66,14 @@ def test_each_request_is_authorized() -> None:
         assert arm.send("POST", "/batch", VERSION, body, {}).status == 401
 
 
+def test_a_long_batch() -> None:
+    """Ansible's inventory sends a hundred requests; above twenty, each has a name."""
+    with ArmHarness() as arm:
+        responses = batch(arm, *(entry("", name=f"n{number}") for number in range(100)))
+        assert {response["httpStatusCode"] for response in responses} == {200}
+        assert [response["name"] for response in responses] == [f"n{n}" for n in range(100)]
+
+
 def test_a_batch_in_a_batch() -> None:
     """A batch contains no other batch, however its path is spelled."""
     with ArmHarness() as arm:
@@ -92,6 +100,7 @@ def test_a_url_of_another_host() -> None:
         {"requests": {}},
         {"requests": []},
         {"requests": [entry("")] * 21},
+        {"requests": [entry("", name="a")] * 501},
         {"requests": ["x"]},
         {"requests": [entry("", "BREW")]},
         {"requests": [entry(VM, "DELETE"), {"httpMethod": "GET"}]},

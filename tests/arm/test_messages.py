@@ -45,7 +45,6 @@ def restart_everything(arm: Everything) -> None:
         "virtualMachines/spot/redeploy",
         "virtualMachineScaleSets/web/restart",
         "virtualMachineScaleSets/plans/restart",
-        "cloudServices/cloud/restart",
     ):
         arm.post(f"{COMPUTE}/{path}")
 

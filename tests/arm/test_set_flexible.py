@@ -61,24 +61,6 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Listing --------------------------------------------------------------------------------------
 
 
-def test_instances_are_machines() -> None:
-    """Both listings show them with the id of a machine and of their set, but no Uniform ones."""
-    with ArmHarness() as arm:
-        machine(arm)
-        flexible(arm)
-        scale_set(arm, f"{COMPUTE}/virtualMachineScaleSets/uniform")
-        for path in (MACHINES, ALL_MACHINES):
-            assert names(arm, path) == ["vm", "web_0", "web_1"]
-        document = arm.get(MACHINES).json["value"][1]
-        assert document == arm.get(f"{MACHINES}/web_0").json
-        assert document["id"] == f"{SUBSCRIPTION}{MACHINES}/web_0"
-        assert document["type"] == "Microsoft.Compute/virtualMachines"
-        owner = document["properties"]["virtualMachineScaleSet"]
-        assert owner == {"id": f"{SUBSCRIPTION}{WEB}"}
-        view = arm.get(MACHINES, **{"$expand": "instanceView"}).json["value"][2]
-        assert view["properties"]["instanceView"]["computerName"] == "web000001"
-
-
 @pytest.mark.usefixtures("small_pages")
 def test_pages_have_one_order() -> None:
     """Every machine is on one page: first those with a resource of their own, then instances."""

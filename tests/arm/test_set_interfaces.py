@@ -199,19 +199,6 @@ def test_an_instance_has_its_interfaces() -> None:
         assert "imageReference" not in older["storageProfile"]
 
 
-def test_pages() -> None:
-    """A large set is listed by pages of instances."""
-    with ArmHarness() as arm:
-        web(arm, capacity=201)
-        first = arm.get(f"{WEB}/networkInterfaces").json
-        rest = arm.follow(first["nextLink"]).json
-        owners = [
-            entry["properties"]["virtualMachine"]["id"].rpartition("/")[2]
-            for entry in (*first["value"], *rest["value"])
-        ]
-        assert owners == [str(number) for number in range(201) for _ in range(2)]
-
-
 def test_a_set_without_a_network() -> None:
     """Its listings are empty."""
     with ArmHarness() as arm:

@@ -195,24 +195,6 @@ def test_the_number_of_resources_in_a_group(monkeypatch: pytest.MonkeyPatch) -> 
         assert names(arm, ACCOUNTS) == ["a1", "a2", "a3"]
 
 
-def test_lists_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page may be short, and have a nextLink; each resource is on one page."""
-    monkeypatch.setattr(stored, "PAGE", 2)
-    with ArmHarness() as arm:
-        arm.group()
-        for number in range(5):
-            arm.put(f"{ACCOUNTS}/a{number}", PLACE)
-            arm.put(f"{RG}/providers/Microsoft.Storage/others/b{number}", PLACE)
-        for path in (ACCOUNTS, "/providers/Microsoft.Storage/storageAccounts"):
-            page = arm.get(path).json
-            seen = page["value"]
-            while "nextLink" in page:
-                page = arm.follow(page["nextLink"]).json
-                seen += page["value"]
-            assert [entry["name"] for entry in seen] == [f"a{number}" for number in range(5)]
-        assert refused(arm.get(ACCOUNTS, **{"$skiptoken": "bm8="})) == (400, "InvalidSkipToken")
-
-
 def test_secrets_are_not_stored() -> None:
     """Neither are those of extensions, whatever their case; the rest is kept."""
     settings = {"protectedSettings": {"k": "s3cret"}, "settings": {"a": None}}

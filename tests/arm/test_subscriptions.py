@@ -3,9 +3,7 @@ from typing import Any
 import pytest
 
 from fairwarning.arm.registry import TYPES
-from fairwarning.arm.resources import subscriptions
 from fairwarning.arm.resources.providers import versions_of
-from fairwarning.arm.types import context
 from fairwarning.arm.types.context import encode_skip_token
 from fairwarning.service.config.settings import TENANT, CloudSettings
 from fairwarning.service.tokens import Principal, Role
@@ -129,56 +127,6 @@ def test_a_tenant_sees_only_its_group() -> None:
         token = encode_skip_token("microsoft.network/publicipaddresses:his:")
         response = arm.get("/resources", principal=ANN, **{"$skiptoken": token})
         assert response.json["value"] == []
-
-
-def test_no_resource_is_lost_between_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With any page size, all resources are listed once and in the same order."""
-    with ArmHarness() as arm:
-        for group in ("one", "two"):
-            path = arm.group(group)
-            for number in range(3):
-                address(arm, path, f"ip{number}")
-                disk = f"{path}/providers/Microsoft.Compute/disks/disk{number}"
-                assert arm.put(disk, {"location": "local"}).status == 200
-        expected, pages = walk(arm, "/resources")
-        assert (len(expected), pages) == (12, 1)
-        for size in (1, 2, 3, 5, 11, 12):
-            for module in (context, subscriptions):
-                monkeypatch.setattr(module, "PAGE", size)
-            items, pages = walk(arm, "/resources")
-            assert items == expected
-            assert pages == -(-12 // size)
-
-
-@pytest.mark.parametrize(
-    ("expression", "names"),
-    [
-        ("resourceType eq 'Microsoft.Network/publicIPAddresses'", ["a", "b"]),
-        ("resourcetype eq 'microsoft.network/publicipaddresses' and name eq 'B'", ["b"]),
-        ("resourceGroup eq 'rg' and location eq 'West US'", ["b"]),
-        ("tagname eq 'team' and tagvalue eq 'x and y'", ["a"]),
-        ("resourceType eq 'Microsoft.Compute/disks'", []),
-    ],
-)
-def test_a_filter(expression: str, names: list[str]) -> None:
-    """All equalities of a filter must hold."""
-    with ArmHarness() as arm:
-        group = arm.group()
-        address(arm, group, "a", tags={"team": "x and y"})
-        address(arm, group, "b", location="westus")
-        items, _ = walk(arm, "/resources", **{"$filter": expression})
-    assert [item["name"] for item in items] == names
-
-
-@pytest.mark.parametrize(
-    "expression",
-    ["name", "name eq x", "name gt 'x'", "size eq '1'", "indexof(tagname, 'a')", "'"],
-)
-def test_an_unsupported_filter(expression: str) -> None:
-    """An unsupported filter is refused instead of ignored."""
-    with ArmHarness() as arm:
-        response = arm.get("/resources", **{"$filter": expression})
-    assert (response.status, response.error_code) == (400, "InvalidFilterInQueryString")
 
 
 @pytest.mark.parametrize("token", ["ä", "x", "/w==", "_w=="])

@@ -4,7 +4,6 @@ import pytest
 
 from fairwarning.core.model import ImpactKind
 from tests.arm.bodies import (
-    INSTANCE_ACTIONS,
     WEB,
     WEB_SCOPE,
     notice,
@@ -24,8 +23,9 @@ def web_events(arm: ArmHarness) -> list[tuple[str, str, list[str]]]:
 @pytest.mark.parametrize(
     ("action", "kind", "event"),
     [
-        (action if action != "poweroff" else "powerOff", kind, event)
-        for action, kind, event in INSTANCE_ACTIONS
+        ("restart", ImpactKind.REBOOT, "Reboot"),
+        ("deallocate", ImpactKind.DEALLOCATE, ""),
+        ("reimageall", ImpactKind.REIMAGE, ""),
     ],
 )
 def test_actions(action: str, kind: ImpactKind, event: str) -> None:
