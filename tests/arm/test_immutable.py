@@ -154,6 +154,6 @@ def test_a_machine_in_a_set_has_no_policy_of_its_own() -> None:
         created(arm.put(AV, {"location": "local"}))
         new = arm.put(VM, {"location": "local", **properties(**owner, **policy(reboot=True))})
         assert refused(new) == (409, "OperationNotAllowed")
-        machine(arm, **owner, **notice())
+        machine(arm, VM, **owner, **notice())
         later = arm.patch(VM, properties(**policy(reboot=True)))
         assert refused(later) == (409, "OperationNotAllowed")

@@ -10,8 +10,14 @@ from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("C6")
 
-BAD_SUBNETS = ({}, ["a"], [{}], [{"name": "a/b"}], [{"name": "a"}, {"name": "A"}],
-               [{"name": "a", "properties": 1}])  # fmt: skip
+BAD_SUBNETS: tuple[object, ...] = (
+    {},
+    ["a"],
+    [{}],
+    [{"name": "a/b"}],
+    [{"name": "a"}, {"name": "A"}],
+    [{"name": "a", "properties": 1}],
+)
 
 
 def test_parts_have_ids() -> None:

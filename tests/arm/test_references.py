@@ -353,7 +353,7 @@ CASES = [
     pytest.param(
         "machine",
         USER,
-        lambda ref: {"identity": {"type": "UserAssigned", "userAssignedIdentities": {ref["id"]: {}}}},
+        lambda ref: {"identity": {"userAssignedIdentities": {ref["id"]: {}}}},
     ),
     placed("interface", SUBNET, lambda ref: ip(subnet=ref)),
     placed("interface", NSG, lambda ref: {**ip(), "networkSecurityGroup": ref}),

@@ -89,7 +89,7 @@ def test_unknown_paths_and_methods() -> None:
 
 @pytest.mark.spec("C1")
 def test_head() -> None:
-    """HEAD of a view has the headers of GET; an action has none; a token and a version are needed."""
+    """HEAD of a view has the headers of GET; it needs a token and an api-version, too."""
     with ArmHarness() as arm:
         machine(arm)
         head, get = arm.request("HEAD", f"{VM}/instanceView"), arm.get(f"{VM}/instanceView")

@@ -54,10 +54,10 @@ def assert_listed(arm: ArmHarness, found: dict[str, Json]) -> None:
     assert everywhere == outermost | machines
     start = f"{SUBSCRIPTION}{RG}/".lower()
     assert of_group == {id_ for id_ in outermost if id_.startswith(start)} | machines
-    for path in found:
+    for path, document in found.items():
         if f"{SUBSCRIPTION}{path}" in outermost and path.startswith(RG.lower()):
             of_type = arm.get(path.removeprefix(RG.lower()).rpartition("/")[0]).json["value"]
-            assert found[path] in of_type
+            assert document in of_type
 
 
 @settings(suppress_health_check=list(HealthCheck), deadline=None)

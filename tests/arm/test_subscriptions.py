@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from fairwarning.arm.http.listing import encode_skip_token
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.resources.providers import versions_of
-from fairwarning.arm.types.context import encode_skip_token
 from fairwarning.service.config.settings import TENANT, CloudSettings
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
