@@ -269,14 +269,10 @@ _FIXED: Mapping[str, str] = {
     "version": "latest",
     "kind": "virtualMachines",
     "parent": "one",
-    "instance": "role_IN_0",
     "machine": "0",
     "interface": "nic",
-    "configuration": "ip",
-    "address": "public",
     "tenant": TENANT,
     "resource": "one",
-    "number": "0",
 }
 _DEFAULT_NAME = {
     "virtualMachineScaleSets": "web",

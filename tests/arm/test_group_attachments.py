@@ -81,7 +81,11 @@ def test_a_deletion_that_fails() -> None:
         arm.driver.failing["vm"] = "the host is gone"
         accepted = arm.delete(RG)
         arm.advance(120)
-        assert arm.ended(accepted)["status"] == "Failed"
+        ended = arm.ended(accepted)
+        assert ended["status"] == "Failed"
+        assert "the host is gone" in ended["error"]["message"]
+        assert arm.get(RG).json["properties"]["provisioningState"] == "Succeeded"
+        put(arm, PIP.replace("/pip", "/new"))
         assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
         assert arm.get(VM).status == arm.get(VNET).status == arm.get(DISK).status == 200
         arm.driver.failing.clear()

@@ -121,35 +121,6 @@ def test_a_group_that_is_being_deleted() -> None:
         assert again.headers["azure-asyncoperation"] == accepted.headers["azure-asyncoperation"]
 
 
-def test_an_empty_group_is_deleted_at_once() -> None:
-    """An empty group is deleted at once and can be created again."""
-    with ArmHarness() as arm:
-        arm.group()
-        accepted = arm.delete(RG)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert refused(arm.delete(RG)) == (404, "ResourceGroupNotFound")
-        created(arm.put(RG, LOCATION))
-
-
-def test_a_group_stays_if_a_deletion_fails() -> None:
-    """The operation fails with the reason; the group accepts writes and deletes again."""
-    with ArmHarness() as arm:
-        machine(arm)
-        arm.driver.fail = "the disk is full"
-        accepted = arm.delete(RG)
-        arm.advance(60)
-        ended = arm.ended(accepted)
-        assert ended["status"] == "Failed"
-        assert "the disk is full" in ended["error"]["message"]
-        assert arm.get(RG).json["properties"]["provisioningState"] == "Succeeded"
-        created(arm.put(NET, LOCATION))
-        arm.driver.fail = ""
-        again = arm.delete(RG)
-        arm.advance(60)
-        assert arm.ended(again)["status"] == "Succeeded"
-        assert arm.get(RG).status == 404
-
-
 def test_deletions_that_are_already_running() -> None:
     """The group waits for deletions of its resources that were already running."""
     with ArmHarness() as arm:
@@ -170,18 +141,6 @@ def test_deletions_that_are_already_running() -> None:
         assert arm.get(RG).status == 404
         assert not arm.exists(AV_SCOPE)
         assert arm.get("/resources").json == {"value": []}
-
-
-def test_a_deletion_survives_a_restart() -> None:
-    """A service restart does not lose an acknowledged deletion."""
-    with ArmHarness() as arm:
-        fill_group(arm)
-        arm.poll(VM_SCOPE)
-        accepted = arm.delete(RG)
-        arm.restart()
-        arm.advance(1000)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert arm.get(RG).status == 404
 
 
 def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:

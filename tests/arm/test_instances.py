@@ -4,10 +4,8 @@ import pytest
 
 from tests.arm.bodies import (
     COMPUTE,
-    VM,
     WEB,
     WEB_SCOPE,
-    created,
     names,
     notice,
     refused,
@@ -186,12 +184,3 @@ def test_spot_instances() -> None:
 
 
 # --- Flexible sets --------------------------------------------------------------------------------
-
-
-def test_instances_of_a_uniform_set_are_not_machines() -> None:
-    """They are not found as machines, and a machine may have the same name."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        assert refused(arm.get(f"{MACHINES}/web_0")) == (404, "ResourceNotFound")
-        created(arm.put(f"{MACHINES}/web_0", {"location": "local"}))
-        assert refused(arm.get(VM)) == (404, "ResourceNotFound")

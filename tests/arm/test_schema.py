@@ -93,35 +93,6 @@ def test_strings_become_booleans_and_numbers() -> None:
         assert len(arm.machines(WEB_SCOPE)) == 2
 
 
-def test_a_load_balancer_with_ports_as_strings() -> None:
-    """Ports of load balancers are numbers; ports of security rules are strings."""
-    rule = {"protocol": "TCP", "frontendPort": "50000", "enableFloatingIP": "false"}
-    security = {"protocol": "tcp", "access": "ALLOW", "destinationPortRange": 22, "priority": "100"}
-    with ArmHarness() as arm:
-        arm.group()
-        path = f"{NETWORK}/loadBalancers/lb"
-        nat = {"name": "nat", "properties": rule}
-        created(arm.put(path, {**LOCATION, "properties": {"inboundNatRules": [nat]}}))
-        (stored,) = arm.get(path).json["properties"]["inboundNatRules"]
-        assert stored["properties"]["frontendPort"] == 50_000
-        assert stored["properties"]["enableFloatingIP"] is False
-        assert stored["properties"]["protocol"] == "Tcp"
-        created(arm.put(f"{path}/inboundNatRules/other", {"Properties": rule}))
-        other = arm.get(f"{path}/inboundNatRules/other").json
-        assert other["properties"]["frontendPort"] == 50_000
-        group = f"{NETWORK}/networkSecurityGroups/nsg"
-        rules = [{"name": "ssh", "properties": security}]
-        created(arm.put(group, {**LOCATION, "properties": {"securityRules": rules}}))
-        (stored,) = arm.get(group).json["properties"]["securityRules"]
-        del stored["properties"]["provisioningState"]
-        assert stored["properties"] == {
-            "protocol": "Tcp",
-            "access": "Allow",
-            "destinationPortRange": "22",
-            "priority": 100,
-        }
-
-
 def test_member_names_in_any_case() -> None:
     """Names read back in Azure's case, and a change in another case changes the same member."""
     body = {

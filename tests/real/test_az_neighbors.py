@@ -93,7 +93,8 @@ def test_any_type(tmp_path: Path) -> None:
     with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
         of_group = ("--resource-group", GROUP)
         kind = ("--resource-type", "Microsoft.Web/serverfarms")
-        plan = (*of_group, *kind, "--name", "plan")
+        version = ("--api-version", "2024-04-01")  # the types of the provider are not known
+        plan = (*of_group, *kind, *version, "--name", "plan")
         service.az_json("resource", "create", *plan, "--properties", '{"reserved": true}')
         assert service.az_json("resource", "show", *plan)["properties"]["reserved"] is True
         service.az_json("resource", "update", *plan, "--set", "tags.a=b")
