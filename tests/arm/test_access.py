@@ -52,7 +52,7 @@ PUBLIC = {
 OPAQUE = {"operation", "event"}  # ids of the service, which are case-sensitive
 METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "TRACE", "get", "BREW")
 QUIET = {  # POSTs that change nothing in this fleet
-    "register", "validate", "exportTemplate", "manualupgrade",
+    "register", "validate", "exportTemplate", "manualupgrade", "whatif",
 }  # fmt: skip
 REFUSED = "/deployments/{name}/cancel"  # always refused: no deployment is running after its request
 

@@ -10,10 +10,12 @@ from fairwarning.core.errors import InvariantViolated, Unavailable
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: (\d+)$", re.MULTILINE)
-_OF_CANDIDATES = frozenset({
-    "df30dfc6d9bec81c702dac3020782e77cdd15623cc8c92292738bf85fac6fbd2",
-    "e1ab1a9d0c7c7a61c19b2a03680a6b0abb09e450489d1a55993e731c8d9c63e9",
-})
+_OF_CANDIDATES = frozenset(
+    {
+        "df30dfc6d9bec81c702dac3020782e77cdd15623cc8c92292738bf85fac6fbd2",
+        "e1ab1a9d0c7c7a61c19b2a03680a6b0abb09e450489d1a55993e731c8d9c63e9",
+    }
+)
 """The checksums of the first migration of the release candidates of 1.0.0."""
 
 

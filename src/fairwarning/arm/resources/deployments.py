@@ -232,6 +232,13 @@ async def _cancel(context: ArmContext, request: ArmRequest) -> NoReturn:
     raise ArmError("DeploymentCannotBeCancelled", text, 409)
 
 
+async def _what_if(_context: ArmContext, _request: ArmRequest) -> Response:
+    """Say that it is not offered, as a result: of an error, the Azure CLI shows a traceback."""
+    text = "What-if is not offered: deploy the template to a group of its own."
+    error = {"code": "OperationNotAllowed", "message": text}
+    return json_response({"status": "Failed", "error": error})
+
+
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     resource = await context.find(KIND, request.group, request.name)
     if resource is None:
@@ -250,9 +257,13 @@ TYPE = ResourceType(
     get=_get,
     list=_list,
     remove=_delete,
-    actions={"cancel": _cancel, "exporttemplate": _export, "validate": _validate},
+    actions={
+        "cancel": _cancel,
+        "exporttemplate": _export,
+        "validate": _validate,
+        "whatif": _what_if,
+    },
     views={"operations": _operations},
-    refused={"whatif": "What-if is not offered: deploy the template to a group of its own."},
 )
 
 _ITEM = f"{GROUP}/providers/{KIND}/{{name}}"
