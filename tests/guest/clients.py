@@ -43,7 +43,7 @@ class Client(Protocol):
     def now(self) -> datetime: ...
 
 
-class Plain:
+class Plain(ScheduledEvents):
     """The synchronous client."""
 
     def __init__(
@@ -51,24 +51,7 @@ class Plain:
         name: str = "",
         version: str = "2020-07-01",
     ) -> None:  # fmt: skip
-        self._client = ScheduledEvents(
-            endpoint, name=name, every=every, patience=patience, version=version
-        )
-        self.close = self._client.close
-        self.events = self._client.events
-        self.document = self._client.document
-        self.wait = self._client.wait
-        self.watch = self._client.watch
-        self.me = self._client.me
-        self.approve = self._client.approve
-        self.now = self._client.now
-
-    def __enter__(self) -> Self:
-        self._client.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.__exit__(None, None, None)
+        super().__init__(endpoint, name=name, every=every, patience=patience, version=version)
 
 
 class Asynchronous:

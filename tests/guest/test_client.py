@@ -4,7 +4,6 @@ import asyncio
 import json
 import threading
 from contextlib import aclosing
-from datetime import UTC, datetime
 
 import pytest
 
@@ -16,10 +15,9 @@ from fairwarning import (
     ScheduledEvents,
     Unavailable,
 )
-from fairwarning.guest.events import read
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import BOTH, SOON, Client, ids, in_background, result_of
-from tests.guest.double import NOT_BEFORE, RESET, Double, Framing, refusal
+from tests.guest.double import RESET, Double, Framing, refusal
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -104,52 +102,6 @@ def test_polling_without_long_polls(guest: type[Client], strict: bool) -> None:
         assert {request.headers.get("if-none-match") for request in azure.polls} == {None, '"1"'}
 
 
-@pytest.mark.spec("G7")
-@BOTH
-def test_polling_without_etags(guest: type[Client]) -> None:
-    """The document is read each time; only a different one is a change."""
-    with Double() as azure, guest(azure.url) as client:
-        azure.tagged = False
-        client.document()
-        waiting = in_background(client.wait)
-        azure.wait_until(requests=5)
-        event = azure.announce("vm-1")
-        assert ids(result_of(waiting)) == [event["EventId"]]
-        assert not any("if-none-match" in request.headers for request in azure.polls)
-
-
-@pytest.mark.spec("G7")
-@BOTH
-def test_the_polling_interval(guest: type[Client]) -> None:
-    """The interval holds even if the endpoint ignores conditions and sends the full document."""
-    with Double() as azure, guest(azure.url, every=0.2) as client:
-        azure.conditional = False
-        client.document()
-        client.wait(1.5)
-        assert len(azure.requests) <= 9
-
-
-@BOTH
-def test_both_date_formats(guest: type[Client]) -> None:
-    """Endpoints differ in their date format."""
-    with Double() as azure, guest(azure.url) as client:
-        azure.announce("vm-1")
-        azure.iso = True
-        azure.announce("vm-1")
-        when = datetime.fromtimestamp(NOT_BEFORE, UTC)
-        assert [event.not_before for event in client.events()] == [when, when]
-
-
-@BOTH
-def test_unknown_event_types_and_fields(guest: type[Client]) -> None:
-    """A new type, a missing date and a new field are all accepted."""
-    with Double() as azure, guest(azure.url) as client:
-        event = azure.announce("vm-1", EventType="Teleport", Colour="red")
-        del event["NotBefore"]
-        (parsed,) = client.events()
-        assert (parsed.type, parsed.not_before) == ("Teleport", None)
-
-
 HEAD = b"HTTP/1.1 200 OK\r\n"
 FAILURES = {
     "404": refusal(404),
@@ -169,22 +121,26 @@ FAILURES = {
     "control characters": HEAD + b"Content-Length: 6\r\n\r\n\x00\x07\x1b{}\x1f",
     "a page": HEAD + b"Content-Length: 6\r\n\r\n<html>",
 }
-WITH_FAILURE = pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 
 
 @BOTH
-@WITH_FAILURE
-def test_transient_failures(guest: type[Client], failure: bytes | None) -> None:
-    """Whatever replaces the first responses, the document is read after it."""
+@pytest.mark.parametrize("failure", [*FAILURES.values(), refusal(200)], ids=[*FAILURES, "empty"])
+def test_failures(guest: type[Client], failure: bytes | None) -> None:
+    """The document is read after them, and losing the endpoint never means "no events" (IG5)."""
     with Double() as azure, guest(azure.url) as client:
         event = azure.announce("vm-1")
-        azure.failures += [failure] * 3
-        assert ids(client.events()) == [event["EventId"]]
-        assert len(azure.requests) >= 4
+        if failure != refusal(200):  # which an idle machine of Azure sends
+            azure.failures += [failure] * 3
+        known = client.document()
+        assert ids(known) == [event["EventId"]]
+        azure.failures += [failure] * 1_000
+        assert client.wait(0.03) == known
+        azure.failures.clear()
+        assert client.document() == known
 
 
 @BOTH
-@WITH_FAILURE
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_permanent_failures(guest: type[Client], failure: bytes | None) -> None:
     """The client raises one kind of error, and never returns a document that was not sent."""
     with Double() as azure, guest(azure.url, patience=0) as client:
@@ -192,19 +148,6 @@ def test_permanent_failures(guest: type[Client], failure: bytes | None) -> None:
         for read in (client.document, lambda: client.wait(0.02)):
             with pytest.raises(Unavailable, match="NoDocument"):
                 read()
-
-
-@BOTH
-@pytest.mark.parametrize("failure", [*FAILURES.values(), refusal(200)], ids=[*FAILURES, "empty"])
-def test_known_events_survive_failures(guest: type[Client], failure: bytes | None) -> None:
-    """Losing the endpoint never means "no events" (IG5)."""
-    with Double() as azure, guest(azure.url) as client:
-        azure.announce("vm-1")
-        known = client.document()
-        azure.failures += [failure] * 1_000
-        assert client.wait(0.03) == known
-        azure.failures.clear()
-        assert client.document() == known
 
 
 @BOTH
@@ -231,37 +174,6 @@ def test_an_endpoint_that_does_not_exist(guest: type[Client], url: str) -> None:
 
 
 @BOTH
-def test_empty_responses_of_an_idle_machine(guest: type[Client]) -> None:
-    """There are no events; an event is seen when it comes."""
-    with Double() as azure, guest(azure.url) as client:
-        azure.failures += [refusal(200)] * 3
-        assert client.document() == Document(assumed=True)
-        waiting = in_background(client.wait)
-        assert result_of(waiting) == Document(1)
-
-
-@BOTH
-def test_a_slow_first_response(guest: type[Client]) -> None:
-    """Enabling the feature takes a while; the client does not send a second request."""
-    with Double() as azure, guest(azure.url) as client:
-        with azure.silence():
-            waiting = in_background(client.document)
-            azure.wait_until(requests=1)
-        assert result_of(waiting) == Document(1)
-        assert len(azure.requests) == 1
-
-
-@BOTH
-def test_rate_limit(guest: type[Client]) -> None:
-    """A client that polls too often gets 429, waits for Retry-After, and reads its document."""
-    with Double() as azure, guest(azure.url) as client:
-        azure.per_second = 5
-        for _ in range(7):
-            assert client.document() == Document(1)
-        assert len(azure.requests) == 8
-
-
-@BOTH
 def test_proxies_are_ignored(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> None:
     """Proxy variables are ignored for the machine's own endpoint."""
     with Double() as proxy, Double() as azure:
@@ -274,19 +186,6 @@ def test_proxies_are_ignored(guest: type[Client], monkeypatch: pytest.MonkeyPatc
             assert client.me() == "vm-1"
         assert proxy.connections == 0
         assert not any("x-forwarded-for" in request.headers for request in azure.requests)
-
-
-@BOTH
-def test_restarted_incarnations(guest: type[Client]) -> None:
-    """A smaller or equal incarnation is not a reason to ignore a document."""
-    with Double() as azure, guest(azure.url) as client:
-        first = azure.announce("vm-1")
-        assert ids(client.document()) == [first["EventId"]]
-        azure.forget()
-        assert client.wait() == Document(1)
-        second = azure.announce("vm-2")
-        assert azure.incarnation == 2
-        assert client.wait().events[0].concerns(second["Resources"][0])
 
 
 # --- Approving ------------------------------------------------------------------------------------
@@ -340,15 +239,6 @@ def test_the_name_can_be_given(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_approving_an_unknown_event(guest: type[Client]) -> None:
-    """The error has the endpoint's text, and the client stays usable."""
-    with Double() as azure, guest(azure.url) as client:
-        with pytest.raises(Refused, match="There is no event X"):
-            client.approve("X")
-        assert client.document() == Document(1)
-
-
-@BOTH
 def test_approving_on_a_closed_connection(guest: type[Client]) -> None:
     """The approval is sent again at once on a new connection."""
     with Double() as azure, guest(azure.url, patience=0) as client:
@@ -365,7 +255,7 @@ def test_approving_on_a_closed_connection(guest: type[Client]) -> None:
 @pytest.mark.spec("G7")
 @BOTH
 def test_watching_an_event(guest: type[Client]) -> None:
-    """Existing events come first, then each change, then events without notice."""
+    """Existing events come first, then each change, then events without notice or start."""
     with Double() as azure, guest(azure.url) as client:
         event = azure.announce("vm-1")
         watch = client.watch()
@@ -378,24 +268,15 @@ def test_watching_an_event(guest: type[Client]) -> None:
         azure.end(event)
         over = next(watch)
         assert (over.phase, over.cancelled) == (Phase.OVER, False)
-        azure.announce("vm-1", EventStatus="Started", NotBefore="")
+        sudden = azure.announce("vm-1", EventStatus="Started", NotBefore="")
         assert next(watch).phase is Phase.STARTED
-
-
-@BOTH
-def test_watching_an_event_that_is_cancelled(guest: type[Client]) -> None:
-    """It is over, marked as never started."""
-    with Double() as azure, guest(azure.url) as client:
-        event = azure.announce("vm-1")
-        watch = client.watch()
+        azure.end(sudden)
         next(watch)
-        azure.end(event)
+        cancelled = azure.announce("vm-1")
+        next(watch)
+        azure.end(cancelled)
         over = next(watch)
-        assert (over.phase, over.cancelled, over.event.id) == (
-            Phase.OVER,
-            True,
-            event["EventId"],
-        )
+        assert (over.cancelled, over.event.id) == (True, cancelled["EventId"])
 
 
 @BOTH
@@ -506,11 +387,3 @@ def test_a_client_for_each_thread() -> None:
         assert len(documents) == 40
         assert len(set(documents)) == 1
         assert azure.connections == 8
-
-
-def test_a_document_of_the_double_is_what_was_sent() -> None:
-    """The double and the client agree on the document format."""
-    with Double() as azure, ScheduledEvents(azure.url, every=SOON) as client:
-        azure.announce("vm-1")
-        sent = json.dumps({"DocumentIncarnation": azure.incarnation, "Events": azure.events})
-        assert client.document() == read(sent.encode())

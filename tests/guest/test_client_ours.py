@@ -115,19 +115,6 @@ def test_every_injected_fault(guest: type[Client], kind: FaultKind) -> None:
 
 
 @BOTH
-@pytest.mark.spec("G3", "M21")
-@pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.CONTROL])
-def test_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> None:
-    """An invalid response is never used as a name."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        with guest(url(endpoint, "db_0")) as client:
-            fault = FaultRule(kind=kind, scope="db", count=1)
-            endpoint.call(lambda: endpoint.server.faults.put(fault))
-            assert client.me() == "db_0"
-
-
-@BOTH
 @pytest.mark.spec("G3")
 def test_own_name_on_a_scale_set(guest: type[Client]) -> None:
     """It is the name that events use, not the host name."""

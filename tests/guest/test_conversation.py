@@ -138,22 +138,17 @@ def test_no_patience_with_two_reads() -> None:
     assert simulation.times == [0, 1]
 
 
-def test_a_refusal_is_not_retried() -> None:
-    """A retry would not help."""
+@pytest.mark.parametrize("approves", [False, True])
+def test_a_refusal_is_not_retried(approves: bool) -> None:
+    """A retry would not help; the error has the endpoint's text."""
     simulation = Simulation(responding(refusal(400, "no such version")))
+    conversation = simulation.conversation()
     with pytest.raises(Refused, match="no such version"):
-        simulation.run(simulation.conversation().document())
+        simulation.run(conversation.approve(["A"]) if approves else conversation.document())
     assert len(simulation.requests) == 1
 
 
 # --- Waiting --------------------------------------------------------------------------------------
-
-
-def test_the_first_wait() -> None:
-    """Any document counts as a change."""
-    simulation = Simulation()
-    assert simulation.run(simulation.conversation().wait(None)) == events.read(BUSY.body)
-    assert simulation.times == [0]
 
 
 def test_waiting_for_a_change() -> None:
@@ -290,12 +285,6 @@ def test_the_first_contact_with_azures_address_fails() -> None:
     assert "outside Azure, set FAIRWARNING_ENDPOINT to the URL of a machine" in caught.value.message
 
 
-def test_an_endpoint_that_starts_late() -> None:
-    """It is not given up before `patience`."""
-    simulation = Simulation(lambda _, now: ConnectionLost("refused") if now < 60 else BUSY)
-    assert simulation.run(simulation.conversation().wait(None)) == events.read(BUSY.body)
-
-
 @pytest.mark.parametrize("known", [False, True])
 def test_waiting_without_a_response(known: bool) -> None:
     """A request without a response does not extend the timeout."""
@@ -417,14 +406,6 @@ def test_an_approval_is_retried() -> None:
     assert len({request.body for _, request in simulation.requests}) == 1
 
 
-def test_an_approval_that_is_refused() -> None:
-    """The error has the endpoint's text; there is no retry."""
-    simulation = Simulation(responding(refusal(400, "there is no such event")))
-    with pytest.raises(Refused, match="there is no such event"):
-        simulation.run(simulation.conversation().approve(["A"]))
-    assert len(simulation.requests) == 1
-
-
 @pytest.mark.parametrize(
     "failure",
     [ConnectionLost("reset"), refusal(403), refusal(503), refusal(429, retry_after="300")],
@@ -436,16 +417,6 @@ def test_an_approval_that_cannot_be_sent(failure: HttpResponse | ConnectionLost)
         simulation.run(simulation.conversation(patience=70).approve(["A"]))
     assert caught.value.code == "NoAnswer"
     assert simulation.now <= 70
-
-
-@pytest.mark.spec("G3")
-def test_own_name_is_read_once() -> None:
-    """A machine does not change its name."""
-    simulation = Simulation(responding(refusal(500), HttpResponse(200, {}, b"web_0\n")))
-    conversation = simulation.conversation()
-    assert simulation.run(conversation.own_name()) == "web_0"
-    assert simulation.run(conversation.own_name()) == "web_0"
-    assert simulation.times == [0, 1]
 
 
 @pytest.mark.spec("G3")
@@ -462,10 +433,12 @@ def test_the_name_may_take_as_long_as_the_first_document() -> None:
 
 
 @pytest.mark.spec("G3")
-@pytest.mark.parametrize("sent", [b"", b" \n", b"\x00\x07\x1b{}\x1f", b"\xff\xfe"])
-def test_invalid_names(sent: bytes) -> None:
-    """An empty or invalid name is retried like any failure."""
-    simulation = Simulation(
-        responding(HttpResponse(200, {}, sent), HttpResponse(200, {}, b"web_0"))
-    )
-    assert simulation.run(simulation.conversation().own_name()) == "web_0"
+@pytest.mark.parametrize("sent", [b"", b" \n", b"\x00\x07\x1b{}\x1f", b"\xff\xfe", None])
+def test_own_name_is_read_once(sent: bytes | None) -> None:
+    """An empty or invalid name is retried like any failure; a machine does not change its name."""
+    failure = refusal(500) if sent is None else HttpResponse(200, {}, sent)
+    simulation = Simulation(responding(failure, HttpResponse(200, {}, b"web_0\n")))
+    conversation = simulation.conversation()
+    assert simulation.run(conversation.own_name()) == "web_0"
+    assert simulation.run(conversation.own_name()) == "web_0"
+    assert simulation.times == [0, 1]

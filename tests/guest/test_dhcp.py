@@ -69,11 +69,6 @@ def test_replies_match_their_request(transaction: int, mac: bytes) -> None:
 # --- Offers ---------------------------------------------------------------------------------------
 
 
-def test_an_offer_of_azure() -> None:
-    """Option 245 is the address, four bytes."""
-    assert endpoint(OFFER) == IPv4Address("168.63.129.16")
-
-
 @pytest.mark.parametrize(
     "options",
     [

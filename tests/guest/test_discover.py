@@ -109,15 +109,10 @@ def test_the_path_of_a_socket(path: str) -> None:
 # --- Precedence -----------------------------------------------------------------------------------
 
 
-def test_azure_s_is_the_default() -> None:
-    """The default is link-local, port 80, without any request."""
-    assert endpoint() == EndpointAddress("169.254.169.254", 80)
-    assert str(endpoint()) == LINK_LOCAL
-    assert endpoint("") == endpoint(None)
-
-
 def test_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A configured endpoint precedes the environment, which precedes the default."""
+    """A configured endpoint precedes the environment, which precedes Azure's address."""
+    assert endpoint() == EndpointAddress("169.254.169.254", 80)
+    assert endpoint("") == endpoint(None)
     monkeypatch.setenv(VARIABLE, "http://named")
     assert endpoint().host == "named"
     assert endpoint("http://given").host == "given"
@@ -161,15 +156,11 @@ def test_a_configured_endpoint_is_not_probed(monkeypatch: pytest.MonkeyPatch) ->
     assert discover.discover(ELSEWHERE) == ELSEWHERE
 
 
-def test_azures_address_is_probed_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a server answers there, DHCP is not used."""
+def test_azures_address_is_probed_before_dhcp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine outside a virtual network finds its endpoint by DHCP."""
     monkeypatch.setattr(discover, "answers", lambda url: url == LINK_LOCAL)
     monkeypatch.setattr(discover, "by_dhcp", _never)
     assert discover.discover() == LINK_LOCAL
-
-
-def test_dhcp_is_used_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This is how a machine outside a virtual network finds it."""
     monkeypatch.setattr(discover, "answers", lambda _: False)
     monkeypatch.setattr(discover, "by_dhcp", lambda: ELSEWHERE)
     assert discover.discover() == ELSEWHERE
@@ -253,18 +244,12 @@ def _offer(request: bytes) -> bytes:
 
 
 def test_a_dhcp_server_sends_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request has the machine's own MAC address; the result is a URL."""
-    with serving(monkeypatch, _offer) as requests:
-        assert discover.by_dhcp(mac=MAC) == "http://168.63.129.16"
-    assert requests[0][28:34] == MAC
-
-
-def test_every_request_has_a_new_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody can answer it in advance."""
+    """The request has the machine's MAC address and a new transaction; the result is a URL."""
     transactions = set()
-    for _ in range(3):
+    for mac in (MAC, MAC, None):
         with serving(monkeypatch, _offer) as requests:
-            discover.by_dhcp()
+            assert discover.by_dhcp(mac=mac) == "http://168.63.129.16"
+        assert mac in {requests[0][28:34], None}
         transactions.add(requests[0][4:8])
     assert len(transactions) == 3
 

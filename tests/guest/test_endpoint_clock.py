@@ -28,46 +28,35 @@ def test_without_a_date_the_time_is_unknown() -> None:
     assert clock.time(1.0) is None
 
 
-def test_the_time_is_carried_by_the_machines_monotonic_clock() -> None:
-    """Between two responses the endpoint's time passes as the machine's."""
+@pytest.mark.parametrize(
+    ("observed", "at", "expected"),
+    [
+        ([(NOON, 50.0, 0.0)], 60.0, NOON + 10),  # between two responses
+        ([(NOON + 30, 80.0, 30.0)], 80.0, NOON + 30),  # a request that was held
+        ([(NOON, 50.0, 0.0), (NOON - 3600, 52.0, 0.0)], 52.0, NOON - 3600),  # moved by an operator
+        ([(NOON, 50.0, 0.0), (NOON + 3600, 52.0, 0.0)], 52.0, NOON + 3600),  # or after a suspension
+    ],
+)
+def test_the_endpoints_time(
+    observed: list[tuple[float, float, float]], at: float, expected: float
+) -> None:
+    """It is carried by the machine's monotonic clock, and follows the endpoint's."""
     clock = EndpointClock()
-    _observe(clock, NOON, now=50.0)
-    assert clock.time(60.0) == pytest.approx(NOON + 10, abs=1)
+    for truth, now, held in observed:
+        _observe(clock, truth, now, held)
+    assert clock.time(at) == pytest.approx(expected, abs=1)
 
 
 def test_the_time_is_never_too_early() -> None:
-    """Otherwise the machine would expect more notice than it has. A second is what `Date` hides."""
+    """Otherwise the machine would expect more notice than it has. Each response narrows it."""
     clock = EndpointClock()
-    for number in range(20):
+    for number in range(100):
         truth, now = NOON + 0.37 * number, 50.0 + 0.37 * number
         _observe(clock, truth, now)
         time = clock.time(now)
         assert time is not None
-        assert truth <= time <= truth + 1
-
-
-def test_several_responses_make_it_precise() -> None:
-    """Each response narrows the bounds."""
-    clock = EndpointClock()
-    for number in range(100):
-        _observe(clock, NOON + 0.37 * number, 50.0 + 0.37 * number)
+        assert truth <= time <= truth + 1  # `Date` has whole seconds
     assert clock.time(50.0) == pytest.approx(NOON, abs=0.05)
-
-
-def test_a_held_request_does_not_make_it_late() -> None:
-    """A long poll says little about when the endpoint read its clock."""
-    clock = EndpointClock()
-    _observe(clock, NOON + 30, now=80.0, held=30.0)
-    assert clock.time(80.0) == pytest.approx(NOON + 30, abs=1)
-
-
-@pytest.mark.parametrize("jump", [-3600, 3600])
-def test_a_clock_that_is_moved_is_followed(jump: int) -> None:
-    """By an operator, or because the machine was suspended."""
-    clock = EndpointClock()
-    _observe(clock, NOON, now=50.0)
-    _observe(clock, NOON + jump, now=52.0)
-    assert clock.time(52.0) == pytest.approx(NOON + jump, abs=1)
 
 
 @BOTH

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning import ScheduledEvents, Unavailable
+from fairwarning import Unavailable
 from fairwarning.guest.agent import document_reader
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
@@ -17,16 +17,6 @@ from tests.guest.clients import in_background, result_of
 from tests.guest.double import Double
 
 CHECK = "check that the service runs and that this is the URL of a machine"
-
-
-def test_a_handler_gives_up(caplog: pytest.LogCaptureFixture) -> None:
-    """`watch` raises an error with the URL and the next step, and has logged it before."""
-    url = f"http://127.0.0.1:{free_port()}"
-    with ScheduledEvents(url, patience=0.2) as client, pytest.raises(Unavailable) as caught:
-        next(client.watch())
-    assert f"no document from {url}; last time there was no response" in caught.value.message
-    assert CHECK in caught.value.message
-    assert [url in line and CHECK in line for line in caplog.messages] == [True]
 
 
 @pytest.mark.parametrize("name", ["", "vm-1"])
