@@ -1,13 +1,10 @@
 """Exchange of liveness and readiness: through a folder, or over HTTP."""
 
-import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, SharedFolder
 from fairwarning.guest.agent.health import HealthServer
 from fairwarning.guest.events import Event
 from tests.fixtures.http import free_port
+from tests.fixtures.receiver import Receiver, ReceiverResponse, in_turn
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.notices import event
 
@@ -299,29 +297,6 @@ def test_a_peer_that_is_not_listed_is_not_alive() -> None:
     assert HttpPeers({}, "vm-1").members(SHARED) == members(("vm-1",))
 
 
-@contextmanager
-def unexpected_server(status: int, body: bytes) -> Iterator[str]:
-    """Run a server that sends something else."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Do nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 @pytest.mark.parametrize(
     ("status", "body"),
     [
@@ -338,8 +313,8 @@ def test_a_peer_with_an_unexpected_response_is_not_alive(
     clock: FixedClock, status: int, body: bytes
 ) -> None:
     """It is not an agent."""
-    with unexpected_server(status, body) as url:
-        peers = HttpPeers({"vm-2": url}, "vm-1")
+    with Receiver(in_turn(ReceiverResponse(status, body=body))) as server:
+        peers = HttpPeers({"vm-2": f"http://127.0.0.1:{server.port}"}, "vm-1")
         peers.members(SHARED)
         clock.now += module.ALIVE_SECONDS
         assert peers.members(SHARED) == members(("vm-1",))
@@ -374,23 +349,12 @@ def test_an_id_is_quoted() -> None:
 
 def test_credentials_of_a_peer() -> None:
     """They are sent as a header."""
-    headers: list[str | None] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            headers.append(self.headers["Authorization"])
-            self.send_error(401)
-
-        def log_message(self, *_: object) -> None:
-            """Do nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        config = parse(f'group.peers.VM-2 = "http://me:secret@127.0.0.1:{server.server_port}"')
+    with Receiver(in_turn(ReceiverResponse(401))) as server:
+        config = parse(f'group.peers.VM-2 = "http://me:secret@127.0.0.1:{server.port}"')
         assert config.group
         create_peers(config.group, "vm-1").members(SHARED)
-        server.shutdown()
-    assert headers == ["Basic bWU6c2VjcmV0"]
+    (request,) = server.requests
+    assert request.headers["authorization"] == "Basic bWU6c2VjcmV0"
 
 
 # --- Selection ------------------------------------------------------------------------------------
@@ -408,13 +372,3 @@ def test_the_configuration_selects_the_kind(
 ) -> None:
     """One of three."""
     assert isinstance(create_peers(group, "vm-1"), kind)
-
-
-def test_readiness_is_json() -> None:
-    """In the format that `members` reads."""
-    second = HttpPeers({}, "vm-2")
-    second.signal_ready(SHARED)
-    with serving(second) as port, socket.create_connection(("127.0.0.1", port)) as asking:
-        asking.sendall(b"GET /ready/a HTTP/1.0\r\n\r\n")
-        response = b"".join(iter(lambda: asking.recv(4096), b""))
-    assert json.loads(response.partition(b"\r\n\r\n")[2]) == {"ready": True}

@@ -7,9 +7,6 @@ from contextlib import contextmanager
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.guest.agent import agent as module
-from fairwarning.guest.agent.agent import Agent
-from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.health import HealthServer
 from tests.fixtures.http import fetch, local_url
 
@@ -30,51 +27,35 @@ def health(
         server.close()
 
 
-def get(port: int, path: str) -> tuple[int, str, bytes]:
-    """Return status, content type and body."""
-    response = fetch(local_url(port, path))
-    return response.status, response.headers["content-type"], response.body
+@pytest.mark.parametrize(
+    ("path", "status", "kind", "body"),
+    [
+        ("/healthz", 200, "application/json", '{"status": "ok"}'),
+        ("/healthz?x=1", 200, "application/json", '{"status": "ok"}'),
+        ("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8", 'a_total{hook="\u00fc"} 3\n'),
+        # By event id, which may contain any characters.
+        ("/ready/a%2Fb%20%C3%BC", 200, "application/json", '{"ready": true}'),
+        ("/ready/other", 200, "application/json", '{"ready": false}'),
+        ("/ready/", 200, "application/json", '{"ready": false}'),
+    ],
+)
+def test_answers(path: str, status: int, kind: str, body: str) -> None:
+    """The metrics are in Prometheus's text format, the others are JSON."""
+    with health(
+        metrics=lambda: 'a_total{hook="\u00fc"} 3\n', ready=lambda event: event == "a/b \u00fc"
+    ) as port:
+        response = fetch(local_url(port, path))
+    assert (response.status, response.headers["content-type"]) == (status, kind)
+    assert response.body.decode() == body
 
 
-def test_healthz() -> None:
-    """200 or 503, with the reason."""
-    well = True
-    with health(lambda: well) as port:
-        assert get(port, "/healthz") == (200, "application/json", b'{"status": "ok"}')
-        well = False
-        assert fetch(local_url(port, "/healthz?x=1")).status == 503
-        assert fetch(local_url(port, "/healthz")).json == {"status": "no document lately"}
-
-
-def test_an_agent_without_documents_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is healthy for some time after its start."""
-    agent = Agent(AgentConfig())
-    assert agent._is_healthy()
-    monkeypatch.setattr(module, "HEALTHY_SECONDS", 0.0)
-    assert not agent._is_healthy()
-
-
-def test_metrics() -> None:
-    """In Prometheus's text format."""
-    with health(metrics=lambda: 'a_total{hook="\u00fc"} 3\n') as port:
-        status, kind, body = get(port, "/metrics")
-    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert body.decode() == 'a_total{hook="\u00fc"} 3\n'
-
-
-def test_readiness() -> None:
-    """By event id, which may contain any characters."""
-    with health(ready=lambda event: event == "a/b \u00fc") as port:
-        assert get(port, "/ready/a%2Fb%20%C3%BC") == (200, "application/json", b'{"ready": true}')
-        assert fetch(local_url(port, "/ready/other")).body == b'{"ready": false}'
-        assert fetch(local_url(port, "/ready/")).body == b'{"ready": false}'
-
-
-def test_other_paths() -> None:
-    """The response lists the valid paths."""
-    with health() as port:
-        assert fetch(local_url(port, "/")).status == 404
-        assert b"/healthz" in fetch(local_url(port, "/x")).body
+def test_an_unhealthy_agent_and_other_paths() -> None:
+    """503 with the reason; 404 with the valid paths."""
+    with health(lambda: False) as port:
+        unhealthy, other = fetch(local_url(port, "/healthz")), fetch(local_url(port, "/x"))
+    assert (unhealthy.status, unhealthy.json) == (503, {"status": "no document lately"})
+    assert other.status == 404
+    assert b"/healthz" in other.body
 
 
 def test_a_silent_client_does_not_block_others() -> None:

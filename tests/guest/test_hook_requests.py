@@ -1,13 +1,10 @@
 """Hooks that are requests to a server, which refuses, hangs or goes away."""
 
 import http.client
-import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
 
 import pytest
 
@@ -17,59 +14,21 @@ from fairwarning.guest.agent.config import HookKind, HookSettings, parse
 from fairwarning.guest.agent.event_state import OUT_OF_TIME
 from fairwarning.guest.agent.hooks import STOPPED
 from fairwarning.guest.watch import Phase
-from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.fixtures.receiver import Receiver, ReceiverResponse, in_turn
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.hook_harness import EVENT, SOON_SECONDS, hook_harness
 
 
-class Server(ThreadingHTTPServer):
-    """Sends given responses and records requests; the last response repeats."""
-
-    daemon_threads = True
-
-    def __init__(self, *responses: tuple[int, dict[str, str]]) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.responses = list(responses)
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
-        self.holding = threading.Semaphore(0)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/hook?key=1"
+def answering(status: int, headers: Mapping[str, str] | None = None) -> Receiver:
+    """Return a server that sends this response to each request."""
+    return Receiver(in_turn(ReceiverResponse(status, headers or {})))
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        """Send the next response."""
-        server = self.server
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        server.requests.append((self.path, dict(self.headers), body))
-        status, headers = server.responses.pop(0) if server.responses[1:] else server.responses[0]
-        if status == 0:
-            server.holding.release()
-            self.rfile.read(1)  # until the other side is gone
-            return
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Do nothing: requests are recorded."""
-
-
-@contextmanager
-def serving(*responses: tuple[int, dict[str, str]]) -> Iterator[Server]:
-    """Run a server with these responses."""
-    with Server(*responses) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+def hanging() -> Receiver:
+    """Return a server that sends no response."""
+    receiver = Receiver()
+    receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
+    return receiver
 
 
 def posting(url: str) -> HookSettings:
@@ -83,27 +42,27 @@ def test_input_of_a_request(monkeypatch: pytest.MonkeyPatch, status: int) -> Non
     """It is a POST of the JSON that programs get; proxies are ignored."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    with serving((status, {})) as server, hook_harness() as harness:
+    with answering(status) as server, hook_harness() as harness:
         run = harness.run(posting(server.url))
         assert harness.failure() == ""
-        ((path, headers, body),) = server.requests
-    assert path == "/hook?key=1"
-    assert headers["Content-Type"] == "application/json"
-    assert headers["Fairwarning-Event"] == EVENT.id
-    assert json.loads(body) == work.describe(run, "vm-1")
+        (request,) = server.requests
+    assert (request.method, request.path) == ("POST", "/hook?from=test")
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["fairwarning-event"] == EVENT.id
+    assert request.json == work.describe(run, "vm-1")
 
 
 def test_credentials_of_a_url(caplog: pytest.LogCaptureFixture) -> None:
     """They are sent as a header, and never logged."""
     caplog.set_level("DEBUG")
-    with serving((401, {})) as server, hook_harness() as harness:
-        url = f"http://me:s%65cret@127.0.0.1:{server.server_port}/a \u00fc"
+    with answering(401) as server, hook_harness() as harness:
+        url = f"http://me:s%65cret@127.0.0.1:{server.port}/a \u00fc"
         (hook,) = parse(f'[[hook]]\nname = "tell"\nphase = "scheduled"\nurl = "{url}"').hooks
         harness.run(hook)
         assert "401" in harness.failure()
-        ((path, headers, _),) = server.requests
-    assert path == "/a%20%C3%BC"
-    assert headers["Authorization"] == "Basic bWU6c2VjcmV0"
+        (request,) = server.requests
+    assert request.path == "/a%20%C3%BC"
+    assert request.headers["authorization"] == "Basic bWU6c2VjcmV0"
     assert "secret" not in caplog.text + repr(hook)
     assert "bWU6" not in caplog.text + repr(hook)
 
@@ -111,16 +70,14 @@ def test_credentials_of_a_url(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_request_is_retried_after_transient_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is down, overloaded or broken for a while gets the same request again."""
     monkeypatch.setattr(hook_request, "FIRST_PAUSE_SECONDS", 0.01)
-    responses: list[tuple[int, dict[str, str]]] = [
-        (500, {}),
-        (503, {}),
-        (429, {"Retry-After": "0"}),
-    ]
-    with serving(*responses, (200, {})) as server, hook_harness() as harness:
+    failures = [ReceiverResponse(500), ReceiverResponse(503)]
+    failures.append(ReceiverResponse(429, {"Retry-After": "0"}))
+    answers = in_turn(*failures, ReceiverResponse(200))
+    with Receiver(answers) as server, hook_harness() as harness:
         harness.run(posting(server.url))
         assert harness.failure() == ""
         assert len(server.requests) == 4
-        assert len({body for _, _, body in server.requests}) == 1
+        assert len({request.body for request in server.requests}) == 1
 
 
 def test_a_request_without_a_response_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +106,7 @@ def test_a_request_without_a_response_is_retried(monkeypatch: pytest.MonkeyPatch
 )
 def test_a_refused_request_fails(status: int, headers: dict[str, str], failed: str) -> None:
     """At once; a redirect counts as a refusal."""
-    with serving((status, headers)) as server, hook_harness() as harness:
+    with answering(status, headers) as server, hook_harness() as harness:
         harness.run(posting(server.url))
         assert harness.failure() == failed
         assert len(server.requests) == 1
@@ -191,7 +148,7 @@ def test_an_invalid_url_fails_at_once(url: str) -> None:
 
 def test_https_needs_a_valid_server() -> None:
     """A server without TLS is retried until the deadline."""
-    with serving((200, {})) as server, hook_harness() as harness:
+    with answering(200) as server, hook_harness() as harness:
         harness.run(posting(server.url.replace("http:", "https:")), seconds=5)
         assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no response: ")
         assert server.requests == []
@@ -199,7 +156,7 @@ def test_https_needs_a_valid_server() -> None:
 
 def test_a_request_has_a_deadline() -> None:
     """Without a response, and with failures only."""
-    with serving((0, {})) as silent, serving((500, {})) as broken, hook_harness() as harness:
+    with hanging() as silent, answering(500) as broken, hook_harness() as harness:
         began = time.monotonic()
         harness.run(posting(silent.url), seconds=5)
         harness.run(posting(broken.url), seconds=5)
@@ -220,7 +177,7 @@ def test_no_request_is_sent_after_the_hook_has_ended(monkeypatch: pytest.MonkeyP
         connect(connection)
 
     monkeypatch.setattr(http.client.HTTPConnection, "connect", late)
-    with serving((200, {})) as server, hook_harness() as harness:
+    with answering(200) as server, hook_harness() as harness:
         harness.run(posting(server.url), seconds=0.2)
         assert harness.failure().startswith(OUT_OF_TIME)
         ended.set()
@@ -232,12 +189,12 @@ def test_no_request_is_sent_after_the_hook_has_ended(monkeypatch: pytest.MonkeyP
 
 def test_a_request_can_be_stopped() -> None:
     """While it waits for a response, and while it waits for a retry."""
-    with serving((0, {})) as silent, hook_harness() as harness:
+    with hanging() as silent, hook_harness() as harness:
         run = harness.run(posting(silent.url))
-        assert silent.holding.acquire(timeout=LIMIT_SECONDS)
+        wait_until(lambda: silent.posts)
         harness.hooks.stop(StopHook(EVENT.id, run.phase, "main"))
         assert harness.failure() == STOPPED
-    with serving((429, {"Retry-After": "300"})) as busy, hook_harness() as harness:
+    with answering(429, {"Retry-After": "300"}) as busy, hook_harness() as harness:
         harness.run(posting(busy.url))
         harness.hooks.close()
         assert harness.failure().startswith(STOPPED)

@@ -32,19 +32,9 @@ def test_nothing_starts_after_the_deadline(tmp_path: Path) -> None:
 
 def test_deadlines_use_the_callers_clock() -> None:
     """Deadlines are measured from the given `now`."""
-    failures: list[str] = []
-    over = threading.Event()
-
-    def ended(event: str, phase: Phase, hook: str, failed: str) -> None:
-        failures.append(failed)
-        over.set()
-
-    now = datetime(2001, 1, 1, tzinfo=UTC)
-    hooks = HookRunner("vm-1", ended, lambda: now)
-    hooks.run(RunHook(program(""), Phase.SCHEDULED, EVENT, now + timedelta(seconds=LIMIT_SECONDS)))
-    assert over.wait(LIMIT_SECONDS)
-    hooks.close()
-    assert failures == [""]
+    with hook_harness(now=lambda: datetime(2001, 1, 1, tzinfo=UTC)) as harness:
+        harness.run(program(""))
+        assert harness.failure() == ""
 
 
 @pytest.mark.spec("G4")

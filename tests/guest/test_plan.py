@@ -1,7 +1,6 @@
 """The agent's decisions, in virtual time."""
 
 from datetime import timedelta
-from itertools import takewhile
 
 import pytest
 from hypothesis import settings
@@ -140,18 +139,6 @@ def test_approval_policies(
     assert runs(first) == ["drain", "note"]
     assert bool(sends(first)) == at_first
     assert bool(sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW))) == when_done
-
-
-@pytest.mark.spec("G5")
-def test_each_type_may_have_a_policy_of_its_own() -> None:
-    """Other types have the default."""
-    rules = {"Freeze": ApprovalPolicy.AT_ONCE, "Preempt": ApprovalPolicy.NEVER}
-    agent_plan = AgentPlan(AgentConfig(approve=rules, hooks=(DRAIN,)), ME)
-    freeze = event("F", type=EventType.FREEZE)
-    preempt = event("P", type=EventType.PREEMPT)
-    assert sends(agent_plan.read(document(freeze, preempt, event("R")), NOW)) == ["F"]
-    assert sends(agent_plan.done("P", Phase.SCHEDULED, "drain", "", NOW)) == []
-    assert sends(agent_plan.done("R", Phase.SCHEDULED, "drain", "", NOW)) == ["R"]
 
 
 @pytest.mark.spec("G4")
@@ -382,23 +369,6 @@ def test_results_of_unknown_events_are_ignored() -> None:
     assert agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW) == []
     agent_plan.approved("A", NOW)
     assert agent_plan.approved("A", NOW) == []
-
-
-def test_a_late_approval_is_not_journaled() -> None:
-    """It is not sent again either."""
-    agent_plan = plan(DRAIN)
-    agent_plan.read(document(event()), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    assert agent_plan.approved("A", NOW, gone=True) == []
-    assert agent_plan.approved("A", NOW) == []
-
-
-def test_hooks_start_together() -> None:
-    """All hooks start before any of them ends."""
-    first = plan(DRAIN, NOTE).read(document(event(), event("B")), NOW)
-    assert len(
-        list(takewhile(lambda action: isinstance(action, WriteNote | RunHook), first))
-    ) == len(first)
 
 
 def test_hooks_get_the_latest_event() -> None:

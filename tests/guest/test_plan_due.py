@@ -49,7 +49,8 @@ def test_an_approval_without_effect_is_sent_again() -> None:
     assert sends(agent_plan.due(seconds(5))) == ["A"]
     assert agent_plan.due(seconds(6)) == []
     assert sends(agent_plan.due(seconds(-3600))) == ["A"]
-    agent_plan.approved("A", NOW, gone=True)
+    assert agent_plan.approved("A", NOW, gone=True) == []
+    assert agent_plan.approved("A", NOW) == []
     assert agent_plan.due(seconds(3600)) == []
 
 

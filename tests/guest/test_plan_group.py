@@ -35,8 +35,9 @@ from tests.guest.notices import (
     sends,
 )
 
+pytestmark = pytest.mark.spec("G5")
 
-@pytest.mark.spec("G5")
+
 def test_the_leader_approves_once_all_are_ready() -> None:
     """The first of Resources approves when all living members are ready."""
     agent_plan = plan(DRAIN, group=FOLDER)
@@ -52,7 +53,6 @@ def test_the_leader_approves_once_all_are_ready() -> None:
     assert agent_plan.shared() == []
 
 
-@pytest.mark.spec("G5")
 def test_dead_members_are_ignored() -> None:
     """Nor do they lead."""
     shared = event("A", "vm-0", ME, "vm-2")
@@ -64,7 +64,6 @@ def test_dead_members_are_ignored() -> None:
     assert sends(agent_plan.tick({"A": members(ME, ready=ready)}, NOW)) == ["A"]
 
 
-@pytest.mark.spec("G5")
 def test_the_leader_approves_shortly_before_not_before() -> None:
     """It still waits for its own required hooks (IG1)."""
     nearly = NOW + NOTICE - MARGIN
@@ -78,7 +77,6 @@ def test_the_leader_approves_shortly_before_not_before() -> None:
     assert sends(agent_plan.tick(others, nearly)) == ["A"]
 
 
-@pytest.mark.spec("G5")
 @pytest.mark.parametrize("alive", [THREE, THREE[:2]])
 def test_a_member_that_failed_blocks_the_approval(alive: tuple[str, ...]) -> None:
     """Silence does not, and failures do not either if the configuration says so."""
@@ -93,7 +91,6 @@ def test_a_member_that_failed_blocks_the_approval(alive: tuple[str, ...]) -> Non
         assert sends(agent_plan.tick(failed, nearly)) == approved
 
 
-@pytest.mark.spec("G5")
 def test_a_member_that_failed_blocks_the_approval_while_it_is_silent() -> None:
     """It may not be reachable just then; only its readiness revokes the failure."""
     nearly = NOW + NOTICE - MARGIN
@@ -106,7 +103,6 @@ def test_a_member_that_failed_blocks_the_approval_while_it_is_silent() -> None:
     assert sends(agent_plan.tick({"A": members(*THREE, ready=("vm-2",))}, nearly)) == ["A"]
 
 
-@pytest.mark.spec("G5")
 @pytest.mark.parametrize("failure", ["exit code 1", NO_TIME_LEFT])
 def test_a_machine_tells_its_group_that_a_required_hook_failed(failure: str) -> None:
     """Once, and again after a restart; an optional hook does not matter."""
@@ -123,7 +119,6 @@ def test_a_machine_tells_its_group_that_a_required_hook_failed(failure: str) -> 
     assert restored(*lines, group=FOLDER).resume(document(shared), NOW) == [SignalFailed(shared)]
 
 
-@pytest.mark.spec("G5")
 def test_a_machine_that_failed_may_become_ready() -> None:
     """Its hook had not begun, and NotBefore moved."""
     agent_plan = plan(DRAIN, group=FOLDER)
@@ -134,7 +129,6 @@ def test_a_machine_that_failed_may_become_ready() -> None:
     assert done[1:] == [SignalReady(event("A", *THREE))]
 
 
-@pytest.mark.spec("G5")
 def test_a_machine_that_approves_at_once_does_not_fail() -> None:
     """Its hooks do not matter for the approval."""
     agent_plan = plan(DRAIN, approve=ApprovalPolicy.AT_ONCE, group=FOLDER)
@@ -143,7 +137,6 @@ def test_a_machine_that_approves_at_once_does_not_fail() -> None:
     assert len(agent_plan.done("A", Phase.SCHEDULED, "drain", "exit code 1", NOW)) == 1
 
 
-@pytest.mark.spec("G5")
 @pytest.mark.parametrize("rule", [ApprovalPolicy.NEVER, ApprovalPolicy.USER_ONLY])
 def test_a_leader_with_policy_never_does_not_approve(rule: ApprovalPolicy) -> None:
     """The state of the other members does not matter."""
@@ -153,7 +146,6 @@ def test_a_leader_with_policy_never_does_not_approve(rule: ApprovalPolicy) -> No
     assert agent_plan.tick({"A": members(*THREE, ready=THREE)}, NOW + NOTICE) == []
 
 
-@pytest.mark.spec("G5")
 def test_an_event_of_a_single_machine_needs_no_group() -> None:
     """It is approved without the state of the group."""
     agent_plan = plan(DRAIN, group=FOLDER)
@@ -162,7 +154,6 @@ def test_an_event_of_a_single_machine_needs_no_group() -> None:
     assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
 
 
-@pytest.mark.spec("G5")
 def test_a_started_event_needs_no_leader() -> None:
     """Nor does an event of other machines, known only by a hook with `anyone`."""
     agent_plan = plan(DRAIN, hook("watch", anyone=True, required=False), group=FOLDER)

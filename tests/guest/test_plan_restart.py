@@ -5,6 +5,7 @@ import pytest
 from fairwarning.guest.agent.actions import AgentJournalEntry, RunHook, SignalReady, StopHook
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
 from fairwarning.guest.agent.plan import AgentPlan
+from fairwarning.guest.events import Event
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import (
     ALL,
@@ -30,8 +31,9 @@ from tests.guest.notices import (
     sends,
 )
 
+pytestmark = pytest.mark.spec("G6")
 
-@pytest.mark.spec("G6")
+
 @pytest.mark.parametrize(
     ("lines", "expected", "approved"),
     [
@@ -53,7 +55,6 @@ def test_a_restart_during_preparation(
     assert set(sends(after)) == ({"A"} if approved else set())
 
 
-@pytest.mark.spec("G6")
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
@@ -75,7 +76,6 @@ def test_a_restart_after_the_event(lines: list[AgentJournalEntry], expected: lis
     assert agent_plan.known == {}
 
 
-@pytest.mark.spec("G6")
 def test_a_restart_after_the_event_started() -> None:
     """It is too late to prepare: the interrupted hook has failed."""
     after = restored(SEEN, BEGUN).resume(document(event(started=True)), NOW)
@@ -86,7 +86,6 @@ def test_a_restart_after_the_event_started() -> None:
     assert sends(after) == []
 
 
-@pytest.mark.spec("G6")
 def test_a_started_hook_does_not_rerun_after_the_end() -> None:
     """A running one would be stopped, too; recovery does not wait for it."""
     started = AgentJournalEntry("seen", "A", seen=event(started=True))
@@ -98,7 +97,6 @@ def test_a_started_hook_does_not_rerun_after_the_end() -> None:
         assert runs(after) == ["back"] or stops == ["flush"], lines
 
 
-@pytest.mark.spec("G6")
 def test_a_hook_removed_from_the_configuration() -> None:
     """It has failed, and nothing waits for it."""
     agent_plan = AgentPlan(AgentConfig(), ME)
@@ -110,7 +108,6 @@ def test_a_hook_removed_from_the_configuration() -> None:
     )
 
 
-@pytest.mark.spec("G6")
 def test_a_restart_signals_readiness_again() -> None:
     """Peers that query the restarted agent must see it."""
     shared = event("A", *THREE)
@@ -119,7 +116,7 @@ def test_a_restart_signals_readiness_again() -> None:
     assert after == [SignalReady(shared)]
 
 
-@pytest.mark.spec("G5", "G6")
+@pytest.mark.spec("G5")
 @pytest.mark.parametrize("resources", [("vm-2",), (ME, "vm-2")])
 def test_no_approval_after_a_restart_for_other_machines(resources: tuple[str, ...]) -> None:
     """IG3: the resources of the event changed while the agent was down."""
@@ -127,7 +124,7 @@ def test_no_approval_after_a_restart_for_other_machines(resources: tuple[str, ..
     assert sends(agent_plan.resume(document(event("A", *resources)), NOW)) == []
 
 
-@pytest.mark.spec("G5", "G6")
+@pytest.mark.spec("G5")
 def test_no_approval_after_a_restart_against_the_policy() -> None:
     """The configuration changed while the agent was down."""
     agent_plan = AgentPlan(AgentConfig(hooks=ALL, approve={"": ApprovalPolicy.NEVER}), ME)
@@ -135,21 +132,19 @@ def test_no_approval_after_a_restart_against_the_policy() -> None:
     assert sends(agent_plan.resume(document(event()), NOW)) == []
 
 
-def test_entries_without_a_seen_event_are_ignored() -> None:
-    """Their first line was corrupt; the document lists them again."""
-    agent_plan = restored(BEGUN, DONE, AgentJournalEntry("what?", "A"))
+@pytest.mark.parametrize(
+    ("lines", "listed", "expected"),
+    [
+        # The first line was corrupt; the document lists the event again.
+        ([BEGUN, DONE, AgentJournalEntry("what?", "A")], [event()], ["drain", "note"]),
+        # Lines of an event may remain until compaction.
+        ([SEEN, OVER, AgentJournalEntry("forgotten", "A")], [], []),
+    ],
+)
+def test_lines_that_are_ignored(
+    lines: list[AgentJournalEntry], listed: list[Event], expected: list[str]
+) -> None:
+    """Those without the line `seen`, and those of a forgotten event."""
+    agent_plan = restored(*lines)
     assert agent_plan.known == {}
-    assert runs(agent_plan.resume(document(event()), NOW)) == ["drain", "note"]
-
-
-def test_a_forgotten_event_stays_forgotten() -> None:
-    """Its entries may remain until compaction."""
-    agent_plan = restored(SEEN, OVER, AgentJournalEntry("forgotten", "A"))
-    assert agent_plan.known == {}
-    assert agent_plan.resume(document(), NOW) == []
-
-
-def test_resume_with_an_empty_journal() -> None:
-    """It acts like `read`, and nothing is approved twice."""
-    after = AgentPlan(AgentConfig(), ME).resume(document(event()), NOW)
-    assert sends(after) == ["A"]
+    assert runs(agent_plan.resume(document(*listed), NOW)) == expected

@@ -7,7 +7,6 @@ names that only some systems have, and so also cover code that never runs here.
 import ast
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -324,15 +323,3 @@ def test_default_paths_of_each_system(
     monkeypatch.setenv("PROGRAMDATA", "D:/Data")
     assert system.state_folder().as_posix() == state
     assert system.config_file().as_posix() == config
-
-
-def test_a_program_ends_on_a_python_without_waitid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyPy has none."""
-    monkeypatch.delattr(os, "waitid", raising=False)
-    program = system.ProcessGroup(
-        [sys.executable, "-c", "raise SystemExit(3)"],
-        stdin=subprocess.DEVNULL,
-        output=subprocess.DEVNULL,
-        environment=os.environ,
-    )
-    assert program.wait() == 3
