@@ -1,6 +1,7 @@
 """SIGKILL at every line of the journal: the next agent completes the work (G6, IG1 to IG5)."""
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -41,26 +42,15 @@ class CrashingAgent:
         self._agent.__exit__(None, None, None)
 
 
-def wait_for_hook(agents: list[CrashingAgent], hook: str) -> None:
-    """Wait until all agents have run a hook, restarting those that were killed."""
+def wait_for_all(agents: list[CrashingAgent], condition: Callable[[AgentFolder], bool]) -> None:
+    """Wait for a condition on every machine, restarting agents that were killed."""
 
     def are_done() -> bool:
         for agent in agents:
             agent.restart_if_dead()
-        return all(hook in agent.home.ran() for agent in agents)
+        return all(condition(agent.home) for agent in agents)
 
     wait_until(are_done, lambda: str({v.die: (v.home.log(), v.home.steps()) for v in agents}))
-
-
-def wait_until_forgotten(agents: list[CrashingAgent]) -> None:
-    """Wait until all agents have forgotten all events."""
-
-    def are_done() -> bool:
-        for agent in agents:
-            agent.restart_if_dead()
-        return not any(agent.home.steps() for agent in agents)
-
-    wait_until(are_done)
 
 
 @pytest.mark.parametrize("when", split(["before", "after"], 1))
@@ -81,11 +71,10 @@ def test_an_agent_that_is_killed_at_any_line(tmp_path: Path, when: str) -> None:
         agents = [CrashingAgent(home, f"{when}:{line}") for line, home in enumerate(homes, 1)]
         for agent in agents:
             stack.callback(agent.stop)
-        wait_for_hook(agents, "flush")
+        wait_for_all(agents, lambda home: "flush" in home.ran())
         for name in names:
             endpoint.finish(name)
-        wait_for_hook(agents, "back")
-        wait_until_forgotten(agents)
+        wait_for_all(agents, lambda home: "back" in home.ran() and not home.steps())
         assert [agent.deaths for agent in agents] == [1] * LINES
         for home in homes:
             check_hooks(home, events[home.folder.name])
@@ -123,17 +112,15 @@ def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
 
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """Each agent gets one line further; in the end all work is done."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
+    with one_machine(tmp_path) as (endpoint, home):
         endpoint.restart("db_0")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks()
-            for _ in range(4):
-                with AgentProcess(home, die="before:3") as agent:
-                    wait_until(lambda a=agent: a.process.poll() is not None or endpoint.approvals)  # type: ignore[misc]
-            with AgentProcess(home) as agent:
-                agent.wait_until(lambda: "flush" in home.ran())
-                endpoint.finish("db")
-                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-            assert len({line.split()[3] for line in home.log()}) == 1
-            assert home.ran("+").count("back") == 1
+        home.usual_hooks()
+        for _ in range(4):
+            with AgentProcess(home, die="before:3") as agent:
+                wait_until(lambda a=agent: a.process.poll() is not None or endpoint.approvals)  # type: ignore[misc]
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: "flush" in home.ran())
+            endpoint.finish("db")
+            agent.wait_until(lambda: "back" in home.ran() and not home.steps())
+        assert len({line.split()[3] for line in home.log()}) == 1
+        assert home.ran("+").count("back") == 1

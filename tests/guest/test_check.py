@@ -4,6 +4,8 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,12 +21,13 @@ from fairwarning.guest.agent.config import (
     HookSettings,
     parse,
 )
+from fairwarning.guest.agent.health import HealthServer
 from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
 from fairwarning.guest.events import EventType
 from fairwarning.guest.watch import Phase
 from tests.fixtures.http import free_port
 from tests.fixtures.receiver import Receiver
-from tests.guest.agents import one_machine, run_agent_command
+from tests.guest.agents import AgentFolder, one_machine, run_agent_command
 from tests.guest.double import Double
 from tests.guest.mailer import Mailer
 
@@ -46,36 +49,24 @@ def results(config: AgentConfig, what: str) -> list[AgentCheck]:
     return [result for result in check_agent(config) if result.what == what]
 
 
-def script(folder: Path, text: str, mode: int = 0o755) -> str:
-    """Write a script; return its path."""
-    path = folder / "script"
-    path.write_bytes(text.encode())
-    path.chmod(mode)
-    return str(path)
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[AgentConfig]:
+    """Yield a configuration whose endpoint answers."""
+    with Double() as azure:
+        yield AgentConfig(endpoint=azure.url, state=tmp_path / "state")
 
 
 # --- Programs -------------------------------------------------------------------------------------
 
 
-def test_a_program_by_path_or_name() -> None:
-    """As the agent finds it."""
+def test_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By path or name, as the agent finds it; the text shows the PATH in which it was sought."""
     assert problem(command=(sys.executable,)) == ""
     assert problem(command=("sh", "-c", "no-such-program")) == ""
-
-
-def test_a_program_that_does_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text shows the PATH in which it was sought."""
     monkeypatch.setenv("PATH", "/nowhere")
     assert problem(command=("drain",)) == "no program drain in PATH (/nowhere)"
     assert problem(command=("/no/drain",)) == "/no/drain does not exist"
     assert problem(command=("/",)) == "/ is not a file"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no such permission")
-def test_a_program_that_is_not_executable(tmp_path: Path) -> None:
-    """A file copied without its mode."""
-    path = script(tmp_path, "#!/bin/sh\n", 0o644)
-    assert problem(command=(path,)) == f"{path} is not executable"
 
 
 @pytest.mark.parametrize(
@@ -95,9 +86,13 @@ def test_a_program_that_is_not_executable(tmp_path: Path) -> None:
 )
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no #! lines")
 def test_the_interpreter_of_a_script(text: str, error: str, tmp_path: Path) -> None:
-    """It must exist, or the kernel cannot start the script."""
-    path = script(tmp_path, text)
-    assert problem(command=(path,)) == (f"{path} {error}" if error else "")
+    """It must exist, or the kernel cannot start the script, which must be executable."""
+    path = tmp_path / "script"
+    path.write_bytes(text.encode())
+    path.chmod(0o644)
+    assert problem(command=(str(path),)) == f"{path} is not executable"
+    path.chmod(0o755)
+    assert problem(command=(str(path),)) == (f"{path} {error}" if error else "")
 
 
 # --- URLs and functions ---------------------------------------------------------------------------
@@ -107,6 +102,7 @@ def test_a_url() -> None:
     """It must resolve and connect; nothing is sent."""
     with Receiver() as receiver:
         assert problem(url=receiver.url) == ""
+        assert "cannot connect to" in problem(url=f"https://127.0.0.1:{receiver.port}/")  # no TLS
         assert receiver.requests == []
     port = free_port()
     assert problem(url=f"http://127.0.0.1:{port}/x") == (
@@ -115,12 +111,6 @@ def test_a_url() -> None:
     assert problem(url="http://no-such-host.invalid/").startswith(
         "no-such-host.invalid cannot be resolved: "
     )
-
-
-def test_a_certificate_that_is_not_trusted() -> None:
-    """A hook would fail on it too."""
-    with Receiver() as receiver:  # speaks no TLS at all
-        assert "cannot connect to" in problem(url=f"https://127.0.0.1:{receiver.port}/")
 
 
 def test_a_login_in_a_url_is_not_shown() -> None:
@@ -157,17 +147,14 @@ def test_a_module_that_exits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # --- The rest of the configuration ----------------------------------------------------------------
 
 
-def test_notifications(tmp_path: Path) -> None:
+def test_notifications(config: AgentConfig, tmp_path: Path) -> None:
     """They must connect; only the address of a URL is shown."""
-    with Double() as azure, Receiver() as receiver, Mailer() as mailer:
+    with Receiver() as receiver, Mailer() as mailer:
         secret = f"http://127.0.0.1:{receiver.port}/T0/secret"
         team = NotifySettings("team", NotifyKind.SLACK, url=secret)
         mail = NotifySettings("mail", NotifyKind.EMAIL, smtp=f"127.0.0.1:{mailer.port}")
         lost = NotifySettings("lost", NotifyKind.TEAMS, url_file=str(tmp_path / "no"))
-        config = AgentConfig(
-            endpoint=azure.url, state=tmp_path / "state", notify=(team, mail, lost)
-        )
-        shown = results(config, "notify")
+        shown = results(replace(config, notify=(team, mail, lost)), "notify")
     assert [result.ok for result in shown] == [True, True, False]
     assert shown[0].detail == f"team: slack, 127.0.0.1:{receiver.port}"
     assert "No such file" in shown[2].detail
@@ -187,86 +174,67 @@ def test_notifications(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_approved_without_hooks(
-    approve: dict[str, ApprovalPolicy], detail: str, tmp_path: Path
+    config: AgentConfig, approve: dict[str, ApprovalPolicy], detail: str
 ) -> None:
     """It depends on the policy: as its Debian package is installed, the agent approves nothing."""
-    with Double() as azure:
-        config = AgentConfig(endpoint=azure.url, state=tmp_path, approve=approve)
-        (result,) = results(config, "hooks")
+    (result,) = results(replace(config, approve=approve), "hooks")
     assert (result.ok, result.detail) == (True, detail)
 
 
-def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_state_folder_that_cannot_be_written(config: AgentConfig, tmp_path: Path) -> None:
     """The next step names the user and the folder."""
     (tmp_path / "file").touch()
-    with Double() as azure:
-        config = AgentConfig(endpoint=azure.url, state=tmp_path / "file" / "state")
-        (result,) = results(config, "state")
+    (result,) = results(replace(config, state=tmp_path / "file" / "state"), "state")
     assert not result.ok
     assert "cannot be written" in result.detail
     assert "run this as the agent's user" in result.next_step
 
 
-def test_the_state_folder_is_left_as_it_was(tmp_path: Path) -> None:
+def test_the_state_folder_is_left_as_it_was(config: AgentConfig, tmp_path: Path) -> None:
     """Created folders are removed; existing ones keep their files only."""
-    existing = tmp_path / "state"
-    existing.mkdir()
-    (existing / "journal").touch()
-    with Double() as azure:
-        for state in (existing, tmp_path / "new" / "state"):
-            (result,) = results(AgentConfig(endpoint=azure.url, state=state), "state")
-            assert result.ok
-    assert [path.name for path in existing.iterdir()] == ["journal"]
+    config.state.mkdir()
+    (config.state / "journal").touch()
+    for state in (config.state, tmp_path / "new" / "state"):
+        (result,) = results(replace(config, state=state), "state")
+        assert result.ok
+    assert [path.name for path in config.state.iterdir()] == ["journal"]
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
-def test_a_port_that_another_program_uses(tmp_path: Path) -> None:
+def test_a_port_that_another_program_uses(config: AgentConfig) -> None:
     """An agent that is already running is no failure."""
-    from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (only used here)
-
-    with Double() as azure, socket.create_server(("127.0.0.1", 0)) as other:
+    with socket.create_server(("127.0.0.1", 0)) as other:
         other.settimeout(0)
         used = f"127.0.0.1:{other.getsockname()[1]}"
-        (result,) = results(AgentConfig(endpoint=azure.url, state=tmp_path, listen=used), "listen")
+        (result,) = results(replace(config, listen=used), "listen")
         assert not result.ok
-        health = HealthServer("127.0.0.1:0", lambda: True, str, lambda _: False)
-        try:
-            config = AgentConfig(
-                endpoint=azure.url, state=tmp_path, listen=f"127.0.0.1:{health.port}"
-            )
-            (result,) = results(config, "listen")
-            assert result.ok
-            assert result.detail.endswith("an agent is listening")
-        finally:
-            health.close()
+    health = HealthServer("127.0.0.1:0", lambda: True, str, lambda _: False)
+    try:
+        (result,) = results(replace(config, listen=f"127.0.0.1:{health.port}"), "listen")
+        assert result.ok
+        assert result.detail.endswith("an agent is listening")
+    finally:
+        health.close()
 
 
-def test_a_group(tmp_path: Path) -> None:
+def test_a_group(config: AgentConfig, tmp_path: Path) -> None:
     """A shared folder must be writable, and the other machines' agents must be reachable."""
+    folder = GroupSettings(folder=str(tmp_path / "shared"))
+    assert [result.ok for result in results(replace(config, group=folder), "group")] == [True]
     peers = {"vm-1": "http://127.0.0.1:1", "vm-2": f"http://127.0.0.1:{free_port()}"}
-    with Double() as azure:
-        folder = AgentConfig(
-            endpoint=azure.url, state=tmp_path, group=GroupSettings(folder=str(tmp_path / "shared"))
-        )
-        assert [result.ok for result in results(folder, "group")] == [True]
-        config = AgentConfig(
-            endpoint=azure.url, name="VM-1", state=tmp_path, group=GroupSettings(peers=peers)
-        )
-        shown = results(config, "peer")
+    shown = results(replace(config, name="VM-1", group=GroupSettings(peers=peers)), "peer")
     assert [(result.ok, result.detail.split()[0]) for result in shown] == [(False, "vm-2")]
 
 
-def test_rights_on_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rights_on_kubernetes(config: AgentConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each right is a line; asked for only if the configuration uses Kubernetes."""
     rights = [("patch nodes", True, ""), ("create pods/eviction", False, "no RBAC rule")]
     monkeypatch.setattr(
         "fairwarning.guest.agent.kubernetes.permissions", lambda _: rights, raising=False
     )
+    assert results(config, "kubernetes") == []
     group = GroupSettings(kubernetes=True)
-    with Double() as azure:
-        config = AgentConfig(endpoint=azure.url, state=tmp_path, group=group)
-        allowed, denied = results(config, "kubernetes")
-        assert results(AgentConfig(endpoint=azure.url, state=tmp_path), "kubernetes") == []
+    allowed, denied = results(replace(config, group=group), "kubernetes")
     assert (allowed.ok, allowed.detail) == (True, "patch nodes")
     assert (denied.ok, denied.detail) == (False, "create pods/eviction: no RBAC rule")
     assert denied.next_step == "grant it in the agent's ClusterRole"
@@ -275,13 +243,55 @@ def test_rights_on_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # --- The command ----------------------------------------------------------------------------------
 
 
-def test_the_exit_code_says_whether_anything_failed(tmp_path: Path) -> None:
-    """Every check is made, and the failed ones show the next step."""
-    with one_machine(tmp_path) as (_, home):
-        home.hook("good", "scheduled")
+@pytest.mark.spec("G3")
+def test_an_endpoint_without_instance_metadata(tmp_path: Path) -> None:
+    """The error names the request, what works without it, and the setting to use instead."""
+    with Double(name="") as azure:
+        home = AgentFolder(tmp_path / "home", azure.url)
         done = run_agent_command("agent", "check", "--config", str(home.config()))
-        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "GET /metadata/instance/compute/name" in done.stdout
+    assert "events can be read and approved" in done.stdout
+    assert "set `name` in its configuration" in done.stdout
+
+
+@pytest.mark.spec("G1")
+def test_an_endpoint_that_does_not_answer(tmp_path: Path) -> None:
+    """Nothing is known about its instance metadata, so nothing is said about it."""
+    home = AgentFolder(tmp_path / "home", f"http://127.0.0.1:{free_port()}")
+    done = run_agent_command("agent", "check", "--config", str(home.config()))
+    assert done.returncode == 1
+    assert "there was no response" in done.stdout
+    assert "instance metadata" not in done.stdout
+
+
+def test_what_an_agent_would_do(tmp_path: Path) -> None:
+    """It shows endpoint, name, events and hooks; it runs and approves nothing."""
+    with one_machine(tmp_path) as (endpoint, home):
+        event = endpoint.restart("db_0")
+        home.hook("drain", "scheduled", more='on = ["Reboot"]')
+        url = f"{home.endpoint}/b"
+        home.hooks.append(f'[[hook]]\nname = "tell"\nphase = "over"\nurl = "{url}"\n')
+        done = run_agent_command("agent", "check", "--config", str(home.config()))
+        assert done.returncode == 0, done.stderr
         assert all(line.startswith("ok ") for line in done.stdout.splitlines())
+        lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+        output = {line[1]: line[2] for line in lines}
+        assert output["endpoint"] == home.endpoint
+        assert output["machine"] == "db_0"
+        assert output["document"].startswith("incarnation ")
+        assert output["state"] == str(home.state)
+        assert "Reboot of db_0, not before" in done.stdout
+        assert event.id in done.stdout
+        assert "drain: when scheduled, for Reboot: /bin/sh -c" in done.stdout
+        assert f"tell: when over, for any event: {url}" in done.stdout
+        assert not home.state.exists()
+        assert endpoint.approvals == []
+
+
+def test_a_failed_check(tmp_path: Path) -> None:
+    """Every check is made, the failed ones show the next step, and the exit code is 1."""
+    with one_machine(tmp_path) as (_, home):
         home.hooks.append('[[hook]]\nname = "bad"\nphase = "over"\ncommand = ["/no/such"]\n')
         home.hook("last", "over")
         done = run_agent_command("agent", "check", "--config", str(home.config()))

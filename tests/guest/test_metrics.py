@@ -34,35 +34,6 @@ def lines(family: MetricFamily) -> list[str]:
     return [line.removeprefix(metrics.PREFIX) for line in family.samples()]
 
 
-def test_each_metric_has_its_help_and_type() -> None:
-    """In Prometheus's text format, ending with a newline."""
-    registry = MetricRegistry()
-    registry.register(CounterFamily("a_total", "Counted\nthings \\ others.")).add()
-    registry.register(GaugeFamily("b", "B.")).set(0.25)
-    assert registry.render() == (
-        "# HELP fairwarning_agent_a_total Counted\\nthings \\\\ others.\n"
-        "# TYPE fairwarning_agent_a_total counter\n"
-        "fairwarning_agent_a_total 1\n"
-        "# HELP fairwarning_agent_b B.\n"
-        "# TYPE fairwarning_agent_b gauge\n"
-        "fairwarning_agent_b 0.25\n"
-    )
-
-
-def test_a_series_exists_before_it_is_used() -> None:
-    """Without labels at once, with labels as soon as their values are named."""
-    plain, labelled = CounterFamily("a_total", "A."), CounterFamily("b_total", "B.", ["result"])
-    labelled.create("ok")
-    assert (lines(plain), lines(labelled)) == (["a_total 0"], ['b_total{result="ok"} 0'])
-
-
-def test_label_values_are_escaped() -> None:
-    """A hook's name may contain any characters."""
-    family = GaugeFamily("a", "A.", ["hook"])
-    family.set(1, 'say "hi"\\\n\ud800')
-    assert lines(family) == ['a{hook="say \\"hi\\"\\\\\\n?"} 1']
-
-
 def test_a_histogram_counts_in_buckets() -> None:
     """Buckets are cumulative; the sum and the count belong to it."""
     family = HistogramFamily("a_seconds", "A.", ["hook"], (1, 10))
@@ -84,25 +55,30 @@ def test_numbers_keep_their_digits(amount: float) -> None:
     assert metrics.number(math.nan) == "NaN"
 
 
-def test_two_metrics_of_one_name_are_refused() -> None:
-    """Also if they are of different types."""
+@pytest.mark.parametrize(
+    ("family", "error"),
+    [
+        (HistogramFamily("b", "B.", [], (1,)), "two metrics have this name"),
+        (CounterFamily("a", "A."), "_total"),  # as promtool demands
+        (GaugeFamily("a_total", "A."), "_total"),
+    ],
+)
+def test_a_wrong_name_is_refused(family: MetricFamily, error: str) -> None:
+    """A name belongs to one metric, and only counters end in `_total`."""
     registry = MetricRegistry()
-    registry.register(GaugeFamily("a", "A."))
-    with pytest.raises(ValueError, match="two metrics have this name"):
-        registry.register(HistogramFamily("a", "A.", [], (1,)))
+    registry.register(GaugeFamily("b", "B."))
+    with pytest.raises(ValueError, match=error):
+        registry.register(family)
 
 
-@pytest.mark.parametrize("family", [CounterFamily("a", "A."), GaugeFamily("a_total", "A.")])
-def test_only_counters_end_in_total(family: MetricFamily) -> None:
-    """As promtool demands."""
-    with pytest.raises(ValueError, match="_total"):
-        MetricRegistry().register(family)
-
-
-def test_a_missing_label_value_is_refused() -> None:
-    """Such a series would have another set of labels."""
+def test_label_values() -> None:
+    """A series exists as soon as its values are named; a hook's name may have any characters."""
+    family = CounterFamily("a_total", "A.", ["hook"])
+    family.create('say "hi"\\\n\ud800')
+    assert lines(family) == ['a_total{hook="say \\"hi\\"\\\\\\n?"} 0']
+    assert lines(CounterFamily("b_total", "B.")) == ["b_total 0"]
     with pytest.raises(ValueError, match="give a value for each of"):
-        CounterFamily("a_total", "A.", ["hook"]).add()
+        family.add()
 
 
 def test_threads_lose_no_count() -> None:
@@ -150,14 +126,15 @@ def test_the_text_is_what_prometheus_reads() -> None:
     """Read with the parser of Prometheus's own client; every series has a type and a help."""
     registry = MetricRegistry()
     registry.register(CounterFamily("a_total", "A.", ["hook"])).add('x"\\\n')
-    registry.register(GaugeFamily("b_seconds", "B.")).set(math.nan)
+    registry.register(GaugeFamily("b_seconds", "B\n\\.")).set(math.nan)
     registry.register(HistogramFamily("c_seconds", "C.", ["hook"], (1, 10))).observe(2.5, "x")
     read = list(text_string_to_metric_families(registry.render()))
     assert [(family.type, family.documentation) for family in read] == [
         ("counter", "A."),
-        ("gauge", "B."),
+        ("gauge", "B\n\\."),
         ("histogram", "C."),
     ]
+    assert registry.render().endswith("\n")
     assert read[0].samples[0].labels == {"hook": 'x"\\\n'}
     assert [sample.value for sample in read[2].samples] == [0, 1, 1, 2.5, 1]
 
