@@ -11,7 +11,6 @@ from fairwarning.core.model import Rules
 from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.listeners import open_unix
 from fairwarning.service.config.settings import MetadataSettings
-from fairwarning.service.faults import FaultKind, FaultRule
 from tests.fixtures.endpoint import EndpointHarness
 from tests.guest.clients import BOTH, SOON, Client, ids, in_background, result_of
 
@@ -91,27 +90,6 @@ def test_a_held_request_without_a_change(guest: type[Client]) -> None:
             endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
             event = endpoint.restart("db_0")
             assert ids(result_of(waiting)) == [event.id]
-
-
-@BOTH
-@pytest.mark.spec("M21")
-@pytest.mark.parametrize("kind", FaultKind)
-def test_every_injected_fault(guest: type[Client], kind: FaultKind) -> None:
-    """Known events stay known, and everything works again afterwards (IG5)."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        with guest(url(endpoint, "db_0")) as client:
-            client.document()
-            event = endpoint.restart("db_0")
-            known = client.document()
-            assert ids(known) == [event.id]
-            fault = FaultRule(kind=kind, scope="db", delay_seconds=0.05)
-            endpoint.call(lambda: endpoint.server.faults.put(fault))
-            assert client.wait(0.05) == known
-            endpoint.call(endpoint.server.faults.clear)
-            assert client.document() == known
-            client.approve(event.id)
-            assert client.wait().events[0].started
 
 
 @BOTH

@@ -114,28 +114,38 @@ def test_a_drill_runs_the_hooks_of_all_phases(tmp_path: Path) -> None:
 
 
 def test_a_failed_hook_fails_the_drill(tmp_path: Path) -> None:
-    """The other phases run all the same, so that everything is undone."""
+    """The other phases run all the same, to undo everything; notifications say that it is one."""
     home = AgentFolder(tmp_path, "http://127.0.0.1:1", name="db_0")
     home.hook("drain", "scheduled", "exit 3")
     home.hook("back", "over", "exit 4")
-    code, output = drill(home)
+    with Receiver() as receiver:
+        url = json.dumps(receiver.url)
+        home.hooks.append(f'[[notify]]\nname = "team"\nkind = "webhook"\nurl = {url}\n')
+        code, output = drill(home)
+        bodies = [post.json for post in receiver.posts]
     assert code == 1
     assert "scheduled  hook drain: FAILED after" in output
     assert "over       hook back: FAILED after" in output
     assert "exit code 3" in output
     assert "would be approved" not in output
+    assert [body["Phase"] for body in bodies] == [
+        "scheduled",
+        "failed",
+        "started",
+        "over",
+        "failed",
+    ]
+    assert all(body["Drill"] and body["Text"].startswith("[drill] ") for body in bodies)
+    assert "notify     team: ok, 5 sent, 0 failed" in output
 
 
 def test_a_drill_does_not_touch_the_journal_of_a_running_agent(tmp_path: Path) -> None:
     """Both run at the same time."""
     with one_machine(tmp_path) as (endpoint, home):
-        home.usual_hooks(home.wait_script())
+        home.usual_hooks()
         with AgentProcess(home) as agent:
             endpoint.restart("db_0")
-            agent.wait_until(lambda: "note" in home.ran())
-            journal = (home.state / "journal").read_bytes()
-            home.release_hooks()
-            agent.wait_until(lambda: "flush" in home.ran())
+            agent.wait_until(lambda: "approved" in home.steps() and "flush" in home.ran())
             endpoint.finish("db")
             agent.wait_until(lambda: not home.steps())
             journal = (home.state / "journal").read_bytes()
@@ -143,21 +153,6 @@ def test_a_drill_does_not_touch_the_journal_of_a_running_agent(tmp_path: Path) -
             assert code == 0, output
             assert (home.state / "journal").read_bytes() == journal
             assert agent.process.poll() is None
-
-
-def test_the_notifications_of_a_drill(tmp_path: Path) -> None:
-    """They say that it is one."""
-    home = AgentFolder(tmp_path, "http://127.0.0.1:1", name="db_0")
-    home.hook("drain", "scheduled", "exit 3")
-    with Receiver() as receiver:
-        url = json.dumps(receiver.url)
-        home.hooks.append(f'[[notify]]\nname = "team"\nkind = "webhook"\nurl = {url}\n')
-        code, output = drill(home)
-        bodies = [post.json for post in receiver.posts]
-    assert code == 1
-    assert [body["Phase"] for body in bodies] == ["scheduled", "failed", "started", "over"]
-    assert all(body["Drill"] and body["Text"].startswith("[drill] ") for body in bodies)
-    assert "notify     team: ok, 4 sent, 0 failed" in output
 
 
 def test_an_interrupted_drill_ends_its_hooks(tmp_path: Path) -> None:

@@ -249,31 +249,22 @@ def serving(peers: HttpPeers, port: int = 0) -> Iterator[int]:
 
 
 def test_http_peers() -> None:
-    """Readiness is published and withdrawn."""
-    second = HttpPeers({}, "vm-2")
+    """Readiness and failures are published, until the machine is ready or the event is over."""
+    second, both = HttpPeers({}, "vm-2"), ("vm-1", "vm-2")
     with serving(second) as port:
         first = HttpPeers({"VM-2": f"http://127.0.0.1:{port}"}, "vm-1")
-        assert first.members(SHARED) == members(("vm-1", "vm-2"))
+        assert first.members(SHARED) == members(both)
+        second.signal_failed(SHARED)
+        assert first.members(SHARED) == members(both, (), ("vm-2",))
         second.signal_ready(SHARED)
         first.signal_ready(SHARED)
-        assert first.members(SHARED) == members(("vm-1", "vm-2"), ("vm-1", "vm-2"))
+        assert first.members(SHARED) == members(both, both)
         second.forget("a")
         first.forget("A")
-        assert first.members(SHARED) == members(("vm-1", "vm-2"))
-
-
-def test_a_peer_that_failed() -> None:
-    """It says so until it is ready after all, or the event is over."""
-    second = HttpPeers({}, "vm-2")
-    with serving(second) as port:
-        first = HttpPeers({"vm-2": f"http://127.0.0.1:{port}"}, "vm-1")
-        second.signal_failed(SHARED)
-        assert first.members(SHARED) == members(("vm-1", "vm-2"), (), ("vm-2",))
-        second.signal_ready(SHARED)
-        assert first.members(SHARED) == members(("vm-1", "vm-2"), ("vm-2",))
+        assert first.members(SHARED) == members(both)
         second.signal_failed(SHARED)
         second.forget("A")
-        assert first.members(SHARED).failed == set()
+        assert first.members(SHARED) == members(both)
 
 
 def test_a_failed_query_is_not_silence(clock: FixedClock) -> None:

@@ -121,13 +121,17 @@ def test_a_record_lasts_as_long_as_its_program(tmp_path: Path) -> None:
         assert list((tmp_path / "running").iterdir()) == []
 
 
-def test_a_record_that_cannot_be_written_stops_no_hook(
+def test_records_that_cannot_be_used_stop_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The disk is full, or the folder is not a folder."""
+    """The disk is full, or the folder is not a folder; at the first start there is none."""
+    HookProcesses(tmp_path).end_previous()
+    assert list(tmp_path.iterdir()) == []
     (tmp_path / "running").write_text("", "utf-8")
     with HookProcesses(tmp_path).recorded(RUN, os.getpid()):
         assert "cannot record hook drain (event A, scheduled)" in caplog.text
+    HookProcesses(tmp_path).end_previous()
+    assert "cannot read the records of running hooks" in caplog.text
 
 
 @pytest.mark.parametrize("code", [FOREVER, STUBBORN])
@@ -190,21 +194,6 @@ def test_a_damaged_record_is_reported_and_deleted(
     HookProcesses(tmp_path).end_previous()
     assert "17 is not a record of a running hook" in caplog.text
     assert not path.exists()
-
-
-def test_records_that_cannot_be_read_stop_no_agent(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The failure is logged."""
-    (tmp_path / "running").write_text("", "utf-8")
-    HookProcesses(tmp_path).end_previous()
-    assert "cannot read the records of running hooks" in caplog.text
-
-
-def test_a_first_start_has_nothing_to_end(tmp_path: Path) -> None:
-    """There is no folder yet."""
-    HookProcesses(tmp_path).end_previous()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_marks_of_processes() -> None:

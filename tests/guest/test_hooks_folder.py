@@ -63,12 +63,18 @@ def test_hooks_come_in_the_order_of_phases_and_names(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [".hidden", "drain~", "drain.bak", "drain.dpkg-old", "drain.dpkg-dist", "drain.dpkg-new"],
+    [
+        *("scheduled/.hidden", "scheduled/drain~", "scheduled/drain.bak"),
+        *("scheduled/drain.dpkg-old", "scheduled/drain.dpkg-dist", "scheduled/drain.dpkg-new"),
+        *("README", "disabled/10-drain", "scheduled/inner/10-drain"),
+    ],
 )
-def test_hidden_files_and_backups_are_no_hooks(tmp_path: Path, name: str) -> None:
-    """Even if they may be run."""
-    write_hook(tmp_path, f"scheduled/{name}")
-    write_hook(tmp_path, "scheduled/drain")
+def test_other_files_are_no_hooks(tmp_path: Path, name: str) -> None:
+    """Even if they may be run. A link to a program is a hook with the link's name."""
+    program = write_hook(tmp_path, name)
+    (tmp_path / "scheduled").mkdir(exist_ok=True)
+    (tmp_path / "scheduled" / "drain").symlink_to(program)
+    (tmp_path / "scheduled" / "broken").symlink_to("gone")
     assert names(tmp_path) == ["scheduled/drain"]
 
 
@@ -81,23 +87,6 @@ def test_a_file_that_is_not_executable_is_skipped(
         assert names(tmp_path) == []
     (line,) = caplog.messages
     assert "scheduled/10-drain: not executable" in line
-
-
-def test_only_files_of_the_three_phases_count(tmp_path: Path) -> None:
-    """Other folders and files beside them, folders inside and broken links are no hooks."""
-    write_hook(tmp_path, "README")
-    write_hook(tmp_path, "disabled/10-drain")
-    write_hook(tmp_path, "scheduled/inner/10-drain")
-    (tmp_path / "scheduled" / "broken").symlink_to("gone")
-    assert names(tmp_path) == []
-
-
-def test_a_link_to_a_program_is_a_hook(tmp_path: Path) -> None:
-    """It is named after the link."""
-    program = write_hook(tmp_path, "programs/drain")
-    (tmp_path / "scheduled").mkdir()
-    (tmp_path / "scheduled" / "10-drain").symlink_to(program)
-    assert names(tmp_path) == ["scheduled/10-drain"]
 
 
 def test_a_missing_folder_is_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -221,16 +221,6 @@ def test_a_partial_new_file_is_ignored(tmp_path: Path) -> None:
     assert stored_entries(tmp_path) == [SEEN]
 
 
-def test_two_agents_do_not_share_a_journal(tmp_path: Path) -> None:
-    """The second is refused; the first is not affected."""
-    with opened(tmp_path) as (journal, _):
-        with pytest.raises(Unavailable) as refused:
-            AgentJournal(tmp_path).open()
-        assert refused.value.code == "AlreadyRuns"
-        journal.write(SEEN)
-    assert stored_entries(tmp_path) == [SEEN]
-
-
 @needs_ordinary_user
 def test_an_unwritable_folder(tmp_path: Path) -> None:
     """The agent reports it before any hook runs."""
@@ -315,37 +305,27 @@ def file_size_limit(limit: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, before)
 
 
-def test_a_start_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """The agent starts with the old file, which stays until a new one is complete."""
+@pytest.mark.parametrize("more", [(), (AgentJournalEntry("over", "A"),)])
+def test_a_start_on_a_full_disk_loses_nothing(
+    tmp_path: Path, more: tuple[AgentJournalEntry, ...]
+) -> None:
+    """The old file stays until a new one is complete, also if there is nothing to write."""
     with opened(tmp_path) as (journal, _):
         for entry in ALL_STEPS:
             journal.write(entry)
     path = tmp_path / "journal"
     path.write_bytes(path.read_bytes() + b'{"step":"ov')
-    over = AgentJournalEntry("over", "A")
     with file_size_limit(100), opened(tmp_path) as (journal, entries):
         assert entries == list(ALL_STEPS)
         assert is_failing(journal)
-        journal.write(over)
+        for entry in more:
+            journal.write(entry)
         assert not (tmp_path / "journal.new").exists()
         assert not (tmp_path / "reserve").exists()
         resource.setrlimit(resource.RLIMIT_FSIZE, resource.getrlimit(resource.RLIMIT_FSIZE)[1:] * 2)
         journal.flush()
         assert not is_failing(journal)
-    assert stored_entries(tmp_path) == [*ALL_STEPS, over]
-
-
-def test_a_disk_that_is_full_at_the_start_is_not_failing_later(tmp_path: Path) -> None:
-    """The compaction is repeated, even if there is nothing to write."""
-    with opened(tmp_path) as (journal, _):
-        journal.write(SEEN)
-    with opened(tmp_path) as (journal, _), file_size_limit(10):
-        journal.close()
-        assert journal.open() == [SEEN]
-        assert is_failing(journal)
-    journal.flush()
-    assert not is_failing(journal)
-    journal.close()
+    assert stored_entries(tmp_path) == [*ALL_STEPS, *more]
 
 
 def test_events_during_a_long_failure_do_not_fill_the_memory(tmp_path: Path) -> None:

@@ -30,13 +30,14 @@ from tests.guest.node_hooks import (
     uncordon,
 )
 
+pytestmark = pytest.mark.spec("G4")
+
 AZURE = "azure:///subscriptions/s/resourceGroups/g/providers/Microsoft.Compute"
 
 
 # --- Draining -------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("G4")
 def test_drain_marks_the_node_first_then_evicts_and_returns_when_all_is_gone(
     cluster: Double,
 ) -> None:
@@ -54,7 +55,6 @@ def test_drain_marks_the_node_first_then_evicts_and_returns_when_all_is_gone(
     assert cluster.clock.monotonic() < 10
 
 
-@pytest.mark.spec("G4")
 def test_drain_ignores_exempt_pods(cluster: Double) -> None:
     """Pods of DaemonSets, mirror pods and finished pods do not count."""
     cluster.pod("daemon", owner="DaemonSet")
@@ -68,7 +68,6 @@ def test_drain_ignores_exempt_pods(cluster: Double) -> None:
     assert len(cluster.pods) == 4
 
 
-@pytest.mark.spec("G4")
 def test_disruption_budgets(cluster: Double) -> None:
     """A pod whose budget forbids eviction is retried, and no other pod waits for it."""
     cluster.pod("a1", app="a", grace=1)
@@ -88,7 +87,6 @@ def test_disruption_budgets(cluster: Double) -> None:
     assert 2 < len([call for call in cluster.calls if "/pods/a" in call]) < 41
 
 
-@pytest.mark.spec("G4")
 def test_remaining_pods_are_reported_at_the_deadline(cluster: Double) -> None:
     """The hook fails in time with the pods and reasons; the node stays cordoned."""
     cluster.pod("held", app="a")
@@ -104,7 +102,6 @@ def test_remaining_pods_are_reported_at_the_deadline(cluster: Double) -> None:
     assert state(cluster) == DRAINED
 
 
-@pytest.mark.spec("G4")
 def test_grace_periods_are_limited_by_the_deadline(cluster: Double) -> None:
     """Long grace periods are shortened with a margin; short and missing ones stay."""
     cluster.pod("long", grace=3600)
@@ -114,7 +111,6 @@ def test_grace_periods_are_limited_by_the_deadline(cluster: Double) -> None:
     assert sorted(cluster.evicted) == [("long", 37), ("short", None), ("usual", None)]
 
 
-@pytest.mark.spec("G4")
 def test_a_grace_period_is_never_zero(cluster: Double) -> None:
     """Zero would mean immediate deletion."""
     cluster.pod("a", grace=60)
@@ -123,7 +119,6 @@ def test_a_grace_period_is_never_zero(cluster: Double) -> None:
     assert cluster.evicted == [("a", 1)]
 
 
-@pytest.mark.spec("G4")
 def test_a_new_pod_of_the_same_name_is_not_evicted(cluster: Double) -> None:
     """A StatefulSet's pod may run on another node before we evict it."""
     cluster.pod("db-0", owner="StatefulSet")
@@ -139,7 +134,6 @@ def test_a_new_pod_of_the_same_name_is_not_evicted(cluster: Double) -> None:
     assert list(cluster.pods) == ["default/db-0"]
 
 
-@pytest.mark.spec("G4")
 def test_a_pod_that_is_already_terminating(cluster: Double) -> None:
     """It is not evicted again."""
     pod = cluster.pod("a")
@@ -168,7 +162,6 @@ def test_drains_of_a_large_event_begin_one_after_the_other(
 # --- Uncordoning ----------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("G4")
 def test_a_node_cordoned_before_stays_cordoned(cluster: Double) -> None:
     """Only our own marks are removed."""
     cluster.nodes["node-1"]["spec"]["unschedulable"] = True
@@ -179,7 +172,6 @@ def test_a_node_cordoned_before_stays_cordoned(cluster: Double) -> None:
     assert state(cluster) == (True, {}, {})
 
 
-@pytest.mark.spec("G4")
 def test_uncordon_without_a_drain_changes_nothing(cluster: Double) -> None:
     """Nothing is written for an event without preparation."""
     cluster.nodes["node-1"]["spec"]["unschedulable"] = True
@@ -187,7 +179,6 @@ def test_uncordon_without_a_drain_changes_nothing(cluster: Double) -> None:
     assert cluster.calls == [f"GET {NODE}"]
 
 
-@pytest.mark.spec("G4")
 def test_mark_taints_without_eviction(cluster: Double) -> None:
     """For a freeze of seconds: no new pods, running pods stay."""
     cluster.pod("a")
@@ -199,7 +190,6 @@ def test_mark_taints_without_eviction(cluster: Double) -> None:
     assert state(cluster) == FREE
 
 
-@pytest.mark.spec("G4")
 @pytest.mark.parametrize("first", [EVENT, OTHER])
 def test_the_last_of_two_events_uncordons_the_node(cluster: Double, first: Event) -> None:
     """The end of one event does not affect the other."""
@@ -213,7 +203,6 @@ def test_the_last_of_two_events_uncordons_the_node(cluster: Double, first: Event
     assert state(cluster) == FREE
 
 
-@pytest.mark.spec("G4")
 def test_a_marked_node_is_uncordoned_when_the_drain_is_over(cluster: Double) -> None:
     """Only the taint of the freeze stays."""
     mark(cluster, OTHER)
@@ -224,7 +213,6 @@ def test_a_marked_node_is_uncordoned_when_the_drain_is_over(cluster: Double) -> 
     assert state(cluster)[2] == {EVENT_ID: OTHER.id}
 
 
-@pytest.mark.spec("G4")
 def test_a_cancelled_event_ends_its_drain(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent cannot stop the function, so `uncordon` does, and then unmarks the node."""
     cluster.pod("held", app="a")
@@ -265,7 +253,6 @@ def test_a_cancelled_event_ends_its_drain(cluster: Double, monkeypatch: pytest.M
 # --- Finding the node -----------------------------------------------------------------------------
 
 
-@pytest.mark.spec("G4")
 @pytest.mark.parametrize(
     ("resource", "provider"),
     [
@@ -290,7 +277,6 @@ def test_nodes_match_by_provider_id_or_name(
     assert [name for name in cluster.nodes if state(cluster, name)[0]] == ["mine"]
 
 
-@pytest.mark.spec("G4")
 def test_provider_ids_precede_node_names(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node may have the name of another machine."""
     monkeypatch.delenv("NODE_NAME")
@@ -300,7 +286,6 @@ def test_provider_ids_precede_node_names(cluster: Double, monkeypatch: pytest.Mo
     assert state(cluster, "vm-1") == FREE
 
 
-@pytest.mark.spec("G4")
 def test_an_unknown_node(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is changed, and the text says what to set."""
     monkeypatch.setenv("NODE_NAME", "node-9")
@@ -315,7 +300,6 @@ def test_an_unknown_node(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> No
     assert not [call for call in cluster.calls if not call.startswith("GET")]
 
 
-@pytest.mark.spec("G4")
 def test_an_event_of_several_machines_drains_this_one(
     cluster: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,7 +320,6 @@ def test_an_event_of_several_machines_drains_this_one(
     assert state(cluster, "node-0") == FREE
 
 
-@pytest.mark.spec("G4")
 def test_the_agent_tells_the_hooks_the_name_of_the_machine(
     cluster: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,7 +331,6 @@ def test_the_agent_tells_the_hooks_the_name_of_the_machine(
     assert state(cluster) == DRAINED
 
 
-@pytest.mark.spec("G4")
 def test_the_hooks_as_configured_functions(cluster: Double) -> None:
     """The last line of a failure names the remaining pods; the rest is for the log."""
     hook = HookSettings(

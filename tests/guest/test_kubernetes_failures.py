@@ -14,7 +14,7 @@ from fairwarning.guest.agent import kubernetes
 from fairwarning.guest.agent.kubernetes import KubernetesNodes, api
 from fairwarning.guest.agent.kubernetes.nodes import TAINT
 from fairwarning.guest.watch import Phase
-from tests.guest.kubernetes_double import Double, failure
+from tests.guest.kubernetes_double import Answer, Double, failure
 from tests.guest.node_hooks import (
     DRAINED,
     EVENT,
@@ -25,25 +25,9 @@ from tests.guest.node_hooks import (
     uncordon,
 )
 
-
-@pytest.mark.spec("G4")
-def test_an_api_outage_is_retried(cluster: Double) -> None:
-    """Broken connections and busy servers are retried."""
-    cluster.pod("a", grace=1)
-    cluster.away = True
-    cluster.failing = [failure(503, "not yet"), failure(429, "slow down"), None, failure(500, "?")]
-
-    def back(now: float) -> None:
-        cluster.away = now < 60
-
-    cluster.clock.each.append(back)
-    drain(cluster)
-    assert cluster.evicted == [("a", None)]
-    assert state(cluster) == DRAINED
-    assert 60 <= cluster.clock.monotonic() < 100
+pytestmark = pytest.mark.spec("G4", "G9")
 
 
-@pytest.mark.spec("G4")
 @pytest.mark.parametrize("seconds", [0, 3, 30])
 def test_a_long_api_outage_ends_at_the_deadline(cluster: Double, seconds: int) -> None:
     """The hook fails just before it, so that the reason is reported."""
@@ -53,7 +37,6 @@ def test_a_long_api_outage_ends_at_the_deadline(cluster: Double, seconds: int) -
     assert seconds - 1 <= cluster.clock.monotonic() <= seconds
 
 
-@pytest.mark.spec("G4")
 def test_an_api_outage_does_not_hide_remaining_pods(cluster: Double) -> None:
     """The error has the pods of the last query, and the failure."""
     cluster.pod("a", grace=600)
@@ -71,13 +54,14 @@ STARTING = {
     "expired page": failure(410, "the provided continue parameter is too old"),
     "not ready": failure(503, "apiserver not ready"),
     "error": failure(500, "etcdserver: leader changed"),
+    "busy": failure(429, "slow down"),
+    "away": None,
 }
 
 
-@pytest.mark.spec("G9")
 @pytest.mark.parametrize("answer", STARTING.values(), ids=STARTING)
 def test_no_answer_of_a_starting_api_server_ends_a_drain(
-    cluster: Double, answer: tuple[int, dict[str, object]]
+    cluster: Double, answer: Answer | None
 ) -> None:
     """Each call is answered like this several times, evictions too, and the drain still ends."""
     cluster.pod("a", grace=1)
@@ -85,6 +69,7 @@ def test_no_answer_of_a_starting_api_server_ends_a_drain(
 
     def starting(call: str) -> None:
         answers[call] = answers.get(call, 0) + 1
+        cluster.away = answer is None and answers[call] <= 3
         cluster.failing = [answer] if answers[call] <= 3 else []
 
     cluster.before = starting
@@ -95,7 +80,6 @@ def test_no_answer_of_a_starting_api_server_ends_a_drain(
     assert state(cluster) == FREE
 
 
-@pytest.mark.spec("G9")
 @pytest.mark.parametrize("right", ["get nodes", "patch nodes", "list pods", "create pods/eviction"])
 def test_a_missing_right_is_named_once_and_the_drain_fails_at_the_deadline(
     cluster: Double, caplog: pytest.LogCaptureFixture, right: str
@@ -113,7 +97,6 @@ def test_a_missing_right_is_named_once_and_the_drain_fails_at_the_deadline(
     assert "deploy/kubernetes-agent/base/rbac.yaml" in lines[0]
 
 
-@pytest.mark.spec("G9")
 def test_a_call_cut_short_by_the_deadline_does_not_hide_the_reason(cluster: Double) -> None:
     """The last calls have little time, and may get no response."""
     cluster.pod("a")
@@ -123,7 +106,6 @@ def test_a_call_cut_short_by_the_deadline_does_not_hide_the_reason(cluster: Doub
         drain(cluster, 60)
 
 
-@pytest.mark.spec("G9")
 @pytest.mark.parametrize("right", ["patch nodes", "list pods", "create pods/eviction"])
 def test_a_right_that_is_given_back_lets_the_drain_continue(cluster: Double, right: str) -> None:
     """An administrator who repairs the role need not restart anything."""
@@ -135,7 +117,6 @@ def test_a_right_that_is_given_back_lets_the_drain_continue(cluster: Double, rig
     assert 100 < cluster.clock.monotonic() < 120
 
 
-@pytest.mark.spec("G9")
 def test_credentials_are_read_again_after_401(cluster: Double) -> None:
     """Tokens of pods are rotated; a kubeconfig may be replaced."""
     before = api.connect
@@ -153,32 +134,6 @@ def test_credentials_are_read_again_after_401(cluster: Double) -> None:
     assert len(seconds) == 2
 
 
-@pytest.mark.spec("G9")
-def test_a_short_failure_is_not_logged(cluster: Double, caplog: pytest.LogCaptureFixture) -> None:
-    """Only one that lasts is."""
-    cluster.failing = [failure(503, "not yet"), failure(429, "slow down")]
-    drain(cluster)
-    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
-
-
-@pytest.mark.spec("G4")
-def test_concurrent_changes_of_the_node_are_kept(cluster: Double) -> None:
-    """Taints are replaced as a whole, so only on the version that was read."""
-    theirs = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
-
-    def meanwhile(call: str) -> None:
-        if call == f"PATCH {NODE}" and "taints" not in cluster.nodes["node-1"]["spec"]:
-            cluster.nodes["node-1"]["spec"]["taints"] = [theirs]
-            cluster._touched(cluster.nodes["node-1"])
-
-    cluster.before = meanwhile
-    drain(cluster)
-    assert state(cluster)[1] == {theirs["key"]: "", TAINT: "Reboot"}
-    uncordon(cluster)
-    assert cluster.nodes["node-1"]["spec"]["taints"] == [theirs]
-
-
-@pytest.mark.spec("G4")
 def test_errors_without_lightkube_or_a_cluster(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -194,7 +149,6 @@ def test_errors_without_lightkube_or_a_cluster(
         kubernetes.drain(EVENT, Phase.SCHEDULED, later, False)
 
 
-@pytest.mark.spec("G4")
 def test_a_hook_in_the_wrong_phase_does_nothing(cluster: Double) -> None:
     """A configuration error must not drain a recovered node or uncordon it too early."""
     deadline = cluster.clock.after(60)
@@ -249,7 +203,7 @@ def killed_at(number: int, after: bool, what: Callable[[], None]) -> bool:
     return False
 
 
-@pytest.mark.spec("G4", "G6")
+@pytest.mark.spec("G6")
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("number", range(1, 8))
 def test_a_drain_that_is_killed_at_any_call_runs_again(
@@ -268,7 +222,7 @@ def test_a_drain_that_is_killed_at_any_call_runs_again(
     assert state(cluster) == FREE
 
 
-@pytest.mark.spec("G4", "G6")
+@pytest.mark.spec("G6")
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("number", range(1, 4))
 def test_an_uncordon_that_is_killed_at_any_call_runs_again(
@@ -283,10 +237,9 @@ def test_an_uncordon_that_is_killed_at_any_call_runs_again(
     assert cluster.calls.count(f"PATCH {NODE}") == 2
 
 
-@pytest.mark.spec("G4")
 @pytest.mark.parametrize("number", range(6))
-def test_a_lost_response(cluster: Double, number: int) -> None:
-    """The next query shows the change, and it is not repeated."""
+def test_a_lost_response(cluster: Double, caplog: pytest.LogCaptureFixture, number: int) -> None:
+    """The next query shows the change, and it is not repeated. A short failure is not logged."""
     cluster.pod("a", grace=1)
     cluster.pod("b", grace=1)
     cluster.lost = number
@@ -294,3 +247,25 @@ def test_a_lost_response(cluster: Double, number: int) -> None:
     assert state(cluster) == DRAINED
     assert sorted(cluster.evicted) == [("a", None), ("b", None)]
     assert cluster.calls.count(f"PATCH {NODE}") == 1
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+@pytest.mark.parametrize("during", ["drain", "uncordon"])
+def test_concurrent_changes_of_the_node_are_kept(cluster: Double, during: str) -> None:
+    """Taints are replaced as a whole, so only on the version that was read."""
+    theirs = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
+
+    def meanwhile(call: str) -> None:
+        taints = cluster.nodes["node-1"]["spec"].setdefault("taints", [])
+        if call == f"PATCH {NODE}" and theirs not in taints:
+            taints.append(theirs)
+            cluster._touched(cluster.nodes["node-1"])
+
+    if during == "uncordon":
+        drain(cluster)
+    cluster.before = meanwhile
+    if during == "drain":
+        drain(cluster)
+        assert state(cluster)[1] == {theirs["key"]: "", TAINT: "Reboot"}
+    uncordon(cluster)
+    assert state(cluster) == (False, {theirs["key"]: ""}, {})

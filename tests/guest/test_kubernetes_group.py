@@ -20,6 +20,8 @@ from fairwarning.guest.agent.kubernetes.nodes import group_key
 from tests.guest.kubernetes_double import Double, failure
 from tests.guest.node_hooks import DRAINED, EVENT, ID, OTHER, drain, state
 
+pytestmark = pytest.mark.spec("G5")
+
 SHARED = replace(EVENT, resources=("vm-1", "vm-2"))
 READY = f"fairwarning.dev/ready-{ID.lower()}"
 
@@ -41,7 +43,6 @@ def nodes(name: str = "vm-1") -> Iterator[KubernetesNodes]:
         peers._client.close()
 
 
-@pytest.mark.spec("G5")
 def test_machines_see_each_others_readiness_on_their_nodes(pair: Double) -> None:
     """Signalling makes no call by itself, and each machine writes once."""
     with nodes() as first, nodes("vm-2") as second:
@@ -60,7 +61,6 @@ def test_machines_see_each_others_readiness_on_their_nodes(pair: Double) -> None
         assert first.members(replace(SHARED, id=OTHER.id)).ready == set()
 
 
-@pytest.mark.spec("G5")
 def test_the_leader_sees_failures_on_the_nodes(pair: Double) -> None:
     """The same label shows them, until the machine is ready after all."""
     with nodes() as first, nodes("vm-2") as second:
@@ -75,7 +75,6 @@ def test_the_leader_sees_failures_on_the_nodes(pair: Double) -> None:
         assert first.members(SHARED).ready == {"vm-2"}
 
 
-@pytest.mark.spec("G5")
 def test_nodes_whose_names_say_nothing_about_their_machines(pair: Double) -> None:
     """Each machine knows its node from NODE_NAME, and writes its own name there."""
     for node in pair.nodes.values():
@@ -88,7 +87,6 @@ def test_nodes_whose_names_say_nothing_about_their_machines(pair: Double) -> Non
         )
 
 
-@pytest.mark.spec("G5")
 def test_finished_events_are_removed(pair: Double) -> None:
     """This includes annotations of an earlier agent; those of others stay."""
     with nodes() as first:
@@ -100,7 +98,6 @@ def test_finished_events_are_removed(pair: Double) -> None:
     assert state(pair) == DRAINED
 
 
-@pytest.mark.spec("G5")
 def test_a_kubelet_without_renewals_is_not_alive(pair: Double) -> None:
     """Timed by our own clock since the last renewal seen; a node may also be not ready."""
     with nodes() as first:
@@ -120,7 +117,6 @@ def test_a_kubelet_without_renewals_is_not_alive(pair: Double) -> None:
         assert first.members(SHARED).alive == {"vm-1"}
 
 
-@pytest.mark.spec("G5")
 def test_a_machine_becomes_alive_with_its_node(pair: Double) -> None:
     """The cluster is searched for it, but not in every query."""
     del pair.nodes["node-2"], pair.leases["node-2"]
@@ -136,7 +132,6 @@ def test_a_machine_becomes_alive_with_its_node(pair: Double) -> None:
         assert first.members(SHARED).alive == {"vm-1"}
 
 
-@pytest.mark.spec("G5")
 def test_api_failures_raise_oserror(pair: Double) -> None:
     """The agent queries again, and readiness is not lost."""
     with nodes() as first:
@@ -150,7 +145,6 @@ def test_api_failures_raise_oserror(pair: Double) -> None:
         assert first.members(SHARED).ready == {"vm-1"}
 
 
-@pytest.mark.spec("G5")
 def test_a_machine_without_a_node_reports_it(pair: Double, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot signal readiness."""
     monkeypatch.delenv("NODE_NAME")
@@ -161,7 +155,6 @@ def test_a_machine_without_a_node_reports_it(pair: Double, monkeypatch: pytest.M
             first.members(SHARED)
 
 
-@pytest.mark.spec("G5")
 def test_a_machine_follows_while_one_before_it_is_alive(pair: Double) -> None:
     """It looks rarely, and leads once that machine has been silent."""
     with nodes("vm-2") as second:
@@ -178,7 +171,6 @@ def test_a_machine_follows_while_one_before_it_is_alive(pair: Double) -> None:
         assert second.members(SHARED).alive == {"vm-1", "vm-2"}
 
 
-@pytest.mark.spec("G5")
 def test_a_machine_that_the_event_does_not_name_makes_no_call(pair: Double) -> None:
     """Its hooks for events of other machines do not make it a member."""
     with nodes("vm-9") as stranger:

@@ -1,11 +1,11 @@
 """Several threads of an agent that use the Kubernetes API for the first time at once."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.programs import run_python
+from tests.guest.kubernetes_double import kubeconfig
 
 THREADS = """
 import sys
@@ -49,15 +49,6 @@ def test_threads_that_connect_and_decode_for_the_first_time_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They do not crash the interpreter, as they would with msgspec alone."""
-    cluster = {"name": "test", "cluster": {"server": "http://127.0.0.1:1"}}
-    context = {"name": "test", "context": {"cluster": "test", "user": "test"}}
-    config = {
-        "current-context": "test",
-        "clusters": [cluster],
-        "contexts": [context],
-        "users": [{"name": "test", "user": {"token": "t"}}],
-    }
-    (tmp_path / "config").write_text(json.dumps(config))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:1")))
     result = run_python(THREADS)
     assert result.returncode == 0, result.stderr

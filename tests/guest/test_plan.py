@@ -20,7 +20,7 @@ from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
 from fairwarning.guest.agent.plan import LEAST_TIME, AgentPlan
 from fairwarning.guest.events import Event, EventSource, EventType
 from fairwarning.guest.watch import Phase
-from tests.guest.lives import AgentStateMachine
+from tests.guest.agent_state_machine import AgentStateMachine
 from tests.guest.notices import (
     BACK,
     BEGUN,
