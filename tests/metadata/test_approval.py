@@ -38,64 +38,60 @@ def _accepted(response: Response) -> bool:
 
 @pytest.mark.spec("M12")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_approval_starts_the_event(version: str) -> None:
+def test_an_approval_starts_the_event(endpoint: EndpointHarness, version: str) -> None:
     """Every version responses 200 with an empty body; from then on the event is Started."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        assert _accepted(endpoint.approve("db_0", event, version=version))
-        (shown,) = endpoint.get("db_0", version).json["Events"]
-        assert (shown["EventId"], shown["EventStatus"], shown["NotBefore"]) == (event, STARTED, "")
+    (event,) = _announced(endpoint, "db_0")
+    assert _accepted(endpoint.approve("db_0", event, version=version))
+    (shown,) = endpoint.get("db_0", version).json["Events"]
+    assert (shown["EventId"], shown["EventStatus"], shown["NotBefore"]) == (event, STARTED, "")
 
 
 @pytest.mark.spec("M12")
-def test_one_approval_for_all_resources() -> None:
+def test_one_approval_for_all_resources(endpoint: EndpointHarness) -> None:
     """One approval is enough for an event, however many machines it names."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 3)
-        endpoint.get("db_0")
-        event = endpoint.freeze("db_0", "db_1", "db_2")
-        assert _accepted(endpoint.approve("db_1", event.id))
-        (shown,) = endpoint.get("db_2").json["Events"]
-        assert (shown["EventStatus"], len(shown["Resources"])) == (STARTED, 3)
+    endpoint.make("db", 3)
+    endpoint.get("db_0")
+    event = endpoint.freeze("db_0", "db_1", "db_2")
+    assert _accepted(endpoint.approve("db_1", event.id))
+    (shown,) = endpoint.get("db_2").json["Events"]
+    assert (shown["EventStatus"], len(shown["Resources"])) == (STARTED, 3)
 
 
 @pytest.mark.spec("M12")
-def test_several_events_at_once() -> None:
+def test_several_events_at_once(endpoint: EndpointHarness) -> None:
     """A body may name several events; the events it does not name stay as they are."""
-    with EndpointHarness() as endpoint:
-        events = _announced(endpoint, "db_0", "db_1", "db_2")
-        assert _accepted(endpoint.approve("db_0", *events[:2]))
-        assert _statuses(endpoint) == [STARTED, STARTED, SCHEDULED]
+    events = _announced(endpoint, "db_0", "db_1", "db_2")
+    assert _accepted(endpoint.approve("db_0", *events[:2]))
+    assert _statuses(endpoint) == [STARTED, STARTED, SCHEDULED]
 
 
 @pytest.mark.spec("M12")
-def test_approving_again() -> None:
+def test_approving_again(endpoint: EndpointHarness) -> None:
     """A started event can be approved again by any machine: 200, and nothing changes."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        for machine in ("db_0", "db_0", "db_1", "db_2"):
-            assert _accepted(endpoint.approve(machine, event))
-        assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
+    (event,) = _announced(endpoint, "db_0")
+    for machine in ("db_0", "db_0", "db_1", "db_2"):
+        assert _accepted(endpoint.approve(machine, event))
+    assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
 
 
 @pytest.mark.spec("M12")
-def test_an_event_that_started_by_itself() -> None:
+def test_an_event_that_started_by_itself(endpoint: EndpointHarness) -> None:
     """An approval after NotBefore is not an error: 200."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        endpoint.advance(15 * 60)
-        assert _statuses(endpoint) == [STARTED]
-        assert _accepted(endpoint.approve("db_1", event))
+    (event,) = _announced(endpoint, "db_0")
+    endpoint.advance(15 * 60)
+    assert _statuses(endpoint) == [STARTED]
+    assert _accepted(endpoint.approve("db_1", event))
 
 
 @pytest.mark.spec("M12")
 @pytest.mark.parametrize("incarnation", ["5", "", 5, 2, -1, 0, None, "abc", [1], {"a": 1}, 1e99])
-def test_the_incarnation_in_the_body_is_ignored(incarnation: object) -> None:
+def test_the_incarnation_in_the_body_is_ignored(
+    endpoint: EndpointHarness, incarnation: object
+) -> None:
     """String or integer, old or new: the samples of 2017 send one, and it has no meaning."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        assert _accepted(_post(endpoint, approval(event, DocumentIncarnation=incarnation)))
-        assert _statuses(endpoint) == [STARTED]
+    (event,) = _announced(endpoint, "db_0")
+    assert _accepted(_post(endpoint, approval(event, DocumentIncarnation=incarnation)))
+    assert _statuses(endpoint) == [STARTED]
 
 
 @pytest.mark.spec("M12")
@@ -111,139 +107,127 @@ def test_the_incarnation_in_the_body_is_ignored(incarnation: object) -> None:
         "",
     ],
 )
-def test_any_content_type(kind: str) -> None:
+def test_any_content_type(endpoint: EndpointHarness, kind: str) -> None:
     """The body is read as JSON whatever its type, such as the form type that curl sends."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        assert _accepted(_post(endpoint, approval(event), **{"Content-Type": kind}))
-        assert _statuses(endpoint) == [STARTED]
+    (event,) = _announced(endpoint, "db_0")
+    assert _accepted(_post(endpoint, approval(event), **{"Content-Type": kind}))
+    assert _statuses(endpoint) == [STARTED]
 
 
 @pytest.mark.spec("M12")
-def test_no_content_type() -> None:
+def test_no_content_type(endpoint: EndpointHarness) -> None:
     """A content type is not needed; whitespace, order and unknown members do not matter."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        body = f' {{ "x": [1], "StartRequests" : [ {{"y": null, "EventId":\n"{event}"}} ] }}\n'
-        assert _accepted(_post(endpoint, body))
-        assert _statuses(endpoint) == [STARTED]
+    (event,) = _announced(endpoint, "db_0")
+    body = f' {{ "x": [1], "StartRequests" : [ {{"y": null, "EventId":\n"{event}"}} ] }}\n'
+    assert _accepted(_post(endpoint, body))
+    assert _statuses(endpoint) == [STARTED]
 
 
 @pytest.mark.spec("M12")
-def test_a_chunked_body() -> None:
+def test_a_chunked_body(endpoint: EndpointHarness) -> None:
     """A client that does not know the length in advance sends chunks."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        body = approval(event).encode()
-        parts = [b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:9], body[9:])]
-        head = raw_request(POST, "Transfer-Encoding: chunked", method="POST")
-        response = endpoint.raw("db_0", head, *parts, b"0\r\n\r\n")
-        assert response.startswith(b"HTTP/1.1 200 ")
-        assert _statuses(endpoint) == [STARTED]
+    (event,) = _announced(endpoint, "db_0")
+    body = approval(event).encode()
+    parts = [b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:9], body[9:])]
+    head = raw_request(POST, "Transfer-Encoding: chunked", method="POST")
+    response = endpoint.raw("db_0", head, *parts, b"0\r\n\r\n")
+    assert response.startswith(b"HTTP/1.1 200 ")
+    assert _statuses(endpoint) == [STARTED]
 
 
 @pytest.mark.spec("M12", "M20")
 @pytest.mark.parametrize("known", [False, True])
-def test_expect_is_answered(known: bool) -> None:
+def test_expect_is_answered(endpoint: EndpointHarness, known: bool) -> None:
     """A client that waits for 100 Continue, as .NET does, gets it before it sends the body."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_1")
-        if known:
-            endpoint.get("db_0")
-        body = approval(event).encode()
-        head = raw_request(
-            POST, f"Content-Length: {len(body)}", "Expect: 100-continue", method="POST"
-        )
-        with endpoint.open("db_0") as client:
-            client.sendall(head)
-            assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
-            assert _statuses(endpoint) == [SCHEDULED]
-            client.sendall(body)
-            assert client.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
-        assert _statuses(endpoint) == [STARTED]
+    (event,) = _announced(endpoint, "db_1")
+    if known:
+        endpoint.get("db_0")
+    body = approval(event).encode()
+    head = raw_request(POST, f"Content-Length: {len(body)}", "Expect: 100-continue", method="POST")
+    with endpoint.open("db_0") as client:
+        client.sendall(head)
+        assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert _statuses(endpoint) == [SCHEDULED]
+        client.sendall(body)
+        assert client.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
+    assert _statuses(endpoint) == [STARTED]
 
 
 @pytest.mark.spec("M12", "M20")
-def test_expect_of_a_refused_request() -> None:
+def test_expect_of_a_refused_request(endpoint: EndpointHarness) -> None:
     """A request that will be refused gets the refusal at once and need not send its body."""
-    with EndpointHarness() as endpoint:
-        _announced(endpoint, "db_0")
-        head = raw_request(EVENTS, "Content-Length: 9", "Expect: 100-continue", method="POST")
-        with endpoint.open("db_0") as client:
-            client.sendall(head)
-            assert read_all(client).startswith(b"HTTP/1.1 400 ")
+    _announced(endpoint, "db_0")
+    head = raw_request(EVENTS, "Content-Length: 9", "Expect: 100-continue", method="POST")
+    with endpoint.open("db_0") as client:
+        client.sendall(head)
+        assert read_all(client).startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.spec("M12")
 @pytest.mark.parametrize("read", VERSIONS)
-def test_another_version_than_the_document_was_read_with(read: str) -> None:
+def test_another_version_than_the_document_was_read_with(
+    endpoint: EndpointHarness, read: str
+) -> None:
     """Pacemaker reads one version and posts another; an event is the same in all versions."""
-    with EndpointHarness() as endpoint:
-        _announced(endpoint, "db_0")
-        (shown,) = endpoint.get("db_0", read).json["Events"]
-        for version in VERSIONS:
-            assert _accepted(endpoint.approve("db_0", shown["EventId"], version=version))
-        assert _statuses(endpoint) == [STARTED]
+    _announced(endpoint, "db_0")
+    (shown,) = endpoint.get("db_0", read).json["Events"]
+    for version in VERSIONS:
+        assert _accepted(endpoint.approve("db_0", shown["EventId"], version=version))
+    assert _statuses(endpoint) == [STARTED]
 
 
 @pytest.mark.spec("M12", "M16")
-def test_the_approver_need_not_be_a_resource() -> None:
+def test_the_approver_need_not_be_a_resource(endpoint: EndpointHarness) -> None:
     """Any machine of the scope may approve; the event records which one did."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        assert _accepted(endpoint.approve("db_2", event))
-        (kept,) = endpoint.scope("db").events.values()
-        assert (kept.status, kept.approved_by) == (STARTED, "db_2")
+    (event,) = _announced(endpoint, "db_0")
+    assert _accepted(endpoint.approve("db_2", event))
+    (kept,) = endpoint.scope("db").events.values()
+    assert (kept.status, kept.approved_by) == (STARTED, "db_2")
 
 
 @pytest.mark.spec("M12", "M16")
-def test_the_approver_need_not_have_polled() -> None:
+def test_the_approver_need_not_have_polled(endpoint: EndpointHarness) -> None:
     """The first request of a machine may be an approval."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        assert set(
-            endpoint.call(lambda: {c.name for c in endpoint.server.callers.known.values()})
-        ) == {"db_0"}
-        assert _accepted(endpoint.approve("db_1", event))
+    (event,) = _announced(endpoint, "db_0")
+    assert set(endpoint.call(lambda: {c.name for c in endpoint.server.callers.known.values()})) == {
+        "db_0"
+    }
+    assert _accepted(endpoint.approve("db_1", event))
 
 
 @pytest.mark.spec("M13", "M12")
-def test_ids_compare_without_case() -> None:
+def test_ids_compare_without_case(endpoint: EndpointHarness) -> None:
     """Ids may be in lower case, as in the documentation, or in mixed case."""
-    with EndpointHarness() as endpoint:
-        events = _announced(endpoint, "db_0", "db_1")
-        assert _accepted(endpoint.approve("db_0", events[0].lower()))
-        assert _accepted(endpoint.approve("db_0", events[1].title()))
-        assert _statuses(endpoint) == [STARTED, STARTED]
+    events = _announced(endpoint, "db_0", "db_1")
+    assert _accepted(endpoint.approve("db_0", events[0].lower()))
+    assert _accepted(endpoint.approve("db_0", events[1].title()))
+    assert _statuses(endpoint) == [STARTED, STARTED]
 
 
 @pytest.mark.spec("M12", "M13")
-def test_one_event_named_many_times() -> None:
+def test_one_event_named_many_times(endpoint: EndpointHarness) -> None:
     """An event that is named several times, in any case, counts once."""
-    with EndpointHarness() as endpoint:
-        (event,) = _announced(endpoint, "db_0")
-        assert _accepted(endpoint.approve("db_0", *[event, event.lower()] * 50))
-        assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
+    (event,) = _announced(endpoint, "db_0")
+    assert _accepted(endpoint.approve("db_0", *[event, event.lower()] * 50))
+    assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
 
 
 @pytest.mark.spec("M16")
-def test_a_machine_sees_its_scope_and_no_other() -> None:
+def test_a_machine_sees_its_scope_and_no_other(endpoint: EndpointHarness) -> None:
     """All machines of a scope read all its events, and none of another scope."""
-    with EndpointHarness() as endpoint:
-        db = _announced(endpoint, "db_0", "db_2")
-        web = _announced(endpoint, "web_1", scope="web")
-        for scope, events in (("db", db), ("web", web)):
-            for n in range(3):
-                shown = endpoint.get(f"{scope}_{n}").json["Events"]
-                assert [event["EventId"] for event in shown] == events
+    db = _announced(endpoint, "db_0", "db_2")
+    web = _announced(endpoint, "web_1", scope="web")
+    for scope, events in (("db", db), ("web", web)):
+        for n in range(3):
+            shown = endpoint.get(f"{scope}_{n}").json["Events"]
+            assert [event["EventId"] for event in shown] == events
 
 
 @pytest.mark.spec("M12")
-def test_an_approval_is_durable() -> None:
+def test_an_approval_is_durable(endpoint: EndpointHarness) -> None:
     """When the 200 arrives, the fleet has stored the approval and changed nothing else."""
-    with EndpointHarness() as endpoint:
-        _announced(endpoint, "db_0")
-        (before,) = endpoint.scope("db").events.values()
-        assert _accepted(endpoint.approve("db_1", before.id))
-        (after,) = endpoint.scope("db").events.values()
-        assert after == changed(before, status=STARTED, approved_by="db_1")
+    _announced(endpoint, "db_0")
+    (before,) = endpoint.scope("db").events.values()
+    assert _accepted(endpoint.approve("db_1", before.id))
+    (after,) = endpoint.scope("db").events.values()
+    assert after == changed(before, status=STARTED, approved_by="db_1")

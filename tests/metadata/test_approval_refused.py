@@ -40,61 +40,56 @@ def _named(*events: object) -> str:
     return json.dumps({"StartRequests": [{"EventId": event} for event in events]})
 
 
-def test_an_unknown_event() -> None:
+def test_an_unknown_event(endpoint: EndpointHarness) -> None:
     """The text names the unknown id."""
-    with EndpointHarness() as endpoint:
-        _announced(endpoint)
-        assert STRANGE in _refused(endpoint, _named(STRANGE))
+    _announced(endpoint)
+    assert STRANGE in _refused(endpoint, _named(STRANGE))
 
 
-def test_an_event_that_is_over() -> None:
+def test_an_event_that_is_over(endpoint: EndpointHarness) -> None:
     """An event that left the document ten minutes ago cannot be approved."""
-    with EndpointHarness() as endpoint:
-        gone, _ = _announced(endpoint)
-        endpoint.approve("db_0", gone)
-        endpoint.advance(60)
-        endpoint.advance(600)
-        assert gone in _refused(endpoint, _named(gone))
+    gone, _ = _announced(endpoint)
+    endpoint.approve("db_0", gone)
+    endpoint.advance(60)
+    endpoint.advance(600)
+    assert gone in _refused(endpoint, _named(gone))
 
 
 @pytest.mark.spec("M12")
-def test_an_event_that_just_ended() -> None:
+def test_an_event_that_just_ended(endpoint: EndpointHarness) -> None:
     """A client that repeats its approval gets 200, and nothing changes."""
-    with EndpointHarness() as endpoint:
-        gone, _ = _announced(endpoint)
-        endpoint.approve("db_0", gone)
-        endpoint.advance(60)
-        before = endpoint.get("db_0").body
-        assert gone.encode() not in before
-        endpoint.advance(599)
-        response = _post(endpoint, _named(gone))
-        assert (response.status, response.body) == (200, b"")
-        assert endpoint.get("db_0").body == before
+    gone, _ = _announced(endpoint)
+    endpoint.approve("db_0", gone)
+    endpoint.advance(60)
+    before = endpoint.get("db_0").body
+    assert gone.encode() not in before
+    endpoint.advance(599)
+    response = _post(endpoint, _named(gone))
+    assert (response.status, response.body) == (200, b"")
+    assert endpoint.get("db_0").body == before
 
 
 @pytest.mark.spec("M16")
-def test_an_event_of_another_scope() -> None:
+def test_an_event_of_another_scope(endpoint: EndpointHarness) -> None:
     """It is reported exactly like an id that does not exist."""
-    with EndpointHarness() as endpoint:
-        _announced(endpoint)
-        endpoint.make("web")
-        endpoint.get("web_0")
-        other = endpoint.restart("web_0").id
-        error = _refused(endpoint, _named(other))
-        assert error.replace(other, STRANGE) == _refused(endpoint, _named(STRANGE))
-        (kept,) = endpoint.scope("web").events.values()
-        assert kept.status is EventStatus.SCHEDULED
+    _announced(endpoint)
+    endpoint.make("web")
+    endpoint.get("web_0")
+    other = endpoint.restart("web_0").id
+    error = _refused(endpoint, _named(other))
+    assert error.replace(other, STRANGE) == _refused(endpoint, _named(STRANGE))
+    (kept,) = endpoint.scope("web").events.values()
+    assert kept.status is EventStatus.SCHEDULED
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_all_or_none(place: int) -> None:
+def test_all_or_none(endpoint: EndpointHarness, place: int) -> None:
     """One invalid id among valid ones, in any position: none of them is approved."""
-    with EndpointHarness() as endpoint:
-        names = _announced(endpoint)
-        names.insert(place, STRANGE)
-        assert STRANGE in _refused(endpoint, _named(*names))
-        names[place] = "not an id"
-        assert "not an id" in _refused(endpoint, _named(*names))
+    names = _announced(endpoint)
+    names.insert(place, STRANGE)
+    assert STRANGE in _refused(endpoint, _named(*names))
+    names[place] = "not an id"
+    assert "not an id" in _refused(endpoint, _named(*names))
 
 
 @pytest.mark.parametrize(
@@ -123,11 +118,10 @@ def test_all_or_none(place: int) -> None:
         ("7", "StartRequests"),
     ],
 )
-def test_missing_member_or_wrong_type(body: str, named: str) -> None:
+def test_missing_member_or_wrong_type(endpoint: EndpointHarness, body: str, named: str) -> None:
     """The text says which member is wrong."""
-    with EndpointHarness() as endpoint:
-        _announced(endpoint)
-        assert named in _refused(endpoint, body)
+    _announced(endpoint)
+    assert named in _refused(endpoint, body)
 
 
 @pytest.mark.parametrize(
@@ -146,57 +140,50 @@ def test_missing_member_or_wrong_type(body: str, named: str) -> None:
         b'{"x":' * 10_000 + b"1" + b"}" * 10_000,
     ],
 )
-def test_body_is_not_json(body: bytes) -> None:
+def test_body_is_not_json(endpoint: EndpointHarness, body: bytes) -> None:
     """This includes a body that is cut off, not UTF-8, or nested too deeply."""
-    with EndpointHarness() as endpoint:
-        _announced(endpoint)
-        assert "StartRequests" in _refused(endpoint, body)
+    _announced(endpoint)
+    assert "StartRequests" in _refused(endpoint, body)
 
 
-def test_trailing_data_after_the_json() -> None:
+def test_trailing_data_after_the_json(endpoint: EndpointHarness) -> None:
     """A body is a single JSON value."""
-    with EndpointHarness() as endpoint:
-        events = _announced(endpoint)
-        assert _refused(endpoint, _named(*events) + "{}")
+    events = _announced(endpoint)
+    assert _refused(endpoint, _named(*events) + "{}")
 
 
 @pytest.mark.parametrize("spelling", ["{{{}}}", " {}", "{} ", "{}\n", "x{}", "{}0"])
-def test_malformed_id(spelling: str) -> None:
+def test_malformed_id(endpoint: EndpointHarness, spelling: str) -> None:
     """An id is a GUID as in the document, with nothing before or after it."""
-    with EndpointHarness() as endpoint:
-        event, _ = _announced(endpoint)
-        assert "EventId" in _refused(endpoint, _named(spelling.format(event)))
+    event, _ = _announced(endpoint)
+    assert "EventId" in _refused(endpoint, _named(spelling.format(event)))
 
 
-def test_too_many_ids() -> None:
+def test_too_many_ids(endpoint: EndpointHarness) -> None:
     """A body may name at most 100 ids, even if they are the same."""
-    with EndpointHarness() as endpoint:
-        event, _ = _announced(endpoint)
-        assert "100" in _refused(endpoint, _named(*[event] * 101))
-        assert _post(endpoint, _named(*[event] * 100)).status == 200
+    event, _ = _announced(endpoint)
+    assert "100" in _refused(endpoint, _named(*[event] * 101))
+    assert _post(endpoint, _named(*[event] * 100)).status == 200
 
 
-def test_a_long_wrong_id_is_not_repeated_in_full() -> None:
+def test_a_long_wrong_id_is_not_repeated_in_full(endpoint: EndpointHarness) -> None:
     """The text stays short, whatever was sent."""
-    with EndpointHarness() as endpoint:
-        _announced(endpoint)
-        assert len(_refused(endpoint, _named("x" * 60_000))) < 300
+    _announced(endpoint)
+    assert len(_refused(endpoint, _named("x" * 60_000))) < 300
 
 
-def test_the_connection_stays_open() -> None:
+def test_the_connection_stays_open(endpoint: EndpointHarness) -> None:
     """Requests after a refused approval are answered on the same connection."""
-    with EndpointHarness() as endpoint:
-        event, _ = _announced(endpoint)
-        connection = endpoint.client("db_0")
-        for body, status in (("{}", 400), (_named(STRANGE), 400), (_named(event), 200)):
-            assert send(connection, "POST", POST, {"Metadata": "true"}, body).status == status
-        connection.close()
-        assert endpoint.call(lambda: endpoint.server.accepted) == 2  # the first was to be enabled
+    event, _ = _announced(endpoint)
+    connection = endpoint.client("db_0")
+    for body, status in (("{}", 400), (_named(STRANGE), 400), (_named(event), 200)):
+        assert send(connection, "POST", POST, {"Metadata": "true"}, body).status == status
+    connection.close()
+    assert endpoint.call(lambda: endpoint.server.accepted) == 2  # the first was to be enabled
 
 
-def test_a_disabled_scope() -> None:
+def test_a_disabled_scope(endpoint: EndpointHarness) -> None:
     """A disabled scope has no events to approve, and an approval does not enable it."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        assert _post(endpoint, _named(STRANGE)).status == 400
-        assert not endpoint.scope("db").enabled
+    endpoint.make("db")
+    assert _post(endpoint, _named(STRANGE)).status == 400
+    assert not endpoint.scope("db").enabled

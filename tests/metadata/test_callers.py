@@ -59,24 +59,22 @@ def _unknown(response: Response) -> bool:
     return response.status == 404 and bool(response.error)
 
 
-def test_each_machine_at_an_address_of_its_own() -> None:
+def test_each_machine_at_an_address_of_its_own(endpoint: EndpointHarness) -> None:
     """One listener serves an address in 127.0.0.0/8 for each machine; the address identifies it."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 3)
-        for name in ("db_0", "db_1", "db_2"):
-            connection = endpoint.client(name)
-            assert _name(connection) == name
+    endpoint.make("db", 3)
+    for name in ("db_0", "db_1", "db_2"):
+        connection = endpoint.client(name)
+        assert _name(connection) == name
 
 
-def test_the_listener_of_a_local_run() -> None:
+def test_the_listener_of_a_local_run(endpoint: EndpointHarness) -> None:
     """The socket that `open_tcp` opens on 127.0.0.1 accepts the addresses of all machines."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        listener = open_tcp("127.0.0.1", 0)
-        endpoint.listen_on(listener, by_local_address)
-        for name in ("db_0", "db_1"):
-            connection = _at(endpoint, endpoint.address(name)[0], listener.getsockname()[1])
-            assert _name(connection) == name
+    endpoint.make("db", 2)
+    listener = open_tcp("127.0.0.1", 0)
+    endpoint.listen_on(listener, by_local_address)
+    for name in ("db_0", "db_1"):
+        connection = _at(endpoint, endpoint.address(name)[0], listener.getsockname()[1])
+        assert _name(connection) == name
 
 
 @pytest.mark.parametrize(
@@ -92,44 +90,42 @@ def test_the_listener_of_a_local_run() -> None:
         {"X-Original-Host": "127.1.0.2"},
     ],
 )
-def test_nothing_in_the_request_identifies_the_caller(headers: dict[str, str]) -> None:
+def test_nothing_in_the_request_identifies_the_caller(
+    endpoint: EndpointHarness, headers: dict[str, str]
+) -> None:
     """Whatever a request claims, it belongs to the machine at the other end of the connection."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        connection = endpoint.client("db_0")
-        assert _name(connection, **headers) == "db_0"
-        target = f"{NAME}&machine=db_1&resource=db_1"
-        assert send(connection, "GET", target, {"Metadata": "true"}).body == b"db_0"
+    endpoint.make("db", 2)
+    connection = endpoint.client("db_0")
+    assert _name(connection, **headers) == "db_0"
+    target = f"{NAME}&machine=db_1&resource=db_1"
+    assert send(connection, "GET", target, {"Metadata": "true"}).body == b"db_0"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.0.0", "127.1.0.9", "127.200.3.4"])
 @pytest.mark.parametrize("target", [POLL, NAME, "/metadata/versions"])
-def test_an_address_without_a_machine(address: str, target: str) -> None:
+def test_an_address_without_a_machine(endpoint: EndpointHarness, address: str, target: str) -> None:
     """Every request gets 404 with an error text, each time."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        connection = _at(endpoint, address, endpoint.port)
-        for _ in range(2):
-            assert _unknown(send(connection, "GET", target, {"Metadata": "true"}))
+    endpoint.make("db", 2)
+    connection = _at(endpoint, address, endpoint.port)
+    for _ in range(2):
+        assert _unknown(send(connection, "GET", target, {"Metadata": "true"}))
 
 
-def test_unknown_caller_approves_nothing() -> None:
+def test_unknown_caller_approves_nothing(endpoint: EndpointHarness) -> None:
     """A POST gets 404 as well, and the event does not change."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        body = approval(endpoint.restart("db_0").id)
-        connection = _at(endpoint, "127.0.0.1", endpoint.port)
-        assert _unknown(send(connection, "POST", POLL, {"Metadata": "true"}, body))
-        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
+    endpoint.make("db")
+    endpoint.get("db_0")
+    body = approval(endpoint.restart("db_0").id)
+    connection = _at(endpoint, "127.0.0.1", endpoint.port)
+    assert _unknown(send(connection, "POST", POLL, {"Metadata": "true"}, body))
+    assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
 
 
-def test_an_unknown_caller_is_told_the_ways() -> None:
+def test_an_unknown_caller_is_told_the_ways(endpoint: EndpointHarness) -> None:
     """The error text lists them."""
-    with EndpointHarness() as endpoint:
-        response = _once(_at(endpoint, "127.0.0.1", endpoint.port))
-        for way in ("`fairwarning machine list`", "exec", "--sockets", "--default-machine"):
-            assert way in response.error
+    response = _once(_at(endpoint, "127.0.0.1", endpoint.port))
+    for way in ("`fairwarning machine list`", "exec", "--sockets", "--default-machine"):
+        assert way in response.error
 
 
 def test_the_default_machine() -> None:
@@ -161,18 +157,17 @@ def _with_address(endpoint: EndpointHarness, name: str = "guest", address: str =
     endpoint.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=(machine,)))
 
 
-def test_by_source_address() -> None:
+def test_by_source_address(endpoint: EndpointHarness) -> None:
     """On a host with real guests, the source address identifies a machine."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        _with_address(endpoint)
-        _with_address(endpoint, "other", "127.9.9.10")
-        port = endpoint.listen(by_source_address)
-        for source, name in ((AWAY, "guest"), ("127.9.9.10", "other"), ("127.9.9.11", "")):
-            connection = _from(endpoint, source, port)
-            assert _name(connection) == name
-        assert _unknown(_once(_from(endpoint, "127.9.9.11", port)))
-        assert _once(_from(endpoint, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
+    endpoint.make("db")
+    _with_address(endpoint)
+    _with_address(endpoint, "other", "127.9.9.10")
+    port = endpoint.listen(by_source_address)
+    for source, name in ((AWAY, "guest"), ("127.9.9.10", "other"), ("127.9.9.11", "")):
+        connection = _from(endpoint, source, port)
+        assert _name(connection) == name
+    assert _unknown(_once(_from(endpoint, "127.9.9.11", port)))
+    assert _once(_from(endpoint, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
 
 
 class _Host:
@@ -206,55 +201,52 @@ def test_a_host_that_knows_its_guests() -> None:
         assert _name(_from(endpoint, "127.9.9.13", port)) == ""
 
 
-def test_local_address_does_not_identify_by_source() -> None:
+def test_local_address_does_not_identify_by_source(endpoint: EndpointHarness) -> None:
     """With identification by source, connecting to another machine's loopback address is no use."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        port = endpoint.listen(by_source_address)
-        connection = _at(endpoint, endpoint.address("db_0")[0], port)
-        assert _name(connection) == ""
+    endpoint.make("db")
+    port = endpoint.listen(by_source_address)
+    connection = _at(endpoint, endpoint.address("db_0")[0], port)
+    assert _name(connection) == ""
 
 
-def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
+def test_a_unix_socket_of_one_machine(endpoint: EndpointHarness, tmp_path: Path) -> None:
     """A connection to the socket is that machine; only the owner may open the socket."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        for name in ("db_0", "db_1"):
-            path = tmp_path / name
-            endpoint.listen_on(open_unix(path), for_machine("db", name))
-            assert path.stat().st_mode & 0o777 == 0o600
-        for name in ("db_1", "db_0"):
-            connection = _unix(endpoint, tmp_path / name)
-            assert _name(connection) == name
-            assert poll(connection).json == {"DocumentIncarnation": 1, "Events": []}
+    endpoint.make("db", 2)
+    for name in ("db_0", "db_1"):
+        path = tmp_path / name
+        endpoint.listen_on(open_unix(path), for_machine("db", name))
+        assert path.stat().st_mode & 0o777 == 0o600
+    for name in ("db_1", "db_0"):
+        connection = _unix(endpoint, tmp_path / name)
+        assert _name(connection) == name
+        assert poll(connection).json == {"DocumentIncarnation": 1, "Events": []}
 
 
-def test_a_listener_of_one_machine() -> None:
+def test_a_listener_of_one_machine(endpoint: EndpointHarness) -> None:
     """As in a network namespace: every connection is that machine, from any address."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        port = endpoint.listen(for_machine("db", "db_1"))
-        for address in ("127.0.0.1", endpoint.address("db_0")[0], AWAY):
-            connection = _at(endpoint, address, port)
-            assert _name(connection) == "db_1"
+    endpoint.make("db", 2)
+    port = endpoint.listen(for_machine("db", "db_1"))
+    for address in ("127.0.0.1", endpoint.address("db_0")[0], AWAY):
+        connection = _at(endpoint, address, port)
+        assert _name(connection) == "db_1"
 
 
 @pytest.mark.parametrize(("scope", "machine"), [("db", "db_9"), ("nowhere", "db_0"), ("", "")])
-def test_a_listener_of_an_unknown_machine(scope: str, machine: str) -> None:
+def test_a_listener_of_an_unknown_machine(
+    endpoint: EndpointHarness, scope: str, machine: str
+) -> None:
     """404, as for any unknown caller."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        port = endpoint.listen(for_machine(scope, machine))
-        assert _unknown(_once(_at(endpoint, "127.0.0.1", port)))
+    endpoint.make("db")
+    port = endpoint.listen(for_machine(scope, machine))
+    assert _unknown(_once(_at(endpoint, "127.0.0.1", port)))
 
 
-def test_a_machine_created_after_the_connection() -> None:
+def test_a_machine_created_after_the_connection(endpoint: EndpointHarness) -> None:
     """A connection of an unknown caller is served once its machine exists."""
-    with EndpointHarness() as endpoint:
-        connection = _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "db_0")))
-        assert poll(connection).status == 404
-        endpoint.make("db")
-        assert poll(connection).status == 200
+    connection = _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "db_0")))
+    assert poll(connection).status == 404
+    endpoint.make("db")
+    assert poll(connection).status == 200
 
 
 def _delete(endpoint: EndpointHarness, machine: str) -> None:
@@ -262,30 +254,28 @@ def _delete(endpoint: EndpointHarness, machine: str) -> None:
     endpoint.advance(3600)
 
 
-def test_a_deleted_machine_is_unknown() -> None:
+def test_a_deleted_machine_is_unknown(endpoint: EndpointHarness) -> None:
     """404 at its address, on its old connection and on a new one; other machines are served."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        kept = endpoint.client("db_0")
-        assert [poll(kept).status for _ in range(2)] == [200, 200]
-        _delete(endpoint, "db_0")
-        assert _unknown(poll(kept))
-        assert _unknown(endpoint.get("db_0"))
-        assert _unknown(_once(endpoint.client("db_0"), NAME))
-        assert endpoint.get("db_1").status == 200
+    endpoint.make("db", 2)
+    kept = endpoint.client("db_0")
+    assert [poll(kept).status for _ in range(2)] == [200, 200]
+    _delete(endpoint, "db_0")
+    assert _unknown(poll(kept))
+    assert _unknown(endpoint.get("db_0"))
+    assert _unknown(_once(endpoint.client("db_0"), NAME))
+    assert endpoint.get("db_1").status == 200
 
 
-def test_a_deleted_scope_is_unknown() -> None:
+def test_a_deleted_scope_is_unknown(endpoint: EndpointHarness) -> None:
     """The same applies when the last machine of a scope is deleted."""
-    with EndpointHarness() as endpoint:
-        alone = (Machine(name="db_0"),)
-        endpoint.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
-        kept = endpoint.client("db_0")
-        poll(kept)
-        _delete(endpoint, "db_0")
-        assert endpoint.run(endpoint.fleet.reader.read(Scope, "db")) is None
-        assert _unknown(poll(kept))
-        assert _unknown(endpoint.get("db_0"))
+    alone = (Machine(name="db_0"),)
+    endpoint.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
+    kept = endpoint.client("db_0")
+    poll(kept)
+    _delete(endpoint, "db_0")
+    assert endpoint.run(endpoint.fleet.reader.read(Scope, "db")) is None
+    assert _unknown(poll(kept))
+    assert _unknown(endpoint.get("db_0"))
 
 
 def _recreate(endpoint: EndpointHarness, *, scope_stays: bool) -> None:
@@ -313,80 +303,77 @@ def _ways(endpoint: EndpointHarness) -> dict[str, HTTPConnection]:
 
 @pytest.mark.parametrize("scope_stays", [True, False])
 @pytest.mark.parametrize("way", ["loopback", "source", "fixed"])
-def test_machine_recreated_under_the_same_name(way: str, scope_stays: bool) -> None:
+def test_machine_recreated_under_the_same_name(
+    endpoint: EndpointHarness, way: str, scope_stays: bool
+) -> None:
     """The new machine is identified in every way that worked for the old one."""
-    with EndpointHarness() as endpoint:
-        _recreate(endpoint, scope_stays=scope_stays)
-        connection = _ways(endpoint)[way]
-        assert _name(connection) == "vm"
-        assert poll(connection).status == 200
+    _recreate(endpoint, scope_stays=scope_stays)
+    connection = _ways(endpoint)[way]
+    assert _name(connection) == "vm"
+    assert poll(connection).status == 200
 
 
-def test_recreated_machine_gets_a_new_address() -> None:
+def test_recreated_machine_gets_a_new_address(endpoint: EndpointHarness) -> None:
     """The new machine has its own address in 127.0.0.0/8; the old address has no machine."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        old = endpoint.address("db_0")
-        assert endpoint.get("db_0").status == 200
-        _delete(endpoint, "db_0")
-        endpoint.create(AddMachines(scope="db", machines=(Machine(name="db_0"),)))
-        assert endpoint.address("db_0") != old
-        assert _unknown(_once(_at(endpoint, *old)))
-        assert endpoint.get("db_0").status == 200
+    endpoint.make("db", 2)
+    old = endpoint.address("db_0")
+    assert endpoint.get("db_0").status == 200
+    _delete(endpoint, "db_0")
+    endpoint.create(AddMachines(scope="db", machines=(Machine(name="db_0"),)))
+    assert endpoint.address("db_0") != old
+    assert _unknown(_once(_at(endpoint, *old)))
+    assert endpoint.get("db_0").status == 200
 
 
-def test_a_deallocated_machine_is_refused() -> None:
+def test_a_deallocated_machine_is_refused(endpoint: EndpointHarness) -> None:
     """A request from its address cannot be from it: 404 until the machine is started again."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        kept = endpoint.client("db_0")
-        assert poll(kept).status == 200
-        event = endpoint.restart("db_1")
-        endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
-        endpoint.advance(60)
-        assert _unknown(poll(kept))
-        assert _unknown(endpoint.get("db_0"))
-        assert _unknown(_once(endpoint.client("db_0"), NAME))
-        assert _unknown(endpoint.approve("db_0", event.id))
-        assert endpoint.get("db_1").json["Events"][0]["EventStatus"] == "Scheduled"
-        endpoint.do(Start(scope="db", operation="on", machines=("db_0",)))
-        endpoint.advance(60)
-        assert (poll(kept).status, endpoint.get("db_0").status) == (200, 200)
+    endpoint.make("db", 2)
+    kept = endpoint.client("db_0")
+    assert poll(kept).status == 200
+    event = endpoint.restart("db_1")
+    endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+    endpoint.advance(60)
+    assert _unknown(poll(kept))
+    assert _unknown(endpoint.get("db_0"))
+    assert _unknown(_once(endpoint.client("db_0"), NAME))
+    assert _unknown(endpoint.approve("db_0", event.id))
+    assert endpoint.get("db_1").json["Events"][0]["EventStatus"] == "Scheduled"
+    endpoint.do(Start(scope="db", operation="on", machines=("db_0",)))
+    endpoint.advance(60)
+    assert (poll(kept).status, endpoint.get("db_0").status) == (200, 200)
 
 
-def test_a_deallocated_machine_enables_nothing() -> None:
+def test_a_deallocated_machine_enables_nothing(endpoint: EndpointHarness) -> None:
     """Nor does it keep the feature enabled."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
-        endpoint.advance(60)
-        assert _unknown(endpoint.get("db_0"))
-        assert not endpoint.scope("db").enabled
+    endpoint.make("db")
+    endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+    endpoint.advance(60)
+    assert _unknown(endpoint.get("db_0"))
+    assert not endpoint.scope("db").enabled
 
 
-def test_a_new_machine_is_known_at_once() -> None:
+def test_a_new_machine_is_known_at_once(endpoint: EndpointHarness) -> None:
     """This holds even if the machine is created during the lookup of its address."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        store = endpoint.fleet.store
-        find = store.find_machines
+    endpoint.make("db")
+    store = endpoint.fleet.store
+    find = store.find_machines
 
-        async def slowly(**how: Any) -> list[MachineLocation]:  # noqa: ANN401  (as the store's own)
-            places = await find(**how)
-            store.find_machines = find  # type: ignore[method-assign]
-            await endpoint.fleet.submit(
-                AddMachines(scope="db", machines=(Machine(name="late", address="127.0.0.1"),))
-            )
-            return places
+    async def slowly(**how: Any) -> list[MachineLocation]:  # noqa: ANN401  (as the store's own)
+        places = await find(**how)
+        store.find_machines = find  # type: ignore[method-assign]
+        await endpoint.fleet.submit(
+            AddMachines(scope="db", machines=(Machine(name="late", address="127.0.0.1"),))
+        )
+        return places
 
-        store.find_machines = slowly  # type: ignore[method-assign]
-        port = endpoint.listen(by_source_address)
-        statuses = []
-        for _ in range(2):
-            connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_SECONDS)
-            statuses.append(poll(connection).status)
-            connection.close()
-        assert statuses == [404, 200]
+    store.find_machines = slowly  # type: ignore[method-assign]
+    port = endpoint.listen(by_source_address)
+    statuses = []
+    for _ in range(2):
+        connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_SECONDS)
+        statuses.append(poll(connection).status)
+        connection.close()
+    assert statuses == [404, 200]
 
 
 @pytest.mark.parametrize(("exact", "hops"), [(False, 1), (True, 64)])

@@ -39,22 +39,19 @@ def _urllib(
 @needs_curl
 @pytest.mark.spec("M1", "M12")
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
-def test_curl_reads_and_approves(version: str) -> None:
+def test_curl_reads_and_approves(endpoint: EndpointHarness, version: str) -> None:
     """`curl -H Metadata:true URL`, then `curl -X POST -d '...'`, which sends a form type."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        target = f"{EVENTS}?api-version={version}"
-        first = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))
-        assert first == {"DocumentIncarnation": 1, "Events": []}
-        endpoint.restart("db_0")
-        (event,) = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))["Events"]
-        body = approval(event["EventId"].lower(), DocumentIncarnation="5")
-        code = ("-w", "%{http_code}")
-        assert (
-            _curl(endpoint, target, "-H", "Metadata:true", "-X", "POST", "-d", body, *code) == "200"
-        )
-        (event,) = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))["Events"]
-        assert event["EventStatus"] == "Started"
+    endpoint.make("db")
+    target = f"{EVENTS}?api-version={version}"
+    first = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))
+    assert first == {"DocumentIncarnation": 1, "Events": []}
+    endpoint.restart("db_0")
+    (event,) = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))["Events"]
+    body = approval(event["EventId"].lower(), DocumentIncarnation="5")
+    code = ("-w", "%{http_code}")
+    assert _curl(endpoint, target, "-H", "Metadata:true", "-X", "POST", "-d", body, *code) == "200"
+    (event,) = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))["Events"]
+    assert event["EventStatus"] == "Started"
 
 
 @needs_curl
@@ -70,77 +67,71 @@ def test_curl_reads_and_approves(version: str) -> None:
         ("--compressed",),
     ],
 )
-def test_curl_with_other_options(options: tuple[str, ...]) -> None:
+def test_curl_with_other_options(endpoint: EndpointHarness, options: tuple[str, ...]) -> None:
     """With any connection option, curl reads the document and approves."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        event = endpoint.restart("db_0").id
-        target = f"{EVENTS}?api-version=2020-07-01"
-        if "chunked" not in options[-1] and "Expect" not in options[-1]:
-            assert event in _curl(endpoint, target, "-H", "Metadata: true", *options)
-        sent = ("-H", "Metadata: true", "-d", approval(event), "-w", "%{http_code}", *options)
-        assert _curl(endpoint, target, *sent) == "200"
-        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
+    endpoint.make("db")
+    endpoint.get("db_0")
+    event = endpoint.restart("db_0").id
+    target = f"{EVENTS}?api-version=2020-07-01"
+    if "chunked" not in options[-1] and "Expect" not in options[-1]:
+        assert event in _curl(endpoint, target, "-H", "Metadata: true", *options)
+    sent = ("-H", "Metadata: true", "-d", approval(event), "-w", "%{http_code}", *options)
+    assert _curl(endpoint, target, *sent) == "200"
+    assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
 @needs_curl
 @pytest.mark.spec("M20")
-def test_curl_head_does_not_wait_for_a_body() -> None:
+def test_curl_head_does_not_wait_for_a_body(endpoint: EndpointHarness) -> None:
     """`curl -I` prints the head of the refusal and exits."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        target = f"{EVENTS}?api-version=2020-07-01"
-        head = _curl(endpoint, target, "-I", "-H", "Metadata: true")
-        assert head.startswith("HTTP/1.1 405 ")
+    endpoint.make("db")
+    target = f"{EVENTS}?api-version=2020-07-01"
+    head = _curl(endpoint, target, "-I", "-H", "Metadata: true")
+    assert head.startswith("HTTP/1.1 405 ")
 
 
 @needs_curl
 @pytest.mark.spec("M19")
-def test_curl_reads_its_name() -> None:
+def test_curl_reads_its_name(endpoint: EndpointHarness) -> None:
     """The documentation's request for a single value."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        target = "/metadata/instance/compute/name?api-version=2017-08-01&format=text"
-        assert _curl(endpoint, target, "-H", "Metadata:true") == "db_0"
+    endpoint.make("db")
+    target = "/metadata/instance/compute/name?api-version=2017-08-01&format=text"
+    assert _curl(endpoint, target, "-H", "Metadata:true") == "db_0"
 
 
 @pytest.mark.spec("M1", "M12")
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-08-01", "2020-07-01"])
-def test_urllib_reads_and_approves(version: str) -> None:
+def test_urllib_reads_and_approves(endpoint: EndpointHarness, version: str) -> None:
     """As the Python sample does; its POST has a form type, too."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        target = f"{EVENTS}?api-version={version}"
-        assert json.loads(_urllib(endpoint, target))["Events"] == []
-        endpoint.restart("db_0")
-        document = json.loads(_urllib(endpoint, target))
-        body = approval(
-            document["Events"][0]["EventId"], DocumentIncarnation=document["DocumentIncarnation"]
-        )
-        assert _urllib(endpoint, target, body.encode()) == ""
-        assert json.loads(_urllib(endpoint, target))["Events"][0]["NotBefore"] == ""
+    endpoint.make("db")
+    target = f"{EVENTS}?api-version={version}"
+    assert json.loads(_urllib(endpoint, target))["Events"] == []
+    endpoint.restart("db_0")
+    document = json.loads(_urllib(endpoint, target))
+    body = approval(
+        document["Events"][0]["EventId"], DocumentIncarnation=document["DocumentIncarnation"]
+    )
+    assert _urllib(endpoint, target, body.encode()) == ""
+    assert json.loads(_urllib(endpoint, target))["Events"][0]["NotBefore"] == ""
 
 
 @pytest.mark.spec("M4", "M12")
-def test_a_2017_post_without_the_header() -> None:
+def test_a_2017_post_without_the_header(endpoint: EndpointHarness) -> None:
     """The C# sample of 2017-03-01 posts its approval without a Metadata header."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        body = approval(endpoint.restart("db_0").id, DocumentIncarnation="2").encode()
-        target = f"{EVENTS}?api-version=2017-03-01"
-        assert _urllib(endpoint, target, body, header=False) == ""
-        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
+    endpoint.make("db")
+    endpoint.get("db_0")
+    body = approval(endpoint.restart("db_0").id, DocumentIncarnation="2").encode()
+    target = f"{EVENTS}?api-version=2017-03-01"
+    assert _urllib(endpoint, target, body, header=False) == ""
+    assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
 @pytest.mark.spec("M4")
-def test_urllib_without_the_header_is_refused() -> None:
+def test_urllib_without_the_header_is_refused(endpoint: EndpointHarness) -> None:
     """A request without the header gets a readable error."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        with pytest.raises(HTTPError) as caught:
-            _urllib(endpoint, f"{EVENTS}?api-version=2020-07-01", header=False)
-        with caught.value as error:
-            assert error.code == 400
-            assert "Metadata: true" in json.loads(error.read())["error"]
+    endpoint.make("db")
+    with pytest.raises(HTTPError) as caught:
+        _urllib(endpoint, f"{EVENTS}?api-version=2020-07-01", header=False)
+    with caught.value as error:
+        assert error.code == 400
+        assert "Metadata: true" in json.loads(error.read())["error"]

@@ -75,15 +75,14 @@ def test_a_document_is_compact(version: str) -> None:
         "/metadata/scheduledevents/",
     ],
 )
-def test_path_ignores_case_and_trailing_slash(path: str) -> None:
+def test_path_ignores_case_and_trailing_slash(endpoint: EndpointHarness, path: str) -> None:
     """Upper case and a trailing slash make no difference, for GET and for POST."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        target = f"{path}?api-version=2020-07-01"
-        response = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
-        assert (response.status, response.json["Events"]) == (200, [])
-        body = approval(endpoint.restart("db_0").id)
-        assert endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, body).status == 200
+    endpoint.make("db")
+    target = f"{path}?api-version=2020-07-01"
+    response = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
+    assert (response.status, response.json["Events"]) == (200, [])
+    body = approval(endpoint.restart("db_0").id)
+    assert endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, body).status == 200
 
 
 @pytest.mark.spec("M1")
@@ -98,13 +97,12 @@ def test_path_ignores_case_and_trailing_slash(path: str) -> None:
         "api-version=2020%2D07%2D01",
     ],
 )
-def test_unknown_parameters_are_ignored(query: str) -> None:
+def test_unknown_parameters_are_ignored(endpoint: EndpointHarness, query: str) -> None:
     """Other query parameters change neither the document nor its type."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        response = endpoint.send_from("db_0", "GET", f"{EVENTS}?{query}", {"Metadata": "true"})
-        assert (response.status, response.json) == (200, {"DocumentIncarnation": 1, "Events": []})
-        assert response.headers["content-type"] == endpoint.get("db_0").headers["content-type"]
+    endpoint.make("db")
+    response = endpoint.send_from("db_0", "GET", f"{EVENTS}?{query}", {"Metadata": "true"})
+    assert (response.status, response.json) == (200, {"DocumentIncarnation": 1, "Events": []})
+    assert response.headers["content-type"] == endpoint.get("db_0").headers["content-type"]
 
 
 @pytest.mark.spec("M6")
@@ -213,28 +211,26 @@ def test_a_version_hides_later_event_types(version: str) -> None:
 
 
 @pytest.mark.spec("M10")
-def test_scheduled_then_started_then_gone() -> None:
+def test_scheduled_then_started_then_gone(endpoint: EndpointHarness) -> None:
     """An event is shown as Scheduled, then as Started with the same id, then not at all."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        event = endpoint.restart("db_0")
-        seen = []
-        for seconds in (0, 15 * 60, 60):
-            endpoint.advance(seconds)
-            events = endpoint.get("db_0").json["Events"]
-            seen.append([(shown["EventId"], shown["EventStatus"]) for shown in events])
-        assert seen == [[(event.id, "Scheduled")], [(event.id, "Started")], []]
+    endpoint.make("db")
+    endpoint.get("db_0")
+    event = endpoint.restart("db_0")
+    seen = []
+    for seconds in (0, 15 * 60, 60):
+        endpoint.advance(seconds)
+        events = endpoint.get("db_0").json["Events"]
+        seen.append([(shown["EventId"], shown["EventStatus"]) for shown in events])
+    assert seen == [[(event.id, "Scheduled")], [(event.id, "Started")], []]
 
 
 @pytest.mark.spec("M10")
-def test_a_cancelled_event_is_gone() -> None:
+def test_a_cancelled_event_is_gone(endpoint: EndpointHarness) -> None:
     """A cancelled event only disappears from the document."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        endpoint.get("db_0")
-        kept, cancelled = endpoint.restart("db_0"), endpoint.restart("db_1")
-        endpoint.do(Cancel(scope="db", event=cancelled.id))
-        response = endpoint.get("db_1")
-        assert [shown["EventId"] for shown in response.json["Events"]] == [kept.id]
-        assert cancelled.id.encode() not in response.body
+    endpoint.make("db", 2)
+    endpoint.get("db_0")
+    kept, cancelled = endpoint.restart("db_0"), endpoint.restart("db_1")
+    endpoint.do(Cancel(scope="db", event=cancelled.id))
+    response = endpoint.get("db_1")
+    assert [shown["EventId"] for shown in response.json["Events"]] == [kept.id]
+    assert cancelled.id.encode() not in response.body

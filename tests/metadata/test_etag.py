@@ -12,135 +12,126 @@ DAY = 24 * 3600
 KNOWN = "If-None-Match"
 
 
-def test_each_visible_change_counts_one() -> None:
+def test_each_visible_change_counts_one(endpoint: EndpointHarness) -> None:
     """1 when enabled, then one more each for announced, started and gone; time alone adds none."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        seen = [endpoint.get("db_0")]
-        event = endpoint.restart("db_1")
-        seen.append(endpoint.get("db_0"))
-        endpoint.advance(60)
-        assert endpoint.get("db_0").body == seen[-1].body
-        endpoint.approve("db_0", event.id)
-        seen.append(endpoint.get("db_0"))
-        endpoint.advance(60)
-        seen.append(endpoint.get("db_0"))
-        assert [response.json["DocumentIncarnation"] for response in seen] == [1, 2, 3, 4]
-        assert all(type(response.json["DocumentIncarnation"]) is int for response in seen)
-        assert [response.headers["etag"] for response in seen] == ['"1"', '"2"', '"3"', '"4"']
+    endpoint.make("db", 2)
+    seen = [endpoint.get("db_0")]
+    event = endpoint.restart("db_1")
+    seen.append(endpoint.get("db_0"))
+    endpoint.advance(60)
+    assert endpoint.get("db_0").body == seen[-1].body
+    endpoint.approve("db_0", event.id)
+    seen.append(endpoint.get("db_0"))
+    endpoint.advance(60)
+    seen.append(endpoint.get("db_0"))
+    assert [response.json["DocumentIncarnation"] for response in seen] == [1, 2, 3, 4]
+    assert all(type(response.json["DocumentIncarnation"]) is int for response in seen)
+    assert [response.headers["etag"] for response in seen] == ['"1"', '"2"', '"3"', '"4"']
 
 
-def test_machines_of_a_scope_share_the_incarnation() -> None:
+def test_machines_of_a_scope_share_the_incarnation(endpoint: EndpointHarness) -> None:
     """Two machines of a scope read the same bytes; another scope has its own count."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        endpoint.make("web")
-        endpoint.get("db_0"), endpoint.get("web_0")
-        endpoint.restart("db_0")
-        assert endpoint.get("db_0").body == endpoint.get("db_1").body
-        assert endpoint.get("db_1").headers["etag"] == '"2"'
-        assert endpoint.get("web_0").headers["etag"] == '"1"'
+    endpoint.make("db", 2)
+    endpoint.make("web")
+    endpoint.get("db_0"), endpoint.get("web_0")
+    endpoint.restart("db_0")
+    assert endpoint.get("db_0").body == endpoint.get("db_1").body
+    assert endpoint.get("db_1").headers["etag"] == '"2"'
+    assert endpoint.get("web_0").headers["etag"] == '"1"'
 
 
 @pytest.mark.parametrize(
     "tags", ['"2"', "2", 'W/"2"', '"1", "2"', "1,2", '"9",W/"2","4"', "*", ' "2"  ']
 )
-def test_known_incarnation_gets_304(tags: str) -> None:
+def test_known_incarnation_gets_304(endpoint: EndpointHarness, tags: str) -> None:
     """Quoted or bare, weak or strong, alone or in a list; a 304 has the ETag and no body."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        endpoint.restart("db_0")
-        response = endpoint.get("db_0", **{KNOWN: tags})
-        assert (response.status, response.body) == (304, b"")
-        assert response.headers["etag"] == '"2"'
-        assert "content-type" not in response.headers
+    endpoint.make("db")
+    endpoint.get("db_0")
+    endpoint.restart("db_0")
+    response = endpoint.get("db_0", **{KNOWN: tags})
+    assert (response.status, response.body) == (304, b"")
+    assert response.headers["etag"] == '"2"'
+    assert "content-type" not in response.headers
 
 
 @pytest.mark.parametrize(
     "tags", ["0", '"0"', '"1"', '"22"', '"1", "3"', "", '""', "two", '"2"3', "2 3", '"*"', "-2"]
 )
-def test_other_incarnation_gets_the_document(tags: str) -> None:
+def test_other_incarnation_gets_the_document(endpoint: EndpointHarness, tags: str) -> None:
     """An older, unknown or unreadable tag gets 200."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        endpoint.restart("db_0")
-        response = endpoint.get("db_0", **{KNOWN: tags})
-        assert (response.status, response.json["DocumentIncarnation"]) == (200, 2)
-        assert response.headers["etag"] == '"2"'
+    endpoint.make("db")
+    endpoint.get("db_0")
+    endpoint.restart("db_0")
+    response = endpoint.get("db_0", **{KNOWN: tags})
+    assert (response.status, response.json["DocumentIncarnation"]) == (200, 2)
+    assert response.headers["etag"] == '"2"'
 
 
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
-def test_a_sample_that_keeps_the_etag(version: str) -> None:
+def test_a_sample_that_keeps_the_etag(endpoint: EndpointHarness, version: str) -> None:
     """Start with 0 and send back each ETag unchanged: 200 after a change, otherwise 304."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        connection = endpoint.client("db_0")
-        tag, seen = "0", []
-        for change in (None, None, endpoint.restart, None, None):
-            if change:
-                change("db_0")
-            response = poll(connection, version, **{KNOWN: tag})
-            tag = response.headers["etag"]
-            seen.append(response.status)
-        connection.close()
-        assert seen == [200, 304, 200, 304, 304]
+    endpoint.make("db")
+    connection = endpoint.client("db_0")
+    tag, seen = "0", []
+    for change in (None, None, endpoint.restart, None, None):
+        if change:
+            change("db_0")
+        response = poll(connection, version, **{KNOWN: tag})
+        tag = response.headers["etag"]
+        seen.append(response.status)
+    connection.close()
+    assert seen == [200, 304, 200, 304, 304]
 
 
-def test_connection_after_304() -> None:
+def test_connection_after_304(endpoint: EndpointHarness) -> None:
     """Requests after a 304 on the same connection are answered as usual."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        connection = endpoint.client("db_0")
-        assert poll(connection).status == 200
-        for _ in range(3):
-            assert poll(connection, **{KNOWN: '"1"'}).status == 304
-            assert poll(connection).json == {"DocumentIncarnation": 1, "Events": []}
-        assert poll(connection, **{KNOWN: '"1"', "Connection": "close"}).status == 304
+    endpoint.make("db")
+    connection = endpoint.client("db_0")
+    assert poll(connection).status == 200
+    for _ in range(3):
+        assert poll(connection, **{KNOWN: '"1"'}).status == 304
+        assert poll(connection).json == {"DocumentIncarnation": 1, "Events": []}
+    assert poll(connection, **{KNOWN: '"1"', "Connection": "close"}).status == 304
 
 
-def test_approvals_ignore_if_none_match() -> None:
+def test_approvals_ignore_if_none_match(endpoint: EndpointHarness) -> None:
     """A POST with If-None-Match, as Microsoft's Node sample sends it, is a normal approval."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        event = endpoint.restart("db_0")
-        body = approval(event.id)
-        headers = {"Metadata": "true", KNOWN: '"2"'}
-        connection = endpoint.client("db_0")
-        response = send(connection, "POST", f"{EVENTS}?api-version=2020-07-01", headers, body)
-        connection.close()
-        assert (response.status, response.body) == (200, b"")
-        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
+    endpoint.make("db")
+    endpoint.get("db_0")
+    event = endpoint.restart("db_0")
+    body = approval(event.id)
+    headers = {"Metadata": "true", KNOWN: '"2"'}
+    connection = endpoint.client("db_0")
+    response = send(connection, "POST", f"{EVENTS}?api-version=2020-07-01", headers, body)
+    connection.close()
+    assert (response.status, response.body) == (200, b"")
+    assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
 @pytest.mark.spec("M14")
-def test_incarnations_restart_when_enabled_again() -> None:
+def test_incarnations_restart_when_enabled_again(endpoint: EndpointHarness) -> None:
     """A scope that is enabled again starts at 1."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        endpoint.approve("db_0", endpoint.restart("db_0").id)
-        endpoint.advance(60)
-        assert endpoint.get("db_0").headers["etag"] == '"4"'
-        endpoint.advance(DAY)
-        response = endpoint.get("db_0", **{KNOWN: '"4"'})
-        assert (response.status, response.headers["etag"]) == (200, '"1"')
-        assert response.json == {"DocumentIncarnation": 1, "Events": []}
+    endpoint.make("db")
+    endpoint.get("db_0")
+    endpoint.approve("db_0", endpoint.restart("db_0").id)
+    endpoint.advance(60)
+    assert endpoint.get("db_0").headers["etag"] == '"4"'
+    endpoint.advance(DAY)
+    response = endpoint.get("db_0", **{KNOWN: '"4"'})
+    assert (response.status, response.headers["etag"]) == (200, '"1"')
+    assert response.json == {"DocumentIncarnation": 1, "Events": []}
 
 
-def test_incarnation_from_before_disabling_is_unknown() -> None:
+def test_incarnation_from_before_disabling_is_unknown(endpoint: EndpointHarness) -> None:
     """A machine that kept "1" through days of silence must not miss the content of the new 1."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        kept = {KNOWN: endpoint.get("db_0").headers["etag"]}
-        endpoint.get("db_1")
-        week_ahead = int(endpoint.clock.now()) + 7 * DAY
-        endpoint.do(Degrade(scope="db", operation="op", machines=("db_1",), not_before=week_ahead))
-        endpoint.advance(3 * DAY)
-        for machine in ("db_0", "db_1"):
-            response = endpoint.get(machine, **kept)
-            assert (response.status, response.json["DocumentIncarnation"]) == (200, 1)
-            assert len(response.json["Events"]) == 1
-            assert endpoint.get(machine, **kept).status == 304
+    endpoint.make("db", 2)
+    kept = {KNOWN: endpoint.get("db_0").headers["etag"]}
+    endpoint.get("db_1")
+    week_ahead = int(endpoint.clock.now()) + 7 * DAY
+    endpoint.do(Degrade(scope="db", operation="op", machines=("db_1",), not_before=week_ahead))
+    endpoint.advance(3 * DAY)
+    for machine in ("db_0", "db_1"):
+        response = endpoint.get(machine, **kept)
+        assert (response.status, response.json["DocumentIncarnation"]) == (200, 1)
+        assert len(response.json["Events"]) == 1
+        assert endpoint.get(machine, **kept).status == 304

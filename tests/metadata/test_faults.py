@@ -84,203 +84,187 @@ def _is_faulty(kind: FaultKind, response: Response) -> bool:
 
 @REACH
 @pytest.mark.parametrize("kind", FaultKind)
-def test_reach_of_a_fault(kind: FaultKind, scope: str, machine: str, hit: set[str]) -> None:
+def test_reach_of_a_fault(
+    endpoint: EndpointHarness, kind: FaultKind, scope: str, machine: str, hit: set[str]
+) -> None:
     """A fault hits one machine, a scope or all, on every request, and no other machine."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, kind, scope, machine, delay_seconds=0)
-        for _ in range(2):
-            for name in ("db_0", "db_1", "web_0"):
-                assert _hits_fault(endpoint, name, kind) == (name in hit)
+    _fleet(endpoint)
+    _put(endpoint, kind, scope, machine, delay_seconds=0)
+    for _ in range(2):
+        for name in ("db_0", "db_1", "web_0"):
+            assert _hits_fault(endpoint, name, kind) == (name in hit)
 
 
 @REACH
 @pytest.mark.parametrize("kind", FaultKind)
 def test_faults_hit_connections_with_cached_polls(
-    kind: FaultKind, scope: str, machine: str, hit: set[str]
+    endpoint: EndpointHarness, kind: FaultKind, scope: str, machine: str, hit: set[str]
 ) -> None:
     """A connection with cached polls hits the fault with its next request."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        for name in ("db_0", "db_1", "web_0"):
-            connection = endpoint.client(name)
-            for _ in range(3):
-                assert poll(connection).body == EMPTY
-            _put(endpoint, kind, scope, machine, delay_seconds=0)
-            before = endpoint.call(endpoint.server.counts.faults.total)
-            try:
-                poll(connection)
-            except (ConnectionError, HTTPException):
-                assert kind in {FaultKind.RESET, FaultKind.TRUNCATED}
-            assert endpoint.call(endpoint.server.counts.faults.total) - before == (name in hit)
-            endpoint.call(endpoint.server.faults.clear)
-            connection.close()
-            assert endpoint.get(name).body == EMPTY
-
-
-def test_a_delay_hits_every_request() -> None:
-    """This includes later requests on a connection that stays open."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        connection = endpoint.client("db_0")
-        poll(connection)
-        _put(endpoint, FaultKind.DELAY, "db", "db_0", delay_seconds=0)
-        for times in (1, 2, 3):
+    _fleet(endpoint)
+    for name in ("db_0", "db_1", "web_0"):
+        connection = endpoint.client(name)
+        for _ in range(3):
             assert poll(connection).body == EMPTY
-            assert endpoint.call(lambda: endpoint.server.counts.faults[FaultKind.DELAY]) == times
-
-
-def test_a_held_request_does_not_hide_a_fault() -> None:
-    """A request held before the fault is answered; the next request hits the fault."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        connection = endpoint.client("db_0")
-        poll(connection)
-        held = endpoint.begin("db_0", more="&wait=300", **{"If-None-Match": '"1"'})
-        endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-        _put(endpoint, FaultKind.ERROR, "db")
-        endpoint.restart("db_1")
-        assert held.getresponse().status == 200
-        assert poll(connection).status == 500
-
-
-def test_a_delayed_response_is_late_and_correct() -> None:
-    """The response arrives unchanged after the delay; other requests do not wait for it."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, FaultKind.DELAY, delay_seconds=0.1, count=1)
-        began = monotonic()
-        connection = endpoint.begin("db_0")
-        endpoint.wait_until(lambda: endpoint.server.counts.faults[FaultKind.DELAY] == 1)
-        assert endpoint.get("db_0").body == EMPTY
-        assert receive(connection).body == EMPTY
-        assert monotonic() - began >= 0.1
-
-
-def test_fault_for_a_count() -> None:
-    """The fault hits this many requests of any connection and machine, then ends."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, FaultKind.ERROR, count=3)
-        statuses = [
-            endpoint.get(name).status for name in ("db_0", "web_0", "db_1", "db_0", "web_0")
-        ]
-        assert statuses == [500, 500, 500, 200, 200]
-        assert not endpoint.call(lambda: bool(endpoint.server.faults))
-
-
-def test_fault_for_a_time() -> None:
-    """The fault lasts this many seconds of fleet time, however many requests arrive."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, FaultKind.GONE, "db", seconds=70)
-        for _ in range(2):
-            assert endpoint.get("db_0").status == 410
-            endpoint.advance(34.5)
-        assert endpoint.get("db_1").status == 410
-        endpoint.advance(1)
-        assert (endpoint.get("db_0").status, endpoint.get("db_1").status) == (200, 200)
-
-
-def test_fault_for_a_count_within_a_time() -> None:
-    """The limit that is reached first ends the fault."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, FaultKind.GONE, seconds=60, count=2)
-        assert [endpoint.get("db_0").status for _ in range(3)] == [410, 410, 200]
-        _put(endpoint, FaultKind.GONE, seconds=60, count=2)
-        assert endpoint.get("db_0").status == 410
-        endpoint.advance(60)
-        assert endpoint.get("db_0").status == 200
-
-
-def test_the_most_specific_fault_wins() -> None:
-    """A machine's own fault takes precedence over its scope's, and that over a global one."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, FaultKind.ERROR)
-        _put(endpoint, FaultKind.GONE, "db")
-        _put(endpoint, FaultKind.NOT_FOUND, "db", "db_0", count=1)
-        statuses = {name: endpoint.get(name).status for name in ("db_0", "db_1", "web_0")}
-        assert statuses == {"db_0": 404, "db_1": 410, "web_0": 500}
-        assert endpoint.get("db_0").status == 410
-
-
-def test_a_new_fault_replaces_the_old() -> None:
-    """There is one fault at a time for the same target."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, FaultKind.ERROR, "db")
-        _put(endpoint, FaultKind.GONE, "db", count=1)
-        assert [endpoint.get("db_0").status for _ in range(2)] == [410, 200]
-
-
-def test_cleared_faults() -> None:
-    """After clearing, every response is correct."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, FaultKind.ERROR)
-        _put(endpoint, FaultKind.RESET, "db", "db_0")
+        _put(endpoint, kind, scope, machine, delay_seconds=0)
+        before = endpoint.call(endpoint.server.counts.faults.total)
+        try:
+            poll(connection)
+        except (ConnectionError, HTTPException):
+            assert kind in {FaultKind.RESET, FaultKind.TRUNCATED}
+        assert endpoint.call(endpoint.server.counts.faults.total) - before == (name in hit)
         endpoint.call(endpoint.server.faults.clear)
-        assert {endpoint.get(name).status for name in ("db_0", "db_1", "web_0")} == {200}
+        connection.close()
+        assert endpoint.get(name).body == EMPTY
 
 
-def test_no_fault_by_default() -> None:
+def test_a_delay_hits_every_request(endpoint: EndpointHarness) -> None:
+    """This includes later requests on a connection that stays open."""
+    _fleet(endpoint)
+    connection = endpoint.client("db_0")
+    poll(connection)
+    _put(endpoint, FaultKind.DELAY, "db", "db_0", delay_seconds=0)
+    for times in (1, 2, 3):
+        assert poll(connection).body == EMPTY
+        assert endpoint.call(lambda: endpoint.server.counts.faults[FaultKind.DELAY]) == times
+
+
+def test_a_held_request_does_not_hide_a_fault(endpoint: EndpointHarness) -> None:
+    """A request held before the fault is answered; the next request hits the fault."""
+    _fleet(endpoint)
+    connection = endpoint.client("db_0")
+    poll(connection)
+    held = endpoint.begin("db_0", more="&wait=300", **{"If-None-Match": '"1"'})
+    endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
+    _put(endpoint, FaultKind.ERROR, "db")
+    endpoint.restart("db_1")
+    assert held.getresponse().status == 200
+    assert poll(connection).status == 500
+
+
+def test_a_delayed_response_is_late_and_correct(endpoint: EndpointHarness) -> None:
+    """The response arrives unchanged after the delay; other requests do not wait for it."""
+    _fleet(endpoint)
+    _put(endpoint, FaultKind.DELAY, delay_seconds=0.1, count=1)
+    began = monotonic()
+    connection = endpoint.begin("db_0")
+    endpoint.wait_until(lambda: endpoint.server.counts.faults[FaultKind.DELAY] == 1)
+    assert endpoint.get("db_0").body == EMPTY
+    assert receive(connection).body == EMPTY
+    assert monotonic() - began >= 0.1
+
+
+def test_fault_for_a_count(endpoint: EndpointHarness) -> None:
+    """The fault hits this many requests of any connection and machine, then ends."""
+    _fleet(endpoint)
+    _put(endpoint, FaultKind.ERROR, count=3)
+    statuses = [endpoint.get(name).status for name in ("db_0", "web_0", "db_1", "db_0", "web_0")]
+    assert statuses == [500, 500, 500, 200, 200]
+    assert not endpoint.call(lambda: bool(endpoint.server.faults))
+
+
+def test_fault_for_a_time(endpoint: EndpointHarness) -> None:
+    """The fault lasts this many seconds of fleet time, however many requests arrive."""
+    _fleet(endpoint)
+    _put(endpoint, FaultKind.GONE, "db", seconds=70)
+    for _ in range(2):
+        assert endpoint.get("db_0").status == 410
+        endpoint.advance(34.5)
+    assert endpoint.get("db_1").status == 410
+    endpoint.advance(1)
+    assert (endpoint.get("db_0").status, endpoint.get("db_1").status) == (200, 200)
+
+
+def test_fault_for_a_count_within_a_time(endpoint: EndpointHarness) -> None:
+    """The limit that is reached first ends the fault."""
+    _fleet(endpoint)
+    _put(endpoint, FaultKind.GONE, seconds=60, count=2)
+    assert [endpoint.get("db_0").status for _ in range(3)] == [410, 410, 200]
+    _put(endpoint, FaultKind.GONE, seconds=60, count=2)
+    assert endpoint.get("db_0").status == 410
+    endpoint.advance(60)
+    assert endpoint.get("db_0").status == 200
+
+
+def test_the_most_specific_fault_wins(endpoint: EndpointHarness) -> None:
+    """A machine's own fault takes precedence over its scope's, and that over a global one."""
+    _fleet(endpoint)
+    _put(endpoint, FaultKind.ERROR)
+    _put(endpoint, FaultKind.GONE, "db")
+    _put(endpoint, FaultKind.NOT_FOUND, "db", "db_0", count=1)
+    statuses = {name: endpoint.get(name).status for name in ("db_0", "db_1", "web_0")}
+    assert statuses == {"db_0": 404, "db_1": 410, "web_0": 500}
+    assert endpoint.get("db_0").status == 410
+
+
+def test_a_new_fault_replaces_the_old(endpoint: EndpointHarness) -> None:
+    """There is one fault at a time for the same target."""
+    _fleet(endpoint)
+    _put(endpoint, FaultKind.ERROR, "db")
+    _put(endpoint, FaultKind.GONE, "db", count=1)
+    assert [endpoint.get("db_0").status for _ in range(2)] == [410, 200]
+
+
+def test_cleared_faults(endpoint: EndpointHarness) -> None:
+    """After clearing, every response is correct."""
+    _fleet(endpoint)
+    _put(endpoint, FaultKind.ERROR)
+    _put(endpoint, FaultKind.RESET, "db", "db_0")
+    endpoint.call(endpoint.server.faults.clear)
+    assert {endpoint.get(name).status for name in ("db_0", "db_1", "web_0")} == {200}
+
+
+def test_no_fault_by_default(endpoint: EndpointHarness) -> None:
     """Neither a request nor a default setting can cause a fault."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        assert not endpoint.call(lambda: bool(endpoint.server.faults))
-        response = endpoint.get("db_0", more="&fault=500&delay=1", **{"X-Fault": "reset"})
-        assert response.body == EMPTY
-        assert endpoint.call(endpoint.server.counts.faults.total) == 0
+    _fleet(endpoint)
+    assert not endpoint.call(lambda: bool(endpoint.server.faults))
+    response = endpoint.get("db_0", more="&fault=500&delay=1", **{"X-Fault": "reset"})
+    assert response.body == EMPTY
+    assert endpoint.call(endpoint.server.counts.faults.total) == 0
 
 
-def test_faults_hit_approvals_and_instance_metadata() -> None:
+def test_faults_hit_approvals_and_instance_metadata(endpoint: EndpointHarness) -> None:
     """A fault applies to the whole endpoint; an approval that hits one has no effect."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        event = endpoint.restart("db_0")
-        _put(endpoint, FaultKind.ERROR, "db", count=2)
-        assert endpoint.approve("db_0", event.id).status == 500
-        target = "/metadata/instance?api-version=2021-02-01"
-        assert endpoint.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 500
-        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
-        assert endpoint.approve("db_0", event.id).status == 200
+    _fleet(endpoint)
+    event = endpoint.restart("db_0")
+    _put(endpoint, FaultKind.ERROR, "db", count=2)
+    assert endpoint.approve("db_0", event.id).status == 500
+    target = "/metadata/instance?api-version=2021-02-01"
+    assert endpoint.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 500
+    assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
+    assert endpoint.approve("db_0", event.id).status == 200
 
 
-def test_a_delayed_approval_takes_effect_once() -> None:
+def test_a_delayed_approval_takes_effect_once(endpoint: EndpointHarness) -> None:
     """It arrives late and takes effect."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        event = endpoint.restart("db_0")
-        _put(endpoint, FaultKind.DELAY, "db", delay_seconds=0)
-        assert endpoint.approve("db_1", event.id).status == 200
-        assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
+    _fleet(endpoint)
+    event = endpoint.restart("db_0")
+    _put(endpoint, FaultKind.DELAY, "db", delay_seconds=0)
+    assert endpoint.approve("db_1", event.id).status == 200
+    assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
 
 
 @pytest.mark.parametrize("kind", STATUSES)
-def test_response_of_an_injected_error(kind: FaultKind) -> None:
+def test_response_of_an_injected_error(endpoint: EndpointHarness, kind: FaultKind) -> None:
     """It has the status, an error text that names the cause, and `Connection: close`."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, kind, count=1)
-        connection = endpoint.client("db_0")
-        response = send(connection, "GET", POLL, {"Metadata": "true"})
-        connection.close()
-        assert response.status == STATUSES[kind]
-        assert "injected fault" in response.error
-        assert response.headers["connection"] == "close"
-        assert ("retry-after" in response.headers) == (kind is FaultKind.TOO_MANY)
+    _fleet(endpoint)
+    _put(endpoint, kind, count=1)
+    connection = endpoint.client("db_0")
+    response = send(connection, "GET", POLL, {"Metadata": "true"})
+    connection.close()
+    assert response.status == STATUSES[kind]
+    assert "injected fault" in response.error
+    assert response.headers["connection"] == "close"
+    assert ("retry-after" in response.headers) == (kind is FaultKind.TOO_MANY)
 
 
-def test_control_characters_are_not_json() -> None:
+def test_control_characters_are_not_json(endpoint: EndpointHarness) -> None:
     """The body is not valid JSON."""
-    with EndpointHarness() as endpoint:
-        _fleet(endpoint)
-        _put(endpoint, FaultKind.CONTROL, count=1)
-        text = endpoint.get("db_0").body.decode()
-        with pytest.raises(json.JSONDecodeError):
-            json.loads(text)
+    _fleet(endpoint)
+    _put(endpoint, FaultKind.CONTROL, count=1)
+    text = endpoint.get("db_0").body.decode()
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(text)
 
 
 @pytest.mark.parametrize(
@@ -293,9 +277,8 @@ def test_control_characters_are_not_json() -> None:
         FaultRule(kind=FaultKind.DELAY, delay_seconds=121),
     ],
 )
-def test_invalid_fault_rules(fault: FaultRule) -> None:
+def test_invalid_fault_rules(endpoint: EndpointHarness, fault: FaultRule) -> None:
     """A machine without its scope, and a negative time or count, are refused."""
-    with EndpointHarness() as endpoint:
-        with pytest.raises(Refused):
-            endpoint.call(lambda: endpoint.server.faults.put(fault))
-        assert not endpoint.call(lambda: bool(endpoint.server.faults))
+    with pytest.raises(Refused):
+        endpoint.call(lambda: endpoint.server.faults.put(fault))
+    assert not endpoint.call(lambda: bool(endpoint.server.faults))

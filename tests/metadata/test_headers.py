@@ -35,67 +35,62 @@ def _post(endpoint: EndpointHarness, version: str, headers: dict[str, str]) -> R
 
 @pytest.mark.spec("M4")
 @pytest.mark.parametrize("value", ["true", "True", "TRUE", "tRuE", " true "])
-def test_metadata_true_in_any_case(value: str) -> None:
+def test_metadata_true_in_any_case(endpoint: EndpointHarness, value: str) -> None:
     """The value is case-insensitive, for GET and POST."""
-    with EndpointHarness() as endpoint:
-        body = _ready(endpoint)
-        assert endpoint.send_from("db_0", "GET", POLL, {"Metadata": value}).status == 200
-        assert endpoint.send_from("db_0", "POST", POLL, {"metadata": value}, body).status == 200
-        assert _status(endpoint) == "Started"
+    body = _ready(endpoint)
+    assert endpoint.send_from("db_0", "GET", POLL, {"Metadata": value}).status == 200
+    assert endpoint.send_from("db_0", "POST", POLL, {"metadata": value}, body).status == 200
+    assert _status(endpoint) == "Started"
 
 
 @pytest.mark.spec("M4")
 @pytest.mark.parametrize("value", ["", "false", "1", "yes", "true,true", "truely", '"true"'])
-def test_metadata_must_be_true(value: str) -> None:
+def test_metadata_must_be_true(endpoint: EndpointHarness, value: str) -> None:
     """Any other value is refused with 400 and a text that says what to send."""
-    with EndpointHarness() as endpoint:
-        body = _ready(endpoint)
-        for response in (
-            endpoint.send_from("db_0", "GET", POLL, {"Metadata": value}),
-            endpoint.send_from("db_0", "GET", INSTANCE, {"Metadata": value}),
-            endpoint.send_from("db_0", "POST", POLL, {"Metadata": value}, body),
-        ):
-            assert response.status == 400
-            assert "true" in response.error
-        assert _status(endpoint) == "Scheduled"
+    body = _ready(endpoint)
+    for response in (
+        endpoint.send_from("db_0", "GET", POLL, {"Metadata": value}),
+        endpoint.send_from("db_0", "GET", INSTANCE, {"Metadata": value}),
+        endpoint.send_from("db_0", "POST", POLL, {"Metadata": value}, body),
+    ):
+        assert response.status == 400
+        assert "true" in response.error
+    assert _status(endpoint) == "Scheduled"
 
 
 @pytest.mark.spec("M4")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_get_needs_the_metadata_header(version: str) -> None:
+def test_every_get_needs_the_metadata_header(endpoint: EndpointHarness, version: str) -> None:
     """Without the header a GET is refused at every version, and enables nothing."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        response = endpoint.send_from("db_0", "GET", f"{EVENTS}?api-version={version}", {})
-        assert response.status == 400
-        assert "Metadata: true" in response.error
-        assert not endpoint.scope("db").enabled
+    endpoint.make("db")
+    response = endpoint.send_from("db_0", "GET", f"{EVENTS}?api-version={version}", {})
+    assert response.status == 400
+    assert "Metadata: true" in response.error
+    assert not endpoint.scope("db").enabled
 
 
 @pytest.mark.spec("M4", "M19")
 @pytest.mark.parametrize("target", [INSTANCE, "/metadata/versions"])
-def test_instance_metadata_needs_it_too(target: str) -> None:
+def test_instance_metadata_needs_it_too(endpoint: EndpointHarness, target: str) -> None:
     """Every request needs the header."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        response = endpoint.send_from("db_0", "GET", target, {})
-        assert response.status == 400
-        assert "Metadata: true" in response.error
+    endpoint.make("db")
+    response = endpoint.send_from("db_0", "GET", target, {})
+    assert response.status == 400
+    assert "Metadata: true" in response.error
 
 
 @pytest.mark.spec("M4")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_post_needs_it_but_for_the_first_version(version: str) -> None:
+def test_a_post_needs_it_but_for_the_first_version(endpoint: EndpointHarness, version: str) -> None:
     """The C# sample of 2017-03-01 posts without the header; later versions refuse that."""
-    with EndpointHarness() as endpoint:
-        response = _post(endpoint, version, {"Content-Type": "application/json"})
-        if version == "2017-03-01":
-            assert (response.status, response.body) == (200, b"")
-            assert _status(endpoint) == "Started"
-        else:
-            assert response.status == 400
-            assert "Metadata: true" in response.error
-            assert _status(endpoint) == "Scheduled"
+    response = _post(endpoint, version, {"Content-Type": "application/json"})
+    if version == "2017-03-01":
+        assert (response.status, response.body) == (200, b"")
+        assert _status(endpoint) == "Started"
+    else:
+        assert response.status == 400
+        assert "Metadata: true" in response.error
+        assert _status(endpoint) == "Scheduled"
 
 
 @pytest.mark.spec("M4", "E2")
@@ -111,13 +106,14 @@ def test_a_post_needs_it_but_for_the_first_version(version: str) -> None:
         ("Content-Type", "multipart/form-data; boundary=x"),
     ],
 )
-def test_a_web_page_cannot_approve_without_the_header(name: str, value: str) -> None:
+def test_a_web_page_cannot_approve_without_the_header(
+    endpoint: EndpointHarness, name: str, value: str
+) -> None:
     """Where no Metadata header is needed, what only browsers send is refused."""
-    with EndpointHarness() as endpoint:
-        response = _post(endpoint, "2017-03-01", {name: value})
-        assert response.status == 400
-        assert name.lower() in response.error
-        assert _status(endpoint) == "Scheduled"
+    response = _post(endpoint, "2017-03-01", {name: value})
+    assert response.status == 400
+    assert name.lower() in response.error
+    assert _status(endpoint) == "Scheduled"
 
 
 @pytest.mark.spec("M4", "M12")
@@ -131,37 +127,36 @@ def test_a_web_page_cannot_approve_without_the_header(name: str, value: str) -> 
     ],
     ids=["none", "curl", "C#", "with Metadata"],
 )
-def test_a_program_can_approve_at_the_first_version(headers: dict[str, str]) -> None:
+def test_a_program_can_approve_at_the_first_version(
+    endpoint: EndpointHarness, headers: dict[str, str]
+) -> None:
     """With the types that programs send, and with anything if it has the Metadata header."""
-    with EndpointHarness() as endpoint:
-        assert _post(endpoint, "2017-03-01", headers).status == 200
-        assert _status(endpoint) == "Started"
+    assert _post(endpoint, "2017-03-01", headers).status == 200
+    assert _status(endpoint) == "Started"
 
 
 @pytest.mark.spec("M4")
-def test_metadata_header_twice() -> None:
+def test_metadata_header_twice(endpoint: EndpointHarness) -> None:
     """Two Metadata headers are refused, even if both are true."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        response = endpoint.raw("db_0", raw_request(POLL, "Metadata: true"))
-        assert response.startswith(b"HTTP/1.1 400 ")
+    endpoint.make("db")
+    response = endpoint.raw("db_0", raw_request(POLL, "Metadata: true"))
+    assert response.startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.spec("M5")
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "x-forwarded-for", "X-FORWARDED-FOR"])
 @pytest.mark.parametrize("value", ["10.0.0.1", "127.0.0.1", "", "unknown, 10.0.0.1"])
-def test_a_forwarded_request_is_refused(name: str, value: str) -> None:
+def test_a_forwarded_request_is_refused(endpoint: EndpointHarness, name: str, value: str) -> None:
     """A proxy sends it for another client: 400, whatever the value."""
-    with EndpointHarness() as endpoint:
-        body = _ready(endpoint)
-        for method, target in (("GET", POLL), ("GET", INSTANCE), ("POST", POLL)):
-            sent = body if method == "POST" else None
-            response = endpoint.send_from(
-                "db_0", method, target, {"Metadata": "true", name: value}, sent
-            )
-            assert response.status == 400
-            assert "x-forwarded-for" in response.error
-        assert _status(endpoint) == "Scheduled"
+    body = _ready(endpoint)
+    for method, target in (("GET", POLL), ("GET", INSTANCE), ("POST", POLL)):
+        sent = body if method == "POST" else None
+        response = endpoint.send_from(
+            "db_0", method, target, {"Metadata": "true", name: value}, sent
+        )
+        assert response.status == 400
+        assert "x-forwarded-for" in response.error
+    assert _status(endpoint) == "Scheduled"
 
 
 @pytest.mark.spec("M5")
@@ -177,29 +172,28 @@ def test_a_forwarded_request_is_refused(name: str, value: str) -> None:
         ("GET", "/metadata/versions", "1.1"),
     ],
 )
-def test_forwarding_is_checked_first(method: str, target: str, http: str) -> None:
+def test_forwarding_is_checked_first(
+    endpoint: EndpointHarness, method: str, target: str, http: str
+) -> None:
     """This check precedes all others, so a proxy learns nothing else."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        sent = raw_request(target, "X-Forwarded-For: 10.0.0.1", method=method, http=http)
-        response = endpoint.raw("db_0", sent)
-        assert response.startswith(b"HTTP/1.1 400 ")
-        assert b"x-forwarded-for" in response
+    endpoint.make("db")
+    sent = raw_request(target, "X-Forwarded-For: 10.0.0.1", method=method, http=http)
+    response = endpoint.raw("db_0", sent)
+    assert response.startswith(b"HTTP/1.1 400 ")
+    assert b"x-forwarded-for" in response
 
 
 @pytest.mark.spec("M5", "M4")
-def test_the_first_versions_post_may_not_be_forwarded_either() -> None:
+def test_the_first_versions_post_may_not_be_forwarded_either(endpoint: EndpointHarness) -> None:
     """A POST that needs no Metadata header must not be forwarded either."""
-    with EndpointHarness() as endpoint:
-        assert _post(endpoint, "2017-03-01", {"X-Forwarded-For": "10.0.0.1"}).status == 400
-        assert _status(endpoint) == "Scheduled"
+    assert _post(endpoint, "2017-03-01", {"X-Forwarded-For": "10.0.0.1"}).status == 400
+    assert _status(endpoint) == "Scheduled"
 
 
 @pytest.mark.spec("M5")
-def test_cached_polls_do_not_bypass_the_check() -> None:
+def test_cached_polls_do_not_bypass_the_check(endpoint: EndpointHarness) -> None:
     """A connection with cached polls is refused exactly while the header is present."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        connection = endpoint.client("db_0")
-        for headers, status in (({}, 200), ({}, 200), ({"X-Forwarded-For": "1"}, 400), ({}, 200)):
-            assert poll(connection, **headers).status == status
+    endpoint.make("db")
+    connection = endpoint.client("db_0")
+    for headers, status in (({}, 200), ({}, 200), ({"X-Forwarded-For": "1"}, 400), ({}, 200)):
+        assert poll(connection, **headers).status == status

@@ -144,29 +144,27 @@ def test_every_version_is_served(version: str) -> None:
         assert shown == {name for name, first in since.items() if first <= version}
 
 
-def test_versions() -> None:
+def test_versions(endpoint: EndpointHarness) -> None:
     """GET /metadata/versions needs no api-version, and lists those of instance, oldest first."""
-    with EndpointHarness() as endpoint:
-        endpoint.create(_create_vm())
-        for target in ("/metadata/versions", "/metadata/Versions/", "/metadata/versions?x=1"):
-            response = endpoint.send_from("vm", "GET", target, {"Metadata": "true"})
-            assert response.json == {"apiVersions": list(VERSIONS)}
-        assert response.json["apiVersions"] == sorted(response.json["apiVersions"])
-        for version in response.json["apiVersions"]:
-            assert _get(endpoint, "instance", f"api-version={version}").status == 200
+    endpoint.create(_create_vm())
+    for target in ("/metadata/versions", "/metadata/Versions/", "/metadata/versions?x=1"):
+        response = endpoint.send_from("vm", "GET", target, {"Metadata": "true"})
+        assert response.json == {"apiVersions": list(VERSIONS)}
+    assert response.json["apiVersions"] == sorted(response.json["apiVersions"])
+    for version in response.json["apiVersions"]:
+        assert _get(endpoint, "instance", f"api-version={version}").status == 200
 
 
-def test_a_version_that_cloud_init_tries_first() -> None:
+def test_a_version_that_cloud_init_tries_first(endpoint: EndpointHarness) -> None:
     """400 with the newest versions; an older version then works on the same connection."""
-    with EndpointHarness() as endpoint:
-        endpoint.create(_create_vm())
-        connection = endpoint.client("vm")
-        headers = {"Metadata": "true"}
-        response = send(connection, "GET", "/metadata/instance?api-version=2031-01-01", headers)
-        assert (response.status, response.json["newest-versions"][0]) == (400, "2025-04-07")
-        newest = response.json["newest-versions"][0]
-        response = send(connection, "GET", f"/metadata/instance?api-version={newest}", headers)
-        assert response.status == 200
+    endpoint.create(_create_vm())
+    connection = endpoint.client("vm")
+    headers = {"Metadata": "true"}
+    response = send(connection, "GET", "/metadata/instance?api-version=2031-01-01", headers)
+    assert (response.status, response.json["newest-versions"][0]) == (400, "2025-04-07")
+    newest = response.json["newest-versions"][0]
+    response = send(connection, "GET", f"/metadata/instance?api-version={newest}", headers)
+    assert response.status == 200
 
 
 def test_each_machine_gets_its_own_metadata() -> None:
@@ -184,13 +182,12 @@ def test_each_machine_gets_its_own_metadata() -> None:
         assert len(set(placement_groups.values())) == 1
 
 
-def test_a_stopped_machine_gets_no_metadata() -> None:
+def test_a_stopped_machine_gets_no_metadata(endpoint: EndpointHarness) -> None:
     """A stopped machine gets 404."""
-    with EndpointHarness() as endpoint:
-        endpoint.create(_create_vm())
-        assert _get(endpoint, "instance").status == 200
-        endpoint.do(Deallocate(scope="vm", operation="off", machines=("vm",)))
-        endpoint.advance(60)
-        response = _get(endpoint, "instance")
-        assert response.status == 404
-        assert response.error
+    endpoint.create(_create_vm())
+    assert _get(endpoint, "instance").status == 200
+    endpoint.do(Deallocate(scope="vm", operation="off", machines=("vm",)))
+    endpoint.advance(60)
+    response = _get(endpoint, "instance")
+    assert response.status == 404
+    assert response.error

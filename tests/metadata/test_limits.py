@@ -39,15 +39,14 @@ KIB = 1024
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_a_wrong_path(path: str, method: str) -> None:
+def test_a_wrong_path(endpoint: EndpointHarness, path: str, method: str) -> None:
     """404 with a text that lists the valid paths, for every method; a path is taken literally."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        target = f"{path}?api-version=2020-07-01"
-        response = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
-        assert response.status == 404
-        assert EVENTS in response.error
-        assert not endpoint.scope("db").enabled
+    endpoint.make("db")
+    target = f"{path}?api-version=2020-07-01"
+    response = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
+    assert response.status == 404
+    assert EVENTS in response.error
+    assert not endpoint.scope("db").enabled
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
@@ -55,81 +54,74 @@ def test_a_wrong_path(path: str, method: str) -> None:
     ("target", "allowed"),
     [(POLL, {"GET", "POST"}), (INSTANCE, {"GET"}), ("/metadata/versions", {"GET"})],
 )
-def test_a_wrong_method(method: str, target: str, allowed: set[str]) -> None:
+def test_a_wrong_method(
+    endpoint: EndpointHarness, method: str, target: str, allowed: set[str]
+) -> None:
     """405; `Allow` lists the allowed methods."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        response = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
-        assert response.status == 405
-        assert set(response.headers["allow"].replace(" ", "").split(",")) == allowed
-        assert method in response.error
+    endpoint.make("db")
+    response = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
+    assert response.status == 405
+    assert set(response.headers["allow"].replace(" ", "").split(",")) == allowed
+    assert method in response.error
 
 
 @pytest.mark.parametrize("target", [INSTANCE, "/metadata/versions"])
-def test_read_only_resources(target: str) -> None:
+def test_read_only_resources(endpoint: EndpointHarness, target: str) -> None:
     """POST is for approvals only."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        response = endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, "{}")
-        assert (response.status, response.headers["allow"]) == (405, "GET")
+    endpoint.make("db")
+    response = endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, "{}")
+    assert (response.status, response.headers["allow"]) == (405, "GET")
 
 
 @pytest.mark.parametrize("expect", [True, False])
-def test_content_length_above_the_limit(expect: bool) -> None:
+def test_content_length_above_the_limit(endpoint: EndpointHarness, expect: bool) -> None:
     """413 as soon as the length is known; the client need not send the body first."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        headers = ["Expect: 100-continue"] if expect else []
-        head = raw_request(POLL, f"Content-Length: {64 * KIB + 1}", *headers, method="POST")
-        with endpoint.open("db_0") as client:
-            client.sendall(head)
-            response = read_all(client)
-        assert response.startswith(b"HTTP/1.1 413 ")
-        assert b"\r\nConnection: close\r\n" in response
-        assert "error" in json.loads(response.partition(b"\r\n\r\n")[2])
+    endpoint.make("db")
+    headers = ["Expect: 100-continue"] if expect else []
+    head = raw_request(POLL, f"Content-Length: {64 * KIB + 1}", *headers, method="POST")
+    with endpoint.open("db_0") as client:
+        client.sendall(head)
+        response = read_all(client)
+    assert response.startswith(b"HTTP/1.1 413 ")
+    assert b"\r\nConnection: close\r\n" in response
+    assert "error" in json.loads(response.partition(b"\r\n\r\n")[2])
 
 
-def test_chunked_body_above_the_limit() -> None:
+def test_chunked_body_above_the_limit(endpoint: EndpointHarness) -> None:
     """413 as well, if the body comes in chunks without a length."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        head = raw_request(POLL, "Transfer-Encoding: chunked", method="POST")
-        chunk = b"%x\r\n%s\r\n" % (32 * KIB, b" " * 32 * KIB)
-        with endpoint.open("db_0") as client:
-            client.sendall(head + chunk + chunk)
-            client.sendall(b"1\r\n \r\n")
-            assert read_all(client).startswith(b"HTTP/1.1 413 ")
+    endpoint.make("db")
+    head = raw_request(POLL, "Transfer-Encoding: chunked", method="POST")
+    chunk = b"%x\r\n%s\r\n" % (32 * KIB, b" " * 32 * KIB)
+    with endpoint.open("db_0") as client:
+        client.sendall(head + chunk + chunk)
+        client.sendall(b"1\r\n \r\n")
+        assert read_all(client).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize("size", [64 * KIB + 1, 200 * KIB, 4 * 1024 * KIB])
-def test_client_that_sends_it_all_reads_the_refusal(size: int) -> None:
+def test_client_that_sends_it_all_reads_the_refusal(endpoint: EndpointHarness, size: int) -> None:
     """A client that sends the whole body before reading, as most do, gets the 413 and no reset."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        for _ in range(5):
-            response = endpoint.send_from("db_0", "POST", POLL, {"Metadata": "true"}, b" " * size)
-            assert response.status == 413
-            assert response.error
+    endpoint.make("db")
+    for _ in range(5):
+        response = endpoint.send_from("db_0", "POST", POLL, {"Metadata": "true"}, b" " * size)
+        assert response.status == 413
+        assert response.error
 
 
-def test_a_body_at_the_limit() -> None:
+def test_a_body_at_the_limit(endpoint: EndpointHarness) -> None:
     """64 KiB are read and processed."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        body = approval(endpoint.restart("db_0").id)
-        response = endpoint.send_from(
-            "db_0", "POST", POLL, {"Metadata": "true"}, body.ljust(64 * KIB)
-        )
-        assert response.status == 200
+    endpoint.make("db")
+    endpoint.get("db_0")
+    body = approval(endpoint.restart("db_0").id)
+    response = endpoint.send_from("db_0", "POST", POLL, {"Metadata": "true"}, body.ljust(64 * KIB))
+    assert response.status == 200
 
 
-def test_no_rate_limit_by_default() -> None:
+def test_no_rate_limit_by_default(endpoint: EndpointHarness) -> None:
     """A local run does not limit requests."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        connection = endpoint.client("db_0")
-        assert {poll(connection).status for _ in range(200)} == {200}
+    endpoint.make("db")
+    connection = endpoint.client("db_0")
+    assert {poll(connection).status for _ in range(200)} == {200}
 
 
 def _statuses(endpoint: EndpointHarness, machine: str, times: int) -> list[int]:

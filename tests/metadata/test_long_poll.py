@@ -45,176 +45,164 @@ def _all_released(endpoint: EndpointHarness, scope: str = "db") -> bool:
     return endpoint.server.counts.held == 0 and published is not None and not published._listeners
 
 
-def test_held_until_the_document_changes() -> None:
+def test_held_until_the_document_changes(endpoint: EndpointHarness) -> None:
     """The response comes with the change and is the new document."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        connection = _hold(endpoint, "db_0")
-        endpoint.advance(3600)
-        assert endpoint.call(lambda: endpoint.server.counts.held) == 1
-        event = endpoint.restart("db_0")
-        response = _end(connection)
-        assert (response.status, response.headers["etag"]) == (200, '"2"')
-        assert [shown["EventId"] for shown in response.json["Events"]] == [event.id]
-        assert endpoint.call(lambda: _all_released(endpoint))
+    _enable(endpoint)
+    connection = _hold(endpoint, "db_0")
+    endpoint.advance(3600)
+    assert endpoint.call(lambda: endpoint.server.counts.held) == 1
+    event = endpoint.restart("db_0")
+    response = _end(connection)
+    assert (response.status, response.headers["etag"]) == (200, '"2"')
+    assert [shown["EventId"] for shown in response.json["Events"]] == [event.id]
+    assert endpoint.call(lambda: _all_released(endpoint))
 
 
-def test_304_when_the_wait_is_over() -> None:
+def test_304_when_the_wait_is_over(endpoint: EndpointHarness) -> None:
     """Nothing has changed: 304, and the connection stays open."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        connection = _hold(endpoint, "db_0", wait=1)
-        response = receive(connection)
-        assert (response.status, response.body, response.headers["etag"]) == (304, b"", '"1"')
-        assert endpoint.call(lambda: _all_released(endpoint))
-        assert poll(connection).status == 200
+    _enable(endpoint)
+    connection = _hold(endpoint, "db_0", wait=1)
+    response = receive(connection)
+    assert (response.status, response.body, response.headers["etag"]) == (304, b"", '"1"')
+    assert endpoint.call(lambda: _all_released(endpoint))
+    assert poll(connection).status == 200
 
 
 @pytest.mark.parametrize("version", ["2017-03-01", "2017-08-01", "2019-08-01", "2020-07-01"])
-def test_every_version_may_wait(version: str) -> None:
+def test_every_version_may_wait(endpoint: EndpointHarness, version: str) -> None:
     """Each version gets its own view of the new document."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        connection = endpoint.begin("db_0", version, "&wait=300", **HAVE_1)
-        endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-        endpoint.restart("db_0")
-        assert _end(connection).body == endpoint.get("db_0", version).body
+    _enable(endpoint)
+    connection = endpoint.begin("db_0", version, "&wait=300", **HAVE_1)
+    endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
+    endpoint.restart("db_0")
+    assert _end(connection).body == endpoint.get("db_0", version).body
 
 
 @pytest.mark.parametrize("tags", ['"1"', "1", 'W/"1"', '"7", "1"', "*"])
-def test_if_none_match_in_any_form(tags: str) -> None:
+def test_if_none_match_in_any_form(endpoint: EndpointHarness, tags: str) -> None:
     """A request that would get 304 is held."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        connection = _hold(endpoint, "db_0", tags=tags)
-        endpoint.restart("db_0")
-        response = _end(connection)
-        assert response.status == (304 if tags == "*" else 200)
-        assert response.headers["etag"] == '"2"'
+    _enable(endpoint)
+    connection = _hold(endpoint, "db_0", tags=tags)
+    endpoint.restart("db_0")
+    response = _end(connection)
+    assert response.status == (304 if tags == "*" else 200)
+    assert response.headers["etag"] == '"2"'
 
 
 @pytest.mark.parametrize("headers", [{}, {KNOWN: "0"}, {KNOWN: '"2"'}, {KNOWN: "nonsense"}])
-def test_unknown_document_is_sent_at_once(headers: dict[str, str]) -> None:
+def test_unknown_document_is_sent_at_once(
+    endpoint: EndpointHarness, headers: dict[str, str]
+) -> None:
     """Without If-None-Match, or with another incarnation, the request is not held."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        assert endpoint.get("db_0", more="&wait=300", **headers).json["DocumentIncarnation"] == 1
-        assert endpoint.call(lambda: _all_released(endpoint))
+    _enable(endpoint)
+    assert endpoint.get("db_0", more="&wait=300", **headers).json["DocumentIncarnation"] == 1
+    assert endpoint.call(lambda: _all_released(endpoint))
 
 
-def test_the_first_request_is_not_held() -> None:
+def test_the_first_request_is_not_held(endpoint: EndpointHarness) -> None:
     """It enables the feature and is answered, even with `wait`."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        response = endpoint.get("db_0", more="&wait=300", **{KNOWN: "0"})
-        assert (response.status, response.json["DocumentIncarnation"]) == (200, 1)
+    endpoint.make("db")
+    response = endpoint.get("db_0", more="&wait=300", **{KNOWN: "0"})
+    assert (response.status, response.json["DocumentIncarnation"]) == (200, 1)
 
 
-def test_zero_is_no_wait() -> None:
+def test_zero_is_no_wait(endpoint: EndpointHarness) -> None:
     """`wait=0` is a normal poll."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        assert endpoint.get("db_0", more="&wait=0", **HAVE_1).status == 304
+    _enable(endpoint)
+    assert endpoint.get("db_0", more="&wait=0", **HAVE_1).status == 304
 
 
 @pytest.mark.parametrize(
     "wait",
     ["", "-1", "+1", "1.5", "301", "99999999999", "1e2", "ten", "0x1", "%D9%A1", "1%20", "1s"],
 )
-def test_invalid_wait(wait: str) -> None:
+def test_invalid_wait(endpoint: EndpointHarness, wait: str) -> None:
     """Only whole seconds from 0 to 300 are valid; any other value gets 400 with a text."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        response = endpoint.get("db_0", more=f"&wait={wait}", **HAVE_1)
-        assert response.status == 400
-        assert "wait" in response.error
+    _enable(endpoint)
+    response = endpoint.get("db_0", more=f"&wait={wait}", **HAVE_1)
+    assert response.status == 400
+    assert "wait" in response.error
 
 
-def test_one_change_wakes_all() -> None:
+def test_one_change_wakes_all(endpoint: EndpointHarness) -> None:
     """All waiting machines of the scope get the new document; other scopes keep waiting."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint, 40)
-        _enable(endpoint, scope="web")
-        other = _hold(endpoint, "web_0")
-        waiting = [_hold(endpoint, f"db_{n}") for n in range(40)]
-        waiting += [_hold(endpoint, "db_0") for _ in range(5)]
-        endpoint.restart("db_7")
-        responses = [_end(connection) for connection in waiting]
-        assert {response.status for response in responses} == {200}
-        assert len({response.body for response in responses}) == 1
-        assert endpoint.call(lambda: endpoint.server.counts.held) == 1
-        endpoint.restart("web_0")
-        assert _end(other).status == 200
+    _enable(endpoint, 40)
+    _enable(endpoint, scope="web")
+    other = _hold(endpoint, "web_0")
+    waiting = [_hold(endpoint, f"db_{n}") for n in range(40)]
+    waiting += [_hold(endpoint, "db_0") for _ in range(5)]
+    endpoint.restart("db_7")
+    responses = [_end(connection) for connection in waiting]
+    assert {response.status for response in responses} == {200}
+    assert len({response.body for response in responses}) == 1
+    assert endpoint.call(lambda: endpoint.server.counts.held) == 1
+    endpoint.restart("web_0")
+    assert _end(other).status == 200
 
 
-def test_invisible_changes_wake_no_poll() -> None:
+def test_invisible_changes_wake_no_poll(endpoint: EndpointHarness) -> None:
     """A change of the scope that does not alter the document does not end a poll."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        connection = _hold(endpoint, "db_0")
-        endpoint.create(AddMachines(scope="db", machines=(Machine(name="db_1"),)))
-        endpoint.get("db_1")
-        assert endpoint.call(lambda: endpoint.server.counts.held) == 1
-        endpoint.restart("db_1")
-        assert _end(connection).json["DocumentIncarnation"] == 2
+    _enable(endpoint)
+    connection = _hold(endpoint, "db_0")
+    endpoint.create(AddMachines(scope="db", machines=(Machine(name="db_1"),)))
+    endpoint.get("db_1")
+    assert endpoint.call(lambda: endpoint.server.counts.held) == 1
+    endpoint.restart("db_1")
+    assert _end(connection).json["DocumentIncarnation"] == 2
 
 
-def test_a_disconnect_releases_everything() -> None:
+def test_a_disconnect_releases_everything(endpoint: EndpointHarness) -> None:
     """No count, follower, timer or connection remains, and a later change works."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint, 3)
-        waiting = [_hold(endpoint, f"db_{n}") for n in range(3)]
-        timers = endpoint.call(lambda: [connection._timer for connection in endpoint.connections])
-        for connection in waiting[:2]:
-            connection.close()
-        endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-        waiting[2].close()
-        endpoint.wait_until(lambda: _all_released(endpoint) and not endpoint.connections)
-        assert [timer.cancelled() for timer in timers if timer] == [True] * 3
-        endpoint.restart("db_0")
-        assert endpoint.get("db_1").json["DocumentIncarnation"] == 2
+    _enable(endpoint, 3)
+    waiting = [_hold(endpoint, f"db_{n}") for n in range(3)]
+    timers = endpoint.call(lambda: [connection._timer for connection in endpoint.connections])
+    for connection in waiting[:2]:
+        connection.close()
+    endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
+    waiting[2].close()
+    endpoint.wait_until(lambda: _all_released(endpoint) and not endpoint.connections)
+    assert [timer.cancelled() for timer in timers if timer] == [True] * 3
+    endpoint.restart("db_0")
+    assert endpoint.get("db_1").json["DocumentIncarnation"] == 2
 
 
-def test_a_request_behind_a_held_one_waits() -> None:
+def test_a_request_behind_a_held_one_waits(endpoint: EndpointHarness) -> None:
     """Responses keep the order of the requests."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        target = f"{EVENTS}?api-version=2020-07-01"
-        with endpoint.open("db_0") as client:
-            held = raw_request(f"{target}&wait=300", 'If-None-Match: "1"')
-            client.sendall(held + raw_request("/nowhere"))
-            endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-            endpoint.restart("db_0")
-            read = b""
-            while read.count(b"HTTP/1.1 ") < 2:
-                read += client.recv(65536)
-        assert [part[:3] for part in read.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404"]
-
-
-def test_a_held_connection_is_not_idle() -> None:
-    """It outlasts the idle timeout and can be used afterwards."""
-    with EndpointHarness() as endpoint:
-        endpoint.stop_ticking()
-        _enable(endpoint)
-        connection = _hold(endpoint, "db_0")
-        endpoint.tick(299)
+    _enable(endpoint)
+    target = f"{EVENTS}?api-version=2020-07-01"
+    with endpoint.open("db_0") as client:
+        held = raw_request(f"{target}&wait=300", 'If-None-Match: "1"')
+        client.sendall(held + raw_request("/nowhere"))
+        endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
         endpoint.restart("db_0")
-        assert receive(connection).status == 200
-        endpoint.tick(2)
-        assert poll(connection).json["DocumentIncarnation"] == 2
+        read = b""
+        while read.count(b"HTTP/1.1 ") < 2:
+            read += client.recv(65536)
+    assert [part[:3] for part in read.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404"]
 
 
-def test_a_machine_stopped_while_held() -> None:
+def test_a_held_connection_is_not_idle(endpoint: EndpointHarness) -> None:
+    """It outlasts the idle timeout and can be used afterwards."""
+    endpoint.stop_ticking()
+    _enable(endpoint)
+    connection = _hold(endpoint, "db_0")
+    endpoint.tick(299)
+    endpoint.restart("db_0")
+    assert receive(connection).status == 200
+    endpoint.tick(2)
+    assert poll(connection).json["DocumentIncarnation"] == 2
+
+
+def test_a_machine_stopped_while_held(endpoint: EndpointHarness) -> None:
     """Its held request gets 404 when the document changes."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint, 2)
-        connection = _hold(endpoint, "db_0")
-        endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
-        endpoint.advance(60)
-        endpoint.restart("db_1")
-        response = _end(connection)
-        assert response.status == 404
-        assert response.error
+    _enable(endpoint, 2)
+    connection = _hold(endpoint, "db_0")
+    endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+    endpoint.advance(60)
+    endpoint.restart("db_1")
+    response = _end(connection)
+    assert response.status == 404
+    assert response.error
 
 
 def test_a_long_poll_is_one_request_for_the_rate_limit() -> None:
@@ -232,17 +220,16 @@ def test_a_long_poll_is_one_request_for_the_rate_limit() -> None:
         assert endpoint.get("db_0").status == 429
 
 
-def test_a_long_poll_is_counted_once() -> None:
+def test_a_long_poll_is_counted_once(endpoint: EndpointHarness) -> None:
     """However long it is held, it counts as one poll."""
-    with EndpointHarness() as endpoint:
-        _enable(endpoint)
-        endpoint.tick()
-        before = endpoint.call(lambda: endpoint.server.counts.polls)
-        connection = _hold(endpoint, "db_0")
-        endpoint.restart("db_0")
-        assert _end(connection).status == 200
-        endpoint.tick()
-        assert endpoint.call(lambda: endpoint.server.counts.polls) == before + 1
+    _enable(endpoint)
+    endpoint.tick()
+    before = endpoint.call(lambda: endpoint.server.counts.polls)
+    connection = _hold(endpoint, "db_0")
+    endpoint.restart("db_0")
+    assert _end(connection).status == 200
+    endpoint.tick()
+    assert endpoint.call(lambda: endpoint.server.counts.polls) == before + 1
 
 
 def test_memory_of_a_held_request() -> None:

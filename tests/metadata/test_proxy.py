@@ -30,25 +30,23 @@ def ask(connection: HTTPConnection, url: str, host: str = "169.254.169.254") -> 
 
 
 @pytest.mark.parametrize("base", [AZURE, f"{AZURE}:80", "HTTP://169.254.169.254", ""])
-def test_the_proxy_answers_as_the_machine(base: str) -> None:
+def test_the_proxy_answers_as_the_machine(endpoint: EndpointHarness, base: str) -> None:
     """By the URL of Azure's endpoint, or by a path; again and again on one connection."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        connection = proxy_of(endpoint, "db_1")
-        for _ in range(3):
-            assert ask(connection, base + NAME).text == "db_1"
-            assert ask(connection, base + TARGET).json == {"DocumentIncarnation": 1, "Events": []}
+    endpoint.make("db", 2)
+    connection = proxy_of(endpoint, "db_1")
+    for _ in range(3):
+        assert ask(connection, base + NAME).text == "db_1"
+        assert ask(connection, base + TARGET).json == {"DocumentIncarnation": 1, "Events": []}
 
 
-def test_an_approval_through_the_proxy() -> None:
+def test_an_approval_through_the_proxy(endpoint: EndpointHarness) -> None:
     """It is the machine's own."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 1)
-        connection = proxy_of(endpoint, "db_0")
-        ask(connection, AZURE + TARGET)
-        event = endpoint.restart("db_0")
-        answer = send(connection, "POST", AZURE + TARGET, {"Metadata": "true"}, approval(event.id))
-        assert answer.status == 200, answer.body
+    endpoint.make("db", 1)
+    connection = proxy_of(endpoint, "db_0")
+    ask(connection, AZURE + TARGET)
+    event = endpoint.restart("db_0")
+    answer = send(connection, "POST", AZURE + TARGET, {"Metadata": "true"}, approval(event.id))
+    assert answer.status == 200, answer.body
 
 
 @pytest.mark.parametrize(
@@ -63,39 +61,36 @@ def test_an_approval_through_the_proxy() -> None:
         f"http://168.63.129.16{TARGET}",
     ],
 )
-def test_the_proxy_refuses_other_hosts(url: str) -> None:
+def test_the_proxy_refuses_other_hosts(endpoint: EndpointHarness, url: str) -> None:
     """403 with the only URL that it answers for, and what to do; nothing is forwarded."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 1)
-        connection = proxy_of(endpoint, "db_0")
-        answer = ask(connection, url, host=url.split("/")[2])
-        assert answer.status == 403
-        assert "answers for http://169.254.169.254 only" in answer.error
-        assert "no_proxy" in answer.error
-        assert ask(connection, AZURE + NAME).text == "db_0"
+    endpoint.make("db", 1)
+    connection = proxy_of(endpoint, "db_0")
+    answer = ask(connection, url, host=url.split("/")[2])
+    assert answer.status == 403
+    assert "answers for http://169.254.169.254 only" in answer.error
+    assert "no_proxy" in answer.error
+    assert ask(connection, AZURE + NAME).text == "db_0"
 
 
-def test_the_proxy_makes_no_tunnel() -> None:
+def test_the_proxy_makes_no_tunnel(endpoint: EndpointHarness) -> None:
     """A client that asks for one gets the same text."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 1)
-        port = endpoint.listen(for_machine("db", "db_0"), proxy=True)
-        with socket.create_connection(("127.0.0.1", port), LIMIT_SECONDS) as client:
-            client.sendall(b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n")
-            answer = client.makefile("rb").read()
-        assert answer.startswith(b"HTTP/1.1 403 ")
-        assert b"answers for http://169.254.169.254 only" in answer
+    endpoint.make("db", 1)
+    port = endpoint.listen(for_machine("db", "db_0"), proxy=True)
+    with socket.create_connection(("127.0.0.1", port), LIMIT_SECONDS) as client:
+        client.sendall(b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n")
+        answer = client.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert b"answers for http://169.254.169.254 only" in answer
 
 
-def test_a_listener_that_is_no_proxy_refuses_urls() -> None:
+def test_a_listener_that_is_no_proxy_refuses_urls(endpoint: EndpointHarness) -> None:
     """Also after a proxy has accepted the same bytes."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 1)
-        assert ask(proxy_of(endpoint, "db_0"), AZURE + TARGET).status == 200
-        port = endpoint.listen(for_machine("db", "db_0"))
-        connection = endpoint.keep(HTTPConnection("127.0.0.1", port, LIMIT_SECONDS))
-        assert ask(connection, TARGET).status == 200
-        for _ in range(2):
-            answer = ask(connection, AZURE + TARGET)
-            assert answer.status == 400
-            assert "the target must be a path" in answer.error
+    endpoint.make("db", 1)
+    assert ask(proxy_of(endpoint, "db_0"), AZURE + TARGET).status == 200
+    port = endpoint.listen(for_machine("db", "db_0"))
+    connection = endpoint.keep(HTTPConnection("127.0.0.1", port, LIMIT_SECONDS))
+    assert ask(connection, TARGET).status == 200
+    for _ in range(2):
+        answer = ask(connection, AZURE + TARGET)
+        assert answer.status == 400
+        assert "the target must be a path" in answer.error

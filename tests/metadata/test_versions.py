@@ -21,13 +21,12 @@ def _send(endpoint: EndpointHarness, target: str, method: str = "GET") -> Respon
 @pytest.mark.spec("M2", "M3")
 @BOTH
 @pytest.mark.parametrize("query", ["", "?", "?format=json", "?version=2020-07-01", "?api-version"])
-def test_a_version_must_be_given(path: str, query: str) -> None:
+def test_a_version_must_be_given(endpoint: EndpointHarness, path: str, query: str) -> None:
     """Without it: 400, an error text, and the newest versions."""
-    with EndpointHarness() as endpoint:
-        response = _send(endpoint, f"{path}{query}")
-        assert response.status == 400
-        assert "api-version" in response.error
-        assert response.json["newest-versions"] == NEWEST_VERSIONS
+    response = _send(endpoint, f"{path}{query}")
+    assert response.status == 400
+    assert "api-version" in response.error
+    assert response.json["newest-versions"] == NEWEST_VERSIONS
 
 
 @pytest.mark.spec("M2", "M3")
@@ -51,37 +50,38 @@ def test_a_version_must_be_given(path: str, query: str) -> None:
         "2020/07/01",
     ],
 )
-def test_a_malformed_version(path: str, version: str) -> None:
+def test_a_malformed_version(endpoint: EndpointHarness, path: str, version: str) -> None:
     """A value that is not a date, including `latest`, is treated as missing."""
-    with EndpointHarness() as endpoint:
-        response = _send(endpoint, f"{path}?api-version={version}")
-        assert response.status == 400
-        assert response.error
-        assert response.json["newest-versions"] == NEWEST_VERSIONS
+    response = _send(endpoint, f"{path}?api-version={version}")
+    assert response.status == 400
+    assert response.error
+    assert response.json["newest-versions"] == NEWEST_VERSIONS
 
 
 @pytest.mark.spec("M3")
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2021-12-13", "2020-13-45"])
-def test_an_unknown_version_of_events_is_not_found(method: str, version: str) -> None:
+def test_an_unknown_version_of_events_is_not_found(
+    endpoint: EndpointHarness, method: str, version: str
+) -> None:
     """404, so that a client that tries a newer version falls back; the text lists ours."""
-    with EndpointHarness() as endpoint:
-        response = _send(endpoint, f"{EVENTS}?api-version={version}", method)
-        assert response.status == 404
-        assert version in response.error
-        assert "2020-07-01" in response.error
-        assert PREVIEW not in response.error
+    response = _send(endpoint, f"{EVENTS}?api-version={version}", method)
+    assert response.status == 404
+    assert version in response.error
+    assert "2020-07-01" in response.error
+    assert PREVIEW not in response.error
 
 
 @pytest.mark.spec("M3", "M19")
 @pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2020-07-01", "2017-11-01"])
-def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
+def test_an_unknown_version_of_instance_is_a_bad_request(
+    endpoint: EndpointHarness, version: str
+) -> None:
     """400 with the newest versions, so that cloud-init falls back; so do versions of events."""
-    with EndpointHarness() as endpoint:
-        response = _send(endpoint, f"{INSTANCE}?api-version={version}")
-        assert response.status == 400
-        assert version in response.error
-        assert response.json["newest-versions"] == NEWEST_VERSIONS
+    response = _send(endpoint, f"{INSTANCE}?api-version={version}")
+    assert response.status == 400
+    assert version in response.error
+    assert response.json["newest-versions"] == NEWEST_VERSIONS
 
 
 @pytest.mark.spec("M3")
@@ -100,36 +100,33 @@ def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
         "wait=1&api-version=2019-08-01&wait=1",
     ],
 )
-def test_a_parameter_given_twice(path: str, query: str) -> None:
+def test_a_parameter_given_twice(endpoint: EndpointHarness, path: str, query: str) -> None:
     """400, however the second is spelt, and even if both values agree."""
-    with EndpointHarness() as endpoint:
-        response = _send(endpoint, f"{path}?{query}")
-        assert response.status == 400
-        assert "twice" in response.error
+    response = _send(endpoint, f"{path}?{query}")
+    assert response.status == 400
+    assert "twice" in response.error
 
 
 @pytest.mark.spec("M3")
-def test_a_wrong_version_enables_nothing() -> None:
+def test_a_wrong_version_enables_nothing(endpoint: EndpointHarness) -> None:
     """A refused request is not a poll: the feature stays disabled."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        for version in ("", "latest", "2031-01-01", PREVIEW):
-            assert endpoint.get("db_0", version).status in {400, 404}
-        assert not endpoint.scope("db").enabled
+    endpoint.make("db")
+    for version in ("", "latest", "2031-01-01", PREVIEW):
+        assert endpoint.get("db_0", version).status in {400, 404}
+    assert not endpoint.scope("db").enabled
 
 
 @pytest.mark.spec("M2", "M3")
-def test_the_preview_version_is_off_by_default() -> None:
+def test_the_preview_version_is_off_by_default(endpoint: EndpointHarness) -> None:
     """2024-07-09 is not found unless enabled, and a client can fall back on the same connection."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        connection = endpoint.client("db_0")
-        connection.request("GET", f"{EVENTS}?api-version={PREVIEW}", headers={"Metadata": "true"})
-        response = connection.getresponse()
-        assert (response.status, b"error" in response.read()) == (404, True)
-        target = f"{EVENTS}?api-version=2020-07-01"
-        connection.request("GET", target, headers={"Metadata": "true"})
-        assert connection.getresponse().status == 200
+    endpoint.make("db")
+    connection = endpoint.client("db_0")
+    connection.request("GET", f"{EVENTS}?api-version={PREVIEW}", headers={"Metadata": "true"})
+    response = connection.getresponse()
+    assert (response.status, b"error" in response.read()) == (404, True)
+    target = f"{EVENTS}?api-version=2020-07-01"
+    connection.request("GET", target, headers={"Metadata": "true"})
+    assert connection.getresponse().status == 200
 
 
 @pytest.mark.spec("M2")
@@ -144,12 +141,11 @@ def test_the_preview_version_turned_on() -> None:
 
 
 @pytest.mark.spec("M2")
-def test_the_version_on_the_path_is_gone() -> None:
+def test_the_version_on_the_path_is_gone(endpoint: EndpointHarness) -> None:
     """The paths of the 2016 preview are not found."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("db")
-        for version in ("latest", "2017-03-01"):
-            target = f"/metadata/{version}/scheduledevents"
-            response = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
-            assert response.status == 404
-            assert response.error
+    endpoint.make("db")
+    for version in ("latest", "2017-03-01"):
+        target = f"/metadata/{version}/scheduledevents"
+        response = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
+        assert response.status == 404
+        assert response.error
