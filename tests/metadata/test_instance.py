@@ -1,6 +1,5 @@
 import json
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, ScopeKind
 from fairwarning.core.record import changed
-from fairwarning.metadata.instance import NEWEST, VERSIONS, render, versions_body
+from fairwarning.metadata.instance import VERSIONS, render
 from fairwarning.metadata.interfaces import NetworkInterface
 from fairwarning.service.config.settings import CloudSettings
 from tests.fixtures.fleet import FleetHarness
@@ -54,14 +53,6 @@ def refused(*path: str, text: bool = False) -> Refused:
     with pytest.raises(Refused) as caught:
         render_text(*path, text=text)
     return caught.value
-
-
-def test_versions_ascend() -> None:
-    """GET /metadata/versions lists every version, oldest first; errors suggest the newest."""
-    assert json.loads(versions_body()) == {"apiVersions": list(VERSIONS)}
-    assert b" " not in versions_body()
-    assert all(older < newer for older, newer in pairwise(VERSIONS))
-    assert NEWEST == ("2025-04-07", "2024-07-17", "2024-03-15")
 
 
 def test_a_standalone_machine() -> None:
@@ -180,23 +171,6 @@ def test_a_path_walks_objects_and_arrays() -> None:
     ]
     assert render_text("compute", "tagsList", "1", "value", text=True)[0] == "web"
     assert render_text("compute", "publicKeys") == ("[]", "application/json; charset=utf-8")
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("compute/name", "vm"),
-        ("compute/osProfile/computerName", "vm-host"),
-        ("compute/platformUpdateDomain", "3"),
-        ("compute/vmScaleSetName", ""),
-    ],
-)
-def test_a_single_value_is_text(path: str, value: str) -> None:
-    """With format=text it is the bare value; without, the refusal says to use format=text."""
-    assert render_text(*path.split("/"), text=True) == (value, "text/plain; charset=utf-8")
-    error = refused(*path.split("/"))
-    assert (error.status, error.code) == (400, "TextOnly")
-    assert "format=text" in error.message
 
 
 @pytest.mark.parametrize(
