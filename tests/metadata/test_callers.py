@@ -60,21 +60,14 @@ def _unknown(response: Response) -> bool:
 
 
 def test_each_machine_at_an_address_of_its_own(endpoint: EndpointHarness) -> None:
-    """One listener serves an address in 127.0.0.0/8 for each machine; the address identifies it."""
+    """One listener, also that of `open_tcp`, serves an address in 127.0.0.0/8 for each machine."""
     endpoint.make("db", 3)
-    for name in ("db_0", "db_1", "db_2"):
-        connection = endpoint.client(name)
-        assert _name(connection) == name
-
-
-def test_the_listener_of_a_local_run(endpoint: EndpointHarness) -> None:
-    """The socket that `open_tcp` opens on 127.0.0.1 accepts the addresses of all machines."""
-    endpoint.make("db", 2)
     listener = open_tcp("127.0.0.1", 0)
     endpoint.listen_on(listener, by_local_address)
-    for name in ("db_0", "db_1"):
-        connection = _at(endpoint, endpoint.address(name)[0], listener.getsockname()[1])
-        assert _name(connection) == name
+    for name in ("db_0", "db_1", "db_2"):
+        assert _name(endpoint.client(name)) == name
+        address = endpoint.address(name)[0]
+        assert _name(_at(endpoint, address, listener.getsockname()[1])) == name
 
 
 @pytest.mark.parametrize(
@@ -254,28 +247,20 @@ def _delete(endpoint: EndpointHarness, machine: str) -> None:
     endpoint.advance(3600)
 
 
-def test_a_deleted_machine_is_unknown(endpoint: EndpointHarness) -> None:
+@pytest.mark.parametrize("kind", [ScopeKind.AVAILABILITY_SET, ScopeKind.STANDALONE])
+def test_a_deleted_machine_is_unknown(endpoint: EndpointHarness, kind: ScopeKind) -> None:
     """404 at its address, on its old connection and on a new one; other machines are served."""
-    endpoint.make("db", 2)
+    endpoint.create(CreateScope(scope="db", kind=kind, machines=(Machine(name="db_0"),)))
+    endpoint.make("other")
     kept = endpoint.client("db_0")
     assert [poll(kept).status for _ in range(2)] == [200, 200]
     _delete(endpoint, "db_0")
+    deleted = endpoint.run(endpoint.fleet.reader.read(Scope, "db")) is None
+    assert deleted == (kind is ScopeKind.STANDALONE)  # with its last machine
     assert _unknown(poll(kept))
     assert _unknown(endpoint.get("db_0"))
     assert _unknown(_once(endpoint.client("db_0"), NAME))
-    assert endpoint.get("db_1").status == 200
-
-
-def test_a_deleted_scope_is_unknown(endpoint: EndpointHarness) -> None:
-    """The same applies when the last machine of a scope is deleted."""
-    alone = (Machine(name="db_0"),)
-    endpoint.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
-    kept = endpoint.client("db_0")
-    poll(kept)
-    _delete(endpoint, "db_0")
-    assert endpoint.run(endpoint.fleet.reader.read(Scope, "db")) is None
-    assert _unknown(poll(kept))
-    assert _unknown(endpoint.get("db_0"))
+    assert endpoint.get("other_0").status == 200
 
 
 def _recreate(endpoint: EndpointHarness, *, scope_stays: bool) -> None:

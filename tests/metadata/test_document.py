@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -34,34 +35,30 @@ SINCE = {
     "EventSource": "2019-08-01",
     "DurationInSeconds": "2020-07-01",
 }
-EVERY = MetadataSettings(preview=True)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[EndpointHarness]:
+    """Yield an endpoint that knows every version."""
+    with EndpointHarness(MetadataSettings(preview=True)) as endpoint:
+        yield endpoint
 
 
 @pytest.mark.spec("M1", "M2")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_document_without_events(version: str) -> None:
-    """Every version responses 200 with compact JSON; `Events` is an empty list."""
-    with EndpointHarness(EVERY) as endpoint:
-        endpoint.make("db")
-        response = endpoint.get("db_0", version)
-        assert response.status == 200
-        assert response.headers["content-type"].split(";")[0] == "application/json"
-        assert response.headers["content-length"] == str(len(response.body))
-        assert response.body == b'{"DocumentIncarnation":1,"Events":[]}'
-
-
-@pytest.mark.spec("M1")
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_document_is_compact(version: str) -> None:
-    """A document with events is compact JSON as well."""
-    with EndpointHarness(EVERY) as endpoint:
-        endpoint.make("db", 2)
-        endpoint.get("db_0")
-        endpoint.restart("db_0")
-        endpoint.freeze("db_1")
-        response = endpoint.get("db_0", version)
-        assert len(response.json["Events"]) == 2
-        assert response.body == json.dumps(response.json, separators=(",", ":")).encode()
+def test_a_document_is_compact(endpoint: EndpointHarness, version: str) -> None:
+    """Every version responds 200 with compact JSON; without events, `Events` is an empty list."""
+    endpoint.make("db", 2)
+    response = endpoint.get("db_0", version)
+    assert response.status == 200
+    assert response.headers["content-type"].split(";")[0] == "application/json"
+    assert response.headers["content-length"] == str(len(response.body))
+    assert response.body == b'{"DocumentIncarnation":1,"Events":[]}'
+    endpoint.restart("db_0")
+    endpoint.freeze("db_1")
+    response = endpoint.get("db_0", version)
+    assert len(response.json["Events"]) == 2
+    assert response.body == json.dumps(response.json, separators=(",", ":")).encode()
 
 
 @pytest.mark.spec("M1")
@@ -107,27 +104,26 @@ def test_unknown_parameters_are_ignored(endpoint: EndpointHarness, query: str) -
 
 @pytest.mark.spec("M6")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_field_order(version: str) -> None:
+def test_field_order(endpoint: EndpointHarness, version: str) -> None:
     """A version shows its own fields after those of earlier versions, in order of introduction."""
-    with EndpointHarness(EVERY) as endpoint:
-        endpoint.make("db", 2)
-        endpoint.get("db_0")
-        endpoint.restart("db_0")
-        endpoint.do(Maintain(scope="db", operation="f", machines=("db_1",), duration_seconds=30))
-        response = endpoint.get("db_1", version)
-        assert list(response.json) == ["DocumentIncarnation", "Events"]
-        reboot, freeze = response.json["Events"]
-        for event in (reboot, freeze):
-            assert list(event) == [name for name, since in SINCE.items() if since <= version]
-            assert re.fullmatch("[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}", event["EventId"])
-            assert (event["EventStatus"], event["ResourceType"]) == ("Scheduled", "VirtualMachine")
-        assert (reboot["EventType"], freeze["EventType"]) == ("Reboot", "Freeze")
-        assert [event.get("EventSource") for event in (reboot, freeze)] == (
-            ["User", "Platform"] if version >= "2019-08-01" else [None, None]
-        )
-        assert [event.get("DurationInSeconds") for event in (reboot, freeze)] == (
-            [-1, 30] if version >= "2020-07-01" else [None, None]
-        )
+    endpoint.make("db", 2)
+    endpoint.get("db_0")
+    endpoint.restart("db_0")
+    endpoint.do(Maintain(scope="db", operation="f", machines=("db_1",), duration_seconds=30))
+    response = endpoint.get("db_1", version)
+    assert list(response.json) == ["DocumentIncarnation", "Events"]
+    reboot, freeze = response.json["Events"]
+    for event in (reboot, freeze):
+        assert list(event) == [name for name, since in SINCE.items() if since <= version]
+        assert re.fullmatch("[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}", event["EventId"])
+        assert (event["EventStatus"], event["ResourceType"]) == ("Scheduled", "VirtualMachine")
+    assert (reboot["EventType"], freeze["EventType"]) == ("Reboot", "Freeze")
+    assert [event.get("EventSource") for event in (reboot, freeze)] == (
+        ["User", "Platform"] if version >= "2019-08-01" else [None, None]
+    )
+    assert [event.get("DurationInSeconds") for event in (reboot, freeze)] == (
+        [-1, 30] if version >= "2020-07-01" else [None, None]
+    )
 
 
 @pytest.mark.spec("M7")
@@ -140,33 +136,33 @@ def test_field_order(version: str) -> None:
         (ScopeKind.CLOUD_SERVICE, "Worker_IN_0"),
     ],
 )
-def test_underscores_of_the_first_version(version: str, kind: ScopeKind, name: str) -> None:
+def test_underscores_of_the_first_version(
+    endpoint: EndpointHarness, version: str, kind: ScopeKind, name: str
+) -> None:
     """Only on 2017-03-01, and only for IaaS machines, a name has a leading underscore."""
-    with EndpointHarness(EVERY) as endpoint:
-        endpoint.create(CreateScope(scope="s", kind=kind, machines=(Machine(name=name),)))
-        endpoint.get(name)
-        endpoint.restart(name)
-        (event,) = endpoint.get(name, version).json["Events"]
-        underscore = version == "2017-03-01" and kind is not ScopeKind.CLOUD_SERVICE
-        assert event["Resources"] == [f"_{name}" if underscore else name]
+    endpoint.create(CreateScope(scope="s", kind=kind, machines=(Machine(name=name),)))
+    endpoint.get(name)
+    endpoint.restart(name)
+    (event,) = endpoint.get(name, version).json["Events"]
+    underscore = version == "2017-03-01" and kind is not ScopeKind.CLOUD_SERVICE
+    assert event["Resources"] == [f"_{name}" if underscore else name]
 
 
 @pytest.mark.spec("M8")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_dates(version: str) -> None:
+def test_dates(endpoint: EndpointHarness, version: str) -> None:
     """ISO 8601 on 2017-03-01, RFC 1123 in GMT from 2017-08-01, the empty string once Started."""
-    with EndpointHarness(EVERY) as endpoint:
-        endpoint.make("db")
-        endpoint.get("db_0")
-        event = endpoint.restart("db_0")
-        (shown,) = endpoint.get("db_0", version).json["Events"]
-        if version == "2017-03-01":
-            assert shown["NotBefore"] == "2026-01-09T12:15:00Z"
-        else:
-            assert shown["NotBefore"] == "Fri, 09 Jan 2026 12:15:00 GMT"
-        endpoint.approve("db_0", event.id)
-        (shown,) = endpoint.get("db_0", version).json["Events"]
-        assert (shown["EventStatus"], shown["NotBefore"]) == ("Started", "")
+    endpoint.make("db")
+    endpoint.get("db_0")
+    event = endpoint.restart("db_0")
+    (shown,) = endpoint.get("db_0", version).json["Events"]
+    if version == "2017-03-01":
+        assert shown["NotBefore"] == "2026-01-09T12:15:00Z"
+    else:
+        assert shown["NotBefore"] == "Fri, 09 Jan 2026 12:15:00 GMT"
+    endpoint.approve("db_0", event.id)
+    (shown,) = endpoint.get("db_0", version).json["Events"]
+    assert (shown["EventStatus"], shown["NotBefore"]) == ("Started", "")
 
 
 TYPES_SINCE = {
@@ -199,15 +195,14 @@ def _one_of_each(endpoint: EndpointHarness) -> None:
 
 @pytest.mark.spec("M9", "M11")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_version_hides_later_event_types(version: str) -> None:
+def test_a_version_hides_later_event_types(endpoint: EndpointHarness, version: str) -> None:
     """It hides event types introduced later; the incarnation is still that of the scope."""
-    with EndpointHarness(EVERY) as endpoint:
-        _one_of_each(endpoint)
-        response = endpoint.get("cheap", version)
-        shown = {event["EventType"] for event in response.json["Events"]}
-        assert shown == {name for name, since in TYPES_SINCE.items() if since <= version}
-        assert response.json["DocumentIncarnation"] == 5
-        assert response.headers["etag"] == '"5"'
+    _one_of_each(endpoint)
+    response = endpoint.get("cheap", version)
+    shown = {event["EventType"] for event in response.json["Events"]}
+    assert shown == {name for name, since in TYPES_SINCE.items() if since <= version}
+    assert response.json["DocumentIncarnation"] == 5
+    assert response.headers["etag"] == '"5"'
 
 
 @pytest.mark.spec("M10")

@@ -151,17 +151,6 @@ def test_polls_keep_it_enabled(endpoint: EndpointHarness, every: int, known: str
 
 
 @pytest.mark.spec("M14")
-def test_cached_polls_keep_it_enabled(endpoint: EndpointHarness) -> None:
-    """The same holds for cached requests, which reach neither validation nor fleet."""
-    endpoint.make("db")
-    connection = endpoint.client("db_0")
-    for _ in range(12):
-        assert poll(connection).json == EMPTY
-        endpoint.advance(6 * HOUR)
-        assert _enabled(endpoint)
-
-
-@pytest.mark.spec("M14")
 def test_any_machine_keeps_it_enabled(endpoint: EndpointHarness) -> None:
     """It need not be the machine that enabled it."""
     endpoint.make("db", 3)

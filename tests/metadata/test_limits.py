@@ -1,18 +1,18 @@
 """Wrong paths, methods, sizes and rates (M17)."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from fairwarning.service.config.settings import MetadataSettings
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll, raw_request, read_all
-from tests.fixtures.http import send
 
 pytestmark = pytest.mark.spec("M17")
 
 POLL = f"{EVENTS}?api-version=2020-07-01"
 INSTANCE = "/metadata/instance?api-version=2021-02-01"
-LIMITED = MetadataSettings(requests_per_second=5)
+
 KIB = 1024
 
 
@@ -73,29 +73,23 @@ def test_read_only_resources(endpoint: EndpointHarness, target: str) -> None:
     assert (response.status, response.headers["allow"]) == (405, "GET")
 
 
-@pytest.mark.parametrize("expect", [True, False])
-def test_content_length_above_the_limit(endpoint: EndpointHarness, expect: bool) -> None:
-    """413 as soon as the length is known; the client need not send the body first."""
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ([f"Content-Length: {64 * KIB + 1}"], b""),
+        ([f"Content-Length: {64 * KIB + 1}", "Expect: 100-continue"], b""),
+        (["Transfer-Encoding: chunked"], b"%x\r\n%s\r\n" % (64 * KIB + 1, b" " * (64 * KIB + 1))),
+    ],
+)
+def test_a_body_above_the_limit(endpoint: EndpointHarness, headers: list[str], body: bytes) -> None:
+    """413 as soon as the length is known; the client need not send the whole body first."""
     endpoint.make("db")
-    headers = ["Expect: 100-continue"] if expect else []
-    head = raw_request(POLL, f"Content-Length: {64 * KIB + 1}", *headers, method="POST")
     with endpoint.open("db_0") as client:
-        client.sendall(head)
+        client.sendall(raw_request(POLL, *headers, method="POST") + body)
         response = read_all(client)
     assert response.startswith(b"HTTP/1.1 413 ")
     assert b"\r\nConnection: close\r\n" in response
     assert "error" in json.loads(response.partition(b"\r\n\r\n")[2])
-
-
-def test_chunked_body_above_the_limit(endpoint: EndpointHarness) -> None:
-    """413 as well, if the body comes in chunks without a length."""
-    endpoint.make("db")
-    head = raw_request(POLL, "Transfer-Encoding: chunked", method="POST")
-    chunk = b"%x\r\n%s\r\n" % (32 * KIB, b" " * 32 * KIB)
-    with endpoint.open("db_0") as client:
-        client.sendall(head + chunk + chunk)
-        client.sendall(b"1\r\n \r\n")
-        assert read_all(client).startswith(b"HTTP/1.1 413 ")
 
 
 @pytest.mark.parametrize("size", [64 * KIB + 1, 200 * KIB, 4 * 1024 * KIB])
@@ -124,89 +118,75 @@ def test_no_rate_limit_by_default(endpoint: EndpointHarness) -> None:
     assert {poll(connection).status for _ in range(200)} == {200}
 
 
+@pytest.fixture
+def limited() -> Iterator[EndpointHarness]:
+    """Yield an endpoint with Azure's rate limit, whose seconds pass only when told."""
+    with EndpointHarness(MetadataSettings(requests_per_second=5)) as endpoint:
+        endpoint.stop_ticking()
+        yield endpoint
+
+
 def _statuses(endpoint: EndpointHarness, machine: str, times: int) -> list[int]:
     connection = endpoint.client(machine)
     return [poll(connection).status for _ in range(times)]
 
 
-def test_a_burst_then_the_rate() -> None:
+def test_a_burst_then_the_rate(limited: EndpointHarness) -> None:
     """Ten at once, then five more each second, up to ten; further requests get 429."""
-    with EndpointHarness(LIMITED) as endpoint:
-        endpoint.stop_ticking()
-        endpoint.make("db")
-        assert _statuses(endpoint, "db_0", 12) == [200] * 10 + [429] * 2
-        for _ in range(3):
-            endpoint.tick()
-            assert _statuses(endpoint, "db_0", 7) == [200] * 5 + [429] * 2
-        endpoint.tick(60)
-        assert _statuses(endpoint, "db_0", 12) == [200] * 10 + [429] * 2
+    limited.make("db")
+    assert _statuses(limited, "db_0", 12) == [200] * 10 + [429] * 2
+    for _ in range(3):
+        limited.tick()
+        assert _statuses(limited, "db_0", 7) == [200] * 5 + [429] * 2
+    limited.tick(60)
+    assert _statuses(limited, "db_0", 12) == [200] * 10 + [429] * 2
 
 
-def test_response_of_the_rate_limit() -> None:
-    """429 with `Retry-After` in whole seconds and a text; the connection stays open."""
-    with EndpointHarness(LIMITED) as endpoint:
-        endpoint.stop_ticking()
-        endpoint.make("db")
-        _statuses(endpoint, "db_0", 10)
-        connection = endpoint.client("db_0")
-        for _ in range(2):
-            response = poll(connection)
-            assert response.status == 429
-            assert int(response.headers["retry-after"]) >= 1
-            assert response.error
-        endpoint.tick(int(response.headers["retry-after"]))
-        assert poll(connection).status == 200
+def test_response_of_the_rate_limit(limited: EndpointHarness) -> None:
+    """429 with `Retry-After` in whole seconds and a text; then the current document is read."""
+    limited.make("db")
+    _statuses(limited, "db_0", 11)
+    event = limited.restart("db_0")
+    connection = limited.client("db_0")
+    for _ in range(2):
+        response = poll(connection)
+        assert response.status == 429
+        assert int(response.headers["retry-after"]) >= 1
+        assert response.error
+    limited.tick(int(response.headers["retry-after"]))
+    response = poll(connection)
+    assert [shown["EventId"] for shown in response.json["Events"]] == [event.id]
 
 
-def test_once_a_second_always_passes() -> None:
+def test_once_a_second_always_passes(limited: EndpointHarness) -> None:
     """Polling once a second, as documented, always works, on one connection or on many."""
-    with EndpointHarness(LIMITED) as endpoint:
-        endpoint.stop_ticking()
-        endpoint.make("db")
-        connection = endpoint.client("db_0")
-        for _ in range(60):
-            assert poll(connection).status == 200
-            assert endpoint.get("db_0").status == 200
-            endpoint.tick()
+    limited.make("db")
+    connection = limited.client("db_0")
+    for _ in range(60):
+        assert poll(connection).status == 200
+        assert limited.get("db_0").status == 200
+        limited.tick()
 
 
-def test_each_machine_has_its_own_rate_limit() -> None:
+def test_each_machine_has_its_own_rate_limit(limited: EndpointHarness) -> None:
     """A busy machine, even of the same scope, takes nothing from others."""
-    with EndpointHarness(LIMITED) as endpoint:
-        endpoint.stop_ticking()
-        endpoint.make("db", 2)
-        assert _statuses(endpoint, "db_0", 20)[-1] == 429
-        assert _statuses(endpoint, "db_1", 10) == [200] * 10
+    limited.make("db", 2)
+    assert _statuses(limited, "db_0", 20)[-1] == 429
+    assert _statuses(limited, "db_1", 10) == [200] * 10
 
 
-def test_all_of_a_machines_requests_count() -> None:
+def test_all_of_a_machines_requests_count(limited: EndpointHarness) -> None:
     """Polls, 304 responses, approvals and instance metadata count, on any number of connections."""
-    with EndpointHarness(LIMITED) as endpoint:
-        endpoint.stop_ticking()
-        endpoint.make("db")
-        for _ in range(2):
-            assert endpoint.get("db_0").status == 200
-            assert endpoint.get("db_0", **{"If-None-Match": '"1"'}).status == 304
-            assert endpoint.send_from("db_0", "GET", INSTANCE, {"Metadata": "true"}).status == 200
-            assert endpoint.approve("db_0", "x").status == 400
-        event = endpoint.restart("db_0")
-        assert endpoint.approve("db_0", event.id).status == 200
-        assert endpoint.get("db_0").status == 200
-        for method, target in (("GET", POLL), ("GET", INSTANCE), ("POST", POLL)):
-            body = "{}" if method == "POST" else None
-            response = endpoint.send_from("db_0", method, target, {"Metadata": "true"}, body)
-            assert response.status == 429
-
-
-def test_the_document_after_a_rate_limit() -> None:
-    """A client that was limited reads the current document with its next allowed request."""
-    with EndpointHarness(LIMITED) as endpoint:
-        endpoint.stop_ticking()
-        endpoint.make("db")
-        _statuses(endpoint, "db_0", 11)
-        event = endpoint.restart("db_0")
-        connection = endpoint.client("db_0")
-        assert poll(connection).status == 429
-        endpoint.tick()
-        response = send(connection, "GET", POLL, {"Metadata": "true"})
-        assert [shown["EventId"] for shown in response.json["Events"]] == [event.id]
+    limited.make("db")
+    for _ in range(2):
+        assert limited.get("db_0").status == 200
+        assert limited.get("db_0", **{"If-None-Match": '"1"'}).status == 304
+        assert limited.send_from("db_0", "GET", INSTANCE, {"Metadata": "true"}).status == 200
+        assert limited.approve("db_0", "x").status == 400
+    event = limited.restart("db_0")
+    assert limited.approve("db_0", event.id).status == 200
+    assert limited.get("db_0").status == 200
+    for method, target in (("GET", POLL), ("GET", INSTANCE), ("POST", POLL)):
+        body = "{}" if method == "POST" else None
+        response = limited.send_from("db_0", method, target, {"Metadata": "true"}, body)
+        assert response.status == 429

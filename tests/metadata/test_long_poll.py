@@ -89,27 +89,28 @@ def test_if_none_match_in_any_form(endpoint: EndpointHarness, tags: str) -> None
     assert response.headers["etag"] == '"2"'
 
 
-@pytest.mark.parametrize("headers", [{}, {KNOWN: "0"}, {KNOWN: '"2"'}, {KNOWN: "nonsense"}])
+@pytest.mark.parametrize(
+    ("wait", "headers", "status"),
+    [
+        (300, {}, 200),
+        (300, {KNOWN: "0"}, 200),
+        (300, {KNOWN: '"2"'}, 200),
+        (300, {KNOWN: "nonsense"}, 200),
+        (0, HAVE_1, 304),  # a normal poll
+    ],
+)
+@pytest.mark.parametrize("enabled", [True, False])
 def test_unknown_document_is_sent_at_once(
-    endpoint: EndpointHarness, headers: dict[str, str]
+    endpoint: EndpointHarness, wait: int, headers: dict[str, str], status: int, enabled: bool
 ) -> None:
-    """Without If-None-Match, or with another incarnation, the request is not held."""
-    _enable(endpoint)
-    assert endpoint.get("db_0", more="&wait=300", **headers).json["DocumentIncarnation"] == 1
-    assert endpoint.call(lambda: _all_released(endpoint))
-
-
-def test_the_first_request_is_not_held(endpoint: EndpointHarness) -> None:
-    """It enables the feature and is answered, even with `wait`."""
+    """Without If-None-Match, or with another incarnation; the first request is never held."""
     endpoint.make("db")
-    response = endpoint.get("db_0", more="&wait=300", **{KNOWN: "0"})
-    assert (response.status, response.json["DocumentIncarnation"]) == (200, 1)
-
-
-def test_zero_is_no_wait(endpoint: EndpointHarness) -> None:
-    """`wait=0` is a normal poll."""
-    _enable(endpoint)
-    assert endpoint.get("db_0", more="&wait=0", **HAVE_1).status == 304
+    if enabled:
+        endpoint.get("db_0")
+    response = endpoint.get("db_0", more=f"&wait={wait}", **headers)
+    assert response.status == (status if enabled else 200)
+    assert response.headers["etag"] == '"1"'
+    assert endpoint.call(lambda: _all_released(endpoint))
 
 
 @pytest.mark.parametrize(

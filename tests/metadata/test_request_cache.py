@@ -2,7 +2,6 @@
 
 import pytest
 
-from fairwarning.core.commands import Deallocate
 from fairwarning.metadata.request_cache import CACHE_REQUESTS
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, raw_request, read_all
 
@@ -115,20 +114,6 @@ def test_a_change_is_seen_with_the_next_poll(endpoint: EndpointHarness) -> None:
         endpoint.advance(60)
         seen += [incarnation(), incarnation()]
     assert seen == [1, 1, 2, 2, 3, 4, 4]
-
-
-@pytest.mark.spec("M22")
-def test_cached_request_of_a_stopped_machine(endpoint: EndpointHarness) -> None:
-    """Its cached requests are refused."""
-    endpoint.make("db", 2)
-    sent = raw_request(POLL)
-    assert _send(endpoint, "db_0", sent, sent)[1].startswith(b"HTTP/1.1 200 ")
-    endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
-    endpoint.advance(60)
-    assert all(
-        response.startswith(b"HTTP/1.1 404 ") for response in _send(endpoint, "db_0", sent, sent)
-    )
-    assert _send(endpoint, "db_1", sent)[0].startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.spec("M1", "M16")
