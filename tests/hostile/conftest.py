@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import uvloop
@@ -12,6 +12,13 @@ _WAYS = {
     "uvloop without epoll": (uvloop.new_event_loop, False),
     "asyncio": (asyncio.new_event_loop, True),
 }
+
+
+@pytest.fixture
+def endpoint() -> Iterator[EndpointHarness]:
+    """Yield an endpoint without machines."""
+    with EndpointHarness() as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(params=_WAYS)

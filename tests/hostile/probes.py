@@ -25,6 +25,11 @@ def refused(name: str, status: int, reason: str, *parts: bytes, closed: bool = F
     return Probe(name, parts, (status,), closed, reason)
 
 
+def too_large(name: str, *parts: bytes) -> Probe:
+    """Return a probe whose body is too large; the rest of it is not read."""
+    return refused(name, 413, "body", *parts, closed=True)
+
+
 def malformed(name: str, *parts: bytes) -> Probe:
     """Return a probe that is not HTTP, so nothing after it can be trusted."""
     return Probe(name, parts, (400,), closed=True, reason="malformed")

@@ -1,6 +1,6 @@
 """Probes of message framing: lengths, chunks, and smuggled requests."""
 
-from tests.hostile.probes import Probe, after_poll, malformed, refused, served
+from tests.hostile.probes import Probe, after_poll, malformed, refused, served, too_large
 from tests.hostile.wire import (
     APPROVE,
     EVENT,
@@ -46,9 +46,9 @@ LENGTHS = [
     malformed("chunked-and-length", _post(_CHUNKED, _SIZE) + _WHOLE),
     malformed("length-zero-and-chunked", _post("Content-Length: 0", _CHUNKED) + _WHOLE),
     malformed("length-space-before-colon", _post(f"Content-Length : {len(BODY)}") + BODY),
-    refused("length-over-limit", 413, "body", _sized("65537"), closed=True),
-    refused("length-huge", 413, "body", _sized(str(2**62)), closed=True),
-    refused("length-of-a-poll-huge", 413, "body", get("Content-Length: 1000000"), closed=True),
+    too_large("length-over-limit", _sized("65537")),
+    too_large("length-huge", _sized(str(2**62))),
+    too_large("length-of-a-poll-huge", get("Content-Length: 1000000")),
     refused("length-missing", 400, "approval", _post()),
     served("length-leading-zeros", _sized(f"000{len(BODY)}"), approves=True),
     served("length-of-a-poll", get("Content-Length: 5") + b"hello"),
@@ -100,28 +100,9 @@ CHUNKS = [
     refused(
         "chunk-over-limit", 413, "body", _post(_CHUNKED) + chunk(b" " * 65_537) + END, closed=True
     ),
-    refused(
-        "chunk-many-over-limit",
-        413,
-        "body",
-        _post(_CHUNKED) + chunk(b" " * 4096) * 17 + END,
-        closed=True,
-    ),
-    refused(
-        "chunk-huge",
-        413,
-        "body",
-        _post(_CHUNKED) + b"f" * 16 + b"\r\n" + b" " * 70_000,
-        closed=True,
-    ),
-    refused(
-        "chunk-long-extensions",
-        413,
-        "body",
-        _post(_CHUNKED),
-        chunk(b" ", b";" + b"a" * 80_000) * 2,
-        closed=True,
-    ),
+    too_large("chunk-many-over-limit", _post(_CHUNKED) + chunk(b" " * 4096) * 17 + END),
+    too_large("chunk-huge", _post(_CHUNKED) + b"f" * 16 + b"\r\n" + b" " * 70_000),
+    too_large("chunk-long-extensions", _post(_CHUNKED), chunk(b" ", b";" + b"a" * 80_000) * 2),
     refused(
         "chunk-trailer",
         400,

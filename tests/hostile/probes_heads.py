@@ -1,9 +1,27 @@
 """Probes of header lines: Host, required headers, and headers that proxies add."""
 
-from tests.hostile.probes import malformed, refused, served
+from tests.hostile.probes import Probe, malformed, refused, served
 from tests.hostile.wire import GOOD, HOST, METADATA, TARGET, approval, get, head, post
 
 _OLD_POST = "/metadata/scheduledevents?api-version=2017-03-01"
+
+
+def _repeated(name: str, data: bytes) -> Probe:
+    return refused(name, 400, "repeated-header", data)
+
+
+def _no_metadata(name: str, data: bytes, *, closed: bool = False) -> Probe:
+    return refused(name, 400, "metadata-header", data, closed=closed)
+
+
+def _forwarded(name: str, data: bytes, *, closed: bool = False) -> Probe:
+    return refused(name, 400, "forwarded", data, closed=closed)
+
+
+def _too_long(name: str, data: bytes) -> Probe:
+    """Return a probe that exceeds a size: it closes, so the response is the same in any packets."""
+    return refused(name, 431, "headers", data, closed=True)
+
 
 _FOREIGN = {
     "foreign": "evil.example",
@@ -37,15 +55,10 @@ _OURS = ("169.254.169.254", "127.0.0.1:8080", "localhost", "METADATA.azure.inter
 
 HOSTS = [
     refused("host-missing", 400, "host", head("GET", TARGET, METADATA)),
-    refused("host-twice-same", 400, "repeated-header", get(HOST)),
-    refused("host-twice-foreign-last", 400, "repeated-header", get("Host: evil.example")),
-    refused(
-        "host-twice-foreign-first",
-        400,
-        "repeated-header",
-        head("GET", TARGET, "Host: evil.example", *GOOD),
-    ),
-    refused("host-twice-by-case", 400, "repeated-header", get("hOST: 169.254.169.254")),
+    _repeated("host-twice-same", get(HOST)),
+    _repeated("host-twice-foreign-last", get("Host: evil.example")),
+    _repeated("host-twice-foreign-first", head("GET", TARGET, "Host: evil.example", *GOOD)),
+    _repeated("host-twice-by-case", get("hOST: 169.254.169.254")),
     *(
         refused(f"host-{name}", 400, "host", head("GET", TARGET, f"Host: {host}", METADATA))
         for name, host in _FOREIGN.items()
@@ -77,47 +90,31 @@ _UNTRUE = {
 }
 
 METADATAS = [
-    refused("metadata-missing", 400, "metadata-header", head("GET", TARGET, HOST)),
-    refused(
+    _no_metadata("metadata-missing", head("GET", TARGET, HOST)),
+    _no_metadata(
         "metadata-missing-post",
-        400,
-        "metadata-header",
         head("POST", TARGET, HOST, f"Content-Length: {len(approval('x'))}") + approval("x"),
         closed=True,
     ),
-    refused(
-        "metadata-by-underscore",
-        400,
-        "metadata-header",
-        head("GET", TARGET, HOST, "Meta_data: true"),
-    ),
+    _no_metadata("metadata-by-underscore", head("GET", TARGET, HOST, "Meta_data: true")),
     *(
-        refused(
-            f"metadata-{name}",
-            400,
-            "metadata-header",
-            head("GET", TARGET, HOST, f"Metadata: {text}"),
-        )
+        _no_metadata(f"metadata-{name}", head("GET", TARGET, HOST, f"Metadata: {text}"))
         for name, text in _UNTRUE.items()
     ),
     *(
-        refused(
+        _repeated(
             f"metadata-twice-{first}-{second}",
-            400,
-            "repeated-header",
             head("GET", TARGET, HOST, f"Metadata: {first}", f"Metadata: {second}"),
         )
         for first in ("true", "false")
         for second in ("true", "false")
     ),
-    refused("metadata-twice-by-case", 400, "repeated-header", get("METADATA: true")),
-    refused(
+    _repeated("metadata-twice-by-case", get("METADATA: true")),
+    _no_metadata(
         "metadata-false-old-post",
-        400,
-        "metadata-header",
         head("POST", _OLD_POST, HOST, "Metadata: false", "Content-Length: 0"),
     ),
-    refused("metadata-missing-old-get", 400, "metadata-header", head("GET", _OLD_POST, HOST)),
+    _no_metadata("metadata-missing-old-get", head("GET", _OLD_POST, HOST)),
     served("metadata-upper-case", head("GET", TARGET, HOST, "METADATA: TRUE")),
     served("metadata-spaces", head("GET", TARGET, HOST, "Metadata:  \t true \t ")),
     served("metadata-no-space", head("GET", TARGET, HOST, "Metadata:true")),
@@ -132,31 +129,20 @@ _FORWARDING = (
 )  # fmt: skip
 
 FORWARDED = [
+    *(_forwarded(f"forwarded-{name}", get(f"{name}: 10.0.0.9")) for name in _FORWARDING),
     *(
-        refused(f"forwarded-{name}", 400, "forwarded", get(f"{name}: 10.0.0.9"))
-        for name in _FORWARDING
-    ),
-    *(
-        refused(f"forwarded-empty-{name}", 400, "forwarded", get(f"{name}:"))
+        _forwarded(f"forwarded-empty-{name}", get(f"{name}:"))
         for name in ("X-Forwarded-For", "X_Forwarded_For", "Forwarded", "X-Real-IP")
     ),
-    refused(
-        "forwarded-first", 400, "forwarded", head("GET", TARGET, "X-Forwarded-For: ::1", *GOOD)
-    ),
-    refused(
-        "forwarded-twice", 400, "forwarded", get("X-Forwarded-For: 10.0.0.9", "X-Forwarded-For:")
-    ),
-    refused(
+    _forwarded("forwarded-first", head("GET", TARGET, "X-Forwarded-For: ::1", *GOOD)),
+    _forwarded("forwarded-twice", get("X-Forwarded-For: 10.0.0.9", "X-Forwarded-For:")),
+    _forwarded(
         "forwarded-old-post",
-        400,
-        "forwarded",
         post(approval("x"), "X-Forwarded-For: 10.0.0.9", target=_OLD_POST),
         closed=True,
     ),
-    refused(
+    _forwarded(
         "forwarded-instance",
-        400,
-        "forwarded",
         get("X-Forwarded-For:", target="/metadata/instance?api-version=2021-02-01"),
     ),
 ]
@@ -191,32 +177,19 @@ FIELDS = [
 _PAD = "a" * 90
 _FILL = [f"X-{n}: {_PAD}" for n in range(1_998)]
 
-# Exceeding a size limit always closes, so that the response does not depend on the packets.
 SIZES = [
-    refused("size-65-headers", 431, "headers", get(*(f"X-{n}: 1" for n in range(63))), closed=True),
+    _too_long("size-65-headers", get(*(f"X-{n}: 1" for n in range(63)))),
     served("size-64-headers", get(*(f"X-{n}: 1" for n in range(62)))),
-    refused("size-2000-headers", 431, "headers", get(*_FILL), closed=True),
-    refused("size-100-kb-header", 431, "headers", get("X-One: " + "a" * 100_000), closed=True),
-    refused("size-100-kb-name", 431, "headers", get("a" * 100_000 + ": 1"), closed=True),
-    refused(
-        "size-100-kb-unfinished",
-        431,
-        "headers",
-        get().removesuffix(b"\r\n") + b"X: " + b"a" * 100_000,
-        closed=True,
-    ),
+    _too_long("size-2000-headers", get(*_FILL)),
+    _too_long("size-100-kb-header", get("X-One: " + "a" * 100_000)),
+    _too_long("size-100-kb-name", get("a" * 100_000 + ": 1")),
+    _too_long("size-100-kb-unfinished", get().removesuffix(b"\r\n") + b"X: " + b"a" * 100_000),
     refused(
         "size-17-kib-of-headers", 431, "headers", get("X-One: " + "a" * 17 * 1024), closed=True
     ),
     served("size-15-kib-of-headers", get("X-One: " + "a" * 15 * 1024)),
-    refused(
-        "size-long-target",
-        431,
-        "headers",
-        get(target=TARGET + "&x=" + "a" * 17 * 1024),
-        closed=True,
-    ),
-    refused("size-unending-target", 431, "headers", b"GET /" + b"a" * 100_000, closed=True),
+    _too_long("size-long-target", get(target=TARGET + "&x=" + "a" * 17 * 1024)),
+    _too_long("size-unending-target", b"GET /" + b"a" * 100_000),
     refused("size-unending-method", 400, "malformed", b"G" * 100_000, closed=True),
 ]
 

@@ -18,19 +18,19 @@ def wait_until_reading(endpoint: EndpointHarness) -> None:
 
 
 @pytest.mark.spec("M17")
-def test_silence_ends_at_the_header_deadline() -> None:
+def test_silence_ends_at_the_header_deadline(endpoint: EndpointHarness) -> None:
     """A connection without any data is closed without a response."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        with connect(endpoint) as client:
-            endpoint.tick(limits.HEADER_SECONDS)
-            assert len(connections(endpoint)) == 1
-            endpoint.tick()
-            assert client.replies() == []
-        assert endpoint.server.counts.refused == {"idle": 1}
+    prepare(endpoint)
+    with connect(endpoint) as client:
+        endpoint.tick(limits.HEADER_SECONDS)
+        assert len(connections(endpoint)) == 1
+        endpoint.tick()
+        assert client.replies() == []
+    assert endpoint.server.counts.refused == {"idle": 1}
 
 
 @pytest.mark.spec("M17")
+@pytest.mark.parametrize("before", [b"", POLL], ids=["first", "behind-a-poll"])
 @pytest.mark.parametrize(
     ("begun", "seconds"),
     [
@@ -40,93 +40,63 @@ def test_silence_ends_at_the_header_deadline() -> None:
     ],
     ids=["half-head", "one-byte", "half-body"],
 )
-def test_half_a_request_ends_at_its_deadline(begun: bytes, seconds: int) -> None:
-    """An incomplete request gets 408 at its deadline, then the connection closes."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        with connect(endpoint) as client:
-            client.send(begun)
-            wait_until_reading(endpoint)
-            endpoint.tick(seconds)
-            assert len(connections(endpoint)) == 1
-            endpoint.tick()
-            (refusal,) = client.replies()
-            assert (refusal.status, refusal.closes) == (408, True)
-            assert "error" in refusal.json
-        assert endpoint.server.counts.refused == {"deadline": 1}
+def test_half_a_request_ends_at_its_deadline(
+    endpoint: EndpointHarness, before: bytes, begun: bytes, seconds: int
+) -> None:
+    """It gets 408, then the connection closes; a request in the same packet extends nothing."""
+    prepare(endpoint)
+    with connect(endpoint) as client:
+        client.send(before + begun)
+        assert not before or client.reply().status == 200
+        wait_until_reading(endpoint)
+        endpoint.tick(seconds)
+        assert len(connections(endpoint)) == 1
+        endpoint.tick()
+        (refusal,) = client.replies()
+        assert (refusal.status, refusal.closes) == (408, True)
+        assert "error" in refusal.json
+    assert endpoint.server.counts.refused == {"deadline": 1}
 
 
 @pytest.mark.spec("M17")
-@pytest.mark.parametrize(
-    ("begun", "seconds"),
-    [(HALF_HEAD, limits.HEADER_SECONDS), (HALF_BODY, limits.BODY_SECONDS)],
-    ids=["half-head", "half-body"],
-)
-def test_a_request_before_it_does_not_extend_the_deadline(begun: bytes, seconds: int) -> None:
-    """A partial request behind a complete one in the same packet has the usual deadline."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        with connect(endpoint) as client:
-            assert client.request(POLL + begun).status == 200
-            wait_until_reading(endpoint)
-            endpoint.tick(seconds + 1)
-            assert [refusal.status for refusal in client.replies()] == [408]
-
-
-@pytest.mark.spec("M17")
-def test_single_bytes_do_not_extend_the_deadline() -> None:
+def test_single_bytes_do_not_extend_the_deadline(endpoint: EndpointHarness) -> None:
     """The deadline is for the whole head, even with one byte a second."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        with connect(endpoint) as client:
-            for byte in POLL[: limits.HEADER_SECONDS + 1]:
-                client.send(bytes([byte]))
-                wait_until_reading(endpoint)
-                endpoint.tick()
-            assert [refusal.status for refusal in client.replies()] == [408]
+    prepare(endpoint)
+    with connect(endpoint) as client:
+        for byte in POLL[: limits.HEADER_SECONDS + 1]:
+            client.send(bytes([byte]))
+            wait_until_reading(endpoint)
+            endpoint.tick()
+        assert [refusal.status for refusal in client.replies()] == [408]
 
 
 @pytest.mark.spec("M17", "M20")
-def test_an_idle_connection_is_kept_for_a_while() -> None:
+def test_an_idle_connection_is_kept_for_a_while(endpoint: EndpointHarness) -> None:
     """An idle connection stays open for a limited time after a response."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        with connect(endpoint) as client:
-            for _ in range(2):  # each request restarts the idle time
-                assert client.request(POLL).status == 200
-                endpoint.tick(limits.KEEP_SECONDS)
-                assert len(connections(endpoint)) == 1
-            endpoint.tick()
-            assert client.replies() == []
-        assert endpoint.server.counts.refused == {"idle": 1}
-
-
-@pytest.mark.spec("M18")
-def test_a_long_poll_is_not_idle() -> None:
-    """A held request outlives the deadlines of idle connections."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        with connect(endpoint) as client:
-            hold(endpoint, client)
-            endpoint.tick(200)
-            endpoint.freeze("av_0")
-            assert client.reply().status == 200
+    prepare(endpoint)
+    with connect(endpoint) as client:
+        for _ in range(2):  # each request restarts the idle time
+            assert client.request(POLL).status == 200
+            endpoint.tick(limits.KEEP_SECONDS)
+            assert len(connections(endpoint)) == 1
+        endpoint.tick()
+        assert client.replies() == []
+    assert endpoint.server.counts.refused == {"idle": 1}
 
 
 @pytest.mark.spec("M18", "M20")
-def test_deadline_of_a_partial_request_behind_a_long_poll() -> None:
+def test_deadline_of_a_partial_request_behind_a_long_poll(endpoint: EndpointHarness) -> None:
     """Its deadline does not end the held request."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        with connect(endpoint) as client:
-            hold(endpoint, client)
-            client.send(HALF_HEAD)
-            wait_until_reading(endpoint)
-            endpoint.tick(limits.HEADER_SECONDS + 5)
-            endpoint.freeze("av_0")
-            assert client.reply().status == 200
-            endpoint.tick(limits.HEADER_SECONDS + 1)
-            assert [refusal.status for refusal in client.replies()] == [408]
+    prepare(endpoint)
+    with connect(endpoint) as client:
+        hold(endpoint, client)
+        client.send(HALF_HEAD)
+        wait_until_reading(endpoint)
+        endpoint.tick(limits.HEADER_SECONDS + 5)
+        endpoint.freeze("av_0")
+        assert client.reply().status == 200
+        endpoint.tick(limits.HEADER_SECONDS + 1)
+        assert [refusal.status for refusal in client.replies()] == [408]
 
 
 # --- Clients that do not read ---

@@ -1,9 +1,9 @@
 import pytest
 
-from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Delete, Stop
+from fairwarning.core.commands import CreateScope, Deallocate, Delete, Stop
 from fairwarning.core.model import ScopeKind
+from tests.hostile.impersonation import APPROVALS, READS
 from tests.hostile.tenants import TRANSPORTS, Tenant, TenantEndpoint, tenant_endpoint
-from tests.hostile.tricks import APPROVALS, READS
 from tests.hostile.wire import POLL, Client, Reply, approval, get, head, post
 
 STRANGERS = 8
@@ -172,28 +172,6 @@ def test_a_deleted_or_stopped_machine_is_refused(
             assert_not_found(client)
         with harness.open(caller) as client:
             assert_not_found(client)
-
-
-@pytest.mark.spec("M22")
-@pytest.mark.parametrize("transport", ["source-address", "own-listener"])
-def test_a_recreated_machine_is_served(transport: str) -> None:
-    """A new machine with the same address and name is served like any other."""
-    with tenant_endpoint(transport) as harness:
-        caller = harness.add_tenant(1, machines=2)
-        harness.endpoint.advance(3600)
-        with harness.open(caller) as client:
-            assert client.request(POLL).status == 200
-            recreate(harness, caller)
-            assert client.request(POLL).status == 200
-        with harness.open(caller) as client:
-            assert client.request(POLL).status == 200
-
-
-def recreate(harness: TenantEndpoint, caller: Tenant) -> None:
-    """Delete a machine and create it again."""
-    harness.endpoint.do(Delete(scope=caller.scope, operation="delete", machines=(caller.machine,)))
-    harness.endpoint.advance(60)
-    harness.endpoint.do(AddMachines(scope=caller.scope, machines=(harness.machine(caller),)))
 
 
 @pytest.mark.spec("M16", "M22")

@@ -19,21 +19,6 @@ def connect_all(endpoint: EndpointHarness, *machines: str) -> Iterator[list[Clie
         yield [stack.enter_context(connect(endpoint, machine)) for machine in machines]
 
 
-@pytest.mark.spec("M17")
-def test_connection_limit_of_a_machine() -> None:
-    """One connection too many is refused; its others and other machines are not affected."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        with connect_all(endpoint, *["av_0"] * MAX_CONNECTIONS) as clients:
-            assert_refused(endpoint, 429)
-            assert endpoint.get("av_1").status == 200
-            assert [client.request(POLL).status for client in clients] == [200] * MAX_CONNECTIONS
-            clients[0].sock.close()
-            endpoint.wait_until(lambda: len(endpoint.connections) == MAX_CONNECTIONS - 1)
-            assert endpoint.get("av_0").status == 200
-        assert endpoint.server.counts.refused == {"connections": 1}
-
-
 def assert_refused(endpoint: EndpointHarness, status: int) -> None:
     """Check that another connection of the first machine gets Retry-After and closes."""
     with connect(endpoint) as extra:
@@ -44,39 +29,47 @@ def assert_refused(endpoint: EndpointHarness, status: int) -> None:
 
 
 @pytest.mark.spec("M17")
-def test_connection_limit_of_the_server() -> None:
-    """At the limit all new connections are refused; a closed one makes room."""
-    with EndpointHarness(MetadataSettings(connections=20)) as endpoint:
+@pytest.mark.parametrize(
+    ("connections", "machines", "status"),
+    [(1000, ["av_0"] * MAX_CONNECTIONS, 429), (20, ["av_0", "av_1"] * 10, 503)],
+    ids=["machine", "server"],
+)
+def test_connection_limits(connections: int, machines: list[str], status: int) -> None:
+    """One connection too many is refused, the others are not affected, and a closed one makes room.
+
+    Another machine is refused at the limit of the server only.
+    """
+    with EndpointHarness(MetadataSettings(connections=connections)) as endpoint:
         prepare(endpoint)
-        with connect_all(endpoint, *["av_0", "av_1"] * 10) as clients:
-            assert_refused(endpoint, 503)
-            assert [client.request(POLL).status for client in clients] == [200] * 20
+        with connect_all(endpoint, *machines) as clients:
+            assert_refused(endpoint, status)
+            if status == 429:
+                assert endpoint.get("av_1").status == 200
+            assert {client.request(POLL).status for client in clients} == {200}
             clients[0].sock.close()
-            endpoint.wait_until(lambda: len(endpoint.connections) == 19)
+            endpoint.wait_until(lambda: len(endpoint.connections) == len(machines) - 1)
             assert endpoint.get("av_0").status == 200
         assert endpoint.server.counts.refused == {"connections": 1}
 
 
 @pytest.mark.spec("M17")
-def test_connection_limit_of_an_unidentified_caller() -> None:
+def test_connection_limit_of_an_unidentified_caller(endpoint: EndpointHarness) -> None:
     """Connections beyond the limit are refused, whichever sends a request first."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        endpoint.call(endpoint.server.callers.known.clear)
-        with connect_all(endpoint, *["av_0"] * (MAX_CONNECTIONS + 1)) as clients:
-            for client in clients:
-                client.send(POLL)
-            replies = [[reply.status for reply in client.finish()] for client in clients]
-        assert sorted(replies) == [[200]] * MAX_CONNECTIONS + [[429]]
+    prepare(endpoint)
+    endpoint.call(endpoint.server.callers.known.clear)
+    with connect_all(endpoint, *["av_0"] * (MAX_CONNECTIONS + 1)) as clients:
+        for client in clients:
+            client.send(POLL)
+        replies = [[reply.status for reply in client.finish()] for client in clients]
+    assert sorted(replies) == [[200]] * MAX_CONNECTIONS + [[429]]
 
 
 @pytest.mark.spec("M17")
-def test_connection_limit_without_requests() -> None:
+def test_connection_limit_without_requests(endpoint: EndpointHarness) -> None:
     """A machine that never sends a request has the same limit."""
-    with EndpointHarness() as endpoint:
-        endpoint.make("av", 1)
-        with connect_all(endpoint, *["av_0"] * 3 * MAX_CONNECTIONS):
-            assert len(connections(endpoint)) <= MAX_CONNECTIONS
+    endpoint.make("av", 1)
+    with connect_all(endpoint, *["av_0"] * 3 * MAX_CONNECTIONS):
+        assert len(connections(endpoint)) <= MAX_CONNECTIONS
 
 
 @pytest.mark.spec("M17", "M22")

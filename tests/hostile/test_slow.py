@@ -164,17 +164,16 @@ def test_memory_of_partial_requests() -> None:
 
 
 @pytest.mark.spec("M17")
-def test_a_closed_connection_releases_everything() -> None:
+def test_a_closed_connection_releases_everything(endpoint: EndpointHarness) -> None:
     """After a close or a reset in any state, its slot is free."""
-    with EndpointHarness() as endpoint:
-        prepare(endpoint)
-        for sent in (b"", HALF_HEAD, HALF_BODY, POLL, POLL * 50):
-            for linger in (b"", RESET):
-                client = connect(endpoint)
-                client.send(sent)
-                if linger:
-                    client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                client.sock.close()
-        endpoint.wait_until(lambda: not endpoint.connections)
-        (caller, *_) = (c for c in endpoint.server.callers.known.values() if c.name == "av_0")
-        assert caller.connections == 0
+    prepare(endpoint)
+    for sent in (b"", HALF_HEAD, HALF_BODY, POLL, POLL * 50):
+        for linger in (b"", RESET):
+            client = connect(endpoint)
+            client.send(sent)
+            if linger:
+                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            client.sock.close()
+    endpoint.wait_until(lambda: not endpoint.connections)
+    (caller, *_) = (c for c in endpoint.server.callers.known.values() if c.name == "av_0")
+    assert caller.connections == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Delete, Start
-from fairwarning.core.model import Machine, Scope, ScopeKind
+from fairwarning.core.model import Machine, ScopeKind
 from fairwarning.metadata.callers import by_local_address, by_source_address, for_machine
 from fairwarning.metadata.listeners import open_tcp, open_unix
 from fairwarning.service.config.settings import MetadataSettings
@@ -245,22 +245,6 @@ def test_a_machine_created_after_the_connection(endpoint: EndpointHarness) -> No
 def _delete(endpoint: EndpointHarness, machine: str) -> None:
     endpoint.do(Delete(scope="db", operation=f"delete {machine}", machines=(machine,)))
     endpoint.advance(3600)
-
-
-@pytest.mark.parametrize("kind", [ScopeKind.AVAILABILITY_SET, ScopeKind.STANDALONE])
-def test_a_deleted_machine_is_unknown(endpoint: EndpointHarness, kind: ScopeKind) -> None:
-    """404 at its address, on its old connection and on a new one; other machines are served."""
-    endpoint.create(CreateScope(scope="db", kind=kind, machines=(Machine(name="db_0"),)))
-    endpoint.make("other")
-    kept = endpoint.client("db_0")
-    assert [poll(kept).status for _ in range(2)] == [200, 200]
-    _delete(endpoint, "db_0")
-    deleted = endpoint.run(endpoint.fleet.reader.read(Scope, "db")) is None
-    assert deleted == (kind is ScopeKind.STANDALONE)  # with its last machine
-    assert _unknown(poll(kept))
-    assert _unknown(endpoint.get("db_0"))
-    assert _unknown(_once(endpoint.client("db_0"), NAME))
-    assert endpoint.get("other_0").status == 200
 
 
 def _recreate(endpoint: EndpointHarness, *, scope_stays: bool) -> None:

@@ -129,14 +129,6 @@ def test_a_program_can_approve_at_the_first_version(
     assert _status(endpoint) == "Started"
 
 
-@pytest.mark.spec("M4")
-def test_metadata_header_twice(endpoint: EndpointHarness) -> None:
-    """Two Metadata headers are refused, even if both are true."""
-    endpoint.make("db")
-    response = endpoint.raw("db_0", raw_request(POLL, "Metadata: true"))
-    assert response.startswith(b"HTTP/1.1 400 ")
-
-
 @pytest.mark.spec("M5")
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "x-forwarded-for", "X-FORWARDED-FOR"])
 @pytest.mark.parametrize("value", ["10.0.0.1", "127.0.0.1", "", "unknown, 10.0.0.1"])

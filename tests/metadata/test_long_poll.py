@@ -167,21 +167,6 @@ def test_a_disconnect_releases_everything(endpoint: EndpointHarness) -> None:
     assert endpoint.get("db_1").json["DocumentIncarnation"] == 2
 
 
-def test_a_request_behind_a_held_one_waits(endpoint: EndpointHarness) -> None:
-    """Responses keep the order of the requests."""
-    _enable(endpoint)
-    target = f"{EVENTS}?api-version=2020-07-01"
-    with endpoint.open("db_0") as client:
-        held = raw_request(f"{target}&wait=300", 'If-None-Match: "1"')
-        client.sendall(held + raw_request("/nowhere"))
-        endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-        endpoint.restart("db_0")
-        read = b""
-        while read.count(b"HTTP/1.1 ") < 2:
-            read += client.recv(65536)
-    assert [part[:3] for part in read.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404"]
-
-
 def test_a_held_connection_is_not_idle(endpoint: EndpointHarness) -> None:
     """It outlasts the idle timeout and can be used afterwards."""
     endpoint.stop_ticking()
