@@ -74,15 +74,11 @@ async def test_the_input_of_a_program(tmp_path: Path) -> None:
         (FLOOD.partition("sed")[0] + "echo enough >&2; exit 5", "exit code 5: enough"),
     ],
 )
-def test_the_exit_of_a_program(script: str, error: str, tmp_path: Path) -> None:
+@run_async
+async def test_the_exit_of_a_program(script: str, error: str, tmp_path: Path) -> None:
     """Exit code 0 is success; otherwise the reason includes the last line of stderr."""
-
-    @run_async
-    async def play() -> None:
-        async with command_harness(tmp_path) as harness:
-            assert await harness.outcome(script) == error
-
-    play()
+    async with command_harness(tmp_path) as harness:
+        assert await harness.outcome(script) == error
 
 
 @run_async

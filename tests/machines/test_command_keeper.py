@@ -71,20 +71,16 @@ def _replace_interpreter(path: Path, monkeypatch: pytest.MonkeyPatch, content: s
         ("kill -KILL $$", "cannot run (ended by signal SIGKILL)"),
     ],
 )
-def test_a_keeper_that_fails_at_its_start(
+@run_async
+async def test_a_keeper_that_fails_at_its_start(
     ending: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason is reported and logged, and the program does not run."""
-
-    @run_async
-    async def play() -> None:
-        async with command_harness(tmp_path) as harness:
-            _replace_interpreter(tmp_path / "python", monkeypatch, f"#!/bin/sh\n{ending}\n")
-            reported = await harness.outcome(QUICK)
-            assert reported.startswith(f"failed on every attempt: the keeper process {error}")
-            assert harness.log() == []
-
-    play()
+    async with command_harness(tmp_path) as harness:
+        _replace_interpreter(tmp_path / "python", monkeypatch, f"#!/bin/sh\n{ending}\n")
+        reported = await harness.outcome(QUICK)
+        assert reported.startswith(f"failed on every attempt: the keeper process {error}")
+        assert harness.log() == []
 
 
 @run_async

@@ -290,21 +290,17 @@ async def test_a_program_that_finishes_after_sigterm_to_all(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("code", "words"), [(0, ["check"]), (1, ["check", "begun", "ended"])])
-def test_check(code: int, words: list[str], tmp_path: Path) -> None:
+@run_async
+async def test_check(code: int, words: list[str], tmp_path: Path) -> None:
     """It gets the same input as the program. 0 means executed, 1 means not executed."""
-
-    @run_async
-    async def play() -> None:
-        async with command_harness(tmp_path) as harness:
-            check = f'{CHECKS} cat > "$0/stdin"; exit {code}'
-            assert await harness.outcome(QUICK, check=check) == ""
-            assert harness.words() == words
-            assert json.loads((tmp_path / "stdin").read_text())["machine"] == "web_0"
-            harness.submit()
-            assert await harness.result(times=2) == ""
-            assert harness.words() == words
-
-    play()
+    async with command_harness(tmp_path) as harness:
+        check = f'{CHECKS} cat > "$0/stdin"; exit {code}'
+        assert await harness.outcome(QUICK, check=check) == ""
+        assert harness.words() == words
+        assert json.loads((tmp_path / "stdin").read_text())["machine"] == "web_0"
+        harness.submit()
+        assert await harness.result(times=2) == ""
+        assert harness.words() == words
 
 
 @run_async

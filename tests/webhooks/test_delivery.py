@@ -167,23 +167,21 @@ async def test_failures_are_retried_with_back_off() -> None:
         ("²", 1, 1),
     ],
 )
-def test_retry_after_is_honoured_within_bounds(retry_after: str, least: float, most: float) -> None:
+@run_async
+async def test_retry_after_is_honoured_within_bounds(
+    retry_after: str, least: float, most: float
+) -> None:
     """Retry-After has seconds or a date; an hour is the limit, and invalid values are ignored."""
-
-    @run_async
-    async def check() -> None:
-        pauses = CountedPauses()
-        headers = {"Retry-After": retry_after}
-        with Receiver(in_turn(ReceiverResponse(503, headers), ReceiverResponse(200))) as receiver:
-            environment = pauses.environment(wall_time=lambda: 1_767_960_000.0)
-            async with webhook_fleet(environment=environment) as fleet:
-                await fleet.machine()
-                await fleet.create(receiver)
-                await fleet.restart()
-                await wait_until_async(lambda: len(receiver.posts) == 2)
-        assert least <= pauses.taken[0] <= most
-
-    check()
+    pauses = CountedPauses()
+    headers = {"Retry-After": retry_after}
+    with Receiver(in_turn(ReceiverResponse(503, headers), ReceiverResponse(200))) as receiver:
+        environment = pauses.environment(wall_time=lambda: 1_767_960_000.0)
+        async with webhook_fleet(environment=environment) as fleet:
+            await fleet.machine()
+            await fleet.create(receiver)
+            await fleet.restart()
+            await wait_until_async(lambda: len(receiver.posts) == 2)
+    assert least <= pauses.taken[0] <= most
 
 
 @run_async
@@ -441,26 +439,22 @@ async def test_the_cursor_advances_over_lines_without_messages() -> None:
 
 
 @pytest.mark.parametrize("form", ["cloudevents", "eventgrid"])
-def test_a_test_message_arrives_or_its_failure_is_described(form: str) -> None:
+@run_async
+async def test_a_test_message_arrives_or_its_failure_is_described(form: str) -> None:
     """A test message has the subscription's format; a failure is described."""
-
-    @run_async
-    async def check() -> None:
-        with Receiver() as receiver:
-            async with webhook_fleet() as fleet:
-                await fleet.create(receiver, form=form)
-                assert await fleet.webhooks.test("OPS") == 200
-                (ping,) = receiver.posts
-                message = ping.json[0] if form == "eventgrid" else ping.json
-                assert "com.fairwarning.ping" in message.values()
-                assert message["data"] == {"Webhook": "ops"}
-                assert verified(ping)
-                receiver.answer = lambda _: ReceiverResponse(302, {"Location": receiver.url})
-                assert await fleet.webhooks.test("ops") == 302
-                receiver.answer = lambda _: ReceiverResponse(raw=close_connection)
-                with pytest.raises(Refused, match="'ops' did not answer"):
-                    await fleet.webhooks.test("ops")
-                with pytest.raises(NotFound):
-                    await fleet.webhooks.test("other")
-
-    check()
+    with Receiver() as receiver:
+        async with webhook_fleet() as fleet:
+            await fleet.create(receiver, form=form)
+            assert await fleet.webhooks.test("OPS") == 200
+            (ping,) = receiver.posts
+            message = ping.json[0] if form == "eventgrid" else ping.json
+            assert "com.fairwarning.ping" in message.values()
+            assert message["data"] == {"Webhook": "ops"}
+            assert verified(ping)
+            receiver.answer = lambda _: ReceiverResponse(302, {"Location": receiver.url})
+            assert await fleet.webhooks.test("ops") == 302
+            receiver.answer = lambda _: ReceiverResponse(raw=close_connection)
+            with pytest.raises(Refused, match="'ops' did not answer"):
+                await fleet.webhooks.test("ops")
+            with pytest.raises(NotFound):
+                await fleet.webhooks.test("other")

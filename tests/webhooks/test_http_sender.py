@@ -151,20 +151,17 @@ async def test_a_huge_response_is_not_read_to_its_end() -> None:
     ],
     ids=["nothing", "tls", "ssh", "status", "long line", "many lines"],
 )
-def test_an_invalid_response_is_a_failure(answer: bytes) -> None:
+@run_async
+async def test_an_invalid_response_is_a_failure(answer: bytes) -> None:
     """Data that is not an HTTP response is a failure with a short reason."""
 
-    @run_async
-    async def check() -> None:
-        def raw(handler: BaseHTTPRequestHandler) -> None:
-            handler.wfile.write(answer)
+    def raw(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(answer)
 
-        with Receiver(lambda _: ReceiverResponse(raw=raw)) as receiver:
-            with pytest.raises(WebhookSendFailed) as failure:
-                await send(receiver.url)
-            assert 0 < len(str(failure.value)) <= 300
-
-    check()
+    with Receiver(lambda _: ReceiverResponse(raw=raw)) as receiver:
+        with pytest.raises(WebhookSendFailed) as failure:
+            await send(receiver.url)
+        assert 0 < len(str(failure.value)) <= 300
 
 
 @run_async
@@ -246,21 +243,15 @@ async def test_tls_with_a_trusted_authority(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["unknown authority", "another host", "expired"])
-def test_nothing_is_sent_over_untrusted_tls(tmp_path: Path, case: str) -> None:
+@run_async
+async def test_nothing_is_sent_over_untrusted_tls(tmp_path: Path, case: str) -> None:
     """Nothing is sent if the authority is unknown, the host differs or the certificate expired."""
-
-    @run_async
-    async def check() -> None:
-        host = "other.example" if case == "another host" else "127.0.0.1"
-        file, context = authority(tmp_path, host, days=-1 if case == "expired" else 1)
-        with Receiver(tls=context) as receiver:
-            with pytest.raises(WebhookSendFailed, match="certificate is not trusted"):
-                await send(
-                    receiver.url, authority_file=None if case == "unknown authority" else file
-                )
-            assert receiver.requests == []
-
-    check()
+    host = "other.example" if case == "another host" else "127.0.0.1"
+    file, context = authority(tmp_path, host, days=-1 if case == "expired" else 1)
+    with Receiver(tls=context) as receiver:
+        with pytest.raises(WebhookSendFailed, match="certificate is not trusted"):
+            await send(receiver.url, authority_file=None if case == "unknown authority" else file)
+        assert receiver.requests == []
 
 
 @run_async

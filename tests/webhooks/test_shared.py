@@ -95,29 +95,25 @@ async def create_again(fleet: WebhookFleet, receiver: Receiver) -> int:
 
 @pytest.mark.spec("X1")
 @pytest.mark.parametrize("remover", [0, 1])
-def test_a_webhook_that_another_process_creates_again(remover: int) -> None:
+@run_async
+async def test_a_webhook_that_another_process_creates_again(remover: int) -> None:
     """Every later event goes to the new receiver, with the new secret, and none to the old one."""
-
-    @run_async
-    async def check() -> None:
-        with Receiver() as old, Receiver() as new:
-            async with two_fleets() as fleets:
-                first, second = fleets
-                await first.machine("vm")
-                await first.create(old)
-                await first.restart("vm")
-                await first.caught_up()
-                await wait_until_async(lambda: second.webhooks._deliveries)
-                await fleets[remover].webhooks.remove("ops")
-                created = await create_again(second, new)
-                await two_events(second, first)
-                expected = await second.reported_lines(created)
-                await wait_until_async(lambda: len(new.posts) == len(expected))
-            assert new.ids == expected
-            assert all(verified(post, OTHER_SECRET) for post in new.posts)
-            assert len(old.posts) == 1
-
-    check()
+    with Receiver() as old, Receiver() as new:
+        async with two_fleets() as fleets:
+            first, second = fleets
+            await first.machine("vm")
+            await first.create(old)
+            await first.restart("vm")
+            await first.caught_up()
+            await wait_until_async(lambda: second.webhooks._deliveries)
+            await fleets[remover].webhooks.remove("ops")
+            created = await create_again(second, new)
+            await two_events(second, first)
+            expected = await second.reported_lines(created)
+            await wait_until_async(lambda: len(new.posts) == len(expected))
+        assert new.ids == expected
+        assert all(verified(post, OTHER_SECRET) for post in new.posts)
+        assert len(old.posts) == 1
 
 
 @pytest.mark.spec("X1")

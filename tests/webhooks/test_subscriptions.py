@@ -29,23 +29,19 @@ from tests.webhooks.webhook_fleet import (
 
 
 @pytest.mark.parametrize("allowed", ["*", "fairwarning"])
-def test_cloudevents_handshake(allowed: str) -> None:
+@run_async
+async def test_cloudevents_handshake(allowed: str) -> None:
     """The receiver answers OPTIONS with the allowed origin: any, or ours."""
-
-    @run_async
-    async def check() -> None:
-        with Receiver(
-            lambda _: ReceiverResponse(headers={"WebHook-Allowed-Origin": allowed})
-        ) as receiver:
-            async with webhook_fleet() as fleet:
-                created = await fleet.webhooks.create("ops", receiver.url)
-                assert created.form == "cloudevents"
-        (request,) = receiver.requests
-        assert request.method == "OPTIONS"
-        assert request.headers["webhook-request-origin"] == "fairwarning"
-        assert verified(request, created.secret)
-
-    check()
+    with Receiver(
+        lambda _: ReceiverResponse(headers={"WebHook-Allowed-Origin": allowed})
+    ) as receiver:
+        async with webhook_fleet() as fleet:
+            created = await fleet.webhooks.create("ops", receiver.url)
+            assert created.form == "cloudevents"
+    (request,) = receiver.requests
+    assert request.method == "OPTIONS"
+    assert request.headers["webhook-request-origin"] == "fairwarning"
+    assert verified(request, created.secret)
 
 
 @run_async
@@ -92,22 +88,18 @@ async def test_event_grid_handshake() -> None:
         ("eventgrid", ReceiverResponse(500), "the receiver answered 500"),
     ],
 )
-def test_a_receiver_that_does_not_agree_is_not_subscribed(
+@run_async
+async def test_a_receiver_that_does_not_agree_is_not_subscribed(
     form: str, response: ReceiverResponse, reason: str
 ) -> None:
     """The refusal has the reason and the expected response."""
-
-    @run_async
-    async def check() -> None:
-        with Receiver(lambda _: response) as receiver:
-            async with webhook_fleet() as fleet:
-                with pytest.raises(Refused, match=reason) as refusal:
-                    await fleet.webhooks.create("ops", receiver.url, form)
-                assert refusal.value.code == "HandshakeFailed"
-                assert "without a handshake" in refusal.value.message
-                assert await fleet.webhooks.list() == []
-
-    check()
+    with Receiver(lambda _: response) as receiver:
+        async with webhook_fleet() as fleet:
+            with pytest.raises(Refused, match=reason) as refusal:
+                await fleet.webhooks.create("ops", receiver.url, form)
+            assert refusal.value.code == "HandshakeFailed"
+            assert "without a handshake" in refusal.value.message
+            assert await fleet.webhooks.list() == []
 
 
 @pytest.mark.parametrize(
@@ -130,22 +122,18 @@ def test_a_receiver_that_does_not_agree_is_not_subscribed(
         ({"url": "nonsense"}, "BadUrl"),
     ],
 )
-def test_an_invalid_subscription_is_refused(invalid: dict[str, str], code: str) -> None:
+@run_async
+async def test_an_invalid_subscription_is_refused(invalid: dict[str, str], code: str) -> None:
     """Invalid settings are refused; nothing is stored, and no request is sent."""
-
-    @run_async
-    async def check() -> None:
-        with Receiver() as receiver:
-            async with webhook_fleet() as fleet:
-                settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | invalid
-                with pytest.raises(Refused) as refusal:
-                    await fleet.webhooks.create(**settings)  # type: ignore[arg-type]
-                assert refusal.value.code == code
-                assert "secret-with" not in str(refusal.value)
-                assert await fleet.webhooks.list() == []
-            assert receiver.requests == []
-
-    check()
+    with Receiver() as receiver:
+        async with webhook_fleet() as fleet:
+            settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | invalid
+            with pytest.raises(Refused) as refusal:
+                await fleet.webhooks.create(**settings)  # type: ignore[arg-type]
+            assert refusal.value.code == code
+            assert "secret-with" not in str(refusal.value)
+            assert await fleet.webhooks.list() == []
+        assert receiver.requests == []
 
 
 @run_async
@@ -241,18 +229,14 @@ def test_a_subscription_does_not_print_its_secret() -> None:
 
 
 @pytest.mark.parametrize("secret", ["correct horse battery staple", "x" * 16, "~" * 256])
-def test_a_chosen_secret(secret: str) -> None:
+@run_async
+async def test_a_chosen_secret(secret: str) -> None:
     """A chosen secret of 16 to 256 printable characters is used, with spaces inside."""
-
-    @run_async
-    async def check() -> None:
-        with Receiver() as receiver:
-            async with webhook_fleet() as fleet:
-                await fleet.create(receiver, secret=secret)
-                await fleet.webhooks.test("ops")
-        assert verified(receiver.posts[0], secret)
-
-    check()
+    with Receiver() as receiver:
+        async with webhook_fleet() as fleet:
+            await fleet.create(receiver, secret=secret)
+            await fleet.webhooks.test("ops")
+    assert verified(receiver.posts[0], secret)
 
 
 @run_async
