@@ -1,4 +1,4 @@
-"""A cluster for stories: a real API server, or the double in real time."""
+"""A cluster for tests of agents: a real API server, or the double in real time."""
 
 import threading
 import time
@@ -32,8 +32,8 @@ def pod_names(pods: Iterable[Raw], node: str, *, staying: bool) -> list[str]:
     ]
 
 
-class StoryCluster(Protocol):
-    """What a story does to a cluster, and sees of it."""
+class AgentCluster(Protocol):
+    """What a test does to a cluster, and sees of it."""
 
     def node(self, name: str, machine: str) -> None:
         """Create a ready node with a lease."""
@@ -75,7 +75,7 @@ class StoryCluster(Protocol):
         """Return the number of the agents' calls in each second."""
 
 
-def is_free(cluster: StoryCluster, name: str) -> bool:
+def is_free(cluster: AgentCluster, name: str) -> bool:
     """Whether a node has no mark of ours and is not cordoned."""
     node = cluster.raw_node(name)
     taints = [taint["key"] for taint in node["spec"].get("taints", [])]
@@ -84,7 +84,7 @@ def is_free(cluster: StoryCluster, name: str) -> bool:
     return not node["spec"].get("unschedulable") and TAINT not in taints and not ours
 
 
-def is_drained(cluster: StoryCluster, name: str) -> bool:
+def is_drained(cluster: AgentCluster, name: str) -> bool:
     """Whether a node is cordoned, tainted and annotated by us."""
     node = cluster.raw_node(name)
     taints = [taint["key"] for taint in node["spec"].get("taints", [])]

@@ -1,17 +1,17 @@
-"""A cluster for each story: the double, and a real API server if there is one."""
+"""A cluster for each test: the double, and a real API server if there is one."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.clusters import StoryCluster, double_cluster
+from tests.kubernetes.clusters import AgentCluster, double_cluster
 from tests.kubernetes.control_plane import MISSING, stop_control_plane
 from tests.kubernetes.real_cluster import RealCluster, real_cluster
 
 
 @pytest.fixture(params=["double", "real"])
-def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoryCluster]:
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentCluster]:
     """A cluster without nodes."""
     if request.param == "double":
         with double_cluster(tmp_path) as double:

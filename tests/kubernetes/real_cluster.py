@@ -1,4 +1,4 @@
-"""The cluster of a story on a real API server."""
+"""The cluster of a test on a real API server."""
 
 from collections import Counter
 from collections.abc import Iterator

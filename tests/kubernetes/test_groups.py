@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.waiting import wait_until
 from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
-from tests.kubernetes.clusters import StoryCluster, is_free
+from tests.kubernetes.clusters import AgentCluster, is_free
 
 pytestmark = pytest.mark.spec("G5", "G9")
 
@@ -32,7 +32,7 @@ class NodeGroup:
 
 
 @contextmanager
-def node_group(cluster: StoryCluster, folder: Path, drains: dict[str, str]) -> Iterator[NodeGroup]:
+def node_group(cluster: AgentCluster, folder: Path, drains: dict[str, str]) -> Iterator[NodeGroup]:
     """Start the agents; each has its own node, and its own script to drain."""
     with AgentEndpoint() as endpoint, ExitStack() as stack:
         endpoint.make_enabled("db", len(NAMES))
@@ -49,7 +49,7 @@ def node_group(cluster: StoryCluster, folder: Path, drains: dict[str, str]) -> I
         yield NodeGroup(endpoint, homes)
 
 
-def test_one_approval_after_all_are_ready(cluster: StoryCluster, tmp_path: Path) -> None:
+def test_one_approval_after_all_are_ready(cluster: AgentCluster, tmp_path: Path) -> None:
     """The first machine approves when the labels of all say that they are ready."""
     with node_group(cluster, tmp_path, {}) as group:
         event = group.endpoint.freeze(*NAMES)
@@ -64,7 +64,7 @@ def test_one_approval_after_all_are_ready(cluster: StoryCluster, tmp_path: Path)
         wait_until(lambda: all(is_free(cluster, f"node-{number}") for number in range(3)))
 
 
-def test_a_failed_drain_is_not_approved_by_the_group(cluster: StoryCluster, tmp_path: Path) -> None:
+def test_a_failed_drain_is_not_approved_by_the_group(cluster: AgentCluster, tmp_path: Path) -> None:
     """The label of its node says `failed`; the event starts at NotBefore."""
     with node_group(cluster, tmp_path, {NAMES[1]: "exit 3"}) as group:
         group.endpoint.freeze(*NAMES)

@@ -10,7 +10,7 @@ from fairwarning.guest.agent.kubernetes import KubernetesNodes
 from fairwarning.guest.events import Event, EventStatus, EventType
 from tests.campaigns import split
 from tests.fixtures.programs import run_python
-from tests.kubernetes.clusters import StoryCluster
+from tests.kubernetes.clusters import AgentCluster
 from tests.kubernetes.real_cluster import RealCluster
 
 pytestmark = pytest.mark.spec("G9")
@@ -60,7 +60,7 @@ def test_fifty_machines_in_one_event(real: RealCluster, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("nodes", split([1000, 5000], 1))
 def test_the_memory_of_a_search(
-    cluster: StoryCluster, nodes: int, monkeypatch: pytest.MonkeyPatch
+    cluster: AgentCluster, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent without NODE_NAME lists all nodes, and stays below 64 MiB."""
     cluster.node("node-1", "db_0")

@@ -1,20 +1,23 @@
 """A harness for the process driver: a service with nothing else, and programs as its machines."""
 
 import asyncio
+import functools
+import inspect
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Impact, ImpactKind, Machine, Power
 from fairwarning.machines.driver import Report
 from fairwarning.machines.process.driver import ProcessDriver
 from fairwarning.service.clock import VirtualClock
-from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 
 EXEC = (sys.executable, "-c", "from fairwarning.cli.commands.exec import command; command()")
 
@@ -100,7 +103,7 @@ def _answer(listener: socket.socket, text: str) -> None:
         connection.sendall(f"{head}\r\n{text}".encode())
 
 
-class ProcessDriverHarness:
+class ProcessHarness:
     """A service in a folder. A test may stop it and start another any number of times."""
 
     def __init__(self, folder: Path, boot_seconds: int) -> None:
@@ -251,13 +254,30 @@ def _mentioning(text: str, where: str) -> list[int]:
 
 
 @asynccontextmanager
-async def process_harness(
-    folder: Path, *, boot_seconds: int = 0
-) -> AsyncIterator[ProcessDriverHarness]:
+async def process_harness(folder: Path, *, boot_seconds: int = 0) -> AsyncIterator[ProcessHarness]:
     """Provide a running service and clean up after it."""
-    harness = ProcessDriverHarness(folder, boot_seconds)
+    harness = ProcessHarness(folder, boot_seconds)
     await harness.start_service()
     try:
         yield harness
     finally:
         await harness.close()
+
+
+def with_process_harness(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a coroutine test; its first argument is a harness in the folder of the test."""
+
+    @run_async
+    async def run(tmp_path: Path, **arguments: Any) -> None:  # noqa: ANN401  (those of the test)
+        async with process_harness(tmp_path) as harness:
+            if "tmp_path" in parameters:
+                arguments["tmp_path"] = tmp_path
+            await test(harness, **arguments)
+
+    parameters = dict(inspect.signature(test).parameters)
+    _, *others = parameters.values()
+    folder = inspect.signature(run).parameters["tmp_path"]
+    own = [parameter for parameter in others if parameter.name != "tmp_path"]
+    functools.update_wrapper(run, test)
+    run.__signature__ = inspect.Signature([folder, *own])  # type: ignore[attr-defined]
+    return run

@@ -8,12 +8,11 @@ from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import process_harness
 
-pytestmark = needs_namespaces
+pytestmark = [needs_namespaces, pytest.mark.spec("O4")]
 
 BOOT_SECONDS = 30
 
 
-@pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["reboot", "redeploy", "start"])
 @run_async
 async def test_a_machine_boots_for_as_long_as_the_setting_says(tmp_path: Path, kind: str) -> None:
@@ -34,7 +33,6 @@ async def test_a_machine_boots_for_as_long_as_the_setting_says(tmp_path: Path, k
         assert harness.listeners.open == ["web_0"]
 
 
-@pytest.mark.spec("O4")
 @run_async
 async def test_a_machine_boots_when_all_its_programs_are_down(tmp_path: Path) -> None:
     """No program starts while another one of the machine is still ending."""
@@ -56,7 +54,6 @@ async def test_a_machine_boots_when_all_its_programs_are_down(tmp_path: Path) ->
         await wait_until_async(lambda: harness.out(1) == "up\nup\n", "both start again")
 
 
-@pytest.mark.spec("O4")
 @run_async
 async def test_a_booting_machine_outlives_a_service_that_forgets_it(tmp_path: Path) -> None:
     """The next service, which keeps its fleet in memory, lets the machine boot."""

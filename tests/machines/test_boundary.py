@@ -9,8 +9,14 @@ import pytest
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import run_async, wait_until_async
-from tests.machines.process_harness import EXEC, process_harness
+from tests.fixtures.waiting import wait_until_async
+from tests.machines.process_harness import (
+    EXEC,
+    ProcessHarness,
+    with_process_harness,
+)
+
+pytestmark = pytest.mark.spec("O3")
 
 # Connects to the control socket in a folder, tries to attach as a machine, and prints the answer.
 ATTACK = """
@@ -45,7 +51,6 @@ print(connection.recv(65536).decode())
 REFUSAL = "a program inside a machine cannot act as another one"
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
 def test_a_program_cannot_attach_as_another_machine(tmp_path: Path) -> None:
     """It can reach the control socket, as it has the user's files, and is refused."""
@@ -59,38 +64,33 @@ def test_a_program_cannot_attach_as_another_machine(tmp_path: Path) -> None:
         assert '"attached"' not in done.stdout
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
 @needs_unshare
-@run_async
-async def test_a_new_namespace_does_not_help_a_program(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_new_namespace_does_not_help_a_program(harness: ProcessHarness) -> None:
     """It is still outside the service's network."""
-    async with process_harness(tmp_path) as harness:
-        attack = (sys.executable, "-c", ATTACK, str(harness.data), "web_1")
-        program = harness.start("unshare", "--user", "--net", *attack)
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert REFUSAL in harness.out()
+    attack = (sys.executable, "-c", ATTACK, str(harness.data), "web_1")
+    program = harness.start("unshare", "--user", "--net", *attack)
+    assert await harness.exit_code(program) == 0, harness.err()
+    assert REFUSAL in harness.out()
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
-@run_async
-async def test_exec_inside_a_machine_is_refused(tmp_path: Path) -> None:
+@with_process_harness
+async def test_exec_inside_a_machine_is_refused(harness: ProcessHarness) -> None:
     """The message says where to run it."""
-    async with process_harness(tmp_path) as harness:
-        inner = (*EXEC, "--data", str(harness.data), "web_1", "--", "true")
-        program = harness.start(*inner)
-        assert await harness.exit_code(program) == 4
-        assert REFUSAL in harness.err()
+    inner = (*EXEC, "--data", str(harness.data), "web_1", "--", "true")
+    program = harness.start(*inner)
+    assert await harness.exit_code(program) == 4
+    assert REFUSAL in harness.err()
 
 
-@run_async
-async def test_a_process_that_has_ended_is_refused(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_process_that_has_ended_is_refused(harness: ProcessHarness, tmp_path: Path) -> None:
     """Another process may have its pid by now, so the service cannot tell where it ran."""
-    async with process_harness(tmp_path) as harness:
-        answer = tmp_path / "answer"
-        attack = (sys.executable, "-c", ORPHAN_ATTACK, str(harness.data), "web_1")
-        with answer.open("wb") as out:
-            subprocess.run(attack, stdout=out, check=True)  # noqa: ASYNC221  (service must wait)
-        await wait_until_async(lambda: answer.read_text().endswith("\n\n"), "it is answered")
-        assert "cannot tell where exec runs" in answer.read_text()
+    answer = tmp_path / "answer"
+    attack = (sys.executable, "-c", ORPHAN_ATTACK, str(harness.data), "web_1")
+    with answer.open("wb") as out:
+        subprocess.run(attack, stdout=out, check=True)  # noqa: ASYNC221  (service must wait)
+    await wait_until_async(lambda: answer.read_text().endswith("\n\n"), "it is answered")
+    assert "cannot tell where exec runs" in answer.read_text()

@@ -17,10 +17,13 @@ from fairwarning.machines.process.control import ControlConnection, Message, Pro
 from fairwarning.machines.process.peers import check_peer
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
-from tests.machines.process_harness import ProcessDriverHarness, process_harness
+from tests.machines.process_harness import (
+    ProcessHarness,
+    with_process_harness,
+)
 
 
-async def answer(harness: ProcessDriverHarness, line: bytes, *descriptors: int) -> Message | None:
+async def answer(harness: ProcessHarness, line: bytes, *descriptors: int) -> Message | None:
     """Send a line to the service and return its answer."""
     client = control.connect(harness.data)
     socket.send_fds(client, [line], list(descriptors))
@@ -31,7 +34,7 @@ async def answer(harness: ProcessDriverHarness, line: bytes, *descriptors: int) 
         connection.close()
 
 
-async def refusal_of_endpoint(harness: ProcessDriverHarness, *descriptors: int) -> str:
+async def refusal_of_endpoint(harness: ProcessHarness, *descriptors: int) -> str:
     """Attach, pass descriptors as the endpoint, and return the service's error text."""
     connection = ControlConnection(control.connect(harness.data))
     try:
@@ -43,14 +46,13 @@ async def refusal_of_endpoint(harness: ProcessDriverHarness, *descriptors: int) 
         connection.close()
 
 
-@run_async
-async def test_only_the_user_may_connect(tmp_path: Path) -> None:
+@with_process_harness
+async def test_only_the_user_may_connect(harness: ProcessHarness) -> None:
     """The socket is accessible to its owner only, and is removed with the service."""
-    async with process_harness(tmp_path) as harness:
-        path = harness.data / "control.sock"
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        await harness.driver.close()
-        assert not path.exists()
+    path = harness.data / "control.sock"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    await harness.driver.close()
+    assert not path.exists()
 
 
 class ForeignSocket(socket.socket):
@@ -67,32 +69,30 @@ def test_another_user_is_refused() -> None:
     assert "another user" in caught.value.message
 
 
-@run_async
+@with_process_harness
 async def test_a_connection_that_was_just_accepted_is_closed_with_the_service(
-    tmp_path: Path,
+    harness: ProcessHarness,
 ) -> None:
     """Its task is cancelled before it starts; a socket left open would raise a warning."""
-    async with process_harness(tmp_path) as harness:
-        before = len(harness.driver._tasks)
-        with control.connect(harness.data) as connection:
-            while len(harness.driver._tasks) == before:  # noqa: ASYNC110  (one turn at a time)
-                await asyncio.sleep(0)
-            await harness.driver.close()
-            connection.settimeout(LIMIT_SECONDS)
-            assert connection.recv(1) == b""
-        gc.collect()
-
-
-@run_async
-async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> None:
-    """A killed service leaves its socket behind."""
-    async with process_harness(tmp_path) as harness:
+    before = len(harness.driver._tasks)
+    with control.connect(harness.data) as connection:
+        while len(harness.driver._tasks) == before:  # noqa: ASYNC110  (one turn at a time)
+            await asyncio.sleep(0)
         await harness.driver.close()
-        control.listen(harness.data).close()
-        with pytest.raises(ConnectionRefusedError):
-            control.connect(harness.data)
-        await harness.start_service()
-        control.connect(harness.data).close()
+        connection.settimeout(LIMIT_SECONDS)
+        assert connection.recv(1) == b""
+    gc.collect()
+
+
+@with_process_harness
+async def test_the_socket_of_a_service_that_died_is_replaced(harness: ProcessHarness) -> None:
+    """A killed service leaves its socket behind."""
+    await harness.driver.close()
+    control.listen(harness.data).close()
+    with pytest.raises(ConnectionRefusedError):
+        control.connect(harness.data)
+    await harness.start_service()
+    control.connect(harness.data).close()
 
 
 @pytest.mark.parametrize(
@@ -100,36 +100,25 @@ async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> 
     [b"attach\n", b"[]\n", b'{"attach": 5}\n', b'{"done": "x", "error": ""}\n', b"x" * 100_000],
     ids=["not JSON", "not an object", "not a name", "not attached", "too long"],
 )
-@run_async
-async def test_an_invalid_message_is_refused(tmp_path: Path, line: bytes) -> None:
+@with_process_harness
+async def test_an_invalid_message_is_refused(harness: ProcessHarness, line: bytes) -> None:
     """No endpoint is opened."""
-    async with process_harness(tmp_path) as harness:
-        reply = await answer(harness, line)
-        assert reply is not None
-        assert str(reply["refused"]).startswith("invalid message")
-        assert harness.listeners.open == []
+    reply = await answer(harness, line)
+    assert reply is not None
+    assert str(reply["refused"]).startswith("invalid message")
+    assert harness.listeners.open == []
 
 
-@run_async
-async def test_an_invalid_message_after_attaching_detaches(tmp_path: Path) -> None:
+@with_process_harness
+async def test_an_invalid_message_after_attaching_detaches(harness: ProcessHarness) -> None:
     """The program's marker and listener are removed."""
-    async with process_harness(tmp_path) as harness:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            lines = b'{"attach": "web_0"}\n{"up": true}\n{"up": 5}\n'
-            reply = await answer(harness, lines, listener.fileno())
-        machine = {"attached": "web_0", "host_name": "web000000", "scope": "web"}
-        assert reply == machine | {"power": "running"}
-        await wait_until_async(lambda: not harness.listeners.open, "the listener closes")
-        assert not list((harness.data / "attached").iterdir())
-
-
-@run_async
-async def test_only_a_listening_socket_is_an_endpoint(tmp_path: Path) -> None:
-    """Any other descriptor is refused and closed."""
-    async with process_harness(tmp_path) as harness:
-        with socket.socket() as other:
-            reply = await refusal_of_endpoint(harness, other.fileno())
-        assert "not a listening socket" in reply
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        lines = b'{"attach": "web_0"}\n{"up": true}\n{"up": 5}\n'
+        reply = await answer(harness, lines, listener.fileno())
+    machine = {"attached": "web_0", "host_name": "web000000", "scope": "web"}
+    assert reply == machine | {"power": "running"}
+    await wait_until_async(lambda: not harness.listeners.open, "the listener closes")
+    assert not list((harness.data / "attached").iterdir())
 
 
 def open_descriptors() -> int:
@@ -139,58 +128,58 @@ def open_descriptors() -> int:
 
 @needs_linux
 @pytest.mark.parametrize("line", [b'{"attach": "nobody"}\n', b'{"attach": 5}\n'])
-@run_async
-async def test_descriptors_of_a_refused_message_are_closed(tmp_path: Path, line: bytes) -> None:
+@with_process_harness
+async def test_descriptors_of_a_refused_message_are_closed(
+    harness: ProcessHarness, line: bytes
+) -> None:
     """A program that is refused again and again does not use up the service's descriptors."""
-    async with process_harness(tmp_path) as harness:
-        before = open_descriptors()
-        descriptor = os.open("/dev/null", os.O_RDONLY)
-        for _ in range(20):
-            assert "refused" in (await answer(harness, line, descriptor) or {})
-        os.close(descriptor)
-        await wait_until_async(lambda: open_descriptors() == before, "they are closed")
+    before = open_descriptors()
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    for _ in range(20):
+        assert "refused" in (await answer(harness, line, descriptor) or {})
+    os.close(descriptor)
+    await wait_until_async(lambda: open_descriptors() == before, "they are closed")
 
 
 @needs_linux
-@run_async
-async def test_a_descriptor_that_is_no_endpoint_is_closed(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_descriptor_that_is_no_endpoint_is_closed(harness: ProcessHarness) -> None:
     """It is refused, whatever it is."""
-    async with process_harness(tmp_path) as harness:
-        before = open_descriptors()
-        descriptor = os.open("/dev/null", os.O_RDONLY)
-        for _ in range(20):
-            assert "not a listening socket" in await refusal_of_endpoint(harness, descriptor)
-        os.close(descriptor)
-        assert "no socket is attached" in await refusal_of_endpoint(harness)
-        await wait_until_async(lambda: open_descriptors() == before, "they are closed")
+    before = open_descriptors()
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    for _ in range(20):
+        assert "not a listening socket" in await refusal_of_endpoint(harness, descriptor)
+    os.close(descriptor)
+    assert "no socket is attached" in await refusal_of_endpoint(harness)
+    await wait_until_async(lambda: open_descriptors() == before, "they are closed")
 
 
-@run_async
-async def test_a_report_of_an_unknown_order(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_report_of_an_unknown_order(harness: ProcessHarness) -> None:
     """It is ignored."""
-    async with process_harness(tmp_path) as harness:
-        connection = ControlConnection(control.connect(harness.data))
-        connection.send({"attach": "web_0"})
-        assert await connection.receive() is not None
-        connection.send({"done": "unknown", "error": ""})
-        reboot = harness.submit("reboot")
-        assert await connection.receive() == {"order": reboot, "do": "reboot", "seconds": 0}
-        connection.send({"done": reboot, "error": "disk failure"})
-        assert await harness.result(reboot) == "disk failure"
-        connection.close()
+    connection = ControlConnection(control.connect(harness.data))
+    connection.send({"attach": "web_0"})
+    assert await connection.receive() is not None
+    connection.send({"done": "unknown", "error": ""})
+    reboot = harness.submit("reboot")
+    assert await connection.receive() == {"order": reboot, "do": "reboot", "seconds": 0}
+    connection.send({"done": reboot, "error": "disk failure"})
+    assert await harness.result(reboot) == "disk failure"
+    connection.close()
 
 
-@run_async
-async def test_a_freeze_of_unknown_duration_takes_the_usual_time(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_freeze_of_unknown_duration_takes_the_usual_time(
+    harness: ProcessHarness,
+) -> None:
     """An order always contains a duration."""
-    async with process_harness(tmp_path) as harness:
-        connection = ControlConnection(control.connect(harness.data))
-        connection.send({"attach": "web_0"})
-        await connection.receive()
-        freeze = harness.submit("freeze")
-        assert await connection.receive() == {"order": freeze, "do": "freeze", "seconds": 9}
-        connection.close()
-        assert "disconnected" in await harness.result(freeze)
+    connection = ControlConnection(control.connect(harness.data))
+    connection.send({"attach": "web_0"})
+    await connection.receive()
+    freeze = harness.submit("freeze")
+    assert await connection.receive() == {"order": freeze, "do": "freeze", "seconds": 9}
+    connection.close()
+    assert "disconnected" in await harness.result(freeze)
 
 
 @run_async

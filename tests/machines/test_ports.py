@@ -12,7 +12,14 @@ from tests.fixtures.http import free_port
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_mounts, needs_namespaces
 from tests.fixtures.waiting import run_async, wait_until_async
-from tests.machines.process_harness import EXEC, process_harness
+from tests.machines.process_harness import (
+    EXEC,
+    ProcessHarness,
+    process_harness,
+    with_process_harness,
+)
+
+pytestmark = pytest.mark.spec("O3")
 
 # Sends more than any buffer holds to an address, then prints how much came back.
 ECHO_CLIENT = """
@@ -64,7 +71,6 @@ async def read_from(port: str) -> bytes:
     return await reader.read()
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
 @pytest.mark.parametrize("host", ["", "127.0.0.1:", "localhost:"])
 @run_async
@@ -77,7 +83,6 @@ async def test_a_program_reaches_a_forwarded_port(tmp_path: Path, host: str) -> 
         assert harness.out() == "5000000\n"
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
 async def test_a_program_reaches_no_other_port(tmp_path: Path) -> None:
@@ -89,23 +94,20 @@ async def test_a_program_reaches_no_other_port(tmp_path: Path) -> None:
         assert "ConnectionRefusedError" in harness.err()
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
-@run_async
-async def test_a_forwarded_port_that_does_not_answer(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_forwarded_port_that_does_not_answer(harness: ProcessHarness) -> None:
     """The program gets an error, not an empty answer."""
     port = str(free_port())
     script = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv(1)"
-    async with process_harness(tmp_path) as harness:
-        program = harness.start(sys.executable, "-c", script, options=("--forward", port))
-        assert await harness.exit_code(program) == 1
-        assert "ConnectionResetError" in harness.err()
+    program = harness.start(sys.executable, "-c", script, options=("--forward", port))
+    assert await harness.exit_code(program) == 1
+    assert "ConnectionResetError" in harness.err()
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
-@run_async
-async def test_the_address_of_a_forwarded_port_exists_inside(tmp_path: Path) -> None:
+@with_process_harness
+async def test_the_address_of_a_forwarded_port_exists_inside(harness: ProcessHarness) -> None:
     """So that a program needs no other settings inside; the port is taken."""
     script = """
 import os, socket
@@ -115,59 +117,53 @@ try:
 except OSError as error:
     print(os.strerror(error.errno))
 """
-    async with process_harness(tmp_path) as harness:
-        options = ("--forward", "192.0.2.7:6443", "--forward", "192.0.2.8:6443")
-        program = harness.start(sys.executable, "-c", script, options=options)
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert harness.out() == "Address already in use\n"
+    options = ("--forward", "192.0.2.7:6443", "--forward", "192.0.2.8:6443")
+    program = harness.start(sys.executable, "-c", script, options=options)
+    assert await harness.exit_code(program) == 0, harness.err()
+    assert harness.out() == "Address already in use\n"
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
 @needs_mounts
-@run_async
-async def test_the_name_of_a_forwarded_host_resolves_inside(tmp_path: Path) -> None:
+@with_process_harness
+async def test_the_name_of_a_forwarded_host_resolves_inside(harness: ProcessHarness) -> None:
     """To the address at which the port is forwarded."""
     script = "import socket; print(socket.gethostbyname('api.example'))"
-    async with process_harness(tmp_path) as harness:
-        options = ("--forward", "api.example:6443")
-        program = harness.start(sys.executable, "-c", script, options=options)
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert harness.out() == "127.0.0.1\n"
+    options = ("--forward", "api.example:6443")
+    program = harness.start(sys.executable, "-c", script, options=options)
+    assert await harness.exit_code(program) == 0, harness.err()
+    assert harness.out() == "127.0.0.1\n"
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
-@run_async
-async def test_the_host_reaches_a_published_port(tmp_path: Path) -> None:
+@with_process_harness
+async def test_the_host_reaches_a_published_port(harness: ProcessHarness) -> None:
     """Also after a reboot of the machine."""
     port = str(free_port())
-    async with process_harness(tmp_path) as harness:
-        server = (sys.executable, "-c", ECHO_SERVER, port)
-        harness.start(*server, options=("--publish", port))
-        for lives in (1, 2):
-            await wait_until_async(lambda n=lives: harness.out() == n * "ready\n", "it serves")  # type: ignore[misc]
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"hello")
-            writer.write_eof()
-            assert await reader.read() == b"hello"
-            writer.close()
-            assert await harness.result(harness.submit("reboot")) == ""
+    server = (sys.executable, "-c", ECHO_SERVER, port)
+    harness.start(*server, options=("--publish", port))
+    for boots in (1, 2):
+        await wait_until_async(lambda n=boots: harness.out() == n * "ready\n", "it serves")  # type: ignore[misc]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"hello")
+        writer.write_eof()
+        assert await reader.read() == b"hello"
+        writer.close()
+        assert await harness.result(harness.submit("reboot")) == ""
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
-@run_async
-async def test_a_published_port_that_the_program_does_not_serve(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_published_port_that_the_program_does_not_serve(
+    harness: ProcessHarness,
+) -> None:
     """The client gets an error."""
     port = str(free_port())
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter(options=("--publish", port))
-        with pytest.raises(ConnectionResetError):
-            await read_from(port)
+    await harness.start_counter(options=("--publish", port))
+    with pytest.raises(ConnectionResetError):
+        await read_from(port)
 
 
-@pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
 async def test_ports_that_are_in_use(tmp_path: Path) -> None:
@@ -183,7 +179,6 @@ async def test_ports_that_are_in_use(tmp_path: Path) -> None:
         assert harness.err(2) == message
 
 
-@pytest.mark.spec("O3")
 @pytest.mark.parametrize(
     "value", ["", "x", "0", "65536", "host:", "[::1]:80", "a b:80", "169.254.169.254:80"]
 )

@@ -13,9 +13,14 @@ import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_nsenter
 from tests.fixtures.waiting import run_async, wait_until, wait_until_async
-from tests.machines.process_harness import process_harness, steady
+from tests.machines.process_harness import (
+    ProcessHarness,
+    process_harness,
+    steady,
+    with_process_harness,
+)
 
-pytestmark = needs_namespaces
+pytestmark = [needs_namespaces, pytest.mark.spec("O4")]
 
 # Leaves its parent, its process group and its session, and ignores SIGTERM.
 DAEMON = """
@@ -67,128 +72,101 @@ def frozen(pids: list[int]) -> bool:
     return "T" in states(pids) and not states(pids) & {"R", "S"}
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_frozen_machine_is_stopped(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_frozen_machine_is_stopped(harness: ProcessHarness) -> None:
     """All its processes are stopped for the announced duration; then they continue."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        freeze = harness.submit("freeze", seconds=1)
-        await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
-        assert await steady(harness.count)
-        assert freeze not in harness.reports
-        assert await harness.result(freeze) == ""
-        count = harness.count()
-        await wait_until_async(lambda: harness.count() > count, "it goes on")
-        assert harness.log() == ["started"]
-        assert harness.messages() == ["fairwarning: web_0 is frozen for 1 s"]
+    await harness.start_counter()
+    freeze = harness.submit("freeze", seconds=1)
+    await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
+    assert await steady(harness.count)
+    assert freeze not in harness.reports
+    assert await harness.result(freeze) == ""
+    count = harness.count()
+    await wait_until_async(lambda: harness.count() > count, "it goes on")
+    assert harness.log() == ["started"]
+    assert harness.messages() == ["fairwarning: web_0 is frozen for 1 s"]
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_freeze_does_not_look_like_a_suspended_child(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_freeze_does_not_look_like_a_suspended_child(harness: ProcessHarness) -> None:
     """A shell must not take its child for one suspended by the user."""
-    async with process_harness(tmp_path) as harness:
-        harness.start(sys.executable, "-c", SHELL)
-        await wait_until_async(lambda: harness.out() != "", "it waits")
-        for seconds in (0, 0, 0, 1):
-            assert await harness.result(harness.submit("freeze", seconds=seconds)) == ""
-        await wait_until_async(lambda: states(harness.processes_inside()) == {"S"}, "it goes on")
-        assert await steady(harness.out)
-        assert harness.out() == "waits\n"
+    harness.start(sys.executable, "-c", SHELL)
+    await wait_until_async(lambda: harness.out() != "", "it waits")
+    for seconds in (0, 0, 0, 1):
+        assert await harness.result(harness.submit("freeze", seconds=seconds)) == ""
+    await wait_until_async(lambda: states(harness.processes_inside()) == {"S"}, "it goes on")
+    assert await steady(harness.out)
+    assert harness.out() == "waits\n"
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_rebooted_machine_starts_again(tmp_path: Path) -> None:
-    """The program is asked to end, does so, and is started again; exec keeps running."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        assert await harness.result(harness.submit("reboot")) == ""
-        await wait_until_async(
-            lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-        )
-        assert harness.listeners.open == ["web_0"]
-        assert program.poll() is None
-        assert harness.messages() == ["fairwarning: web_0 is rebooted"]
-        program.send_signal(signal.SIGTERM)
-        assert await harness.exit_code(program) == 0
-
-
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_program_can_stop_its_own_processes(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_program_can_stop_its_own_processes(harness: ProcessHarness) -> None:
     """Only the program gets SIGTERM at first; a process that it leaves gets it afterwards."""
     child = "trap 'echo child; exit 0' TERM; echo here; while :; do sleep 0.01; done"
     program = "trap 'sleep 0.5; echo program; exit 0' TERM; sh -c \"$0\" & wait"
-    async with process_harness(tmp_path) as harness:
-        harness.start("sh", "-c", program, child)
-        await wait_until_async(lambda: harness.out() != "", "both run")
-        assert await harness.result(harness.submit("stop")) == ""
-        assert harness.out().split() == ["here", "program", "child"]
+    harness.start("sh", "-c", program, child)
+    await wait_until_async(lambda: harness.out() != "", "both run")
+    assert await harness.result(harness.submit("stop")) == ""
+    assert harness.out().split() == ["here", "program", "child"]
 
 
 @pytest.mark.spec("O3")
-@run_async
-async def test_a_second_passes_before_a_program_is_ended(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_second_passes_before_a_program_is_ended(harness: ProcessHarness) -> None:
     """So the answer to an approval reaches the program that approved."""
     script = (
         "trap 'cut -d\" \" -f1 /proc/uptime; exit 0' TERM; echo here; while :; do sleep 0.01; done"
     )
-    async with process_harness(tmp_path) as harness:
-        harness.start("sh", "-c", script)
-        await wait_until_async(lambda: harness.out() != "", "it runs")
-        submitted = time.clock_gettime(time.CLOCK_BOOTTIME)
-        assert await harness.result(harness.submit("stop")) == ""
-        assert float(harness.out().split()[1]) >= submitted + 0.98  # /proc/uptime is rounded
+    harness.start("sh", "-c", script)
+    await wait_until_async(lambda: harness.out() != "", "it runs")
+    submitted = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert await harness.result(harness.submit("stop")) == ""
+    assert float(harness.out().split()[1]) >= submitted + 0.98  # /proc/uptime is rounded
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_program_that_ends_before_the_reboot(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_program_that_ends_before_the_reboot(harness: ProcessHarness) -> None:
     """It is not started again, and the fallback driver reboots the machine."""
-    async with process_harness(tmp_path) as harness:
-        program = harness.start("sh", "-c", "echo here; read line", stdin=subprocess.PIPE)
-        await wait_until_async(lambda: harness.out() != "", "it runs")
-        assert program.stdin is not None
-        program.stdin.close()
-        wait_until(lambda: not harness.processes_inside(), "it ends, unknown to the service")
-        reboot = harness.submit("reboot")
-        assert await harness.exit_code(program) == 1
-        assert await harness.result(reboot) == ""
-        assert harness.fallback.executed == [reboot]
-        assert harness.out() == "here\n"
+    program = harness.start("sh", "-c", "echo here; read line", stdin=subprocess.PIPE)
+    await wait_until_async(lambda: harness.out() != "", "it runs")
+    assert program.stdin is not None
+    program.stdin.close()
+    wait_until(lambda: not harness.processes_inside(), "it ends, unknown to the service")
+    reboot = harness.submit("reboot")
+    assert await harness.exit_code(program) == 1
+    assert await harness.result(reboot) == ""
+    assert harness.fallback.executed == [reboot]
+    assert harness.out() == "here\n"
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_program_that_does_not_end_is_killed(
+    harness: ProcessHarness, tmp_path: Path
+) -> None:
     """After its grace period, and so are all processes it started, however hidden."""
     pids = tmp_path / "pids"
-    async with process_harness(tmp_path) as harness:
-        harness.start(
-            sys.executable,
-            "-c",
-            DAEMON.format(pids=str(pids)),
-            options=("--grace", "0.2", "--quiet"),
-        )
-        await wait_until_async(pids.exists, "the daemon runs")
-        await wait_until_async(
-            lambda: len(harness.processes_inside()) == 2, "the program and its daemon run"
-        )
-        before = harness.processes_inside()
-        assert await harness.result(harness.submit("reboot")) == ""
-        await wait_until_async(lambda: len(harness.processes_inside()) == 2, "both run again")
-        assert not set(before) & set(harness.processes_inside())
-        assert harness.err() == ""
+    harness.start(
+        sys.executable,
+        "-c",
+        DAEMON.format(pids=str(pids)),
+        options=("--grace", "0.2", "--quiet"),
+    )
+    await wait_until_async(pids.exists, "the daemon runs")
+    await wait_until_async(
+        lambda: len(harness.processes_inside()) == 2, "the program and its daemon run"
+    )
+    before = harness.processes_inside()
+    assert await harness.result(harness.submit("reboot")) == ""
+    await wait_until_async(lambda: len(harness.processes_inside()) == 2, "both run again")
+    assert not set(before) & set(harness.processes_inside())
+    assert harness.err() == ""
 
 
-@pytest.mark.spec("O4")
 @pytest.mark.parametrize(
     ("kind", "handed_over"), [("reboot", True), ("redeploy", True), ("stop", False)]
 )
 @run_async
-async def test_once_ends_with_the_first_life(
+async def test_once_ends_with_the_first_impact(
     tmp_path: Path, kind: str, *, handed_over: bool
 ) -> None:
     """The program ends, exec ends with its exit code, and the machine boots without it."""
@@ -205,175 +183,153 @@ async def test_once_ends_with_the_first_life(
         assert (temporary / "file").exists() == (kind != "redeploy")
 
 
-@pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["redeploy", "reimage"])
-@run_async
-async def test_a_redeploy_empties_the_temporary_disk(tmp_path: Path, kind: str) -> None:
+@with_process_harness
+async def test_a_redeploy_empties_the_temporary_disk(
+    harness: ProcessHarness, tmp_path: Path, kind: str
+) -> None:
     """Other files stay. A reboot leaves the temporary disk as it is."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        temporary = harness.data / "machines" / "web_0" / "tmp"
-        (temporary / "folder").mkdir()
-        (temporary / "folder" / "file").write_text("text")
-        (temporary / "file").write_text("text")
-        (temporary / "link").symlink_to(tmp_path)
-        assert await harness.result(harness.submit("reboot")) == ""
-        assert len(list(temporary.iterdir())) == 3
-        await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
-        assert await harness.result(harness.submit(kind)) == ""
-        assert list(temporary.iterdir()) == []
-        await wait_until_async(lambda: harness.log().count("started") == 3, "it starts again")
-        assert harness.count() > 0
+    await harness.start_counter()
+    temporary = harness.data / "machines" / "web_0" / "tmp"
+    (temporary / "folder").mkdir()
+    (temporary / "folder" / "file").write_text("text")
+    (temporary / "file").write_text("text")
+    (temporary / "link").symlink_to(tmp_path)
+    assert await harness.result(harness.submit("reboot")) == ""
+    assert len(list(temporary.iterdir())) == 3
+    await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
+    assert await harness.result(harness.submit(kind)) == ""
+    assert list(temporary.iterdir()) == []
+    await wait_until_async(lambda: harness.log().count("started") == 3, "it starts again")
+    assert harness.count() > 0
 
 
-@pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["evict", "delete"])
-@run_async
-async def test_impacts_that_end_the_machine(tmp_path: Path, kind: str) -> None:
+@with_process_harness
+async def test_impacts_that_end_the_machine(harness: ProcessHarness, kind: str) -> None:
     """The program ends, exec ends with its exit code, and the fallback driver takes over."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        assert await harness.result(harness.submit(kind)) == ""
-        assert await harness.exit_code(program) == 0
-        assert harness.log() == ["started", "ended"]
-        assert harness.err().startswith(f"fairwarning: web_0 is {kind}")
-        await wait_until_async(lambda: not harness.listeners.open, "the listener closes")
-        assert await harness.result(harness.submit("start")) == ""
-        assert harness.fallback.executed == ["impact 2"]
+    program = await harness.start_counter()
+    assert await harness.result(harness.submit(kind)) == ""
+    assert await harness.exit_code(program) == 0
+    assert harness.log() == ["started", "ended"]
+    assert harness.err().startswith(f"fairwarning: web_0 is {kind}")
+    await wait_until_async(lambda: not harness.listeners.open, "the listener closes")
+    assert await harness.result(harness.submit("start")) == ""
+    assert harness.fallback.executed == ["impact 2"]
 
 
-@pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["stop", "deallocate"])
-@run_async
-async def test_a_stopped_machine_can_be_started(tmp_path: Path, kind: str) -> None:
+@with_process_harness
+async def test_a_stopped_machine_can_be_started(harness: ProcessHarness, kind: str) -> None:
     """Exec waits without a program; a second start does nothing."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        assert await harness.result(harness.submit(kind)) == ""
-        assert harness.log() == ["started", "ended"]
-        assert harness.processes_inside() == []
-        assert harness.listeners.open == []
-        assert program.poll() is None
-        assert await harness.result(harness.submit("start")) == ""
-        assert await harness.result(harness.submit("start")) == ""
-        await wait_until_async(
-            lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-        )
-        assert harness.listeners.open == ["web_0"]
+    program = await harness.start_counter()
+    assert await harness.result(harness.submit(kind)) == ""
+    assert harness.log() == ["started", "ended"]
+    assert harness.processes_inside() == []
+    assert harness.listeners.open == []
+    assert program.poll() is None
+    assert await harness.result(harness.submit("start")) == ""
+    assert await harness.result(harness.submit("start")) == ""
+    await wait_until_async(
+        lambda: harness.log() == ["started", "ended", "started"], "it starts again"
+    )
+    assert harness.listeners.open == ["web_0"]
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_exec_into_a_stopped_machine_waits(tmp_path: Path) -> None:
+@with_process_harness
+async def test_exec_into_a_stopped_machine_waits(harness: ProcessHarness) -> None:
     """It says so, and runs the program once the machine is started."""
-    async with process_harness(tmp_path) as harness:
-        program = harness.start("echo", "here", machine="off")
-        waits = ["fairwarning: off is deallocated; it waits to be started"]
-        await wait_until_async(lambda: harness.messages() == waits, "it waits")
-        assert await steady(harness.out)
-        assert harness.listeners.open == []
-        assert await harness.result(harness.submit("start", "off")) == ""
-        assert await harness.exit_code(program) == 0
-        assert harness.out() == "here\n"
+    program = harness.start("echo", "here", machine="off")
+    waits = ["fairwarning: off is deallocated; it waits to be started"]
+    await wait_until_async(lambda: harness.messages() == waits, "it waits")
+    assert await steady(harness.out)
+    assert harness.listeners.open == []
+    assert await harness.result(harness.submit("start", "off")) == ""
+    assert await harness.exit_code(program) == 0
+    assert harness.out() == "here\n"
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_exec_into_a_machine_that_is_being_started(tmp_path: Path) -> None:
+@with_process_harness
+async def test_exec_into_a_machine_that_is_being_started(harness: ProcessHarness) -> None:
     """The fallback driver starts it; then the program runs."""
-    async with process_harness(tmp_path) as harness:
-        harness.fallback.hold = True
-        start = harness.submit("start", "off")
-        program = harness.start("echo", "here", machine="off")
-        await wait_until_async(lambda: harness.messages() != [], "it waits")
-        harness.fallback.finish()
-        assert await harness.result(start) == ""
-        assert await harness.exit_code(program) == 0
-        assert harness.out() == "here\n"
+    harness.fallback.hold = True
+    start = harness.submit("start", "off")
+    program = harness.start("echo", "here", machine="off")
+    await wait_until_async(lambda: harness.messages() != [], "it waits")
+    harness.fallback.finish()
+    assert await harness.result(start) == ""
+    assert await harness.exit_code(program) == 0
+    assert harness.out() == "here\n"
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_signal_ends_a_stopped_machine(tmp_path: Path) -> None:
-    """There is no program to forward the signal to, so it ends exec."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        assert await harness.result(harness.submit("stop")) == ""
-        program.send_signal(signal.SIGUSR1)
-        program.send_signal(signal.SIGTERM)
-        assert await harness.exit_code(program) == 143
-
-
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_signal_ends_a_rebooting_machine(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_signal_ends_a_rebooting_machine(harness: ProcessHarness) -> None:
     """Exec ends at once, without waiting for its program."""
-    async with process_harness(tmp_path) as harness:
-        command = ("sh", "-c", "trap '' TERM; echo here; while :; do sleep 0.01; done")
-        program = harness.start(*command, options=("--grace", "1000"))
-        await wait_until_async(lambda: harness.out() != "", "it runs")
-        reboot = harness.submit("reboot")
-        await wait_until_async(lambda: harness.messages() != [], "it is told to end")
-        program.send_signal(signal.SIGTERM)
-        assert await harness.exit_code(program) == 143
-        assert await harness.result(reboot) == "the program of web_0 disconnected"
+    command = ("sh", "-c", "trap '' TERM; echo here; while :; do sleep 0.01; done")
+    program = harness.start(*command, options=("--grace", "1000"))
+    await wait_until_async(lambda: harness.out() != "", "it runs")
+    reboot = harness.submit("reboot")
+    await wait_until_async(lambda: harness.messages() != [], "it is told to end")
+    program.send_signal(signal.SIGTERM)
+    assert await harness.exit_code(program) == 143
+    assert await harness.result(reboot) == "the program of web_0 disconnected"
 
 
-@pytest.mark.spec("O4")
 @needs_nsenter
-@run_async
-async def test_the_endpoint_of_a_machine_that_is_down_refuses(tmp_path: Path) -> None:
+@with_process_harness
+async def test_the_endpoint_of_a_machine_that_is_down_refuses(
+    harness: ProcessHarness,
+) -> None:
     """Connections are refused inside the machine's network."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        assert await harness.result(harness.submit("stop")) == ""
-        user = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
-        enter = ("nsenter", *user, "--net", "-t", str(program.pid))
-        ask = subprocess.Popen([*enter, sys.executable, "-c", REFUSES])  # noqa: ASYNC220
-        assert await harness.exit_code(ask) == 0
+    program = await harness.start_counter()
+    assert await harness.result(harness.submit("stop")) == ""
+    user = () if os.geteuid() == 0 else ("--user", "--preserve-credentials")
+    enter = ("nsenter", *user, "--net", "-t", str(program.pid))
+    ask = subprocess.Popen([*enter, sys.executable, "-c", REFUSES])  # noqa: ASYNC220
+    assert await harness.exit_code(ask) == 0
+    program.send_signal(signal.SIGUSR1)  # no program to forward signals to: they end exec
+    program.send_signal(signal.SIGTERM)
+    assert await harness.exit_code(program) == 143
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_several_programs_of_one_machine(tmp_path: Path) -> None:
+@with_process_harness
+async def test_several_programs_of_one_machine(harness: ProcessHarness) -> None:
     """Each has an endpoint; an impact is executed on all and finished when all have finished."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        slow = await harness.start_counter(options=("--grace", "0.3"))
-        await harness.start_counter(machine="web_1")
-        assert sorted(harness.listeners.open) == ["web_0", "web_0", "web_1"]
-        assert await harness.result(harness.submit("reboot")) == ""
-        await wait_until_async(
-            lambda: all(harness.log(n).count("started") == 2 for n in (0, 1)), "both restart"
-        )
-        assert harness.log(2) == ["started"]
-        slow.send_signal(signal.SIGTERM)
-        assert await harness.exit_code(slow) == 0
-        await wait_until_async(
-            lambda: sorted(harness.listeners.open) == ["web_0", "web_1"], "its listener closes"
-        )
-        assert await harness.result(harness.submit("delete")) == ""
-        assert harness.log(2) == ["started"]
+    await harness.start_counter()
+    slow = await harness.start_counter(options=("--grace", "0.3"))
+    await harness.start_counter(machine="web_1")
+    assert sorted(harness.listeners.open) == ["web_0", "web_0", "web_1"]
+    assert await harness.result(harness.submit("reboot")) == ""
+    await wait_until_async(
+        lambda: all(harness.log(n).count("started") == 2 for n in (0, 1)), "both restart"
+    )
+    assert harness.log(2) == ["started"]
+    slow.send_signal(signal.SIGTERM)
+    assert await harness.exit_code(slow) == 0
+    await wait_until_async(
+        lambda: sorted(harness.listeners.open) == ["web_0", "web_1"], "its listener closes"
+    )
+    assert await harness.result(harness.submit("delete")) == ""
+    assert harness.log(2) == ["started"]
 
 
-@pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["reboot", "redeploy"])
-@run_async
-async def test_a_temporary_disk_that_is_gone_is_made_again(tmp_path: Path, kind: str) -> None:
+@with_process_harness
+async def test_a_temporary_disk_that_is_gone_is_made_again(
+    harness: ProcessHarness, kind: str
+) -> None:
     """The program may remove its own disk and the folders above it."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        shutil.rmtree(harness.data / "machines")
-        assert await harness.result(harness.submit(kind)) == ""
-        assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
-        await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
+    await harness.start_counter()
+    shutil.rmtree(harness.data / "machines")
+    assert await harness.result(harness.submit(kind)) == ""
+    assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
+    await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
 
 
-@pytest.mark.spec("O4")
 @pytest.mark.parametrize("replaced", ["machines", "machines/web_0", "machines/web_0/tmp"])
-@run_async
+@with_process_harness
 async def test_a_link_in_place_of_the_temporary_disk_is_not_followed(
-    tmp_path: Path, replaced: str
+    harness: ProcessHarness, tmp_path: Path, replaced: str
 ) -> None:
     """A redeploy leaves the target of the link as it is and makes the folder again."""
     precious = tmp_path / "precious"
@@ -382,48 +338,46 @@ async def test_a_link_in_place_of_the_temporary_disk_is_not_followed(
     for file in kept:
         file.parent.mkdir(exist_ok=True)
         file.write_text("text")
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        folder = harness.data / replaced
-        shutil.rmtree(folder)
-        folder.symlink_to(precious)
-        assert await harness.result(harness.submit("redeploy")) == ""
-        assert all(file.exists() for file in kept)
-        assert not folder.is_symlink()
-        assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
+    await harness.start_counter()
+    folder = harness.data / replaced
+    shutil.rmtree(folder)
+    folder.symlink_to(precious)
+    assert await harness.result(harness.submit("redeploy")) == ""
+    assert all(file.exists() for file in kept)
+    assert not folder.is_symlink()
+    assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(
+    harness: ProcessHarness, tmp_path: Path
+) -> None:
     """The redeploy fails with the reason; the program is started all the same."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        moved = harness.data.rename(tmp_path / "moved")
-        assert "No such file" in await harness.result(harness.submit("redeploy"))
-        await wait_until_async(
-            lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-        )
-        moved.rename(harness.data)
+    await harness.start_counter()
+    moved = harness.data.rename(tmp_path / "moved")
+    assert "No such file" in await harness.result(harness.submit("redeploy"))
+    await wait_until_async(
+        lambda: harness.log() == ["started", "ended", "started"], "it starts again"
+    )
+    moved.rename(harness.data)
 
 
-@run_async
-async def test_machines_without_a_program_use_the_fallback_driver(tmp_path: Path) -> None:
+@with_process_harness
+async def test_machines_without_a_program_use_the_fallback_driver(
+    harness: ProcessHarness,
+) -> None:
     """Without exec the driver changes nothing."""
-    async with process_harness(tmp_path) as harness:
-        assert await harness.result(harness.submit("reboot")) == ""
-        assert harness.fallback.executed == ["impact 1"]
+    assert await harness.result(harness.submit("reboot")) == ""
+    assert harness.fallback.executed == ["impact 1"]
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_exec_is_killed(tmp_path: Path) -> None:
+@with_process_harness
+async def test_exec_is_killed(harness: ProcessHarness) -> None:
     """No process remains, and the impact in progress fails with the reason."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        freeze = harness.submit("freeze", seconds=600)
-        await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
-        program.kill()
-        assert await harness.result(freeze) == "the program of web_0 disconnected"
-        await wait_until_async(lambda: not harness.remaining_processes(), "no process remains")
-        assert harness.listeners.open == []
+    program = await harness.start_counter()
+    freeze = harness.submit("freeze", seconds=600)
+    await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
+    program.kill()
+    assert await harness.result(freeze) == "the program of web_0 disconnected"
+    await wait_until_async(lambda: not harness.remaining_processes(), "no process remains")
+    assert harness.listeners.open == []

@@ -2,16 +2,20 @@
 
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
 from fairwarning.machines.process import driver
 from tests.fixtures.requirements import needs_namespaces
-from tests.fixtures.waiting import run_async, wait_until_async
-from tests.machines.process_harness import MACHINES, process_harness, steady
+from tests.fixtures.waiting import wait_until_async
+from tests.machines.process_harness import (
+    MACHINES,
+    ProcessHarness,
+    steady,
+    with_process_harness,
+)
 
-pytestmark = needs_namespaces
+pytestmark = [needs_namespaces, pytest.mark.spec("O4")]
 
 # Polls on a new connection each time; without a service its request waits.
 POLLER = """
@@ -23,134 +27,116 @@ while True:
 """
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_requests_wait_for_the_service_to_restart(tmp_path: Path) -> None:
+@with_process_harness
+async def test_requests_wait_for_the_service_to_restart(harness: ProcessHarness) -> None:
     """The endpoint stays open: no request is refused while the service is down."""
-    async with process_harness(tmp_path) as harness:
-        program = harness.start(sys.executable, "-c", POLLER)
-        await wait_until_async(lambda: "web_0" in harness.out(), "it is answered")
-        await harness.driver.close()
-        answers = harness.out()
-        assert await steady(lambda: harness.out()[len(answers) :].count("\n") > 1)
-        await harness.start_service()
-        await wait_until_async(
-            lambda: harness.out().count("\n") > answers.count("\n") + 3, "it is answered again"
-        )
-        assert program.poll() is None
-        assert set(harness.out().split()) == {"web/web_0"}
+    program = harness.start(sys.executable, "-c", POLLER)
+    await wait_until_async(lambda: "web_0" in harness.out(), "it is answered")
+    await harness.driver.close()
+    answers = harness.out()
+    assert await steady(lambda: harness.out()[len(answers) :].count("\n") > 1)
+    await harness.start_service()
+    await wait_until_async(
+        lambda: harness.out().count("\n") > answers.count("\n") + 3, "it is answered again"
+    )
+    assert program.poll() is None
+    assert set(harness.out().split()) == {"web/web_0"}
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_an_impact_is_not_executed_twice(tmp_path: Path) -> None:
+@with_process_harness
+async def test_an_impact_is_not_executed_twice(harness: ProcessHarness) -> None:
     """The service restarts during an impact and hands it over before any program reconnects."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        reboot = harness.submit("reboot")
-        await wait_until_async(lambda: harness.log().count("started") == 2, "it restarts")
-        for _ in range(2):
-            harness.reports.clear()
-            await harness.driver.close()
-            harness.driver = harness.make_driver()
-            harness.submit("reboot", again=reboot)
-            await harness.driver.listen()
-            assert await harness.result(reboot) == ""
-        assert harness.log() == ["started", "ended", "started"]
-        assert harness.fallback.executed == []
+    await harness.start_counter()
+    reboot = harness.submit("reboot")
+    await wait_until_async(lambda: harness.log().count("started") == 2, "it restarts")
+    for _ in range(2):
+        harness.reports.clear()
+        await harness.driver.close()
+        harness.driver = harness.make_driver()
+        harness.submit("reboot", again=reboot)
+        await harness.driver.listen()
+        assert await harness.result(reboot) == ""
+    assert harness.log() == ["started", "ended", "started"]
+    assert harness.fallback.executed == []
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_an_impact_in_progress_continues(tmp_path: Path) -> None:
+@with_process_harness
+async def test_an_impact_in_progress_continues(harness: ProcessHarness) -> None:
     """A freeze lasts as long as announced, and the next service reports its end."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        await harness.start_counter()
-        freeze = harness.submit("freeze", seconds=2)
-        await wait_until_async(
-            lambda: harness.err() != "" and harness.err(1) != "", "both are frozen"
-        )
-        await harness.driver.close()
-        assert freeze not in harness.reports
-        harness.driver = harness.make_driver()
-        harness.submit("freeze", again=freeze, seconds=2)
-        await harness.driver.listen()
-        assert await harness.result(freeze) == ""
-        assert (
-            harness.messages() + harness.messages(1) == ["fairwarning: web_0 is frozen for 2 s"] * 2
-        )
+    await harness.start_counter()
+    await harness.start_counter()
+    freeze = harness.submit("freeze", seconds=2)
+    await wait_until_async(lambda: harness.err() != "" and harness.err(1) != "", "both are frozen")
+    await harness.driver.close()
+    assert freeze not in harness.reports
+    harness.driver = harness.make_driver()
+    harness.submit("freeze", again=freeze, seconds=2)
+    await harness.driver.listen()
+    assert await harness.result(freeze) == ""
+    assert harness.messages() + harness.messages(1) == ["fairwarning: web_0 is frozen for 2 s"] * 2
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_stopped_machine_reconnects(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_stopped_machine_reconnects(harness: ProcessHarness) -> None:
     """It has no endpoint to pass on until it is started."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter()
-        assert await harness.result(harness.submit("stop")) == ""
-        await harness.driver.close()
-        harness.driver = harness.make_driver()
-        start = harness.submit("start")
-        await harness.driver.listen()
-        assert await harness.result(start) == ""
-        await wait_until_async(lambda: harness.listeners.open == ["web_0"], "its listener opens")
-        await wait_until_async(
-            lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-        )
+    await harness.start_counter()
+    assert await harness.result(harness.submit("stop")) == ""
+    await harness.driver.close()
+    harness.driver = harness.make_driver()
+    start = harness.submit("start")
+    await harness.driver.listen()
+    assert await harness.result(start) == ""
+    await wait_until_async(lambda: harness.listeners.open == ["web_0"], "its listener opens")
+    await wait_until_async(
+        lambda: harness.log() == ["started", "ended", "started"], "it starts again"
+    )
 
 
-@pytest.mark.spec("O4")
-@run_async
+@with_process_harness
 async def test_programs_that_do_not_reconnect(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: ProcessHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service waits for them for a short time; then the fallback driver takes over."""
     monkeypatch.setattr(driver, "RETURN_SECONDS", 0.5)
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        await harness.driver.close()
-        program.kill()
-        await wait_until_async(lambda: not harness.remaining_processes(), "no process remains")
-        harness.driver = harness.make_driver()
-        reboot = harness.submit("reboot")
-        assert not harness.fallback.executed
-        await harness.driver.listen()
-        assert await harness.result(reboot) == ""
-        assert harness.fallback.executed == [reboot]
-        assert not list((harness.data / "attached").iterdir())
+    program = await harness.start_counter()
+    await harness.driver.close()
+    program.kill()
+    await wait_until_async(lambda: not harness.remaining_processes(), "no process remains")
+    harness.driver = harness.make_driver()
+    reboot = harness.submit("reboot")
+    assert not harness.fallback.executed
+    await harness.driver.listen()
+    assert await harness.result(reboot) == ""
+    assert harness.fallback.executed == [reboot]
+    assert not list((harness.data / "attached").iterdir())
 
 
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_program_that_ended_is_not_waited_for(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_program_that_ended_is_not_waited_for(harness: ProcessHarness) -> None:
     """Its marker is removed when it ends."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        assert len(list((harness.data / "attached").iterdir())) == 1
-        program.send_signal(signal.SIGTERM)
-        await harness.exit_code(program)
-        await wait_until_async(
-            lambda: not list((harness.data / "attached").iterdir()), "its marker goes"
-        )
-        await harness.driver.close()
-        harness.driver = harness.make_driver()
-        harness.submit("reboot")
-        assert len(harness.fallback.executed) == 1
-        await harness.driver.listen()
+    program = await harness.start_counter()
+    assert len(list((harness.data / "attached").iterdir())) == 1
+    program.send_signal(signal.SIGTERM)
+    await harness.exit_code(program)
+    await wait_until_async(
+        lambda: not list((harness.data / "attached").iterdir()), "its marker goes"
+    )
+    await harness.driver.close()
+    harness.driver = harness.make_driver()
+    harness.submit("reboot")
+    assert len(harness.fallback.executed) == 1
+    await harness.driver.listen()
 
 
-@pytest.mark.spec("O4")
-@run_async
+@with_process_harness
 async def test_a_machine_that_was_deleted_while_disconnected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: ProcessHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its program ends as if the service had ordered it."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter()
-        await harness.driver.close()
-        monkeypatch.delitem(MACHINES, "web_0")
-        await harness.start_service()
-        assert await harness.exit_code(program) == 0
-        assert harness.log() == ["started", "ended"]
-        assert harness.messages() == ["fairwarning: web_0 is deleted"]
+    program = await harness.start_counter()
+    await harness.driver.close()
+    monkeypatch.delitem(MACHINES, "web_0")
+    await harness.start_service()
+    assert await harness.exit_code(program) == 0
+    assert harness.log() == ["started", "ended"]
+    assert harness.messages() == ["fairwarning: web_0 is deleted"]

@@ -2,16 +2,18 @@
 
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_root_namespaces, needs_setpriv
-from tests.fixtures.waiting import run_async, wait_until_async
-from tests.machines.process_harness import ProcessDriverHarness, process_harness
+from tests.fixtures.waiting import wait_until_async
+from tests.machines.process_harness import (
+    ProcessHarness,
+    with_process_harness,
+)
 from tests.machines.test_exec import ASK
 
-pytestmark = needs_namespaces
+pytestmark = [needs_namespaces, pytest.mark.spec("O3")]
 
 # Serves a word on a port until it gets SIGTERM.
 SERVER = """
@@ -41,7 +43,7 @@ time.sleep(1000)
 AS_IN_A_CONTAINER = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all")
 
 
-async def start_network(harness: ProcessDriverHarness, before: tuple[str, ...] = ()) -> str:
+async def start_network(harness: ProcessHarness, before: tuple[str, ...] = ()) -> str:
     """Start a program that prints its network namespace and stays; return what it printed."""
     number = len(harness.programs)
     harness.start(sys.executable, "-c", NETWORK, before=before)
@@ -49,92 +51,84 @@ async def start_network(harness: ProcessDriverHarness, before: tuple[str, ...] =
     return harness.out(number)
 
 
-@pytest.mark.spec("O3")
-@run_async
-async def test_programs_of_one_machine_reach_each_other(tmp_path: Path) -> None:
+@with_process_harness
+async def test_programs_of_one_machine_reach_each_other(harness: ProcessHarness) -> None:
     """A program of another machine does not reach them."""
-    async with process_harness(tmp_path) as harness:
-        harness.start(sys.executable, "-c", SERVER)
-        await wait_until_async(lambda: harness.out() == "ready\n", "it serves")
-        client = harness.start(sys.executable, "-c", CLIENT)
-        assert await harness.exit_code(client) == 0, harness.err(1)
-        assert harness.out(1) == "hello\n"
-        stranger = harness.start(sys.executable, "-c", CLIENT, machine="web_1")
-        assert await harness.exit_code(stranger) == 1
-        assert "ConnectionRefusedError" in harness.err(2)
+    harness.start(sys.executable, "-c", SERVER)
+    await wait_until_async(lambda: harness.out() == "ready\n", "it serves")
+    client = harness.start(sys.executable, "-c", CLIENT)
+    assert await harness.exit_code(client) == 0, harness.err(1)
+    assert harness.out(1) == "hello\n"
+    stranger = harness.start(sys.executable, "-c", CLIENT, machine="web_1")
+    assert await harness.exit_code(stranger) == 1
+    assert "ConnectionRefusedError" in harness.err(2)
 
 
-@pytest.mark.spec("O3")
-@run_async
-async def test_programs_that_start_at_once_share_a_network(tmp_path: Path) -> None:
+@with_process_harness
+async def test_programs_that_start_at_once_share_a_network(harness: ProcessHarness) -> None:
     """One of them creates it; the others wait for that."""
-    async with process_harness(tmp_path) as harness:
-        for _ in range(4):
-            harness.start(sys.executable, "-c", NETWORK)
-        await wait_until_async(
-            lambda: all("\n" in harness.out(n) for n in range(4)),
-            lambda: f"all run; errors: {[harness.err(n) for n in range(4)]}",
-        )
-        assert len({harness.out(n) for n in range(4)}) == 1
+    for _ in range(4):
+        harness.start(sys.executable, "-c", NETWORK)
+    await wait_until_async(
+        lambda: all("\n" in harness.out(n) for n in range(4)),
+        lambda: f"all run; errors: {[harness.err(n) for n in range(4)]}",
+    )
+    assert len({harness.out(n) for n in range(4)}) == 1
 
 
-@pytest.mark.spec("O3")
-@run_async
-async def test_the_network_outlives_the_program_that_created_it(tmp_path: Path) -> None:
+@with_process_harness
+async def test_the_network_outlives_the_program_that_created_it(
+    harness: ProcessHarness,
+) -> None:
     """The endpoint still answers, and another program can join."""
-    async with process_harness(tmp_path) as harness:
-        network = await start_network(harness)
-        assert await start_network(harness) == network
-        harness.programs[0].send_signal(signal.SIGTERM)
-        await harness.exit_code(harness.programs[0])
-        await wait_until_async(lambda: harness.listeners.open == ["web_0"], "it is gone")
-        assert await start_network(harness) == network
-        asking = harness.start(sys.executable, "-c", ASK)
-        assert await harness.exit_code(asking) == 0, harness.err(3)
-        assert harness.out(3) == "web/web_0\n"
+    network = await start_network(harness)
+    assert await start_network(harness) == network
+    harness.programs[0].send_signal(signal.SIGTERM)
+    await harness.exit_code(harness.programs[0])
+    await wait_until_async(lambda: harness.listeners.open == ["web_0"], "it is gone")
+    assert await start_network(harness) == network
+    asking = harness.start(sys.executable, "-c", ASK)
+    assert await harness.exit_code(asking) == 0, harness.err(3)
+    assert harness.out(3) == "web/web_0\n"
 
 
-@pytest.mark.spec("O3")
-@run_async
-async def test_a_program_joins_after_a_restart_of_the_service(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_program_joins_after_a_restart_of_the_service(
+    harness: ProcessHarness,
+) -> None:
     """It waits until the programs that ran before have reconnected."""
-    async with process_harness(tmp_path) as harness:
-        network = await start_network(harness)
-        await harness.driver.close()
-        await harness.start_service()
-        assert await start_network(harness) == network
+    network = await start_network(harness)
+    await harness.driver.close()
+    await harness.start_service()
+    assert await start_network(harness) == network
 
 
-@pytest.mark.spec("O3")
-@run_async
-async def test_a_program_that_fails_to_start_does_not_hold_up_others(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_program_that_fails_to_start_does_not_hold_up_others(
+    harness: ProcessHarness,
+) -> None:
     """The next one creates the network."""
-    async with process_harness(tmp_path) as harness:
-        missing = harness.start("no-such-program")
-        network = await start_network(harness)
-        assert await harness.exit_code(missing) == 127
-        assert await start_network(harness) == network
+    missing = harness.start("no-such-program")
+    network = await start_network(harness)
+    assert await harness.exit_code(missing) == 127
+    assert await start_network(harness) == network
 
 
-@pytest.mark.spec("O3")
 @needs_root_namespaces
 @needs_setpriv
-@run_async
-async def test_root_in_a_container(tmp_path: Path) -> None:
+@with_process_harness
+async def test_root_in_a_container(harness: ProcessHarness) -> None:
     """Programs share a network in a user namespace, too."""
-    async with process_harness(tmp_path) as harness:
-        network = await start_network(harness, before=AS_IN_A_CONTAINER)
-        assert await start_network(harness, before=AS_IN_A_CONTAINER) == network
+    network = await start_network(harness, before=AS_IN_A_CONTAINER)
+    assert await start_network(harness, before=AS_IN_A_CONTAINER) == network
 
 
-@pytest.mark.spec("O3")
 @needs_root_namespaces
 @needs_setpriv
-@run_async
-async def test_a_network_of_another_user(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_network_of_another_user(harness: ProcessHarness) -> None:
     """The message says which user to run exec as."""
-    async with process_harness(tmp_path) as harness:
-        await start_network(harness)
-        joining = harness.start("true", before=AS_IN_A_CONTAINER)
-        assert await harness.exit_code(joining) == 4
-        assert "programs of another user run in this machine" in harness.err(1)
+    await start_network(harness)
+    joining = harness.start("true", before=AS_IN_A_CONTAINER)
+    assert await harness.exit_code(joining) == 4
+    assert "programs of another user run in this machine" in harness.err(1)

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_root
-from tests.fixtures.waiting import run_async, wait_until_async
-from tests.machines.process_harness import ProcessDriverHarness, process_harness
+from tests.fixtures.waiting import wait_until_async
+from tests.machines.process_harness import (
+    ProcessHarness,
+    with_process_harness,
+)
 
 pytestmark = needs_namespaces
 
@@ -47,7 +50,7 @@ def state_of(pid: int) -> str:
 
 
 def at_terminal(
-    harness: ProcessDriverHarness, options: tuple[str, ...] = ()
+    harness: ProcessHarness, options: tuple[str, ...] = ()
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start a program at a terminal; return it and the terminal's other end."""
     keyboard, terminal = pty.openpty()
@@ -64,98 +67,78 @@ def at_terminal(
 
 
 @pytest.mark.spec("O3")
-@run_async
-async def test_the_program_has_the_terminal(tmp_path: Path) -> None:
-    """Ctrl-C reaches the program once each time, and exec ends with its exit code."""
-    async with process_harness(tmp_path) as harness:
-        program, keyboard = at_terminal(harness)
-        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
-        os.write(keyboard, b"\x03")
-        await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it is interrupted")
-        os.write(keyboard, b"\x03")
-        assert await harness.exit_code(program) == 9
-        assert harness.out() == "foreground\ninterrupted\ninterrupted interrupted\n"
-        os.close(keyboard)
-
-
-@pytest.mark.spec("O3")
 @needs_root
-@run_async
-async def test_root_is_told_that_exec_is_no_boundary(tmp_path: Path) -> None:
+@with_process_harness
+async def test_root_is_told_that_exec_is_no_boundary(harness: ProcessHarness) -> None:
     """At a terminal only: scripts do not expect it."""
-    async with process_harness(tmp_path) as harness:
-        keyboard, terminal = pty.openpty()
-        program = harness.start("true", stderr=terminal)
-        os.close(terminal)
-        assert await harness.exit_code(program) == 0
-        said = os.read(keyboard, 1000).decode()
-        assert said == "fairwarning: a program that root runs can leave web_0\r\n"
-        os.close(keyboard)
+    keyboard, terminal = pty.openpty()
+    program = harness.start("true", stderr=terminal)
+    os.close(terminal)
+    assert await harness.exit_code(program) == 0
+    said = os.read(keyboard, 1000).decode()
+    assert said == "fairwarning: a program that root runs can leave web_0\r\n"
+    os.close(keyboard)
 
 
 @pytest.mark.spec("O3", "O4")
-@run_async
-async def test_a_rebooted_program_has_the_terminal_again(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_rebooted_program_has_the_terminal_again(harness: ProcessHarness) -> None:
     """The foreground process group of the terminal had ended."""
-    async with process_harness(tmp_path) as harness:
-        _, keyboard = at_terminal(harness)
-        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
-        assert await harness.result(harness.submit("reboot")) == ""
-        await wait_until_async(
-            lambda: harness.out() == 2 * "foreground\n", "it has the terminal again"
-        )
-        os.close(keyboard)
+    _, keyboard = at_terminal(harness)
+    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    assert await harness.result(harness.submit("reboot")) == ""
+    await wait_until_async(lambda: harness.out() == 2 * "foreground\n", "it has the terminal again")
+    os.close(keyboard)
 
 
 @pytest.mark.spec("O3")
-@run_async
-async def test_ctrl_z_returns_to_the_shell(tmp_path: Path) -> None:
+@with_process_harness
+async def test_ctrl_z_returns_to_the_shell(harness: ProcessHarness) -> None:
     """Exec stops with its program and resumes with it."""
-    async with process_harness(tmp_path) as harness:
-        program, keyboard = at_terminal(harness)
-        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
-        os.write(keyboard, b"\x1a")
-        await wait_until_async(lambda: state(program) == "T", "exec is stopped")
-        assert os.tcgetpgrp(keyboard) == program.pid
-        program.send_signal(signal.SIGCONT)
-        await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
-        os.write(keyboard, b"\x03\x03")
-        await wait_until_async(lambda: "interrupted" in harness.out(), "it is interrupted")
-        os.close(keyboard)
+    program, keyboard = at_terminal(harness)
+    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    os.write(keyboard, b"\x1a")
+    await wait_until_async(lambda: state(program) == "T", "exec is stopped")
+    assert os.tcgetpgrp(keyboard) == program.pid
+    program.send_signal(signal.SIGCONT)
+    await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
+    os.write(keyboard, b"\x03\x03")
+    await wait_until_async(lambda: "interrupted" in harness.out(), "it is interrupted")
+    os.close(keyboard)
 
 
 @pytest.mark.spec("O4")
-@run_async
-async def test_a_suspended_program_is_rebooted(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_suspended_program_is_rebooted(harness: ProcessHarness) -> None:
     """Exec stopped by Ctrl-Z does not hold up the impact, and the shell keeps the terminal."""
-    async with process_harness(tmp_path) as harness:
-        program, keyboard = at_terminal(harness)
-        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
-        os.write(keyboard, b"\x1a")
-        await wait_until_async(lambda: state(program) == "T", "exec is stopped")
-        assert await harness.result(harness.submit("reboot")) == ""
-        await wait_until_async(lambda: harness.out().endswith("background\n"), "it starts again")
-        assert state(program) == "T"
-        assert os.tcgetpgrp(keyboard) == program.pid
-        program.send_signal(signal.SIGCONT)
-        await wait_until_async(lambda: "background\ncontinued" in harness.out(), "it goes on")
-        os.write(keyboard, b"\x03")
-        await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it is interrupted")
-        os.close(keyboard)
+    program, keyboard = at_terminal(harness)
+    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    os.write(keyboard, b"\x1a")
+    await wait_until_async(lambda: state(program) == "T", "exec is stopped")
+    assert await harness.result(harness.submit("reboot")) == ""
+    await wait_until_async(lambda: harness.out().endswith("background\n"), "it starts again")
+    assert state(program) == "T"
+    assert os.tcgetpgrp(keyboard) == program.pid
+    program.send_signal(signal.SIGCONT)
+    await wait_until_async(lambda: "background\ncontinued" in harness.out(), "it goes on")
+    os.write(keyboard, b"\x03")
+    await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it is interrupted")
+    os.close(keyboard)
 
 
 @pytest.mark.spec("O4")
-@run_async
-async def test_a_suspended_program_stays_suspended_after_a_freeze(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_suspended_program_stays_suspended_after_a_freeze(
+    harness: ProcessHarness,
+) -> None:
     """Only the user resumes it."""
-    async with process_harness(tmp_path) as harness:
-        program, keyboard = at_terminal(harness)
-        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
-        os.write(keyboard, b"\x1a")
-        await wait_until_async(lambda: state(program) == "T", "exec is stopped")
-        assert await harness.result(harness.submit("freeze", seconds=0)) == ""
-        (inside,) = harness.processes_inside()
-        await wait_until_async(lambda: state_of(inside) == "T", "it is suspended again")
-        program.send_signal(signal.SIGCONT)
-        await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
-        os.close(keyboard)
+    program, keyboard = at_terminal(harness)
+    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    os.write(keyboard, b"\x1a")
+    await wait_until_async(lambda: state(program) == "T", "exec is stopped")
+    assert await harness.result(harness.submit("freeze", seconds=0)) == ""
+    (inside,) = harness.processes_inside()
+    await wait_until_async(lambda: state_of(inside) == "T", "it is suspended again")
+    program.send_signal(signal.SIGCONT)
+    await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
+    os.close(keyboard)

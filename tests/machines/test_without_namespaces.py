@@ -7,20 +7,25 @@ import json
 import os
 import signal
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.fixtures.programs import ROOT, run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
-from tests.fixtures.waiting import run_async, wait_until_async
-from tests.machines.process_harness import EXEC, process_harness, steady
+from tests.fixtures.waiting import wait_until_async
+from tests.machines.process_harness import (
+    EXEC,
+    ProcessHarness,
+    steady,
+    with_process_harness,
+)
 from tests.machines.test_process import frozen
 from tests.machines.test_terminal import at_terminal
 
 pytestmark = pytest.mark.spec("O3", "O12")
 
 NONE = ("--isolation", "none")
+IN_BOTH_WAYS = pytest.mark.parametrize("options", [pytest.param((), marks=needs_namespaces), NONE])
 
 # Asks by Azure's URL, through the proxy of the environment and never without it.
 ASK_BY_PROXY = """
@@ -55,258 +60,251 @@ REFUSING = (
 # --- The endpoint ---------------------------------------------------------------------------------
 
 
-@run_async
-async def test_the_endpoint_answers_as_the_machine(tmp_path: Path) -> None:
+@with_process_harness
+async def test_the_endpoint_answers_as_the_machine(harness: ProcessHarness) -> None:
     """By Azure's URL for clients that use a proxy, and by FAIRWARNING_ENDPOINT."""
-    async with process_harness(tmp_path) as harness:
-        by_variable = (sys.executable, "-c", ASK_BY_VARIABLE, "FAIRWARNING_ENDPOINT")
-        programs = [
-            harness.start(sys.executable, "-c", ASK_BY_PROXY, machine="web_0", options=NONE),
-            harness.start(*by_variable, machine="web_1", options=NONE),
-        ]
-        assert [await harness.exit_code(program) for program in programs] == [0, 0], harness.err()
-        assert [harness.out(0), harness.out(1)] == ["web/web_0\n", "web/web_1\n"]
+    by_variable = (sys.executable, "-c", ASK_BY_VARIABLE, "FAIRWARNING_ENDPOINT")
+    programs = [
+        harness.start(sys.executable, "-c", ASK_BY_PROXY, machine="web_0", options=NONE),
+        harness.start(*by_variable, machine="web_1", options=NONE),
+    ]
+    assert [await harness.exit_code(program) for program in programs] == [0, 0], harness.err()
+    assert [harness.out(0), harness.out(1)] == ["web/web_0\n", "web/web_1\n"]
 
 
-@run_async
-async def test_a_variable_of_the_program_gets_the_endpoint(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_variable_of_the_program_gets_the_endpoint(harness: ProcessHarness) -> None:
     """For a handler whose endpoint can be configured."""
-    async with process_harness(tmp_path) as harness:
-        program = harness.start(
-            *(sys.executable, "-c", ASK_BY_VARIABLE, "IMDS_URL"),
-            options=(*NONE, "--endpoint-variable", "IMDS_URL"),
-        )
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert harness.out() == "web/web_0\n"
+    program = harness.start(
+        *(sys.executable, "-c", ASK_BY_VARIABLE, "IMDS_URL"),
+        options=(*NONE, "--endpoint-variable", "IMDS_URL"),
+    )
+    assert await harness.exit_code(program) == 0, harness.err()
+    assert harness.out() == "web/web_0\n"
 
 
 @needs_namespaces
-@run_async
-async def test_a_variable_in_namespaces(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_variable_in_namespaces(harness: ProcessHarness) -> None:
     """There it is the URL that every Azure machine uses."""
-    async with process_harness(tmp_path) as harness:
-        options = ("--isolation", "namespaces", "--endpoint-variable", "IMDS_URL")
-        program = harness.start("sh", "-c", "echo $IMDS_URL", options=options)
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert harness.out() == "http://169.254.169.254\n"
+    options = ("--isolation", "namespaces", "--endpoint-variable", "IMDS_URL")
+    program = harness.start("sh", "-c", "echo $IMDS_URL", options=options)
+    assert await harness.exit_code(program) == 0, harness.err()
+    assert harness.out() == "http://169.254.169.254\n"
 
 
-@run_async
-async def test_the_environment_of_a_child(tmp_path: Path) -> None:
+@with_process_harness
+async def test_the_environment_of_a_child(harness: ProcessHarness) -> None:
     """Both spellings name the proxy; other proxies stay; nothing bypasses it for the endpoint."""
-    async with process_harness(tmp_path) as harness:
-        outside = {
-            "https_proxy": "http://proxy.example:3128",
-            "HTTP_PROXY": "http://proxy.example:3128",
-            "NO_PROXY": "db.example, 169.254.169.254",
-            "FAIRWARNING_ENDPOINT": "http://127.1.0.1:8169",
-        }
-        program = harness.start(
-            sys.executable, "-c", SHOW, options=NONE, env={**os.environ, **outside}
-        )
-        assert await harness.exit_code(program) == 0, harness.err()
-        seen = json.loads(harness.out())
-        url = seen["FAIRWARNING_ENDPOINT"]
-        assert url.startswith("http://127.0.0.1:")
-        assert (seen["http_proxy"], seen["HTTP_PROXY"]) == (url, url)
-        assert seen["https_proxy"] == "http://proxy.example:3128"
-        assert seen["no_proxy"] == seen["NO_PROXY"]
-        direct = seen["no_proxy"].split(",")
-        assert {"localhost", "127.0.0.1", "db.example"} <= set(direct)
-        assert "169.254.169.254" not in direct
-        assert seen["FAIRWARNING_MACHINE"] == "web_0"
-        assert seen["TMPDIR"] == str(harness.data / "machines" / "web_0" / "tmp")
+    outside = {
+        "https_proxy": "http://proxy.example:3128",
+        "HTTP_PROXY": "http://proxy.example:3128",
+        "NO_PROXY": "db.example, 169.254.169.254",
+        "FAIRWARNING_ENDPOINT": "http://127.1.0.1:8169",
+    }
+    program = harness.start(sys.executable, "-c", SHOW, options=NONE, env={**os.environ, **outside})
+    assert await harness.exit_code(program) == 0, harness.err()
+    seen = json.loads(harness.out())
+    url = seen["FAIRWARNING_ENDPOINT"]
+    assert url.startswith("http://127.0.0.1:")
+    assert (seen["http_proxy"], seen["HTTP_PROXY"]) == (url, url)
+    assert seen["https_proxy"] == "http://proxy.example:3128"
+    assert seen["no_proxy"] == seen["NO_PROXY"]
+    direct = seen["no_proxy"].split(",")
+    assert {"localhost", "127.0.0.1", "db.example"} <= set(direct)
+    assert "169.254.169.254" not in direct
+    assert seen["FAIRWARNING_MACHINE"] == "web_0"
+    assert seen["TMPDIR"] == str(harness.data / "machines" / "web_0" / "tmp")
 
 
-@run_async
-async def test_requests_wait_for_the_service_to_restart(tmp_path: Path) -> None:
+@with_process_harness
+async def test_requests_wait_for_the_service_to_restart(harness: ProcessHarness) -> None:
     """A request that is sent meanwhile is answered by the next service."""
-    async with process_harness(tmp_path) as harness:
-        wait = f"echo ready; read line; exec '{sys.executable}' -c \"$0\""
-        reader, writer = os.pipe()
-        program = harness.start("sh", "-c", wait, ASK_BY_PROXY, options=NONE, stdin=reader)
-        os.close(reader)
-        await wait_until_async(lambda: harness.out() == "ready\n", "it waits")
-        await harness.driver.close()
-        os.write(writer, b"go\n")
-        os.close(writer)
-        await harness.start_service()
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert harness.out() == "ready\nweb/web_0\n"
+    wait = f"echo ready; read line; exec '{sys.executable}' -c \"$0\""
+    reader, writer = os.pipe()
+    program = harness.start("sh", "-c", wait, ASK_BY_PROXY, options=NONE, stdin=reader)
+    os.close(reader)
+    await wait_until_async(lambda: harness.out() == "ready\n", "it waits")
+    await harness.driver.close()
+    os.write(writer, b"go\n")
+    os.close(writer)
+    await harness.start_service()
+    assert await harness.exit_code(program) == 0, harness.err()
+    assert harness.out() == "ready\nweb/web_0\n"
 
 
 # --- Impacts --------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("O4")
-@run_async
-async def test_a_frozen_child_is_stopped(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_frozen_child_is_stopped(harness: ProcessHarness) -> None:
     """Its whole group is stopped for the announced duration, and then continues."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter(options=(*NONE, "--quiet"))
-        freeze = harness.submit("freeze", seconds=5)
-        await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
-        assert await steady(harness.count)
-        assert await harness.result(freeze) == ""
-        count = harness.count()
-        await wait_until_async(lambda: harness.count() > count, "it goes on")
-        assert harness.log() == ["started"]
-        assert harness.err() == ""
+    await harness.start_counter(options=(*NONE, "--quiet"))
+    freeze = harness.submit("freeze", seconds=5)
+    await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
+    assert await steady(harness.count)
+    assert await harness.result(freeze) == ""
+    count = harness.count()
+    await wait_until_async(lambda: harness.count() > count, "it goes on")
+    assert harness.log() == ["started"]
+    assert harness.err() == ""
 
 
 @pytest.mark.spec("O4")
-@run_async
-async def test_a_rebooted_child_reaches_its_endpoint(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_rebooted_child_reaches_its_endpoint(harness: ProcessHarness) -> None:
     """At the same URL as before."""
     script = f"'{sys.executable}' -c \"$0\"; echo $http_proxy; exec sleep 1000"
-    async with process_harness(tmp_path) as harness:
-        harness.start("sh", "-c", script, ASK_BY_PROXY, options=NONE)
-        await wait_until_async(lambda: harness.out().count("\n") == 2, "it runs")
-        before = harness.out()
-        assert before.startswith("web/web_0\n")
-        assert await harness.result(harness.submit("reboot")) == ""
-        await wait_until_async(lambda: harness.out().count("\n") == 4, "it runs again")
-        assert harness.out() == 2 * before, harness.err()
+    harness.start("sh", "-c", script, ASK_BY_PROXY, options=NONE)
+    await wait_until_async(lambda: harness.out().count("\n") == 2, "it runs")
+    before = harness.out()
+    assert before.startswith("web/web_0\n")
+    assert await harness.result(harness.submit("reboot")) == ""
+    await wait_until_async(lambda: harness.out().count("\n") == 4, "it runs again")
+    assert harness.out() == 2 * before, harness.err()
 
 
 @pytest.mark.spec("O4")
-@run_async
-async def test_a_rebooted_child_starts_again(tmp_path: Path) -> None:
-    """It is asked to end, does so, and is started again."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter(options=NONE)
-        assert await harness.result(harness.submit("reboot")) == ""
-        await wait_until_async(
-            lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-        )
-        assert harness.listeners.open == ["web_0"]
-        program.send_signal(signal.SIGTERM)
-        assert await harness.exit_code(program) == 0
-
-
-@pytest.mark.spec("O4")
-@run_async
-async def test_a_redeployed_child_has_an_empty_temporary_disk(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_redeployed_child_has_an_empty_temporary_disk(
+    harness: ProcessHarness,
+) -> None:
     """And runs again."""
     script = 'ls "$TMPDIR"; touch "$TMPDIR/file"; echo ready; exec sleep 1000'
-    async with process_harness(tmp_path) as harness:
-        harness.start("sh", "-c", script, options=NONE)
-        await wait_until_async(lambda: harness.out() == "ready\n", "it runs")
-        assert await harness.result(harness.submit("redeploy")) == ""
-        await wait_until_async(lambda: harness.out() == "ready\nready\n", "it runs again")
+    harness.start("sh", "-c", script, options=NONE)
+    await wait_until_async(lambda: harness.out() == "ready\n", "it runs")
+    assert await harness.result(harness.submit("redeploy")) == ""
+    await wait_until_async(lambda: harness.out() == "ready\nready\n", "it runs again")
 
 
 @pytest.mark.spec("O4")
-@run_async
-async def test_a_deleted_child_ends_with_all_that_it_started(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_deleted_child_ends_with_all_that_it_started(harness: ProcessHarness) -> None:
     """Also processes that ignore SIGTERM and that it has left to another parent."""
     script = "(trap '' TERM; while :; do sleep 0.1; done) & echo ready; exec sleep 1000"
-    async with process_harness(tmp_path) as harness:
-        program = harness.start("sh", "-c", script, options=(*NONE, "--grace", "0.2"))
-        await wait_until_async(lambda: harness.out() == "ready\n", "it runs")
-        assert await harness.result(harness.submit("delete")) == ""
-        assert await harness.exit_code(program) == 128 + signal.SIGTERM
-        await wait_until_async(lambda: not harness.processes_inside(), "all have ended")
+    program = harness.start("sh", "-c", script, options=(*NONE, "--grace", "0.2"))
+    await wait_until_async(lambda: harness.out() == "ready\n", "it runs")
+    assert await harness.result(harness.submit("delete")) == ""
+    assert await harness.exit_code(program) == 128 + signal.SIGTERM
+    await wait_until_async(lambda: not harness.processes_inside(), "all have ended")
 
 
 # --- Processes ------------------------------------------------------------------------------------
 
 
-@run_async
-async def test_the_exit_code_of_a_child(tmp_path: Path) -> None:
+@with_process_harness
+async def test_the_exit_code_of_a_child(harness: ProcessHarness) -> None:
     """It passes through, and processes that the program has left are killed."""
-    async with process_harness(tmp_path) as harness:
-        program = harness.start("sh", "-c", "sleep 1000 & exit 7", options=NONE)
-        assert await harness.exit_code(program) == 7
-        assert not harness.processes_inside()
-        assert await harness.exit_code(harness.start("./none", options=NONE)) == 127
+    program = harness.start("sh", "-c", "sleep 1000 & exit 7", options=NONE)
+    assert await harness.exit_code(program) == 7
+    assert not harness.processes_inside()
+    assert await harness.exit_code(harness.start("./none", options=NONE)) == 127
 
 
-@run_async
-async def test_a_killed_exec_takes_its_child_with_it(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_killed_exec_takes_its_child_with_it(harness: ProcessHarness) -> None:
     """Nothing is left behind, and the machine goes on without a program."""
-    async with process_harness(tmp_path) as harness:
-        program = await harness.start_counter(options=NONE)
-        program.kill()
-        await wait_until_async(lambda: not harness.remaining_processes(), "all have ended")
-        await wait_until_async(lambda: not harness.driver.is_attached("web", "web_0"), "detached")
-
-
-@run_async
-async def test_a_child_has_the_terminal(tmp_path: Path) -> None:
-    """The keys of the user reach it, as without exec."""
-    async with process_harness(tmp_path) as harness:
-        program, keyboard = at_terminal(harness, options=NONE)
-        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
-        os.write(keyboard, b"\x03")
-        await wait_until_async(lambda: harness.out().endswith("\ninterrupted\n"), "it has the key")
-        os.write(keyboard, b"\x03")
-        assert await harness.exit_code(program) == 9
-        os.close(keyboard)
+    program = await harness.start_counter(options=NONE)
+    program.kill()
+    await wait_until_async(lambda: not harness.remaining_processes(), "all have ended")
+    await wait_until_async(lambda: not harness.driver.is_attached("web", "web_0"), "detached")
 
 
 @needs_namespaces
-@run_async
-async def test_a_child_and_a_program_in_namespaces_as_one_machine(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_child_and_a_program_in_namespaces_as_one_machine(
+    harness: ProcessHarness,
+) -> None:
     """Neither waits for the namespaces of the other, also after a restart of the service."""
-    async with process_harness(tmp_path) as harness:
-        await harness.start_counter(options=NONE)
-        await harness.driver.close()
-        await harness.start_service()
-        await wait_until_async(lambda: harness.listeners.open == ["web_0"], "it is back")
-        await harness.start_counter(options=("--isolation", "namespaces"))
-        await harness.start_counter(options=NONE)
-        assert harness.listeners.open == ["web_0"] * 3
+    await harness.start_counter(options=NONE)
+    await harness.driver.close()
+    await harness.start_service()
+    await wait_until_async(lambda: harness.listeners.open == ["web_0"], "it is back")
+    await harness.start_counter(options=("--isolation", "namespaces"))
+    await harness.start_counter(options=NONE)
+    assert harness.listeners.open == ["web_0"] * 3
+
+
+@IN_BOTH_WAYS
+@with_process_harness
+async def test_a_program_has_the_terminal(
+    harness: ProcessHarness, options: tuple[str, ...]
+) -> None:
+    """Ctrl-C reaches the program once each time, and exec ends with its exit code."""
+    program, keyboard = at_terminal(harness, options=options)
+    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    os.write(keyboard, b"\x03")
+    await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it is interrupted")
+    os.write(keyboard, b"\x03")
+    assert await harness.exit_code(program) == 9
+    assert harness.out() == "foreground\ninterrupted\ninterrupted interrupted\n"
+    os.close(keyboard)
+
+
+@pytest.mark.spec("O4")
+@IN_BOTH_WAYS
+@with_process_harness
+async def test_a_rebooted_program_starts_again(
+    harness: ProcessHarness, options: tuple[str, ...]
+) -> None:
+    """It is asked to end, does so, and is started again; exec keeps running."""
+    program = await harness.start_counter(options=options)
+    assert await harness.result(harness.submit("reboot")) == ""
+    await wait_until_async(
+        lambda: harness.log() == ["started", "ended", "started"], "it starts again"
+    )
+    assert harness.listeners.open == ["web_0"]
+    assert program.poll() is None
+    assert harness.messages()[-1] == "fairwarning: web_0 is rebooted"
+    program.send_signal(signal.SIGTERM)
+    assert await harness.exit_code(program) == 0
 
 
 # --- The choice -----------------------------------------------------------------------------------
 
 
-@run_async
-async def test_it_says_at_once_what_a_child_cannot_show(tmp_path: Path) -> None:
+@with_process_harness
+async def test_it_says_at_once_what_a_child_cannot_show(harness: ProcessHarness) -> None:
     """Two lines on stderr before the program runs; none with --quiet."""
-    async with process_harness(tmp_path) as harness:
-        for options in (NONE, (*NONE, "--quiet")):
-            program = harness.start("sh", "-c", "echo here >&2", options=options)
-            assert await harness.exit_code(program) == 0
-        first, second, here = harness.err(0).splitlines()
-        page = (ROOT / "docs" / "exec.md").read_text("utf-8")
-        assert f"\n{first}\n{second}\n" in page
-        assert here == "here"
-        assert harness.err(1) == "here\n"
+    for options in (NONE, (*NONE, "--quiet")):
+        program = harness.start("sh", "-c", "echo here >&2", options=options)
+        assert await harness.exit_code(program) == 0
+    first, second, here = harness.err(0).splitlines()
+    page = (ROOT / "docs" / "exec.md").read_text("utf-8")
+    assert f"\n{first}\n{second}\n" in page
+    assert here == "here"
+    assert harness.err(1) == "here\n"
 
 
 @needs_unshare
 @needs_namespaces
-@run_async
-async def test_a_kernel_that_refuses_namespaces(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_kernel_that_refuses_namespaces(harness: ProcessHarness) -> None:
     """The program runs without them, by itself; the first line says why."""
-    async with process_harness(tmp_path) as harness:
-        program = harness.start(sys.executable, "-c", ASK_BY_PROXY, before=REFUSING)
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert harness.out() == "web/web_0\n"
-        assert "web_0 runs without namespaces (No space left on device)" in harness.err()
+    program = harness.start(sys.executable, "-c", ASK_BY_PROXY, before=REFUSING)
+    assert await harness.exit_code(program) == 0, harness.err()
+    assert harness.out() == "web/web_0\n"
+    assert "web_0 runs without namespaces (No space left on device)" in harness.err()
 
 
 @needs_namespaces
-@run_async
-async def test_a_kernel_that_allows_namespaces(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_kernel_that_allows_namespaces(harness: ProcessHarness) -> None:
     """The program runs in them, by itself, and nothing is said."""
-    async with process_harness(tmp_path) as harness:
-        program = harness.start("sh", "-c", "echo ${http_proxy-none}; hostname || uname -n")
-        assert await harness.exit_code(program) == 0
-        assert harness.out() == "none\nweb000000\n"
-        assert harness.err() == ""
+    program = harness.start("sh", "-c", "echo ${http_proxy-none}; hostname || uname -n")
+    assert await harness.exit_code(program) == 0
+    assert harness.out() == "none\nweb000000\n"
+    assert harness.err() == ""
 
 
-@run_async
-async def test_a_port_that_cannot_be_published(tmp_path: Path) -> None:
+@with_process_harness
+async def test_a_port_that_cannot_be_published(harness: ProcessHarness) -> None:
     """The program has the host's own ports: it can listen there by itself."""
-    async with process_harness(tmp_path) as harness:
-        for publish, code in (("10.0.0.9:8080", 4), ("8080", 0)):
-            options = (*NONE, "--publish", publish, "--forward", "6443")
-            assert await harness.exit_code(harness.start("true", options=options)) == code
-        assert "--publish 10.0.0.9:8080 has no effect: let COMMAND listen there" in harness.err()
+    for publish, code in (("10.0.0.9:8080", 4), ("8080", 0)):
+        options = (*NONE, "--publish", publish, "--forward", "6443")
+        assert await harness.exit_code(harness.start("true", options=options)) == code
+    assert "--publish 10.0.0.9:8080 has no effect: let COMMAND listen there" in harness.err()
 
 
 @pytest.mark.parametrize(

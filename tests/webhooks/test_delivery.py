@@ -37,15 +37,16 @@ from tests.webhooks.webhook_fleet import (
 
 @each_store
 @run_async
-async def test_each_change_of_an_event_arrives_in_order(tmp_path: Path, make: Make) -> None:
+async def test_each_change_of_an_event_arrives_in_order(
+    receiver: Receiver, tmp_path: Path, make: Make
+) -> None:
     """Scheduled, approved, started, ended: four messages, signed, in the journal's order."""
-    with Receiver() as receiver:
-        async with webhook_fleet(make(tmp_path)) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            event = await fleet.reboot()
-            await wait_until_async(lambda: len(receiver.posts) == 4)
-            assert receiver.ids == await fleet.reported_lines()
+    async with webhook_fleet(make(tmp_path)) as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        event = await fleet.reboot()
+        await wait_until_async(lambda: len(receiver.posts) == 4)
+        assert receiver.ids == await fleet.reported_lines()
     types = [post.json["type"].rpartition(".")[2] for post in receiver.posts]
     assert types == ["scheduled", "approved", "started", "ended"]
     assert {post.json["data"]["EventId"] for post in receiver.posts} == {event}
@@ -53,15 +54,14 @@ async def test_each_change_of_an_event_arrives_in_order(tmp_path: Path, make: Ma
 
 
 @run_async
-async def test_a_cancelled_event_is_sent() -> None:
+async def test_a_cancelled_event_is_sent(receiver: Receiver) -> None:
     """A cancellation is sent, with the data of the event."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            event = await fleet.restart()
-            await fleet.fleet.submit(Cancel(scope="vm", event=event))
-            await wait_until_async(lambda: len(receiver.posts) == 2)
+    async with webhook_fleet() as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        event = await fleet.restart()
+        await fleet.fleet.submit(Cancel(scope="vm", event=event))
+        await wait_until_async(lambda: len(receiver.posts) == 2)
     last = receiver.posts[-1].json
     assert last["type"] == "com.fairwarning.event.cancelled"
     assert last["data"]["EventStatus"] == "Cancelled"
@@ -71,57 +71,58 @@ async def test_a_cancelled_event_is_sent() -> None:
 
 
 @run_async
-async def test_a_new_subscription_starts_with_new_events() -> None:
+async def test_a_new_subscription_starts_with_new_events(receiver: Receiver) -> None:
     """Earlier events are not sent; a subscription that is created again starts anew."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.machine()
-            await fleet.reboot()
-            await fleet.create(receiver)
-            await fleet.webhooks.remove("ops")
-            await fleet.reboot()
-            await fleet.create(receiver)
-            end = len(await fleet.fleet.store.journal())
-            await fleet.reboot()
-            await wait_until_async(lambda: len(receiver.posts) == 4)
-            assert receiver.ids == await fleet.reported_lines(after=end)
+    async with webhook_fleet() as fleet:
+        await fleet.machine()
+        await fleet.reboot()
+        await fleet.create(receiver)
+        await fleet.webhooks.remove("ops")
+        await fleet.reboot()
+        await fleet.create(receiver)
+        end = len(await fleet.fleet.store.journal())
+        await fleet.reboot()
+        await wait_until_async(lambda: len(receiver.posts) == 4)
+        assert receiver.ids == await fleet.reported_lines(after=end)
 
 
 @each_store
 @run_async
-async def test_a_restart_resumes_at_the_cursor(tmp_path: Path, make: Make) -> None:
+async def test_a_restart_resumes_at_the_cursor(
+    receiver: Receiver, tmp_path: Path, make: Make
+) -> None:
     """Events during a stop are sent afterwards, and a clean stop repeats nothing."""
     store = make(tmp_path)
-    with Receiver() as receiver:
-        async with webhook_fleet(store) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            await fleet.reboot()
-            await wait_until_async(lambda: len(receiver.posts) == 4)
-            await fleet.caught_up()
-            await fleet.webhooks.stop()
-            await fleet.reboot()
-        async with webhook_fleet(store) as fleet:
-            await wait_until_async(lambda: len(receiver.ids) == 8)
-            assert sorted(set(receiver.ids)) == receiver.ids == await fleet.reported_lines()
+    async with webhook_fleet(store) as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        await fleet.reboot()
+        await wait_until_async(lambda: len(receiver.posts) == 4)
+        await fleet.caught_up()
+        await fleet.webhooks.stop()
+        await fleet.reboot()
+    async with webhook_fleet(store) as fleet:
+        await wait_until_async(lambda: len(receiver.ids) == 8)
+        assert sorted(set(receiver.ids)) == receiver.ids == await fleet.reported_lines()
 
 
 @each_store
 @run_async
-async def test_a_message_without_a_saved_cursor_is_repeated(tmp_path: Path, make: Make) -> None:
+async def test_a_message_without_a_saved_cursor_is_repeated(
+    receiver: Receiver, tmp_path: Path, make: Make
+) -> None:
     """A stop between sending and saving the cursor repeats this message only."""
     store = make(tmp_path)
-    with Receiver() as receiver:
-        receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
-        async with webhook_fleet(store) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            await fleet.reboot()
-            await wait_until_async(lambda: receiver.posts)
-        receiver.answer = agree
-        async with webhook_fleet(store) as fleet:
-            await wait_until_async(lambda: len(receiver.ids) == 5)
-            reported = await fleet.reported_lines()
+    receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
+    async with webhook_fleet(store) as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        await fleet.reboot()
+        await wait_until_async(lambda: receiver.posts)
+    receiver.answer = agree
+    async with webhook_fleet(store) as fleet:
+        await wait_until_async(lambda: len(receiver.ids) == 5)
+        reported = await fleet.reported_lines()
     assert receiver.ids == [reported[0], *reported]
 
 
@@ -299,66 +300,63 @@ async def test_a_slow_receiver_does_not_delay_another() -> None:
 
 
 @run_async
-async def test_a_subscription_can_be_removed_while_it_sends() -> None:
+async def test_a_subscription_can_be_removed_while_it_sends(receiver: Receiver) -> None:
     """Removal is immediate even if the receiver hangs; nothing is sent afterwards."""
-    with Receiver() as receiver:
-        receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
-        async with webhook_fleet() as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            await fleet.reboot()
-            await wait_until_async(lambda: receiver.posts)
-            await asyncio.wait_for(fleet.webhooks.remove("ops"), 5)
-            await fleet.reboot()
-            assert await fleet.webhooks.list() == []
-            with pytest.raises(NotFound) as refusal:
-                await fleet.webhooks.remove("ops")
-            assert refusal.value.code == "UnknownWebhook"
+    receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
+    async with webhook_fleet() as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        await fleet.reboot()
+        await wait_until_async(lambda: receiver.posts)
+        await asyncio.wait_for(fleet.webhooks.remove("ops"), 5)
+        await fleet.reboot()
+        assert await fleet.webhooks.list() == []
+        with pytest.raises(NotFound) as refusal:
+            await fleet.webhooks.remove("ops")
+        assert refusal.value.code == "UnknownWebhook"
     assert len(receiver.posts) == 1
 
 
 @run_async
-async def test_a_failed_cursor_write_is_retried() -> None:
+async def test_a_failed_cursor_write_is_retried(receiver: Receiver) -> None:
     """A cursor that could not be saved is saved later; the message is not sent twice."""
     store = ControlledStore()
     pauses = CountedPauses()
-    with Receiver() as receiver:
 
-        def answer(_: ReceivedRequest) -> ReceiverResponse:
-            store.down.add("commit")
-            return ReceiverResponse()
+    def answer(_: ReceivedRequest) -> ReceiverResponse:
+        store.down.add("commit")
+        return ReceiverResponse()
 
-        receiver.answer = answer
-        async with webhook_fleet(store, pauses.environment()) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            await fleet.restart()
-            await wait_until_async(lambda: len(pauses.taken) > 3)
-            assert (await fleet.status()).last_error == "commit is unavailable"
-            receiver.answer = agree
-            store.down.clear()
-            last = (await fleet.reported_lines())[-1]
-            await wait_until_async(lambda: store._notes.get(fleet.cursor_note()) == str(last))
-            assert len(receiver.posts) == 1
+    receiver.answer = answer
+    async with webhook_fleet(store, pauses.environment()) as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        await fleet.restart()
+        await wait_until_async(lambda: len(pauses.taken) > 3)
+        assert (await fleet.status()).last_error == "commit is unavailable"
+        receiver.answer = agree
+        store.down.clear()
+        last = (await fleet.reported_lines())[-1]
+        await wait_until_async(lambda: store._notes.get(fleet.cursor_note()) == str(last))
+        assert len(receiver.posts) == 1
 
 
 @run_async
-async def test_an_internal_error_does_not_end_a_subscription() -> None:
+async def test_an_internal_error_does_not_end_a_subscription(receiver: Receiver) -> None:
     """An internal error is logged, and the message is retried."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            original = fleet.webhooks._builder.message
+    async with webhook_fleet() as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        original = fleet.webhooks._builder.message
 
-            async def fail_once(_: JournalEntry) -> WebhookMessage:
-                fleet.webhooks._builder.message = original  # type: ignore[method-assign]
-                raise RuntimeError("planted")
+        async def fail_once(_: JournalEntry) -> WebhookMessage:
+            fleet.webhooks._builder.message = original  # type: ignore[method-assign]
+            raise RuntimeError("planted")
 
-            fleet.webhooks._builder.message = fail_once  # type: ignore[assignment,method-assign]
-            await fleet.restart()
-            await fleet.caught_up()
-            assert (await fleet.status()).last_error == ""
+        fleet.webhooks._builder.message = fail_once  # type: ignore[assignment,method-assign]
+        await fleet.restart()
+        await fleet.caught_up()
+        assert (await fleet.status()).last_error == ""
     assert len(receiver.posts) == 1
 
 
@@ -424,37 +422,37 @@ def test_a_backlog_is_delivered_in_bounded_memory(messages: int) -> None:
 
 
 @run_async
-async def test_the_cursor_advances_over_lines_without_messages() -> None:
+async def test_the_cursor_advances_over_lines_without_messages(receiver: Receiver) -> None:
     """The cursor also advances over lines without messages, so that a restart skips them."""
     store = MemoryStore()
-    with Receiver() as receiver:
-        async with webhook_fleet(store) as fleet:
-            await fleet.create(receiver)
-            for n in range(limits.PAGE_LINES // 2 + 1):
-                await fleet.fleet.submit(standalone(f"m{n}"))
-            await wait_until_async(
-                lambda: int(store._notes.get(fleet.cursor_note(), "0")) > limits.PAGE_LINES - 1
-            )
+    async with webhook_fleet(store) as fleet:
+        await fleet.create(receiver)
+        for n in range(limits.PAGE_LINES // 2 + 1):
+            await fleet.fleet.submit(standalone(f"m{n}"))
+        await wait_until_async(
+            lambda: int(store._notes.get(fleet.cursor_note(), "0")) > limits.PAGE_LINES - 1
+        )
     assert receiver.posts == []
 
 
 @pytest.mark.parametrize("form", ["cloudevents", "eventgrid"])
 @run_async
-async def test_a_test_message_arrives_or_its_failure_is_described(form: str) -> None:
+async def test_a_test_message_arrives_or_its_failure_is_described(
+    receiver: Receiver, form: str
+) -> None:
     """A test message has the subscription's format; a failure is described."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.create(receiver, form=form)
-            assert await fleet.webhooks.test("OPS") == 200
-            (ping,) = receiver.posts
-            message = ping.json[0] if form == "eventgrid" else ping.json
-            assert "com.fairwarning.ping" in message.values()
-            assert message["data"] == {"Webhook": "ops"}
-            assert verified(ping)
-            receiver.answer = lambda _: ReceiverResponse(302, {"Location": receiver.url})
-            assert await fleet.webhooks.test("ops") == 302
-            receiver.answer = lambda _: ReceiverResponse(raw=close_connection)
-            with pytest.raises(Refused, match="'ops' did not answer"):
-                await fleet.webhooks.test("ops")
-            with pytest.raises(NotFound):
-                await fleet.webhooks.test("other")
+    async with webhook_fleet() as fleet:
+        await fleet.create(receiver, form=form)
+        assert await fleet.webhooks.test("OPS") == 200
+        (ping,) = receiver.posts
+        message = ping.json[0] if form == "eventgrid" else ping.json
+        assert "com.fairwarning.ping" in message.values()
+        assert message["data"] == {"Webhook": "ops"}
+        assert verified(ping)
+        receiver.answer = lambda _: ReceiverResponse(302, {"Location": receiver.url})
+        assert await fleet.webhooks.test("ops") == 302
+        receiver.answer = lambda _: ReceiverResponse(raw=close_connection)
+        with pytest.raises(Refused, match="'ops' did not answer"):
+            await fleet.webhooks.test("ops")
+        with pytest.raises(NotFound):
+            await fleet.webhooks.test("other")

@@ -93,28 +93,26 @@ def _send_headers_slowly(handler: BaseHTTPRequestHandler) -> None:
 
 
 @run_async
-async def test_a_hanging_receiver_times_out() -> None:
+async def test_a_hanging_receiver_times_out(receiver: Receiver) -> None:
     """The timeout covers the whole request, also if header lines keep arriving."""
-    with Receiver() as receiver:
-        for raw in (receiver.hang, _send_headers_slowly):
-            receiver.answer = lambda _, raw=raw: ReceiverResponse(raw=raw)  # type: ignore[misc]
-            started = time.monotonic()
-            with pytest.raises(WebhookSendFailed, match=r"no answer within 0\.3 s|headers"):
-                await send(receiver.url, seconds=SHORT_SECONDS)
-            assert time.monotonic() - started < on_this_machine(5)
+    for raw in (receiver.hang, _send_headers_slowly):
+        receiver.answer = lambda _, raw=raw: ReceiverResponse(raw=raw)  # type: ignore[misc]
+        started = time.monotonic()
+        with pytest.raises(WebhookSendFailed, match=r"no answer within 0\.3 s|headers"):
+            await send(receiver.url, seconds=SHORT_SECONDS)
+        assert time.monotonic() - started < on_this_machine(5)
 
 
 @run_async
-async def test_a_slow_body_does_not_fail_the_request() -> None:
+async def test_a_slow_body_does_not_fail_the_request(receiver: Receiver) -> None:
     """The status is returned at the timeout, even if the body never ends."""
-    with Receiver() as receiver:
 
-        def raw(handler: BaseHTTPRequestHandler) -> None:
-            handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
-            receiver.hang()
+    def raw(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+        receiver.hang()
 
-        receiver.answer = lambda _: ReceiverResponse(raw=raw)
-        assert (await send(receiver.url, seconds=SHORT_SECONDS)).status == 200
+    receiver.answer = lambda _: ReceiverResponse(raw=raw)
+    assert (await send(receiver.url, seconds=SHORT_SECONDS)).status == 200
 
 
 @run_async
@@ -183,7 +181,7 @@ async def test_an_unreachable_receiver() -> None:
 
 
 @run_async
-async def test_a_hanging_look_up_times_out() -> None:
+async def test_a_hanging_look_up_times_out(receiver: Receiver) -> None:
     """The caller does not wait for a hanging look-up, and nothing is sent when it returns."""
     resume = threading.Event()
 
@@ -191,13 +189,12 @@ async def test_a_hanging_look_up_times_out() -> None:
         resume.wait(LIMIT_SECONDS)
         return ["127.0.0.1"]
 
-    with Receiver() as receiver:
-        url = receiver.url.replace("127.0.0.1", "hooks.example")
-        with pytest.raises(WebhookSendFailed, match="no answer within"):
-            await send(url, seconds=SHORT_SECONDS, resolve=slow)
-        resume.set()
-        await asyncio.to_thread(_join_threads)
-        assert receiver.requests == []
+    url = receiver.url.replace("127.0.0.1", "hooks.example")
+    with pytest.raises(WebhookSendFailed, match="no answer within"):
+        await send(url, seconds=SHORT_SECONDS, resolve=slow)
+    resume.set()
+    await asyncio.to_thread(_join_threads)
+    assert receiver.requests == []
 
 
 def _join_threads() -> None:
@@ -207,23 +204,21 @@ def _join_threads() -> None:
 
 
 @run_async
-async def test_the_next_address_is_tried() -> None:
+async def test_the_next_address_is_tried(receiver: Receiver) -> None:
     """If one address of a host does not answer, the next one is tried."""
-    with Receiver() as receiver:
-        url = receiver.url.replace("127.0.0.1", "hooks.example")
-        resolved = ["::1", "127.0.0.1"]
-        assert (await send(url, resolve=lambda _host, _port: resolved)).status == 200
+    url = receiver.url.replace("127.0.0.1", "hooks.example")
+    resolved = ["::1", "127.0.0.1"]
+    assert (await send(url, resolve=lambda _host, _port: resolved)).status == 200
 
 
 @run_async
-async def test_a_forbidden_address_is_never_connected_to() -> None:
+async def test_a_forbidden_address_is_never_connected_to(receiver: Receiver) -> None:
     """The request is refused before any connection, even to the allowed address."""
-    with Receiver() as receiver:
-        url = receiver.url.replace("127.0.0.1", "hooks.example")
-        resolved = ["127.0.0.1", "169.254.7.7"]  # no server has this address
-        with pytest.raises(Refused, match="link-local"):
-            await send(url, resolve=lambda _host, _port: resolved)
-        assert receiver.requests == []
+    url = receiver.url.replace("127.0.0.1", "hooks.example")
+    resolved = ["127.0.0.1", "169.254.7.7"]  # no server has this address
+    with pytest.raises(Refused, match="link-local"):
+        await send(url, resolve=lambda _host, _port: resolved)
+    assert receiver.requests == []
 
 
 # --- TLS -----------------------------------------------------------------------------------------

@@ -62,14 +62,13 @@ def test_the_signature_can_be_recomputed() -> None:
 
 
 @run_async
-async def test_the_data_matches_the_document() -> None:
+async def test_the_data_matches_the_document(receiver: Receiver) -> None:
     """The data has the document's names and values; NotBefore is empty after the start (M8)."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            event = await fleet.reboot()
-            await wait_until_async(lambda: len(receiver.posts) == 4)
+    async with webhook_fleet() as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        event = await fleet.reboot()
+        await wait_until_async(lambda: len(receiver.posts) == 4)
     data = [message.json["data"] for message in receiver.posts]
     first = data[0]
     assert list(first) == [
@@ -99,49 +98,46 @@ async def test_the_data_matches_the_document() -> None:
 
 
 @run_async
-async def test_several_machines() -> None:
+async def test_several_machines(receiver: Receiver) -> None:
     """Resources are the event's machines, in its order."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            machines = tuple(Machine(name=name) for name in ("b", "a"))
-            await fleet.fleet.submit(
-                CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines)
-            )
-            await fleet.fleet.poll("av")
-            await fleet.create(receiver)
-            await fleet.fleet.submit(Restart(scope="av", operation="o", machines=("b", "a")))
-            await wait_until_async(lambda: receiver.posts)
+    async with webhook_fleet() as fleet:
+        machines = tuple(Machine(name=name) for name in ("b", "a"))
+        await fleet.fleet.submit(
+            CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines)
+        )
+        await fleet.fleet.poll("av")
+        await fleet.create(receiver)
+        await fleet.fleet.submit(Restart(scope="av", operation="o", machines=("b", "a")))
+        await wait_until_async(lambda: receiver.posts)
     assert receiver.posts[0].json["data"]["Resources"] == ["b", "a"]
 
 
 @run_async
-async def test_a_recommendation_lapses() -> None:
+async def test_a_recommendation_lapses(receiver: Receiver) -> None:
     """A recommendation without an impact is scheduled and then lapses."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            machine = Machine(name="vm", priority=Priority.SPOT)
-            await fleet.fleet.submit(
-                CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(machine,))
-            )
-            await fleet.fleet.poll("vm")
-            await fleet.create(receiver)
-            await fleet.fleet.submit(Recommend(scope="vm", operation="o", machines=("vm",)))
-            await fleet.fleet.advance(3600)
-            await wait_until_async(lambda: len(receiver.posts) == 2)
+    async with webhook_fleet() as fleet:
+        machine = Machine(name="vm", priority=Priority.SPOT)
+        await fleet.fleet.submit(
+            CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(machine,))
+        )
+        await fleet.fleet.poll("vm")
+        await fleet.create(receiver)
+        await fleet.fleet.submit(Recommend(scope="vm", operation="o", machines=("vm",)))
+        await fleet.fleet.advance(3600)
+        await wait_until_async(lambda: len(receiver.posts) == 2)
     data = [message.json["data"] for message in receiver.posts]
     assert [change["EventStatus"] for change in data] == ["Scheduled", "Lapsed"]
     assert {change["EventType"] for change in data} == {"SpotRebalanceRecommendation"}
 
 
 @run_async
-async def test_an_event_without_notice_starts_at_once() -> None:
+async def test_an_event_without_notice_starts_at_once(receiver: Receiver) -> None:
     """For a failure without notice, the first message is "started" and the last "ended"."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            await fleet.fleet.submit(Fail(scope="vm", operation="o", machines=("vm",)))
-            await wait_until_async(lambda: len(receiver.posts) == 2)
+    async with webhook_fleet() as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        await fleet.fleet.submit(Fail(scope="vm", operation="o", machines=("vm",)))
+        await wait_until_async(lambda: len(receiver.posts) == 2)
     data = [message.json["data"] for message in receiver.posts]
     assert [change["EventStatus"] for change in data] == ["Started", "Ended"]
     assert [change["NotBefore"] for change in data] == ["", ""]
@@ -173,12 +169,11 @@ async def test_a_line_gives_the_same_message_whenever_it_is_sent(
 
 
 @run_async
-async def test_lines_without_an_announcement() -> None:
+async def test_lines_without_an_announcement(receiver: Receiver) -> None:
     """For journal lines without an announcement, type and NotBefore are null."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.create(receiver)
-            await fleet.invent(1)
-            await wait_until_async(lambda: receiver.posts)
+    async with webhook_fleet() as fleet:
+        await fleet.create(receiver)
+        await fleet.invent(1)
+        await wait_until_async(lambda: receiver.posts)
     data = receiver.posts[0].json["data"]
     assert (data["EventType"], data["NotBefore"]) == (None, None)

@@ -18,66 +18,67 @@ async def drop_all_lines(store: Store) -> None:
 
 @each_store
 @run_async
-async def test_a_webhook_continues_when_its_first_line_is_gone(tmp_path: Path, make: Make) -> None:
+async def test_a_webhook_continues_when_its_first_line_is_gone(
+    receiver: Receiver, tmp_path: Path, make: Make
+) -> None:
     """After retention and a restart, new messages arrive and old ones are not repeated."""
     store = make(tmp_path)
-    with Receiver() as receiver:
-        async with webhook_fleet(store) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            await fleet.reboot()
-            await fleet.caught_up()
-            delivered = list(receiver.ids)
-            await drop_all_lines(store)
-        async with webhook_fleet(store) as fleet:
-            await fleet.machine("db")
-            await fleet.restart("db")
-            await wait_until_async(lambda: len(receiver.posts) == 5)
-            assert receiver.ids == delivered + await fleet.reported_lines()
-            assert (await fleet.status()).last_error == ""
+    async with webhook_fleet(store) as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        await fleet.reboot()
+        await fleet.caught_up()
+        delivered = list(receiver.ids)
+        await drop_all_lines(store)
+    async with webhook_fleet(store) as fleet:
+        await fleet.machine("db")
+        await fleet.restart("db")
+        await wait_until_async(lambda: len(receiver.posts) == 5)
+        assert receiver.ids == delivered + await fleet.reported_lines()
+        assert (await fleet.status()).last_error == ""
 
 
 @each_store
 @run_async
 async def test_a_webhook_without_messages_starts_when_its_first_line_is_gone(
-    tmp_path: Path, make: Make
+    receiver: Receiver, tmp_path: Path, make: Make
 ) -> None:
     """A webhook has no cursor before its first message."""
     store = make(tmp_path)
-    with Receiver() as receiver:
-        async with webhook_fleet(store) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            await drop_all_lines(store)
-        async with webhook_fleet(store) as fleet:
-            await fleet.reboot()
-            await wait_until_async(lambda: len(receiver.posts) == 4)
-            assert receiver.ids == await fleet.reported_lines()
+    async with webhook_fleet(store) as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        await drop_all_lines(store)
+    async with webhook_fleet(store) as fleet:
+        await fleet.reboot()
+        await wait_until_async(lambda: len(receiver.posts) == 4)
+        assert receiver.ids == await fleet.reported_lines()
 
 
 @each_store
 @run_async
-async def test_the_cursor_of_a_removed_webhook_is_dropped(tmp_path: Path, make: Make) -> None:
+async def test_the_cursor_of_a_removed_webhook_is_dropped(
+    receiver: Receiver, tmp_path: Path, make: Make
+) -> None:
     """Those of other webhooks stay, and another webhook of the name starts at its creation."""
     store = make(tmp_path)
-    with Receiver() as receiver:
-        async with webhook_fleet(store) as fleet:
-            await fleet.machine()
-            for name in ("Ops", "dev"):
-                await fleet.create(receiver, name)
-            await fleet.reboot()
-            for name in ("ops", "dev"):
-                await fleet.caught_up(name)
-            before = await store.list_notes("webhook:", "", 1000)
-            kept = fleet.cursor_note("dev")
-            assert set(before) == {fleet.cursor_note("ops"), kept}
-            await fleet.webhooks.remove("ops")
-            assert await drop_orphaned_cursors(fleet.fleet) == 1
-            after = await store.list_notes("webhook:", "", 1000)
-            assert after == {kept: before[kept]}
-            assert await drop_orphaned_cursors(fleet.fleet) == 0
-            await fleet.webhooks.remove("dev")
-            await fleet.create(receiver, "ops")
-            await fleet.restart()
-            await wait_until_async(lambda: len(receiver.posts) == 9)
-            assert receiver.ids[8:] == (await fleet.reported_lines())[4:]
+    async with webhook_fleet(store) as fleet:
+        await fleet.machine()
+        for name in ("Ops", "dev"):
+            await fleet.create(receiver, name)
+        await fleet.reboot()
+        for name in ("ops", "dev"):
+            await fleet.caught_up(name)
+        before = await store.list_notes("webhook:", "", 1000)
+        kept = fleet.cursor_note("dev")
+        assert set(before) == {fleet.cursor_note("ops"), kept}
+        await fleet.webhooks.remove("ops")
+        assert await drop_orphaned_cursors(fleet.fleet) == 1
+        after = await store.list_notes("webhook:", "", 1000)
+        assert after == {kept: before[kept]}
+        assert await drop_orphaned_cursors(fleet.fleet) == 0
+        await fleet.webhooks.remove("dev")
+        await fleet.create(receiver, "ops")
+        await fleet.restart()
+        await wait_until_async(lambda: len(receiver.posts) == 9)
+        assert receiver.ids[8:] == (await fleet.reported_lines())[4:]

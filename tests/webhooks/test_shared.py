@@ -34,45 +34,41 @@ async def two_events(first: WebhookFleet, second: WebhookFleet) -> None:
 
 @pytest.mark.spec("X1")
 @run_async
-async def test_one_process_delivers_and_another_takes_over() -> None:
+async def test_one_process_delivers_and_another_takes_over(receiver: Receiver) -> None:
     """Messages arrive in order and once; each process knows the other's subscriptions."""
     url = database_or_skip()
-    with Receiver() as receiver:
-        async with webhook_fleet(PostgresStore(url)) as second:
-            async with webhook_fleet(PostgresStore(url)) as first:
-                await first.machine("vm")
-                await first.create(receiver)
-                await wait_until_async(lambda: second.webhooks._deliveries)
-                await two_events(first, second)
-                await first.caught_up()
-                assert not second.webhooks._tasks, "the first process delivers"
-                count = len(receiver.requests)
-            await wait_until_async(lambda: second.webhooks._tasks)
-            await second.machine("vm3")
-            await second.restart("vm3")
-            await second.caught_up()
-            numbers = [int(request.json["id"].rpartition("-")[2]) for request in receiver.requests]
-            assert numbers == sorted(set(numbers))
-            assert len(receiver.requests) > count >= 2
-            await second.webhooks.remove("ops")
-
-
-@run_async
-async def test_a_removal_by_another_process_ends_the_delivery() -> None:
-    """A subscription that another process removes also ends here."""
-    url = database_or_skip()
-    with Receiver() as receiver:
-        async with (
-            webhook_fleet(PostgresStore(url)) as first,
-            webhook_fleet(PostgresStore(url)) as second,
-        ):
+    async with webhook_fleet(PostgresStore(url)) as second:
+        async with webhook_fleet(PostgresStore(url)) as first:
             await first.machine("vm")
             await first.create(receiver)
             await wait_until_async(lambda: second.webhooks._deliveries)
-            await second.webhooks.remove("ops")
-            await wait_until_async(
-                lambda: not first.webhooks._tasks and not first.webhooks._deliveries
-            )
+            await two_events(first, second)
+            await first.caught_up()
+            assert not second.webhooks._tasks, "the first process delivers"
+            count = len(receiver.requests)
+        await wait_until_async(lambda: second.webhooks._tasks)
+        await second.machine("vm3")
+        await second.restart("vm3")
+        await second.caught_up()
+        numbers = [int(request.json["id"].rpartition("-")[2]) for request in receiver.requests]
+        assert numbers == sorted(set(numbers))
+        assert len(receiver.requests) > count >= 2
+        await second.webhooks.remove("ops")
+
+
+@run_async
+async def test_a_removal_by_another_process_ends_the_delivery(receiver: Receiver) -> None:
+    """A subscription that another process removes also ends here."""
+    url = database_or_skip()
+    async with (
+        webhook_fleet(PostgresStore(url)) as first,
+        webhook_fleet(PostgresStore(url)) as second,
+    ):
+        await first.machine("vm")
+        await first.create(receiver)
+        await wait_until_async(lambda: second.webhooks._deliveries)
+        await second.webhooks.remove("ops")
+        await wait_until_async(lambda: not first.webhooks._tasks and not first.webhooks._deliveries)
 
 
 @asynccontextmanager
@@ -188,23 +184,22 @@ async def test_a_webhook_that_fails_is_shown_by_every_process() -> None:
 
 @pytest.mark.spec("X1")
 @run_async
-async def test_a_process_that_lost_the_duty_stops_at_once() -> None:
+async def test_a_process_that_lost_the_duty_stops_at_once(receiver: Receiver) -> None:
     """It notices when it saves a cursor, and the cursor of its successor stays."""
-    with Receiver() as receiver:
-        async with two_fleets() as (first, second):
-            await first.create(receiver)
-            subscription = first.webhooks._deliveries["webhook::ops"].subscription
-            await wait_until_async(lambda: first.webhooks._tasks)
-            async with second.fleet.store._connections.acquire() as connection:  # type: ignore[attr-defined]
-                await connection.execute(
-                    "UPDATE duty SET holder = %s WHERE name = %s",
-                    (second.fleet.store.shared.process, subscription.id),  # type: ignore[union-attr]
-                )
-            await second.invent(3)
-            numbers = await second.reported_lines()
-            await wait_until_async(lambda: second.webhooks._tasks)
-            await wait_until_async(lambda: not first.webhooks._tasks)
-            await second.caught_up()
-            stored = await first.fleet.store.get_note(subscription.cursor_note)
-            assert int(stored or 0) == numbers[-1]
-            assert sorted(set(receiver.ids)) == numbers
+    async with two_fleets() as (first, second):
+        await first.create(receiver)
+        subscription = first.webhooks._deliveries["webhook::ops"].subscription
+        await wait_until_async(lambda: first.webhooks._tasks)
+        async with second.fleet.store._connections.acquire() as connection:  # type: ignore[attr-defined]
+            await connection.execute(
+                "UPDATE duty SET holder = %s WHERE name = %s",
+                (second.fleet.store.shared.process, subscription.id),  # type: ignore[union-attr]
+            )
+        await second.invent(3)
+        numbers = await second.reported_lines()
+        await wait_until_async(lambda: second.webhooks._tasks)
+        await wait_until_async(lambda: not first.webhooks._tasks)
+        await second.caught_up()
+        stored = await first.fleet.store.get_note(subscription.cursor_note)
+        assert int(stored or 0) == numbers[-1]
+        assert sorted(set(receiver.ids)) == numbers

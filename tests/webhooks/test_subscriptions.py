@@ -123,66 +123,66 @@ async def test_a_receiver_that_does_not_agree_is_not_subscribed(
     ],
 )
 @run_async
-async def test_an_invalid_subscription_is_refused(invalid: dict[str, str], code: str) -> None:
+async def test_an_invalid_subscription_is_refused(
+    receiver: Receiver, invalid: dict[str, str], code: str
+) -> None:
     """Invalid settings are refused; nothing is stored, and no request is sent."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | invalid
-            with pytest.raises(Refused) as refusal:
-                await fleet.webhooks.create(**settings)  # type: ignore[arg-type]
-            assert refusal.value.code == code
-            assert "secret-with" not in str(refusal.value)
-            assert await fleet.webhooks.list() == []
-        assert receiver.requests == []
+    async with webhook_fleet() as fleet:
+        settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | invalid
+        with pytest.raises(Refused) as refusal:
+            await fleet.webhooks.create(**settings)  # type: ignore[arg-type]
+        assert refusal.value.code == code
+        assert "secret-with" not in str(refusal.value)
+        assert await fleet.webhooks.list() == []
+    assert receiver.requests == []
 
 
 @run_async
-async def test_names_are_case_insensitive() -> None:
+async def test_names_are_case_insensitive(receiver: Receiver) -> None:
     """A second subscription of the same name is refused before any request."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.create(receiver, "Ops")
-            with pytest.raises(Conflict) as refusal:
-                await fleet.webhooks.create("oPS", receiver.url)
-            assert refusal.value.code == "WebhookExists"
-            assert receiver.requests == []
-            await fleet.webhooks.remove("OPS")
-            await fleet.create(receiver, "oPS")
-            assert [status.name for status in await fleet.webhooks.list()] == ["oPS"]
+    async with webhook_fleet() as fleet:
+        await fleet.create(receiver, "Ops")
+        with pytest.raises(Conflict) as refusal:
+            await fleet.webhooks.create("oPS", receiver.url)
+        assert refusal.value.code == "WebhookExists"
+        assert receiver.requests == []
+        await fleet.webhooks.remove("OPS")
+        await fleet.create(receiver, "oPS")
+        assert [status.name for status in await fleet.webhooks.list()] == ["oPS"]
 
 
 @run_async
-async def test_at_most_sixteen_subscriptions() -> None:
+async def test_at_most_sixteen_subscriptions(receiver: Receiver) -> None:
     """Beyond sixteen subscriptions, one must be removed first."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            for n in range(limits.SUBSCRIPTIONS):
-                await fleet.create(receiver, f"w{n}")
-            with pytest.raises(Conflict) as refusal:
-                await fleet.create(receiver, "more")
-            assert refusal.value.code == "TooManyWebhooks"
-            await fleet.webhooks.remove("w7")
+    async with webhook_fleet() as fleet:
+        for n in range(limits.SUBSCRIPTIONS):
+            await fleet.create(receiver, f"w{n}")
+        with pytest.raises(Conflict) as refusal:
             await fleet.create(receiver, "more")
-            await fleet.machine()
-            await fleet.restart()
-            await wait_until_async(lambda: len(receiver.posts) == limits.SUBSCRIPTIONS)
+        assert refusal.value.code == "TooManyWebhooks"
+        await fleet.webhooks.remove("w7")
+        await fleet.create(receiver, "more")
+        await fleet.machine()
+        await fleet.restart()
+        await wait_until_async(lambda: len(receiver.posts) == limits.SUBSCRIPTIONS)
 
 
 @each_store
 @run_async
-async def test_subscriptions_survive_a_restart(tmp_path: Path, make: Make) -> None:
+async def test_subscriptions_survive_a_restart(
+    receiver: Receiver, tmp_path: Path, make: Make
+) -> None:
     """After a restart subscriptions exist, except those that were removed."""
     store = make(tmp_path)
-    with Receiver() as receiver:
-        async with webhook_fleet(store) as fleet:
-            await fleet.create(receiver, "stays", form="eventgrid")
-            await fleet.create(receiver, "goes")
+    async with webhook_fleet(store) as fleet:
+        await fleet.create(receiver, "stays", form="eventgrid")
+        await fleet.create(receiver, "goes")
+        await fleet.webhooks.remove("goes")
+    async with webhook_fleet(store) as fleet:
+        (status,) = await fleet.webhooks.list()
+        assert (status.name, status.url, status.form) == ("stays", receiver.url, "eventgrid")
+        with pytest.raises(NotFound):
             await fleet.webhooks.remove("goes")
-        async with webhook_fleet(store) as fleet:
-            (status,) = await fleet.webhooks.list()
-            assert (status.name, status.url, status.form) == ("stays", receiver.url, "eventgrid")
-            with pytest.raises(NotFound):
-                await fleet.webhooks.remove("goes")
 
 
 @run_async
@@ -230,35 +230,33 @@ def test_a_subscription_does_not_print_its_secret() -> None:
 
 @pytest.mark.parametrize("secret", ["correct horse battery staple", "x" * 16, "~" * 256])
 @run_async
-async def test_a_chosen_secret(secret: str) -> None:
+async def test_a_chosen_secret(receiver: Receiver, secret: str) -> None:
     """A chosen secret of 16 to 256 printable characters is used, with spaces inside."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.create(receiver, secret=secret)
-            await fleet.webhooks.test("ops")
+    async with webhook_fleet() as fleet:
+        await fleet.create(receiver, secret=secret)
+        await fleet.webhooks.test("ops")
     assert verified(receiver.posts[0], secret)
 
 
 @run_async
-async def test_an_undecodable_subscription_can_be_removed() -> None:
+async def test_an_undecodable_subscription_can_be_removed(receiver: Receiver) -> None:
     """A subscription that cannot be decoded prevents neither the start nor other deliveries."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.create(receiver, "good")
-            await fleet.create(receiver, "bad")
-            await fleet.webhooks.stop()
-            (bad, _) = await fleet.fleet.reader.resources("webhook:", "webhook:", 9)
-            assert bad.name == "bad"
-            await fleet.fleet.submit(Write(resource=bad.id, name="bad", body="{}"))
-            store = fleet.fleet.store
-            await fleet.fleet.stop()
-            async with webhook_fleet(store) as later:
-                assert [status.name for status in await later.webhooks.list()] == ["good"]
-                with pytest.raises(Conflict):
-                    await later.create(receiver, "bad")
-                await later.webhooks.remove("bad")
+    async with webhook_fleet() as fleet:
+        await fleet.create(receiver, "good")
+        await fleet.create(receiver, "bad")
+        await fleet.webhooks.stop()
+        (bad, _) = await fleet.fleet.reader.resources("webhook:", "webhook:", 9)
+        assert bad.name == "bad"
+        await fleet.fleet.submit(Write(resource=bad.id, name="bad", body="{}"))
+        store = fleet.fleet.store
+        await fleet.fleet.stop()
+        async with webhook_fleet(store) as later:
+            assert [status.name for status in await later.webhooks.list()] == ["good"]
+            with pytest.raises(Conflict):
                 await later.create(receiver, "bad")
-            await fleet.fleet.start()
+            await later.webhooks.remove("bad")
+            await later.create(receiver, "bad")
+        await fleet.fleet.start()
 
 
 @run_async
@@ -282,12 +280,11 @@ async def test_figures() -> None:
 
 
 @run_async
-async def test_a_service_that_cannot_write_says_so() -> None:
+async def test_a_service_that_cannot_write_says_so(receiver: Receiver) -> None:
     """A stopped fleet refuses a subscription, and none is created."""
-    with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            fleet.fleet._queue.stopping = True
-            with pytest.raises(FairwarningError):
-                await fleet.create(receiver)
-            fleet.fleet._queue.stopping = False
-            assert await fleet.webhooks.list() == []
+    async with webhook_fleet() as fleet:
+        fleet.fleet._queue.stopping = True
+        with pytest.raises(FairwarningError):
+            await fleet.create(receiver)
+        fleet.fleet._queue.stopping = False
+        assert await fleet.webhooks.list() == []

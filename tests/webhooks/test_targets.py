@@ -187,7 +187,7 @@ def test_no_host_is_allowed_by_default() -> None:
 
 
 @run_async
-async def test_a_name_is_resolved_once_per_request() -> None:
+async def test_a_name_is_resolved_once_per_request(receiver: Receiver) -> None:
     """Each request resolves the name once, so DNS rebinding has no effect."""
     look_ups: list[str] = []
 
@@ -196,33 +196,31 @@ async def test_a_name_is_resolved_once_per_request() -> None:
         return ["127.0.0.1"] if len(look_ups) % 2 else ["169.254.7.7"]  # no server is there
 
     pauses = CountedPauses()
-    with Receiver() as receiver:
-        url = receiver.url.replace("127.0.0.1", "hooks.example")
-        async with webhook_fleet(
-            environment=pauses.environment(resolve=rebinding), allow=["hooks.example"]
-        ) as fleet:
-            await fleet.webhooks.create("ops", url, handshake=False)
-            await fleet.invent(3)
-            await fleet.caught_up()
-            status = await fleet.status()
+    url = receiver.url.replace("127.0.0.1", "hooks.example")
+    async with webhook_fleet(
+        environment=pauses.environment(resolve=rebinding), allow=["hooks.example"]
+    ) as fleet:
+        await fleet.webhooks.create("ops", url, handshake=False)
+        await fleet.invent(3)
+        await fleet.caught_up()
+        status = await fleet.status()
     assert receiver.posts[0].headers["host"] == f"hooks.example:{receiver.port}"
     assert len(look_ups) == 5  # three arrived; in between, two resolved to a forbidden address
     assert status.failed == 2
 
 
 @run_async
-async def test_a_host_that_is_no_longer_allowed_gets_no_messages() -> None:
+async def test_a_host_that_is_no_longer_allowed_gets_no_messages(receiver: Receiver) -> None:
     """The allowed hosts are checked for every message, so a restart with fewer takes effect."""
     pauses = CountedPauses(3)
-    with Receiver() as receiver:
-        async with webhook_fleet(environment=pauses.environment()) as fleet:
-            await fleet.create(receiver)
-            store = fleet.fleet.store
-            await fleet.webhooks.stop()
-            await fleet.invent(1)
-            await fleet.fleet.stop()
-            async with webhook_fleet(store, pauses.environment(), allow=[]) as later:
-                await wait_until_async(lambda: len(pauses.taken) == 4)
-                assert "may not be sent" in (await later.status()).last_error
-            await fleet.fleet.start()
+    async with webhook_fleet(environment=pauses.environment()) as fleet:
+        await fleet.create(receiver)
+        store = fleet.fleet.store
+        await fleet.webhooks.stop()
+        await fleet.invent(1)
+        await fleet.fleet.stop()
+        async with webhook_fleet(store, pauses.environment(), allow=[]) as later:
+            await wait_until_async(lambda: len(pauses.taken) == 4)
+            assert "may not be sent" in (await later.status()).last_error
+        await fleet.fleet.start()
     assert receiver.requests == []
