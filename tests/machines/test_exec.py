@@ -111,10 +111,10 @@ print(socket.gethostbyname("localhost"))
         program = harness.start(sys.executable, "-c", script)
         assert await harness.exit_code(program) == 0, harness.err()
         assert harness.out() == "web000000 web000000 web000000\n127.0.0.1\n"
-    if shutil.which("hostname"):
-        program = harness.start("hostname", "-f")
-        assert await harness.exit_code(program) == 0, harness.err(1)
-        assert harness.out(1) == "web000000\n"
+        if shutil.which("hostname"):
+            program = harness.start("hostname", "-f")
+            assert await harness.exit_code(program) == 0, harness.err(1)
+            assert harness.out(1) == "web000000\n"
     assert hosts() == before
 
 

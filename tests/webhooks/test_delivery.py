@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.commands import Cancel
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.messages import WebhookMessage
@@ -51,23 +50,6 @@ async def test_each_change_of_an_event_arrives_in_order(
     assert types == ["scheduled", "approved", "started", "ended"]
     assert {post.json["data"]["EventId"] for post in receiver.posts} == {event}
     assert all(map(verified, receiver.posts))
-
-
-@run_async
-async def test_a_cancelled_event_is_sent(receiver: Receiver) -> None:
-    """A cancellation is sent, with the data of the event."""
-    async with webhook_fleet() as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
-        event = await fleet.restart()
-        await fleet.fleet.submit(Cancel(scope="vm", event=event))
-        await wait_until_async(lambda: len(receiver.posts) == 2)
-    last = receiver.posts[-1].json
-    assert last["type"] == "com.fairwarning.event.cancelled"
-    assert last["data"]["EventStatus"] == "Cancelled"
-    assert last["data"]["EventType"] == "Reboot"
-    assert last["data"]["Why"] == "cancelled by operator"
-    assert last["data"]["NotBefore"].endswith("GMT")
 
 
 @run_async
@@ -205,30 +187,10 @@ async def test_a_rejection_is_retried_more_slowly() -> None:
     assert [pause > 30 for pause in pauses.taken] == [False, False, True, True]
 
 
-@run_async
-async def test_410_stops_a_subscription_until_a_test_succeeds() -> None:
-    """After 410 nothing is sent and nothing is removed; a successful test resumes it."""
-    with Receiver(in_turn(ReceiverResponse(410))) as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
-            await fleet.reboot()
-            await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
-            await fleet.reboot()
-            assert len(receiver.posts) == 1
-            assert (await fleet.status()).last_error == "the receiver answered 410"
-            receiver.answer = agree
-            await fleet.webhooks.test("ops")
-            await wait_until_async(lambda: len(receiver.ids) == 9)
-            assert receiver.ids[1:] == await fleet.reported_lines()
-
-
 @each_store
 @run_async
-async def test_a_stopped_subscription_stays_stopped_after_a_restart(
-    tmp_path: Path, make: Make
-) -> None:
-    """Nothing is sent and nothing is lost until a test succeeds."""
+async def test_410_stops_a_subscription_until_a_test_succeeds(tmp_path: Path, make: Make) -> None:
+    """Also after a restart: nothing is sent and nothing is lost until then."""
     store = make(tmp_path)
     with Receiver(in_turn(ReceiverResponse(410))) as receiver:
         async with webhook_fleet(store) as fleet:
@@ -241,6 +203,7 @@ async def test_a_stopped_subscription_stays_stopped_after_a_restart(
             await fleet.reboot("db")
             await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
             assert len(receiver.posts) == 1
+            assert (await fleet.status()).last_error == "the receiver answered 410"
             receiver.answer = agree
             await fleet.webhooks.test("ops")
             await wait_until_async(lambda: len(receiver.ids) == 9)

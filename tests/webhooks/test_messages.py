@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from fairwarning.core.commands import CreateScope, Fail, Recommend, Restart
+import pytest
+
+from fairwarning.core.commands import Cancel, CreateScope, Fail, Operate, Recommend, Restart
 from fairwarning.core.model import Machine, Priority, ScopeKind
 from fairwarning.service.webhooks.messages import WebhookMessage, render, signature
 from fairwarning.service.webhooks.subscription import MessageFormat
@@ -97,51 +99,65 @@ async def test_the_data_matches_the_document(receiver: Receiver) -> None:
     assert [change["Actor"] for change in data[:3]] == ["operator", "vm", "vm"]
 
 
-@run_async
-async def test_several_machines(receiver: Receiver) -> None:
-    """Resources are the event's machines, in its order."""
-    async with webhook_fleet() as fleet:
-        machines = tuple(Machine(name=name) for name in ("b", "a"))
-        await fleet.fleet.submit(
-            CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines)
-        )
-        await fleet.fleet.poll("av")
-        await fleet.create(receiver)
-        await fleet.fleet.submit(Restart(scope="av", operation="o", machines=("b", "a")))
-        await wait_until_async(lambda: receiver.posts)
-    assert receiver.posts[0].json["data"]["Resources"] == ["b", "a"]
+LONE = CreateScope(
+    scope="vm",
+    kind=ScopeKind.STANDALONE,
+    machines=(Machine(name="vm", priority=Priority.SPOT),),
+)
+PAIR = CreateScope(
+    scope="vm",
+    kind=ScopeKind.AVAILABILITY_SET,
+    machines=(Machine(name="b"), Machine(name="a")),
+)
 
 
+@pytest.mark.parametrize(
+    ("scope", "command", "statuses", "event_type"),
+    [
+        # A recommendation without an impact lapses.
+        (LONE, Recommend, ["Scheduled", "Lapsed"], "SpotRebalanceRecommendation"),
+        # A failure comes without notice.
+        (LONE, Fail, ["Started", "Ended"], "Redeploy"),
+        # Resources are the event's machines, in its order.
+        (PAIR, Restart, ["Scheduled", "Started", "Ended"], "Reboot"),
+    ],
+)
 @run_async
-async def test_a_recommendation_lapses(receiver: Receiver) -> None:
-    """A recommendation without an impact is scheduled and then lapses."""
+async def test_messages_of_other_events(
+    receiver: Receiver, scope: CreateScope, command: type[Operate], statuses: list[str],
+    event_type: str,
+) -> None:  # fmt: skip
+    """Each status that the event has gets a message."""
+    names = tuple(machine.name for machine in scope.machines)
     async with webhook_fleet() as fleet:
-        machine = Machine(name="vm", priority=Priority.SPOT)
-        await fleet.fleet.submit(
-            CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(machine,))
-        )
+        await fleet.fleet.submit(scope)
         await fleet.fleet.poll("vm")
         await fleet.create(receiver)
-        await fleet.fleet.submit(Recommend(scope="vm", operation="o", machines=("vm",)))
+        await fleet.fleet.submit(command(scope="vm", operation="o", machines=names))
         await fleet.fleet.advance(3600)
-        await wait_until_async(lambda: len(receiver.posts) == 2)
+        await wait_until_async(lambda: len(receiver.posts) == len(statuses))
     data = [message.json["data"] for message in receiver.posts]
-    assert [change["EventStatus"] for change in data] == ["Scheduled", "Lapsed"]
-    assert {change["EventType"] for change in data} == {"SpotRebalanceRecommendation"}
+    assert [change["EventStatus"] for change in data] == statuses
+    assert {change["EventType"] for change in data} == {event_type}
+    assert [change["Resources"] for change in data] == [list(names)] * len(data)
+    assert all(bool(change["NotBefore"]) == (statuses[0] == "Scheduled") for change in data[:1])
 
 
 @run_async
-async def test_an_event_without_notice_starts_at_once(receiver: Receiver) -> None:
-    """For a failure without notice, the first message is "started" and the last "ended"."""
+async def test_a_cancelled_event(receiver: Receiver) -> None:
+    """A cancellation is sent, with the data of the event."""
     async with webhook_fleet() as fleet:
         await fleet.machine()
         await fleet.create(receiver)
-        await fleet.fleet.submit(Fail(scope="vm", operation="o", machines=("vm",)))
+        event = await fleet.restart()
+        await fleet.fleet.submit(Cancel(scope="vm", event=event))
         await wait_until_async(lambda: len(receiver.posts) == 2)
-    data = [message.json["data"] for message in receiver.posts]
-    assert [change["EventStatus"] for change in data] == ["Started", "Ended"]
-    assert [change["NotBefore"] for change in data] == ["", ""]
-    assert {change["EventType"] for change in data} == {"Redeploy"}
+    last = receiver.posts[-1].json
+    assert last["type"] == "com.fairwarning.event.cancelled"
+    assert last["data"]["EventStatus"] == "Cancelled"
+    assert last["data"]["EventType"] == "Reboot"
+    assert last["data"]["Why"] == "cancelled by operator"
+    assert last["data"]["NotBefore"].endswith("GMT")
 
 
 @each_store

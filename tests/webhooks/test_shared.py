@@ -1,4 +1,4 @@
-"""Subscriptions with several processes: first process delivers each, and others take over."""
+"""Subscriptions with several processes: one process delivers each, and others take over."""
 
 import time
 from collections.abc import AsyncIterator
@@ -56,21 +56,6 @@ async def test_one_process_delivers_and_another_takes_over(receiver: Receiver) -
         await second.webhooks.remove("ops")
 
 
-@run_async
-async def test_a_removal_by_another_process_ends_the_delivery(receiver: Receiver) -> None:
-    """A subscription that another process removes also ends here."""
-    url = database_or_skip()
-    async with (
-        webhook_fleet(PostgresStore(url)) as first,
-        webhook_fleet(PostgresStore(url)) as second,
-    ):
-        await first.machine("vm")
-        await first.create(receiver)
-        await wait_until_async(lambda: second.webhooks._deliveries)
-        await second.webhooks.remove("ops")
-        await wait_until_async(lambda: not first.webhooks._tasks and not first.webhooks._deliveries)
-
-
 @asynccontextmanager
 async def two_fleets() -> AsyncIterator[tuple[WebhookFleet, WebhookFleet]]:
     """Two processes with one database."""
@@ -80,6 +65,17 @@ async def two_fleets() -> AsyncIterator[tuple[WebhookFleet, WebhookFleet]]:
         webhook_fleet(PostgresStore(url)) as second,
     ):
         yield first, second
+
+
+@run_async
+async def test_a_removal_by_another_process_ends_the_delivery(receiver: Receiver) -> None:
+    """A subscription that another process removes also ends here."""
+    async with two_fleets() as (first, second):
+        await first.machine("vm")
+        await first.create(receiver)
+        await wait_until_async(lambda: second.webhooks._deliveries)
+        await second.webhooks.remove("ops")
+        await wait_until_async(lambda: not first.webhooks._tasks and not first.webhooks._deliveries)
 
 
 async def create_again(fleet: WebhookFleet, receiver: Receiver) -> int:
