@@ -127,12 +127,12 @@ class AgentFolder:
 
     def wait_script(self) -> str:
         """Return a script that waits for `release_hooks`, or until the folder is deleted."""
-        folder, gate = (shlex.quote(str(path)) for path in (self.folder, self.folder / "gate"))
-        return f"while [ -d {folder} ] && [ ! -e {gate} ]; do sleep 0.02; done"
+        folder, file = (shlex.quote(str(path)) for path in (self.folder, self.folder / "released"))
+        return f"while [ -d {folder} ] && [ ! -e {file} ]; do sleep 0.02; done"
 
     def release_hooks(self) -> None:
         """Release waiting hooks."""
-        (self.folder / "gate").touch()
+        (self.folder / "released").touch()
 
     def config(self) -> Path:
         """Write the configuration file."""

@@ -13,7 +13,7 @@ from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.watch import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS
 
-# Reports to the test, over a connection that stays open while the process lives.
+# Reports to the test, over a connection that stays open while the process runs.
 HERE = """
 import os, signal, socket, sys, time
 def here(who=b"h"):

@@ -66,7 +66,7 @@ def signal_ready(folder: SharedFolder, shared: Event = SHARED) -> None:
     folder.heartbeat()
 
 
-def beat(place: Path, name: str) -> None:
+def renew_heartbeat(place: Path, name: str) -> None:
     """Change the time of a heartbeat file, as its machine does every second."""
     path = place / "alive" / name
     when = path.stat().st_mtime + 1
@@ -90,11 +90,11 @@ def test_a_machine_without_heartbeats_is_not_alive(tmp_path: Path, clock: FixedC
     signal_ready(second)
     assert first.members(SHARED).alive == set(NAMES)
     clock.now += module.ALIVE_SECONDS - 1
-    beat(tmp_path, "vm-3")
+    renew_heartbeat(tmp_path, "vm-3")
     assert first.members(SHARED) == members(NAMES, ("vm-2",))
     clock.now += 1
     assert first.members(SHARED) == members(("vm-1", "vm-3"), ("vm-2",))
-    beat(tmp_path, "vm-2")
+    renew_heartbeat(tmp_path, "vm-2")
     assert first.members(SHARED).alive == set(NAMES)
 
 
@@ -117,7 +117,7 @@ def test_events_at_the_same_time_hear_the_same_heartbeats(
         assert first.members(other).alive == set(NAMES)
         clock.now += module.ALIVE_SECONDS - 1
         for name in NAMES[1:]:
-            beat(tmp_path, name)
+            renew_heartbeat(tmp_path, name)
 
 
 def test_a_pause_between_queries_is_not_silence(tmp_path: Path, clock: FixedClock) -> None:

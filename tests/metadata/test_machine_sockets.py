@@ -106,8 +106,8 @@ def test_a_change_that_was_not_followed(tmp_path: Path, monkeypatch: pytest.Monk
     with EndpointHarness() as endpoint:
         endpoint.make("av", 2)
         with open_sockets(endpoint, folder) as machine_sockets:
-            ghosts = scope_of("gone", "ghost")
-            endpoint.call(lambda: machine_sockets._follow("gone", ghosts))
+            deleted = scope_of("gone", "deleted")
+            endpoint.call(lambda: machine_sockets._follow("gone", deleted))
             endpoint.wait_until(lambda: files(folder) == {"av_0.sock", "av_1.sock"})
             endpoint.wait_until(lambda: listeners(endpoint) == 2)
 
