@@ -477,3 +477,13 @@ def test_the_health_server(tmp_path: Path) -> None:
             assert fetch(local_url(port, "/healthz")).json == {"status": "no document lately"}
             endpoint.clear_faults()
             agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 200)
+
+
+def test_a_port_in_use(tmp_path: Path) -> None:
+    """The agent reports it and does not start; no hook has run."""
+    with one_machine(tmp_path) as (endpoint, home):
+        home.lines = [f'listen = "127.0.0.1:{endpoint.port}"']
+        done = run_agent_command("agent", "run", "--config", str(home.config()))
+        assert done.returncode == 1
+        assert "listen: cannot listen on" in done.stderr
+        assert "Traceback" not in done.stderr
