@@ -1,7 +1,7 @@
 import pytest
 
 from tests.fixtures.endpoint import EndpointHarness
-from tests.hostile.preparation import connect, connections, hold, prepare, run_loop
+from tests.hostile.preparation import HELD, connect, connections, hold, prepare, run_loop
 from tests.hostile.probes_frames import END, chunk
 from tests.hostile.watch import Watch
 from tests.hostile.wire import GOOD, METADATA, POLL, TARGET, Client, approval, get, head, post
@@ -57,12 +57,17 @@ def test_fifty_pipelined_requests(endpoint: EndpointHarness, first: str) -> None
 
 
 @pytest.mark.spec("M18", "M20")
-def test_requests_behind_a_long_poll_wait(endpoint: EndpointHarness) -> None:
-    """200 requests behind a held one are answered after it, in order."""
+@pytest.mark.parametrize("together", [False, True], ids=["later", "in one packet"])
+def test_requests_behind_a_long_poll_wait(endpoint: EndpointHarness, together: bool) -> None:
+    """200 requests behind a held one are answered after it, in order; also of a new caller."""
     prepare(endpoint)
+    if together:
+        endpoint.call(endpoint.server.callers.known.clear)
+    more = b"".join([POLL, LOST] * 100)
     with connect(endpoint) as client:
-        hold(endpoint, client)
-        client.send(b"".join([POLL, LOST] * 100))
+        hold(endpoint, client, HELD + more if together else HELD)
+        if not together:
+            client.send(more)
         run_loop(endpoint)
         endpoint.freeze("av_0")
         held = client.reply()
