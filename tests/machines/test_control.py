@@ -150,6 +150,8 @@ async def test_a_descriptor_that_is_no_endpoint_is_closed(harness: ProcessHarnes
     for _ in range(20):
         assert "not a listening socket" in await refusal_of_endpoint(harness, descriptor)
     os.close(descriptor)
+    with socket.socket() as other:
+        assert "not a listening socket" in await refusal_of_endpoint(harness, other.fileno())
     assert "no socket is attached" in await refusal_of_endpoint(harness)
     await wait_until_async(lambda: open_descriptors() == before, "they are closed")
 
