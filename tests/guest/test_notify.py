@@ -244,7 +244,7 @@ def test_a_url_from_a_file_or_a_variable(
         sent(webhook("", url_file=str(path)))
         assert len(receiver.posts) == 2
     monkeypatch.setenv("TEAM_URL", "")
-    with counted(figures.FAILED):
+    with counted(agent_metrics.FAILED):
         Notifier([webhook("", url_env="TEAM_URL")]).send(NOTICE)
     assert "the variable TEAM_URL is empty" in caplog.text
 
