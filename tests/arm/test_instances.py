@@ -170,7 +170,7 @@ def test_spot_instances() -> None:
     with ArmHarness() as arm:
         arm.group()
         body = {"location": "local", "properties": {"virtualMachineProfile": {**SPOT, **notice()}}}
-        assert refused(arm.put(WEB, body)) == (409, "SpotNotice")
+        assert refused(arm.put(WEB, body)) == (409, "OperationNotAllowed")
         scale_set(arm, model=SPOT)
         arm.poll(WEB_SCOPE)
         assert arm.post(f"{FIRST}/simulateEviction").status == 204

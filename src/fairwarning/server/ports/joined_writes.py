@@ -7,6 +7,9 @@ import asyncio
 from typing import Any
 
 
+_JOINED_BYTES = 16 * 1024  # a larger response is sent as it is written, so that it can be paused
+
+
 class JoinedWrites:
     """Wraps the transport of a connection."""
 
@@ -14,6 +17,7 @@ class JoinedWrites:
         self._transport = transport
         self._loop = loop
         self._parts: list[bytes] = []
+        self._bytes = 0  # of them
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever the transport has)
         return getattr(self._transport, name)
@@ -23,11 +27,14 @@ class JoinedWrites:
         if not self._parts:
             self._loop.call_soon(self.flush)
         self._parts.append(data)
+        self._bytes += len(data)
+        if self._bytes > _JOINED_BYTES:
+            self.flush()
 
     def flush(self) -> None:
         """Send what was written so far."""
         if self._parts:
-            data, self._parts = b"".join(self._parts), []
+            data, self._parts, self._bytes = b"".join(self._parts), [], 0
             if not self._transport.is_closing():
                 self._transport.write(data)
 
@@ -43,5 +50,5 @@ class JoinedWrites:
 
     def abort(self) -> None:
         """Close at once; what was not sent is lost."""
-        self._parts.clear()
+        self._parts, self._bytes = [], 0
         self._transport.abort()
