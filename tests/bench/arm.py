@@ -17,7 +17,7 @@ from tests.bench.raw import Raw, body
 
 _CONNECTIONS = 16
 _SETS = 10
-_AT_MOST = 3.5
+_AT_MOST = 3.0
 _VM = "virtualMachines/vm_0"
 _RESTART = f"virtualMachines/vm_{NUMBER}/restart"
 _RAW = "SQLite alone, one row a transaction"

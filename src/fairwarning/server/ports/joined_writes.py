@@ -6,7 +6,6 @@ uvicorn writes the head of a response and its body apart: two TLS records, and t
 import asyncio
 from typing import Any
 
-
 _JOINED_BYTES = 16 * 1024  # a larger response is sent as it is written, so that it can be paused
 
 
