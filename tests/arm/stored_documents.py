@@ -44,9 +44,7 @@ class StoredResource:
     def document(self, etag: str) -> Json:
         """What the service returns."""
         body = {k: v for k, v in self.body.items() if k not in {"id", "name", "type", "etag"}}
-        properties = body.get("properties", {})
-        if isinstance(properties, dict):
-            properties = {**properties, "provisioningState": "Succeeded"}
+        properties = {**body.get("properties", {}), "provisioningState": "Succeeded"}
         return {
             **body,
             "id": f"{SUBSCRIPTION}{self.path}",
@@ -81,7 +79,7 @@ _BODIES = st.fixed_dictionaries(
         "sku": st.fixed_dictionaries({"name": _WORDS}),
         "kind": _WORDS,
         "zones": st.just(["1", "2"]) | st.just(""),
-        "properties": st.dictionaries(_MEMBERS, _VALUES, max_size=4) | _VALUES,
+        "properties": st.dictionaries(_MEMBERS, _VALUES, max_size=4),
         "evictionPolicy": st.just(""),
         # what clients read and send back
         "id": _WORDS,

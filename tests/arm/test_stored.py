@@ -132,8 +132,9 @@ TOO_MANY_LEVELS = "/".join("a/b" for _ in range(9))
     [
         (ACCOUNT, deep(70), 400, "InvalidRequestContent"),
         (ACCOUNT, deep(400), 400, "InvalidRequestContent"),
-        (ACCOUNT, {"properties": "x" * 600_000}, 413, "RequestContentTooLarge"),
-        (ACCOUNT, {"properties": "x" * 5_000_000}, 413, "RequestContentTooLarge"),
+        (ACCOUNT, {"properties": {"a": "x" * 600_000}}, 413, "RequestContentTooLarge"),
+        (ACCOUNT, {"properties": {"a": "x" * 5_000_000}}, 413, "RequestContentTooLarge"),
+        (ACCOUNT, {"properties": "text"}, 400, "InvalidParameter"),
         (ACCOUNT, {"tags": {"a": None}}, 400, "InvalidParameter"),
         (f"{ACCOUNTS}/a\x01b", {}, 400, "InvalidParameter"),
         (f"{ACCOUNTS}/a ", {}, 400, "InvalidParameter"),

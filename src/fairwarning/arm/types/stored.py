@@ -73,11 +73,9 @@ def _check_id(write: ResourceWrite) -> None:
 def document(context: ArmContext, row: Resource) -> Body:
     """Return a stored resource in Azure's form."""
     body = documents.stored_body(row)
-    kind, properties = body.pop("type"), body.get("properties", {})
-    name = row.name.rpartition("/")[2]
-    if isinstance(properties, dict):
-        state = {"provisioningState": documents.state(row)}
-        properties = {**_computed(kind, name, row), **properties, **state}
+    kind, name = body.pop("type"), row.name.rpartition("/")[2]
+    state = {"provisioningState": documents.state(row)}
+    properties = {**_computed(kind, name, row), **body["properties"], **state}
     return {
         **body,
         "id": context.path_of(row),
@@ -125,9 +123,8 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
         await _check_count(write)
     documents.tags_of(body)
     kept = {key: part for key, part in body.items() if key not in {"id", "name", "etag"}}
-    properties = kept.get("properties")
-    if isinstance(properties, dict):
-        kept["properties"] = {k: v for k, v in properties.items() if k != "provisioningState"}
+    properties = documents.typed_value(kept, "properties", dict, {})
+    kept["properties"] = {k: v for k, v in properties.items() if k != "provisioningState"}
     kept["type"] = kind_of(write.existing) if write.existing else write.id.kind
     await references.check(write, kept)
     return DesiredResource(kept)
