@@ -57,8 +57,9 @@ async def delete(context: ArmContext, request: ArmRequest) -> Response:
     impact = target.scope.impacts.get(target.machine.name)
     if impact and impact.kind is ImpactKind.DELETE:
         return await accept_running(context, request, impact.operation)
-    await stored.remove_below(context, request.id, request.actor)
-    return await act(Delete, context, request)
+    response = await act(Delete, context, request)
+    await stored.remove_below(context, request.id, request.actor)  # not if the delete is refused
+    return response
 
 
 async def accept_running(context: ArmContext, request: ArmRequest, name: str) -> Response:

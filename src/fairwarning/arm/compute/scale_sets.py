@@ -210,9 +210,10 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     scale_set = await context.scale_set(resource)
     if scale_set.deleting:
         return await actions.accept_running(context, request, scale_set.deleting)
-    await stored.remove_below(context, request.id, request.actor)
     delete = DeleteSet(set=resource.set, operation=new_operation(), actor=request.actor)
-    return accepted(request, await context.fleet.submit(delete), context.cloud.location)
+    operation = await context.fleet.submit(delete)
+    await stored.remove_below(context, request.id, request.actor)  # not if the delete is refused
+    return accepted(request, operation, context.cloud.location)
 
 
 async def _scale_set(context: ArmContext, request: ArmRequest) -> ScaleSet:

@@ -10,7 +10,6 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import ResourcePath
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.listing import list_response
@@ -94,7 +93,7 @@ async def put(kind: ResourceType, context: ArmContext, request: ArmRequest) -> R
     write = await writing.parse_write(context, request, request.id, new_operation())
     plan = partial(registered.plan, kind)
     result = await writing.write_resource(replace(write, merges=kind.merges), plan)
-    (document,) = await registered.read_documents(kind, context, [result.resource])
+    document = await registered.read_document(kind, context, result.resource)
     return write_response(context, request, result, document, kind.new_status)
 
 
@@ -122,10 +121,8 @@ def write_response(
 async def get(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
     """Return a resource."""
     resource = await context.get_id(request.id)
-    found = await registered.read_documents(kind, context, [resource])
-    if not found:  # deleted since it was read
-        raise errors.resource_not_found(kind.name, request.id.name, request.id.group)
-    return json_response(found[0], headers={"ETag": documents.etag(resource)})
+    document = await registered.read_document(kind, context, resource)
+    return json_response(document, headers={"ETag": documents.etag(resource)})
 
 
 async def list_rows(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
@@ -153,7 +150,7 @@ async def remove(
 ) -> Operation | None:
     """Remove a resource that is not in use, and what is stored below it."""
     for attempt in range(2):
-        (document,) = await registered.read_documents(kind, context, [resource])
+        document = await registered.read_document(kind, context, resource)
         users.refuse_if_in_use(kind.name, document, kind.parts)
         below = await stored.ids_below(context, request.id)
         command = Remove(

@@ -36,8 +36,7 @@ async def list_parts(
 
 
 async def _parent_document(kind: ResourceType, context: ArmContext, parent: AzureId) -> Body:
-    (shown,) = await registered.read_documents(kind, context, [await context.get_id(parent)])
-    return shown
+    return await registered.read_document(kind, context, await context.get_id(parent))
 
 
 async def _read(kind: ResourceType, part: str, context: ArmContext, id_: AzureId) -> Body:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fairwarning.arm.http import errors
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents, parts, references, stored, users, writing
 from fairwarning.arm.types.context import ArmContext
@@ -22,6 +23,13 @@ async def read_documents(
     if kind.complete:
         await kind.complete(context, rows, shown)
     return shown
+
+
+async def read_document(kind: ResourceType, context: ArmContext, row: Resource) -> Body:
+    """Return the document of a resource; raise if it was deleted since the row was read."""
+    for document in await read_documents(kind, context, [row]):
+        return document
+    raise errors.resource_not_found(kind.name, row.name, row.group)
 
 
 async def plan(kind: ResourceType, write: ResourceWrite, body: Body) -> DesiredResource:
@@ -51,7 +59,7 @@ async def _check_removed_parts(kind: ResourceType, write: ResourceWrite, body: B
         kept = {entry["name"].lower() for entry in body["properties"].get(part, ())}
         gone = [e["name"] for e in parts.listed(before, part) if e["name"].lower() not in kept]
         if gone and users.has_users(f"{kind.name}/{part}"):
-            (shown,) = await read_documents(kind, write.context, [write.existing])
+            shown = await read_document(kind, write.context, write.existing)
             for entry in shown["properties"][part]:
                 if entry["name"] in gone:
                     users.refuse_if_in_use(f"{kind.name}/{part}", entry)

@@ -53,8 +53,8 @@ async def add_users(
             for entry in document["properties"].get(part, ()) if part else [document]:
                 listed = users.get((entry["id"].lower(), reference.shown))
                 if listed:
-                    one = reference.target in _ONE_USER
-                    entry["properties"][reference.shown] = listed[0] if one else listed
+                    is_object = reference.target in _ONE_USER
+                    entry["properties"][reference.shown] = listed[0] if is_object else listed
 
 
 def _shown_in(kind: ResourceType) -> list[Reference]:
