@@ -325,3 +325,14 @@ def test_a_deployment_says_what_is_only_stored() -> None:
         assert names(arm, ACCOUNTS) == ["a", "b"]
         assert names(arm, f"{VM}/extensions") == ["x"]
         assert names(arm, f"{COMPUTE}/virtualMachines") == ["vm"]
+
+
+def test_a_refused_delete_removes_nothing() -> None:
+    """What is stored below a machine stays while the machine does."""
+    with ArmHarness() as arm:
+        machine(arm)
+        extension = f"{VM}/extensions/x"
+        arm.put(extension, {"properties": {"a": 1}})
+        assert arm.post(f"{VM}/restart").status == 202  # at once: no machine polls
+        assert refused(arm.delete(VM)) == (409, "Conflict")
+        assert arm.get(extension).status == 200
