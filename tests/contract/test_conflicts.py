@@ -46,215 +46,210 @@ def _pair(harness: FleetHarness, terminate_seconds: int = 0) -> None:
 
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("second", [*WORK, Reimage, Stop, Deallocate, Start])
-def test_a_second_impact_is_refused_and_names_the_first(second: type[Operate]) -> None:
+def test_a_second_impact_is_refused_and_names_the_first(
+    harness: FleetHarness, second: type[Operate]
+) -> None:
     """While an impact is pending or running, another is a conflict that names it."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Restart, "vm", "vm", name="first")
-        event = harness.only_event("vm").id
-        again = second(scope="vm", operation="second", machines=("vm",))
-        for _ in ("pending", "under way"):
-            before = harness.scope("vm")
-            error = harness.refusal(again)
-            assert (error.code, error.status) == ("MachineBusy", 409)
-            assert event in error.message
-            assert harness.scope("vm") == before
-            harness.approve("vm")
-        harness.advance(60)
-        harness.do(again)
-        harness.advance(15 * MINUTE)
-        assert harness.impacted() == ["vm", "vm"]
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm", name="first")
+    event = harness.only_event("vm").id
+    again = second(scope="vm", operation="second", machines=("vm",))
+    for _ in ("pending", "under way"):
+        before = harness.scope("vm")
+        error = harness.refusal(again)
+        assert (error.code, error.status) == ("MachineBusy", 409)
+        assert event in error.message
+        assert harness.scope("vm") == before
+        harness.approve("vm")
+    harness.advance(60)
+    harness.do(again)
+    harness.advance(15 * MINUTE)
+    assert harness.impacted() == ["vm", "vm"]
 
 
 @pytest.mark.spec("E5")
-def test_an_impact_without_notice_is_named_by_its_operation() -> None:
+def test_an_impact_without_notice_is_named_by_its_operation(harness: FleetHarness) -> None:
     """The conflict also names an impact that has no event."""
-    with FleetHarness() as harness:
-        harness.standalone()
-        harness.operate(Reimage, "vm", "vm", name="wipe it")
-        error = harness.refusal(Restart(scope="vm", operation="op", machines=("vm",)))
-        assert "wipe it" in error.message
+    harness.standalone()
+    harness.operate(Reimage, "vm", "vm", name="wipe it")
+    error = harness.refusal(Restart(scope="vm", operation="op", machines=("vm",)))
+    assert "wipe it" in error.message
 
 
 @pytest.mark.spec("E5")
-def test_one_busy_machine_refuses_the_whole_operation() -> None:
+def test_one_busy_machine_refuses_the_whole_operation(harness: FleetHarness) -> None:
     """An operation on several machines is accepted for all of them or for none."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=3, domains=3)
-        harness.poll("av")
-        harness.operate(Restart, "av", "av1", name="first")
-        before = harness.scope("av")
-        command = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
-        assert harness.refusal(command).code == "MachineBusy"
-        assert harness.scope("av") == before
+    harness.availability_set(machines=3, domains=3)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av1", name="first")
+    before = harness.scope("av")
+    command = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
+    assert harness.refusal(command).code == "MachineBusy"
+    assert harness.scope("av") == before
 
 
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("first", WORK)
 @pytest.mark.parametrize(("leaving", "kind"), [(Delete, "delete"), (Evict, "evict")])
 def test_a_delete_or_eviction_replaces_pending_work(
-    first: type[Operate], leaving: type[Operate], kind: str
+    harness: FleetHarness, first: type[Operate], leaving: type[Operate], kind: str
 ) -> None:
     """A delete or an eviction cancels a pending reboot, redeploy or freeze."""
-    with FleetHarness() as harness:
-        harness.standalone(priority=Priority.SPOT)
-        harness.poll("vm")
-        harness.operate(first, "vm", "vm", name="work")
-        replaced = harness.only_event("vm").id
-        harness.operate(leaving, "vm", "vm", name="leave")
-        assert replaced not in harness.scope("vm").events
-        assert harness.operation("work").status is OperationStatus.CANCELED
-        harness.advance(60)
-        assert harness.impacts() == [("vm", kind)]
-        assert harness.succeeded("leave")
+    harness.standalone(priority=Priority.SPOT)
+    harness.poll("vm")
+    harness.operate(first, "vm", "vm", name="work")
+    replaced = harness.only_event("vm").id
+    harness.operate(leaving, "vm", "vm", name="leave")
+    assert replaced not in harness.scope("vm").events
+    assert harness.operation("work").status is OperationStatus.CANCELED
+    harness.advance(60)
+    assert harness.impacts() == [("vm", kind)]
+    assert harness.succeeded("leave")
 
 
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("leaving", [Delete, Evict])
-def test_a_delete_or_eviction_does_not_interrupt_started_work(leaving: type[Operate]) -> None:
+def test_a_delete_or_eviction_does_not_interrupt_started_work(
+    harness: FleetHarness, leaving: type[Operate]
+) -> None:
     """Only pending impacts are replaced; a running reboot must end first."""
-    with FleetHarness() as harness:
-        harness.standalone(priority=Priority.SPOT)
-        harness.poll("vm")
-        harness.operate(Restart, "vm", "vm", name="work")
-        harness.approve("vm")
-        again = leaving(scope="vm", operation="leave", machines=("vm",))
-        assert harness.refusal(again).code == "MachineBusy"
-        harness.advance(60)
-        harness.do(again)
+    harness.standalone(priority=Priority.SPOT)
+    harness.poll("vm")
+    harness.operate(Restart, "vm", "vm", name="work")
+    harness.approve("vm")
+    again = leaving(scope="vm", operation="leave", machines=("vm",))
+    assert harness.refusal(again).code == "MachineBusy"
+    harness.advance(60)
+    harness.do(again)
 
 
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("first", [Delete, Evict])
 @pytest.mark.parametrize("second", [Delete, Evict])
 def test_one_delete_or_eviction_does_not_replace_another(
-    first: type[Operate], second: type[Operate]
+    harness: FleetHarness, first: type[Operate], second: type[Operate]
 ) -> None:
     """A machine leaves once: a second delete or eviction is a conflict."""
-    with FleetHarness() as harness:
-        machine = Machine(name="vm", priority=Priority.SPOT)
-        harness.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
-        harness.poll("vm")
-        harness.operate(first, "vm", "vm", name="first")
-        command = second(scope="vm", operation="second", machines=("vm",))
-        assert harness.refusal(command).code == "MachineBusy"
+    machine = Machine(name="vm", priority=Priority.SPOT)
+    harness.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
+    harness.poll("vm")
+    harness.operate(first, "vm", "vm", name="first")
+    command = second(scope="vm", operation="second", machines=("vm",))
+    assert harness.refusal(command).code == "MachineBusy"
 
 
 @pytest.mark.spec("E5", "E1")
 @pytest.mark.parametrize("leaving", [Delete, Evict])
-def test_the_rest_of_a_replaced_event_gets_new_notice(leaving: type[Operate]) -> None:
+def test_the_rest_of_a_replaced_event_gets_new_notice(
+    harness: FleetHarness, leaving: type[Operate]
+) -> None:
     """If one of two machines leaves, the other gets a new event with its full notice."""
-    with FleetHarness() as harness:
-        _pair(harness)
-        harness.operate(Restart, "av", "a", "b", name="restart")
-        old = harness.only_event("av")
-        harness.advance(10 * MINUTE + 0.5)
-        harness.operate(leaving, "av", "a", name="leave")
-        new = harness.event_of("av", "b")
-        assert new.id != old.id
-        assert (new.type, new.status, new.resources) == (EventType.REBOOT, SCHEDULED, ("b",))
-        assert new.not_before == NOON + 25 * MINUTE + 1
-        harness.advance(new.not_before - 1 - harness.clock.now())
-        assert "b" not in harness.impacted()
-        harness.advance(1)
-        assert harness.impact_times()["b"] == 25 * MINUTE + 1
+    _pair(harness)
+    harness.operate(Restart, "av", "a", "b", name="restart")
+    old = harness.only_event("av")
+    harness.advance(10 * MINUTE + 0.5)
+    harness.clock.ahead_seconds = lambda: 100  # type: ignore[method-assign]
+    harness.operate(leaving, "av", "a", name="leave")
+    new = harness.event_of("av", "b")
+    assert new.id != old.id
+    assert (old.clock_ahead, new.clock_ahead) == (0, 100)
+    assert (new.type, new.status, new.resources) == (EventType.REBOOT, SCHEDULED, ("b",))
+    assert new.not_before == NOON + 25 * MINUTE + 1
+    harness.advance(new.not_before - 1 - harness.clock.now())
+    assert "b" not in harness.impacted()
+    harness.advance(1)
+    assert harness.impact_times()["b"] == 25 * MINUTE + 1
 
 
 @pytest.mark.spec("E5")
-def test_the_rest_of_a_replaced_event_can_be_approved() -> None:
+def test_the_rest_of_a_replaced_event_can_be_approved(harness: FleetHarness) -> None:
     """The new event is approved like any other, and the operation it belongs to succeeds."""
-    with FleetHarness() as harness:
-        _pair(harness)
-        harness.operate(Restart, "av", "a", "b", name="restart")
-        harness.operate(Delete, "av", "a", name="delete")
-        harness.approve("av", "b")
-        harness.advance(60)
-        assert sorted(harness.impacts()) == [("a", ImpactKind.DELETE), ("b", ImpactKind.REBOOT)]
-        assert harness.operation("restart").done == 1
-        assert harness.succeeded("delete", "restart")
+    _pair(harness)
+    harness.operate(Restart, "av", "a", "b", name="restart")
+    harness.operate(Delete, "av", "a", name="delete")
+    harness.approve("av", "b")
+    harness.advance(60)
+    assert sorted(harness.impacts()) == [("a", ImpactKind.DELETE), ("b", ImpactKind.REBOOT)]
+    assert harness.operation("restart").done == 1
+    assert harness.succeeded("delete", "restart")
 
 
 @pytest.mark.spec("E5")
-def test_an_approval_does_not_outlive_the_event_it_was_for() -> None:
+def test_an_approval_does_not_outlive_the_event_it_was_for(harness: FleetHarness) -> None:
     """An event ends when both its machines leave; it can no longer be approved or start."""
-    with FleetHarness() as harness:
-        _pair(harness)
-        harness.operate(Restart, "av", "a", "b", name="restart")
-        harness.operate(Evict, "av", "a", "b", name="evict")
-        assert [event.type for event in harness.events("av")] == [EventType.PREEMPT] * 2
-        assert harness.operation("restart").status is OperationStatus.CANCELED
-        harness.advance(20 * MINUTE)
-        assert sorted(harness.impacts()) == [("a", ImpactKind.EVICT), ("b", ImpactKind.EVICT)]
+    _pair(harness)
+    harness.operate(Restart, "av", "a", "b", name="restart")
+    harness.operate(Evict, "av", "a", "b", name="evict")
+    assert [event.type for event in harness.events("av")] == [EventType.PREEMPT] * 2
+    assert harness.operation("restart").status is OperationStatus.CANCELED
+    harness.advance(20 * MINUTE)
+    assert sorted(harness.impacts()) == [("a", ImpactKind.EVICT), ("b", ImpactKind.EVICT)]
 
 
 @pytest.mark.spec("E6")
-def test_a_hundred_user_operations_may_be_scheduled() -> None:
+def test_a_hundred_user_operations_may_be_scheduled(harness: FleetHarness) -> None:
     """The hundredth operation is accepted; the next one is refused with the limit in its text."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=101, domains=3)
-        harness.poll("av")
-        for n in range(100):
-            harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
-        command = Restart(scope="av", operation="more", machines=("av100",))
-        error = harness.refusal(command)
-        assert (error.code, error.status) == ("TooManyOperations", 409)
-        assert "100" in error.message
-        harness.approve("av", "av7")  # now one operation fewer is scheduled
-        harness.do(command)
-        assert len(harness.events("av")) == 101
+    harness.availability_set(machines=101, domains=3)
+    harness.poll("av")
+    for n in range(100):
+        harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
+    command = Restart(scope="av", operation="more", machines=("av100",))
+    error = harness.refusal(command)
+    assert (error.code, error.status) == ("TooManyOperations", 409)
+    assert "100" in error.message
+    harness.approve("av", "av7")  # now one operation fewer is scheduled
+    harness.do(command)
+    assert len(harness.events("av")) == 101
 
 
 @pytest.mark.spec("E6")
-def test_the_limit_is_a_setting_and_counts_operations_of_users() -> None:
+def test_the_limit_is_a_setting_and_counts_operations_of_users(harness: FleetHarness) -> None:
     """The limit counts user operations, not machines, events or platform operations."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=40, domains=3, user_operations=10)
-        harness.poll("av")
-        harness.operate(Maintain, "av", "av39", name="platform")
-        harness.operate(Restart, "av", *(f"av{n}" for n in range(20)), name="many machines")
-        for n in range(20, 29):
-            harness.operate(Redeploy, "av", f"av{n}", name=f"op{n}")
-        command = Restart(scope="av", operation="more", machines=("av30",))
-        assert harness.refusal(command).code == "TooManyOperations"
-        harness.operate(Maintain, "av", "av31", name="platform too")
-        harness.do(Configure(scope="av", rules=Rules(user_operations=11)))
-        harness.do(command)
+    harness.availability_set(machines=40, domains=3, user_operations=10)
+    harness.poll("av")
+    harness.operate(Maintain, "av", "av39", name="platform")
+    harness.operate(Restart, "av", *(f"av{n}" for n in range(20)), name="many machines")
+    for n in range(20, 29):
+        harness.operate(Redeploy, "av", f"av{n}", name=f"op{n}")
+    command = Restart(scope="av", operation="more", machines=("av30",))
+    assert harness.refusal(command).code == "TooManyOperations"
+    harness.operate(Maintain, "av", "av33", name="platform too")
+    harness.do(Configure(scope="av", rules=Rules(user_operations=11)))
+    harness.do(command)
 
 
 @pytest.mark.spec("E6", "M15")
-def test_no_limit_where_nothing_is_scheduled() -> None:
+def test_no_limit_where_nothing_is_scheduled(harness: FleetHarness) -> None:
     """In a disabled scope, operations run at once and do not count."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=3, domains=1, user_operations=1)
-        for n in range(3):
-            harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
-        assert harness.impacted() == ["av0", "av1", "av2"]
+    harness.availability_set(machines=3, domains=1, user_operations=1)
+    for n in range(3):
+        harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
+    assert harness.impacted() == ["av0", "av1", "av2"]
 
 
 @pytest.mark.spec("E5")
-def test_a_recommendation_is_given_once() -> None:
+def test_a_recommendation_is_given_once(harness: FleetHarness) -> None:
     """A machine with a recommendation gets no second one while the first is active."""
-    with FleetHarness() as harness:
-        _pair(harness)
-        harness.operate(Recommend, "av", "a", name="first")
-        error = harness.refusal(Recommend(scope="av", operation="again", machines=("b", "a")))
-        assert (error.code, error.status) == ("AlreadyAdvised", 409)
-        assert harness.only_event("av").id in error.message
-        harness.operate(
-            Restart, "av", "a", name="work"
-        )  # a recommendation is no impact and blocks nothing
+    _pair(harness)
+    harness.operate(Recommend, "av", "a", name="first")
+    error = harness.refusal(Recommend(scope="av", operation="again", machines=("b", "a")))
+    assert (error.code, error.status) == ("AlreadyAdvised", 409)
+    assert harness.only_event("av").id in error.message
+    harness.operate(Recommend, "av", "b", name="other")
+    harness.operate(
+        Restart, "av", "a", name="work"
+    )  # a recommendation is no impact and blocks nothing
 
 
 @pytest.mark.spec("E6")
-def test_a_scope_holds_a_bounded_number_of_events() -> None:
+def test_a_scope_holds_a_bounded_number_of_events(harness: FleetHarness) -> None:
     """The 257th event is refused, so a document stays bounded (ID8)."""
-    with FleetHarness() as harness:
-        machines = tuple(Machine(name=f"m{n}", priority=Priority.SPOT) for n in range(200))
-        harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-        harness.poll("av")
-        harness.operate(Recommend, "av", *(machine.name for machine in machines), name="advice")
-        command = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
-        error = harness.refusal(command)
-        assert (error.code, error.status) == ("TooManyEvents", 409)
-        harness.operate(Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
-        assert len(harness.events("av")) == 256
+    machines = tuple(Machine(name=f"m{n}", priority=Priority.SPOT) for n in range(200))
+    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    harness.poll("av")
+    harness.operate(Recommend, "av", *(machine.name for machine in machines), name="advice")
+    command = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
+    error = harness.refusal(command)
+    assert (error.code, error.status) == ("TooManyEvents", 409)
+    harness.operate(Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
+    assert len(harness.events("av")) == 256

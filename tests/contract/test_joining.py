@@ -24,45 +24,49 @@ def join(name: str, scope: str = GROUP) -> JoinSet:
     return JoinSet(set="web", machine=Machine(name=name, size="Standard_D2s_v5"), scope=scope)
 
 
-def test_a_machine_joins_a_set() -> None:
+def test_a_machine_joins_a_set(harness: FleetHarness) -> None:
     """It keeps its name, gets the next instance id, and spreads over the update domains."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(2, flexible=True)
-        harness.do(join("db"))
-        machines = harness.machines(GROUP)
-        assert list(machines) == ["web_0", "web_1", "db"]
-        assert (machines["db"].instance, machines["db"].update_domain) == (2, 2)
-        harness.do(Scale(set="web", operation="more", capacity=4))
-        assert list(harness.machines(GROUP)) == ["web_0", "web_1", "db", "web_3"]
+    harness.make_scale_set(2, flexible=True)
+    harness.do(join("db"))
+    machines = harness.machines(GROUP)
+    assert list(machines) == ["web_0", "web_1", "db"]
+    assert (machines["db"].instance, machines["db"].update_domain) == (2, 2)
+    harness.do(Scale(set="web", operation="more", capacity=4))
+    assert list(harness.machines(GROUP)) == ["web_0", "web_1", "db", "web_3"]
 
 
-def test_the_first_machine_of_a_set() -> None:
+def test_the_first_machine_of_a_set(harness: FleetHarness) -> None:
     """A set without instances gets its first placement group."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(0, flexible=True)
-        harness.do(join("db"))
-        scale_set = harness.scale_set("web")
-        assert scale_set is not None
-        assert scale_set.groups == (GROUP,)
-        assert harness.scope(GROUP).owner == "web"
+    harness.make_scale_set(0, flexible=True)
+    harness.do(join("db"))
+    scale_set = harness.scale_set("web")
+    assert scale_set is not None
+    assert scale_set.groups == (GROUP,)
+    assert harness.scope(GROUP).owner == "web"
 
 
-def test_a_full_placement_group() -> None:
+def test_a_full_placement_group(harness: FleetHarness) -> None:
     """The next one is used; a caller that expects another one has to read the set again."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(100, flexible=True)
-        assert harness.refusal(join("db")).code == "Changed"
-        harness.do(join("db", "web/1"))
-        assert list(harness.machines("web/1")) == ["db"]
+    harness.make_scale_set(100, flexible=True)
+    assert harness.refusal(join("db")).code == "Changed"
+    harness.do(join("db", "web/1"))
+    assert list(harness.machines("web/1")) == ["db"]
 
 
 @pytest.mark.parametrize("name", ["web_0", "web_7", "WEB_7", "db"])
-def test_names_of_other_instances(name: str) -> None:
+def test_names_of_other_instances(harness: FleetHarness, name: str) -> None:
     """A name that an instance has, or may get later, is refused."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(1, flexible=True)
-        harness.do(join("db"))
-        assert harness.refusal(join(name)).code == "MachineExists"
+    harness.make_scale_set(1, flexible=True)
+    harness.do(join("db"))
+    assert harness.refusal(join(name)).code == "MachineExists"
+
+
+@pytest.mark.parametrize("name", ["web_db", "web", "7", "web_"])
+def test_names_of_no_other_instance(harness: FleetHarness, name: str) -> None:
+    """What only resembles the name of an instance is allowed."""
+    harness.make_scale_set(1, flexible=True)
+    harness.do(join(name))
+    assert list(harness.machines(GROUP)) == ["web_0", name]
 
 
 def test_sets_that_cannot_be_joined() -> None:
@@ -80,27 +84,37 @@ def test_sets_that_cannot_be_joined() -> None:
         assert harness.refusal(join("db")).code == "SetDeleting"
 
 
-def test_the_model_is_not_applied() -> None:
+def test_a_set_in_deletion_does_not_change(harness: FleetHarness) -> None:
+    """It is neither scaled nor updated, nor deleted a second time."""
+    harness.make_scale_set(1)
+    harness.do(DeleteSet(set="web", operation="end"))
+    for command in (
+        DeleteSet(set="web", operation="again"),
+        Scale(set="web", operation="more", capacity=2),
+        UpdateSet(set="web", size="large"),
+    ):
+        assert harness.refusal(command).code == "SetDeleting"
+
+
+def test_the_model_is_not_applied(harness: FleetHarness) -> None:
     """The machine keeps its own size and tags when the set's model changes."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(1, flexible=True)
-        harness.do(join("db"))
-        harness.do(UpdateSet(set="web", size="Standard_B4ms", tags={"a": "b"}))
-        harness.do(UpgradeInstances(set="web"))
-        machines = harness.machines(GROUP)
-        assert (machines["web_0"].size, machines["db"].size) == ("Standard_B4ms", "Standard_D2s_v5")
-        assert dict(machines["db"].tags) == {}
+    harness.make_scale_set(1, flexible=True)
+    harness.do(join("db"))
+    harness.do(UpdateSet(set="web", size="Standard_B4ms", tags={"a": "b"}))
+    harness.do(UpgradeInstances(set="web"))
+    machines = harness.machines(GROUP)
+    assert (machines["web_0"].size, machines["db"].size) == ("Standard_B4ms", "Standard_D2s_v5")
+    assert dict(machines["db"].tags) == {}
 
 
-def test_operations_and_scale_in() -> None:
+def test_operations_and_scale_in(harness: FleetHarness) -> None:
     """A joined machine is an instance for operations and for scale-in."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(1, flexible=True, scale_in=ScaleInRule.NEWEST)
-        harness.advance(1)
-        harness.do(join("db"))
-        harness.do(OperateInstances(set="web", action=Restart, instances=(1,), operation="again"))
-        harness.advance(1000)
-        assert harness.operation("again").status is OperationStatus.SUCCEEDED
-        harness.do(Scale(set="web", operation="fewer", capacity=1))
-        harness.advance(120)
-        assert list(harness.machines(GROUP)) == ["web_0"]
+    harness.make_scale_set(1, flexible=True, scale_in=ScaleInRule.NEWEST)
+    harness.advance(1)
+    harness.do(join("db"))
+    harness.do(OperateInstances(set="web", action=Restart, instances=(1,), operation="again"))
+    harness.advance(1000)
+    assert harness.operation("again").status is OperationStatus.SUCCEEDED
+    harness.do(Scale(set="web", operation="fewer", capacity=1))
+    harness.advance(120)
+    assert list(harness.machines(GROUP)) == ["web_0"]

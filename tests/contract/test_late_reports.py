@@ -6,15 +6,31 @@ import pytest
 
 from fairwarning.core.commands import (
     Configure,
+    Deallocate,
     Delete,
+    DropOperation,
     Fail,
+    GiveUpImpact,
     Maintain,
+    Remove,
+    ReportImpact,
     Restart,
+    Start,
     StartRollout,
     Stop,
+    Write,
 )
 from fairwarning.core.decision import FactType
-from fairwarning.core.model import EventStatus, ImpactKind, OperationStatus, Power, Rules
+from fairwarning.core.model import (
+    EventStatus,
+    Impact,
+    ImpactKind,
+    Operation,
+    OperationStatus,
+    Power,
+    Rules,
+)
+from fairwarning.machines.driver import Report
 from fairwarning.store.memory import MemoryStore
 from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -31,6 +47,13 @@ def harness() -> Iterator[FleetHarness]:
         harness.standalone(rules=SHORT)
         harness.poll("vm")
         yield harness
+
+
+class _SilentDriver:
+    """Reports nothing."""
+
+    def carry_out(self, impact: Impact, report: Report) -> None:
+        """Do nothing."""
 
 
 def _ended(harness: FleetHarness) -> list[str]:
@@ -86,6 +109,123 @@ def test_a_machine_that_was_deleted_late_ends_newer_work(harness: FleetHarness) 
     assert not harness.exists("vm")
     assert harness.succeeded("delete")
     assert harness.operation("restart").status is OperationStatus.CANCELED
+
+
+def test_what_waits_for_a_start_ends_with_a_machine_that_was_deleted_late(
+    harness: FleetHarness,
+) -> None:
+    """Its user was starting it, and maintenance waited for that: neither is left."""
+    harness.operate(Stop, "vm", "vm", name="off")
+    harness.advance(HOUR)
+    harness.do(Configure(scope="vm", rules=SHORT))
+    harness.operate(Delete, "vm", "vm", name="delete")
+    harness.advance(20)
+    harness.operate(Maintain, "vm", "vm", name="host", kind=ImpactKind.REBOOT)
+    harness.operate(Start, "vm", "vm", name="on")
+    harness.advance(10)
+    assert not harness.exists("vm")
+    assert harness.succeeded("delete")
+    assert harness.operation("host").status is OperationStatus.CANCELED
+
+
+def test_a_machine_that_did_something_before_it_was_deleted_late_is_gone() -> None:
+    """It was stopped since: that undoes no delete, so the machine is not shown any more (IL14)."""
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
+        harness.driver.inner = _SilentDriver()
+        harness.operate(Delete, "av", "av0", name="delete")
+        harness.advance(20)
+        harness.operate(Stop, "av", "av0", name="stop")
+        for impact in reversed(harness.driver.impacts):
+            harness.do(ReportImpact(scope="av", machine="av0", impact=impact.id))
+        assert harness.succeeded("delete", "stop")
+        assert list(harness.machines("av")) == ["av1"]
+
+
+def test_a_machine_that_was_deleted_late_ends_work_in_progress() -> None:
+    """It was being stopped: there is nothing left to stop, and no report to wait for."""
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
+        harness.driver.inner = _SilentDriver()
+        harness.operate(Delete, "av", "av0", name="delete")
+        harness.advance(20)
+        harness.operate(Stop, "av", "av0", name="stop")
+        deleting = harness.driver.impacts[0]
+        harness.do(ReportImpact(scope="av", machine="av0", impact=deleting.id))
+        assert harness.succeeded("delete")
+        assert harness.operation("stop").error == "the machine was deleted"
+        assert list(harness.machines("av")) == ["av1"]
+
+
+@pytest.mark.parametrize("kind", [ReportImpact, GiveUpImpact])
+def test_what_is_not_in_progress_cannot_end(
+    harness: FleetHarness, kind: type[ReportImpact | GiveUpImpact]
+) -> None:
+    """No impact, a pending one, and one that has ended meanwhile: drivers repeat themselves."""
+
+    def changes_nothing(impact: str) -> bool:
+        before = harness.scope("vm")
+        harness.do(kind(scope="vm", machine="vm", impact=impact))
+        return harness.scope("vm") == before
+
+    assert changes_nothing("none")
+    harness.operate(Restart, "vm", "vm")
+    assert changes_nothing(harness.scope("vm").impacts["vm"].id)
+    harness.approve("vm")
+    assert changes_nothing("another")
+    assert harness.scope("vm").impacts
+
+
+def test_a_late_report_of_a_machine_that_is_gone() -> None:
+    """It was deleted since: the report changes nothing."""
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
+        harness.driver.inner = _SilentDriver()
+        harness.operate(Restart, "av", "av0", name="restart")
+        harness.operate(Restart, "av", "av1", name="other")
+        harness.advance(20)
+        harness.operate(Delete, "av", "av0", name="delete")
+        restarting, other, deleting = harness.driver.impacts
+        harness.do(ReportImpact(scope="av", machine="av0", impact=deleting.id))
+        assert list(harness.scope("av").given_up) == [other.id]
+        harness.do(ReportImpact(scope="av", machine="av0", impact=restarting.id))
+        assert harness.operation("restart").status is OperationStatus.FAILED
+
+
+def test_a_late_report_of_a_dropped_operation(harness: FleetHarness) -> None:
+    """It changes neither the operation, which is gone, nor another one of that name (IR1)."""
+    for started_again in (False, True):
+        harness.operate(Restart, "vm", "vm")
+        harness.approve("vm")
+        harness.advance(20)
+        harness.do(DropOperation(operation="op", before=harness.clock.now() + 1))
+        if started_again:
+            harness.operate(Restart, "vm", "vm")
+        harness.advance(40)
+        operation = harness.run(harness.fleet.reader.read(Operation, "op"))
+        if started_again:
+            assert operation
+            assert operation.status is OperationStatus.RUNNING
+            assert (operation.done, operation.failed) == (0, 0)
+        else:
+            assert operation is None
+    assert harness.facts(FactType.SET_ASIDE) == []
+
+
+def test_what_is_removed_after_late_reports() -> None:
+    """A group stays until both of its machines are gone, however late the reports come."""
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
+        harness.driver.inner = _SilentDriver()
+        delete = Delete(scope="av", operation="op", machines=("av0", "av1"))
+        harness.do(Write(resource="group::rg", name="rg", body="{}"))
+        harness.do(Remove(resource="group::rg", operation="op", follow=(delete,)))
+        harness.advance(20)
+        for impact, status in zip(harness.driver.impacts, ("Failed", "Succeeded"), strict=True):
+            assert harness.resource("group::rg")
+            harness.do(ReportImpact(scope="av", machine=impact.machine, impact=impact.id))
+            assert harness.operation("op").status == status
+        assert harness.resource("group::rg") is None
 
 
 def test_a_late_stop_changes_the_power_state(harness: FleetHarness) -> None:
@@ -179,3 +319,18 @@ def test_a_failed_impact_is_not_called_carried_out() -> None:
             if entry.line.fact.type is FactType.ENDED
         ]
         assert detail == "failed for 1 of 2 machines"
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "in progress"])
+def test_a_late_report_overrules_no_later_action(harness: FleetHarness, *, ended: bool) -> None:
+    """A machine that was started since is not shown as deallocated (IL14)."""
+    harness.driver.inner = _SilentDriver()
+    harness.operate(Deallocate, "vm", "vm", name="down")
+    harness.advance(20)
+    assert harness.operation("down").status is OperationStatus.FAILED
+    harness.operate(Start, "vm", "vm", name="up")
+    down, up = harness.driver.impacts
+    for impact in (up, down) if ended else (down, up):
+        harness.do(ReportImpact(scope="vm", machine="vm", impact=impact.id))
+        assert harness.machines("vm")["vm"].power is Power.RUNNING
+    assert harness.succeeded("down", "up")

@@ -14,19 +14,18 @@ def _add(scope: str, *names: str) -> AddMachines:
     return AddMachines(scope=scope, machines=tuple(Machine(name=name) for name in names))
 
 
-def test_a_new_machine_sees_the_document_of_the_scope() -> None:
+def test_a_new_machine_sees_the_document_of_the_scope(harness: FleetHarness) -> None:
     """A new machine reads the scope's document and can have events at once."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=1)
-        harness.poll("av")
-        harness.operate(Restart, "av", "av0", name="before")
-        harness.advance(10)
-        before = harness.poll("av")
-        harness.do(_add("av", "new"))
-        assert harness.poll("av") == before
-        assert harness.machines("av")["new"].created_at == NOON + 10
-        harness.operate(Restart, "av", "new", name="after")
-        assert list(harness.statuses("av")) == ["av0", "new"]
+    harness.availability_set(machines=1)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0", name="before")
+    harness.advance(10)
+    before = harness.poll("av")
+    harness.do(_add("av", "new"))
+    assert harness.poll("av") == before
+    assert harness.machines("av")["new"].created_at == NOON + 10
+    harness.operate(Restart, "av", "new", name="after")
+    assert list(harness.statuses("av")) == ["av0", "new"]
 
 
 @pytest.mark.parametrize(
@@ -39,71 +38,67 @@ def test_a_new_machine_sees_the_document_of_the_scope() -> None:
         (_add("av", *(f"new{n}" for n in range(195))), "ScopeFull"),
     ],
 )
-def test_machines_that_cannot_be_added(command: AddMachines, code: str) -> None:
+def test_machines_that_cannot_be_added(
+    harness: FleetHarness, command: AddMachines, code: str
+) -> None:
     """Duplicates, a second standalone machine, set members and too many are refused."""
-    with FleetHarness() as harness:
-        harness.availability_set()
-        harness.standalone()
-        harness.make_scale_set(1)
-        assert harness.refusal(command).code == code
-        assert len(harness.machines("av")) == 6
+    harness.availability_set()
+    harness.standalone()
+    harness.make_scale_set(1)
+    assert harness.refusal(command).code == code
+    assert len(harness.machines("av")) == 6
 
 
-def test_a_scope_has_at_most_two_hundred_machines() -> None:
+def test_a_scope_has_at_most_two_hundred_machines(harness: FleetHarness) -> None:
     """A scope has at most two hundred machines."""
-    with FleetHarness() as harness:
-        harness.availability_set()
-        harness.do(_add("av", *(f"new{n}" for n in range(194))))
-        assert len(harness.machines("av")) == 200
-        assert harness.refusal(_add("av", "one too many")).code == "ScopeFull"
+    harness.availability_set()
+    harness.do(_add("av", *(f"new{n}" for n in range(194))))
+    assert len(harness.machines("av")) == 200
+    assert harness.refusal(_add("av", "one-too-many")).code == "ScopeFull"
 
 
-def test_a_standalone_scope_ends_with_its_machine() -> None:
+def test_a_standalone_scope_ends_with_its_machine(harness: FleetHarness) -> None:
     """The scope is deleted with its machine, and its name can be used for a new scope."""
-    with FleetHarness() as harness:
-        two = tuple(Machine(name=name) for name in "ab")
-        command = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
-        assert harness.refusal(command).code == "OneMachine"
-        harness.make_enabled("vm")
-        harness.operate(Delete, "vm", "vm", name="delete")
-        harness.advance(30)
-        assert not harness.exists("vm")
-        assert harness.succeeded("delete")
-        harness.standalone()
-        assert not harness.scope("vm").enabled
-        assert harness.poll("vm")["DocumentIncarnation"] == 1
+    two = tuple(Machine(name=name) for name in "ab")
+    command = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
+    assert harness.refusal(command).code == "OneMachine"
+    harness.make_enabled("vm")
+    harness.operate(Delete, "vm", "vm", name="delete")
+    harness.advance(30)
+    assert not harness.exists("vm")
+    assert harness.succeeded("delete")
+    harness.standalone()
+    assert not harness.scope("vm").enabled
+    assert harness.poll("vm")["DocumentIncarnation"] == 1
 
 
-def test_an_availability_set_outlives_its_machines() -> None:
+def test_an_availability_set_outlives_its_machines(harness: FleetHarness) -> None:
     """An empty availability set still has a document and accepts machines."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=1)
-        harness.poll("av")
-        harness.operate(Delete, "av", "av0")
-        harness.advance(30)
-        assert harness.poll("av") == {"DocumentIncarnation": 1, "Events": []}
-        harness.do(_add("av", "next"))
-        assert harness.impacted() == ["av0"]
+    harness.availability_set(machines=1)
+    harness.poll("av")
+    harness.operate(Delete, "av", "av0")
+    harness.advance(30)
+    assert harness.poll("av") == {"DocumentIncarnation": 1, "Events": []}
+    harness.do(_add("av", "next"))
+    assert harness.impacted() == ["av0"]
 
 
-def test_protecting_twice_is_journaled_once() -> None:
+def test_protecting_twice_is_journaled_once(harness: FleetHarness) -> None:
     """The journal records changes, not requests (IC7)."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(1)
-        for _ in range(2):
-            harness.do(ProtectInstances(set="web", instances=(0,)))
-        assert harness.facts(FactType.MACHINE_CHANGED) == [FactType.MACHINE_CHANGED]
+    harness.make_scale_set(1)
+    for _ in range(2):
+        harness.do(ProtectInstances(set="web", instances=(0,)))
+    assert harness.facts(FactType.MACHINE_CHANGED) == [FactType.MACHINE_CHANGED]
 
 
-def test_an_address_names_one_machine() -> None:
+def test_an_address_names_one_machine(harness: FleetHarness) -> None:
     """An address belongs to one machine until that machine is deleted."""
-    with FleetHarness() as harness:
-        harness.standalone("a", address="10.0.0.1")
-        machine = Machine(name="b", address="10.0.0.1")
-        command = CreateScope(scope="b", kind=ScopeKind.STANDALONE, machines=(machine,))
-        error = harness.refusal(command)
-        assert (error.code, error.status) == ("AddressTaken", 409)
-        assert not harness.exists("b")
-        harness.operate(Delete, "a", "a")
-        harness.advance(30)
-        harness.do(command)
+    harness.standalone("a", address="10.0.0.1")
+    machine = Machine(name="b", address="10.0.0.1")
+    command = CreateScope(scope="b", kind=ScopeKind.STANDALONE, machines=(machine,))
+    error = harness.refusal(command)
+    assert (error.code, error.status) == ("AddressTaken", 409)
+    assert not harness.exists("b")
+    harness.operate(Delete, "a", "a")
+    harness.advance(30)
+    harness.do(command)

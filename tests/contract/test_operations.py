@@ -1,8 +1,11 @@
 """Operations from acceptance to their end, including failures (E2, E9, IC1, IC2)."""
 
+from hashlib import sha256
+
 import pytest
 
 from fairwarning.core.commands import (
+    Command,
     Deallocate,
     Delete,
     Evict,
@@ -16,120 +19,112 @@ from fairwarning.core.commands import (
     Scale,
     Start,
     Stop,
+    target_of,
 )
 from fairwarning.core.decision import FactType
-from fairwarning.core.model import ImpactKind, OperationStatus, Power, Rules
+from fairwarning.core.model import ImpactKind, OperationStatus, Power
+from fairwarning.core.record import changed
 from tests.contract.units import HOUR
 from tests.fixtures.fleet import NOON, FleetHarness
 
 
+def _to(capacity: int) -> Command:
+    return Scale(set="web", operation="op", capacity=capacity)
+
+
+def _of_instances(instance: int) -> Command:
+    return OperateInstances(set="web", operation="op", action=Restart, instances=(instance,))
+
+
+def _of_machines(machine: str) -> Command:
+    return Restart(scope="web/0", operation="op", machines=(machine,))
+
+
 @pytest.mark.spec("E2")
-def test_an_impact_that_fails() -> None:
+def test_an_impact_that_fails(harness: FleetHarness) -> None:
     """The operation ends Failed with the reason, and the event disappears."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Restart, "vm", "vm")
-        harness.driver.fail = "the host does not answer"
-        harness.approve("vm")
-        harness.advance(60)
-        operation = harness.operation("op")
-        assert (operation.status, operation.failed) == (OperationStatus.FAILED, 1)
-        assert operation.error == "the host does not answer"
-        assert harness.events("vm") == []
-        harness.driver.fail = ""
-        harness.operate(Restart, "vm", "vm", name="again")  # the machine is free
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm")
+    harness.driver.fail = "the host does not answer"
+    harness.approve("vm")
+    harness.advance(60)
+    operation = harness.operation("op")
+    assert (operation.status, operation.failed) == (OperationStatus.FAILED, 1)
+    assert operation.error == "the host does not answer"
+    assert harness.events("vm") == []
+    harness.driver.fail = ""
+    harness.operate(Restart, "vm", "vm", name="again")  # the machine is free
 
 
 @pytest.mark.spec("E2")
-def test_one_of_two_impacts_fails() -> None:
+def test_one_of_two_impacts_fails(harness: FleetHarness) -> None:
     """The event stays until both impacts have ended; one failure fails the operation."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=1)
-        harness.poll("av")
-        harness.operate(Restart, "av", "av0", "av1")
-        harness.approve("av")
-        first = harness.scope("av").impacts["av0"]
-        harness.do(ReportImpact(scope="av", machine="av0", impact=first.id, error="no"))
-        assert len(harness.events("av")) == 1
-        assert harness.operation("op").status is OperationStatus.RUNNING
-        harness.advance(60)
-        operation = harness.operation("op")
-        assert (operation.status, operation.done, operation.failed) == ("Failed", 1, 1)
-        assert harness.events("av") == []
-
-
-@pytest.mark.spec("E2")
-def test_a_driver_that_never_reports() -> None:
-    """After the limit the operation fails and the event ends."""
-    with FleetHarness() as harness:
-        harness.standalone(rules=Rules(impact_limit_seconds=30))
-        harness.poll("vm")
-        harness.operate(Restart, "vm", "vm")
-        harness.approve("vm")
-        harness.advance(29)
-        assert len(harness.events("vm")) == 1
-        harness.advance(1)
-        assert harness.events("vm") == []
-        assert harness.operation("op").status is OperationStatus.FAILED
-        assert "did not report" in harness.operation("op").error
+    harness.availability_set(machines=2, domains=1)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0", "av1")
+    harness.approve("av")
+    first = harness.scope("av").impacts["av0"]
+    harness.do(ReportImpact(scope="av", machine="av0", impact=first.id, error="no"))
+    assert len(harness.events("av")) == 1
+    assert harness.operation("op").status is OperationStatus.RUNNING
+    harness.advance(60)
+    operation = harness.operation("op")
+    assert (operation.status, operation.done, operation.failed) == ("Failed", 1, 1)
+    assert harness.events("av") == []
 
 
 @pytest.mark.spec("E2", "E9")
-def test_invalid_reports_are_ignored() -> None:
+def test_invalid_reports_are_ignored(harness: FleetHarness) -> None:
     """A report for an impact that is pending, ended or unknown changes nothing."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Restart, "vm", "vm")
-        waiting = harness.scope("vm").impacts["vm"].id
-        before = harness.scope("vm"), harness.journal()
-        for impact in (waiting, "no such impact"):
-            harness.do(ReportImpact(scope="vm", machine="vm", impact=impact))
-        harness.do(ReportImpact(scope="vm", machine="nobody", impact=waiting))
-        assert (harness.scope("vm"), harness.journal()) == before
-        harness.approve("vm")
-        harness.do(ReportImpact(scope="vm", machine="vm", impact=waiting))
-        assert harness.events("vm") == []
-        harness.do(ReportImpact(scope="vm", machine="vm", impact=waiting, error="late"))
-        assert harness.succeeded("op")
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm")
+    waiting = harness.scope("vm").impacts["vm"].id
+    before = harness.scope("vm"), harness.journal()
+    for impact in (waiting, "no such impact"):
+        harness.do(ReportImpact(scope="vm", machine="vm", impact=impact))
+    harness.do(ReportImpact(scope="vm", machine="nobody", impact=waiting))
+    assert (harness.scope("vm"), harness.journal()) == before
+    harness.approve("vm")
+    harness.do(ReportImpact(scope="vm", machine="vm", impact=waiting))
+    assert harness.events("vm") == []
+    harness.do(ReportImpact(scope="vm", machine="vm", impact=waiting, error="late"))
+    assert harness.succeeded("op")
 
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("when", ["scheduled", "started", "over"])
-def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
+def test_a_repeated_operation_has_the_effect_of_one(harness: FleetHarness, when: str) -> None:
     """Repeating an operation id changes nothing and returns the current operation."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        command = Restart(scope="vm", operation="op", machines=("vm",))
-        harness.do(command)
-        if when != "scheduled":
-            harness.approve("vm")
-        if when == "over":
-            harness.advance(60)
-        before = harness.scope("vm"), harness.journal()
-        assert harness.do(command) == harness.operation("op")
-        assert (harness.scope("vm"), harness.journal()) == before
+    harness.make_enabled("vm")
+    command = Restart(scope="vm", operation="op", machines=("vm",))
+    harness.do(command)
+    if when != "scheduled":
+        harness.approve("vm")
+    if when == "over":
+        harness.advance(60)
+    before = harness.scope("vm"), harness.journal()
+    assert harness.do(command) == harness.operation("op")
+    assert (harness.scope("vm"), harness.journal()) == before
 
 
 @pytest.mark.spec("E9")
-def test_a_repeated_scale_has_the_effect_of_one() -> None:
+def test_a_repeated_scale_has_the_effect_of_one(harness: FleetHarness) -> None:
     """Repeating a scale operation does not scale again, whatever happened in between."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(1)
-        harness.do(Scale(set="web", operation="grow", capacity=3))
-        harness.do(Scale(set="web", operation="shrink", capacity=2))
-        harness.do(Scale(set="web", operation="grow", capacity=3))
-        assert len(harness.machines("web/0")) == 3
-        assert len(harness.events("web/0")) == 1
+    harness.make_scale_set(1)
+    harness.do(Scale(set="web", operation="grow", capacity=3))
+    harness.do(Scale(set="web", operation="shrink", capacity=2))
+    harness.do(Scale(set="web", operation="grow", capacity=3))
+    assert len(harness.machines("web/0")) == 3
+    assert len(harness.events("web/0")) == 1
 
 
 @pytest.mark.spec("E9")
-def test_a_refused_operation_leaves_its_id_free() -> None:
+def test_a_refused_operation_leaves_its_id_free(harness: FleetHarness) -> None:
     """The id of a refused operation can be used again."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        assert harness.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
-        harness.operate(Restart, "vm", "vm")
-        assert len(harness.events("vm")) == 1
+    harness.make_enabled("vm")
+    assert harness.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
+    harness.operate(Restart, "vm", "vm")
+    assert len(harness.events("vm")) == 1
 
 
 @pytest.mark.spec("T4")
@@ -142,98 +137,145 @@ def test_a_refused_operation_leaves_its_id_free() -> None:
         (Start, ImpactKind.START, Power.RUNNING),
     ],
 )
-def test_operations_without_notice(action: type[Operate], kind: ImpactKind, power: Power) -> None:
+def test_operations_without_notice(
+    harness: FleetHarness, action: type[Operate], kind: ImpactKind, power: Power
+) -> None:
     """Reimage, stop, deallocate and start give no notice and set the power state."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(action, "vm", "vm")
-        assert harness.events("vm") == []
-        assert harness.impacts() == [("vm", kind)]
-        harness.advance(HOUR)
-        assert harness.succeeded("op")
-        assert harness.machines("vm")["vm"].power is power
-        assert harness.poll("vm")["DocumentIncarnation"] == 1
+    harness.make_enabled("vm")
+    harness.operate(action, "vm", "vm")
+    assert harness.events("vm") == []
+    assert harness.impacts() == [("vm", kind)]
+    harness.advance(HOUR)
+    assert harness.succeeded("op")
+    assert harness.machines("vm")["vm"].power is power
+    assert harness.poll("vm")["DocumentIncarnation"] == 1
 
 
 @pytest.mark.spec("E3")
 @pytest.mark.parametrize("action", [Restart, Redeploy, Stop, Evict, Recommend])
-def test_a_deallocated_machine_refuses_operations(action: type[Operate]) -> None:
+def test_a_deallocated_machine_refuses_operations(
+    harness: FleetHarness, action: type[Operate]
+) -> None:
     """A deallocated machine can be neither restarted nor evicted."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Deallocate, "vm", "vm", name="away")
-        harness.advance(60)
-        error = harness.refusal(action(scope="vm", operation="op", machines=("vm",)))
-        assert (error.code, error.status) == ("NotRunning", 409)
-        harness.operate(Start, "vm", "vm", name="back")
-        harness.advance(60)
-        harness.operate(Restart, "vm", "vm", name="now")
+    harness.make_enabled("vm")
+    harness.operate(Deallocate, "vm", "vm", name="away")
+    harness.advance(60)
+    error = harness.refusal(action(scope="vm", operation="op", machines=("vm",)))
+    assert (error.code, error.status) == ("NotRunning", 409)
+    harness.operate(Start, "vm", "vm", name="back")
+    harness.advance(60)
+    harness.operate(Restart, "vm", "vm", name="now")
 
 
 @pytest.mark.spec("E2")
-def test_an_operation_over_groups_ends_once() -> None:
+def test_an_operation_over_groups_ends_once(harness: FleetHarness) -> None:
     """An operation on a set of two groups ends when all its impacts have ended."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(120)
-        harness.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
-        harness.approve("web/0")
-        harness.advance(60)
-        assert harness.operation("op").status is OperationStatus.RUNNING
-        harness.approve("web/1")
-        harness.advance(60)
-        operation = harness.operation("op")
-        assert (operation.status, operation.done) == (OperationStatus.SUCCEEDED, 2)
-        assert operation.ended_at == NOON + 120
-        assert harness.facts(FactType.OPERATION_ENDED) == [FactType.OPERATION_ENDED]
+    harness.make_scale_set(120)
+    harness.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
+    harness.approve("web/0")
+    harness.advance(60)
+    assert harness.operation("op").status is OperationStatus.RUNNING
+    harness.approve("web/1")
+    harness.advance(60)
+    operation = harness.operation("op")
+    assert (operation.status, operation.done) == (OperationStatus.SUCCEEDED, 2)
+    assert operation.ended_at == NOON + 120
+    assert harness.facts(FactType.OPERATION_ENDED) == [FactType.OPERATION_ENDED]
 
 
 @pytest.mark.spec("E2")
-def test_part_of_an_operation_cancelled() -> None:
+def test_part_of_an_operation_cancelled(harness: FleetHarness) -> None:
     """Cancelling one event of an operation spares its machines; the rest is carried out."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=2)
-        harness.poll("av")
-        harness.operate(Restart, "av", "av0", "av1")
-        harness.cancel("av", "av0")
-        assert harness.operation("op").status is OperationStatus.RUNNING
-        harness.approve("av")
-        harness.advance(60)
-        operation = harness.operation("op")
-        assert (operation.status, operation.done, operation.cancelled) == ("Succeeded", 1, 1)
-        assert harness.impacted() == ["av1"]
+    harness.availability_set(machines=2, domains=2)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0", "av1")
+    harness.cancel("av", "av0")
+    assert harness.operation("op").status is OperationStatus.RUNNING
+    harness.approve("av")
+    harness.advance(60)
+    operation = harness.operation("op")
+    assert (operation.status, operation.done, operation.cancelled) == ("Succeeded", 1, 1)
+    assert harness.impacted() == ["av1"]
 
 
 @pytest.mark.spec("E2", "E9")
-def test_the_journal_has_every_change() -> None:
+def test_the_journal_has_every_change(harness: FleetHarness) -> None:
     """Each change of an event has one journal line, in order and with its actor (IC7)."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Restart, "vm", "vm", actor="alice")
-        event = harness.only_event("vm").id
-        harness.approve("vm")
-        harness.advance(60)
-        lines = [entry.line for entry in harness.journal(event)]
-        assert [(line.fact.type, line.actor, line.at - NOON) for line in lines] == [
-            (FactType.SCHEDULED, "alice", 0),
-            (FactType.APPROVED, "machine", 0),
-            (FactType.STARTED, "machine", 0),
-            (FactType.IMPACT_BEGUN, "machine", 0),
-            (FactType.IMPACT_CARRIED_OUT, "driver", 60),
-            (FactType.ENDED, "driver", 60),
-        ]
-        numbers = [entry.number for entry in harness.journal()]
-        assert numbers == list(range(1, len(numbers) + 1))
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm", actor="alice")
+    event = harness.only_event("vm").id
+    harness.approve("vm")
+    harness.advance(60)
+    lines = [entry.line for entry in harness.journal(event)]
+    assert [(line.fact.type, line.actor, line.at - NOON) for line in lines] == [
+        (FactType.SCHEDULED, "alice", 0),
+        (FactType.APPROVED, "machine", 0),
+        (FactType.STARTED, "machine", 0),
+        (FactType.IMPACT_BEGUN, "machine", 0),
+        (FactType.IMPACT_CARRIED_OUT, "driver", 60),
+        (FactType.ENDED, "driver", 60),
+    ]
+    numbers = [entry.number for entry in harness.journal()]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 @pytest.mark.spec("M16", "E4")
 @pytest.mark.parametrize("action", [Restart, Delete, Stop])
-def test_unknown_machines_and_scopes(action: type[Operate]) -> None:
+def test_unknown_machines_and_scopes(harness: FleetHarness, action: type[Operate]) -> None:
     """A machine of another scope is unknown here, and the whole operation is refused."""
-    with FleetHarness() as harness:
-        harness.make_enabled("a", "b")
-        error = harness.refusal(action(scope="a", operation="op", machines=("a", "b")))
-        assert (error.code, error.status) == ("UnknownMachine", 404)
-        error = harness.refusal(action(scope="c", operation="op", machines=("c",)))
-        assert (error.code, error.status) == ("UnknownScope", 404)
-        assert harness.statuses("a") == {}
-        assert harness.impacts() == []
+    harness.make_enabled("a", "b")
+    error = harness.refusal(action(scope="a", operation="op", machines=("a", "b")))
+    assert (error.code, error.status) == ("UnknownMachine", 404)
+    error = harness.refusal(action(scope="c", operation="op", machines=("c",)))
+    assert (error.code, error.status) == ("UnknownScope", 404)
+    assert harness.statuses("a") == {}
+    assert harness.impacts() == []
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (_to(5), _to(7)),
+        (_of_instances(1), _of_instances(0)),
+        (_of_machines("web_1"), _of_machines("web_0")),
+    ],
+)
+def test_an_operation_id_answers_for_its_own_command_only(
+    harness: FleetHarness, first: Command, second: Command
+) -> None:
+    """Another capacity, instance or machine is another request (IC2)."""
+    harness.make_scale_set(3)
+    harness.do(first)
+    harness.do(changed(first, actor="somebody else"))
+    refused = harness.refusal(second)
+    assert refused.code == "KeyReused"
+    kind, target = type(first).__name__, target_of(first)
+    assert (
+        f"another request ({kind.replace('OperateInstances', 'Restart')} of '{target}')"
+        in refused.message
+    )
+
+
+@pytest.mark.spec("E9")
+def test_an_operation_id_answers_for_its_own_request_only(harness: FleetHarness) -> None:
+    """A caller that says what was requested may repeat exactly that (IC2)."""
+    harness.make_scale_set(3)
+    harness.do(changed(_to(5), request="PUT a"))
+    harness.do(changed(_to(5), request="PUT a"))
+    harness.do(_to(5))
+    refused = harness.refusal(changed(_to(5), request="PUT b"))
+    assert refused.code == "KeyReused"
+    assert "another request (PUT a), and cannot be used for this one (PUT b)" in refused.message
+
+
+@pytest.mark.parametrize(("characters", "digest"), [(59, f"('{'x' * 59}',)"), (60, None)])
+def test_what_is_kept_of_a_command(
+    harness: FleetHarness, characters: int, digest: str | None
+) -> None:
+    """Up to 64 characters of what it says beside its kind and target, else a hash of them."""
+    name = "x" * characters
+    harness.standalone(name)
+    harness.operate(Restart, name, name)
+    kept = harness.operation("op").digest
+    assert kept == (digest or sha256(f"('{name}',)".encode()).hexdigest())

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairwarning.core import resources
 from fairwarning.core.commands import (
     AddMachines,
     Command,
@@ -20,6 +21,8 @@ from fairwarning.core.commands import (
     UpgradeInstances,
     Write,
 )
+from fairwarning.core.decision import FactType
+from fairwarning.core.messages import ReleaseResource
 from fairwarning.core.model import (
     EvictionPolicy,
     Machine,
@@ -29,7 +32,8 @@ from fairwarning.core.model import (
     Scope,
     ScopeKind,
 )
-from tests.fixtures.fleet import FleetHarness
+from fairwarning.core.resources import E
+from tests.fixtures.fleet import NOON, FleetHarness
 
 GROUP = Write(resource="group::rg", name="rg", body="{}")
 
@@ -51,44 +55,42 @@ def read_resource(harness: FleetHarness, name: str) -> Resource | None:
     return harness.run(harness.fleet.reader.read(Resource, name))
 
 
-def test_a_resource_is_created_with_its_entity() -> None:
+def test_a_resource_is_created_with_its_entity(harness: FleetHarness) -> None:
     """Scope and resource are created together, or not at all."""
-    with FleetHarness() as harness:
-        harness.do(vm())
-        written = read_resource(harness, "vm:rg:vm")
-        assert written is not None
-        assert (written.scope, written.machine, written.version) == ("vm", "vm", 1)
-        assert harness.machines("vm")["vm"].resource == "vm:rg:vm"
-        twice = Write(resource="vm:rg:other", body="{}", follow=vm().follow)
-        assert harness.refusal(twice).code == "ScopeExists"
-        assert read_resource(harness, "vm:rg:other") is None
+    harness.do(vm())
+    written = read_resource(harness, "vm:rg:vm")
+    assert written is not None
+    assert (written.scope, written.machine, written.version) == ("vm", "vm", 1)
+    assert written.written_at == NOON
+    assert harness.machines("vm")["vm"].resource == "vm:rg:vm"
+    twice = Write(resource="vm:rg:other", body="{}", follow=vm().follow)
+    assert harness.refusal(twice).code == "ScopeExists"
+    assert read_resource(harness, "vm:rg:other") is None
 
 
-def test_a_resource_needs_an_entity() -> None:
+def test_a_resource_needs_an_entity(harness: FleetHarness) -> None:
     """A resource needs an existing scope, or a machine or set that has no resource yet."""
-    with FleetHarness() as harness:
-        harness.do(vm())
-        for write, code in (
-            (Write(resource="a", body="{}", scope="none"), "UnknownScope"),
-            (Write(resource="a", body="{}", scope="none", machine="m"), "UnknownScope"),
-            (Write(resource="a", body="{}", scope="vm", machine="m"), "UnknownMachine"),
-            (Write(resource="a", body="{}", set="none"), "UnknownSet"),
-            (Write(resource="a", body="{}", scope="vm", machine="vm"), "MachineExists"),
-        ):
-            assert harness.refusal(write).code == code
-            assert read_resource(harness, "a") is None
+    harness.do(vm())
+    for write, code in (
+        (Write(resource="a", body="{}", scope="none"), "UnknownScope"),
+        (Write(resource="a", body="{}", scope="none", machine="m"), "UnknownScope"),
+        (Write(resource="a", body="{}", scope="vm", machine="m"), "UnknownMachine"),
+        (Write(resource="a", body="{}", set="none"), "UnknownSet"),
+        (Write(resource="a", body="{}", scope="vm", machine="vm"), "MachineExists"),
+    ):
+        assert harness.refusal(write).code == code
+        assert read_resource(harness, "a") is None
 
 
-def test_concurrent_writes_conflict() -> None:
+def test_concurrent_writes_conflict(harness: FleetHarness) -> None:
     """Of two concurrent writes, the second gets a conflict and does not undo the first."""
-    with FleetHarness() as harness:
-        harness.do(Write(resource="a", body='{"n":1}', at=0))
-        assert harness.refusal(Write(resource="a", body="{}", at=0)).code == "Changed"
-        harness.do(Write(resource="a", body='{"n":2}', at=1))
-        assert harness.refusal(Write(resource="a", body='{"n":3}', at=1)).code == "Changed"
-        written = read_resource(harness, "a")
-        assert written is not None
-        assert written.body == '{"n":2}'
+    harness.do(Write(resource="a", body='{"n":1}', at=0))
+    assert harness.refusal(Write(resource="a", body="{}", at=0)).code == "Changed"
+    harness.do(Write(resource="a", body='{"n":2}', at=1))
+    assert harness.refusal(Write(resource="a", body='{"n":3}', at=1)).code == "Changed"
+    written = read_resource(harness, "a")
+    assert written is not None
+    assert written.body == '{"n":2}'
 
 
 @pytest.mark.parametrize("how", ["delete", "evict"])
@@ -105,191 +107,250 @@ def test_a_resource_is_deleted_with_its_machine(how: str) -> None:
         assert read_resource(harness, "vm:rg:vm") is None
 
 
-def test_resources_of_sets_and_instances_are_deleted_with_them() -> None:
+def test_resources_of_sets_and_instances_are_deleted_with_them(harness: FleetHarness) -> None:
     """The resource of an instance is deleted together with the instance."""
-    with FleetHarness() as harness:
-        create = CreateSet(set="web", capacity=2)
-        harness.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
-        protect = ProtectInstances(set="web", instances=(1,))
-        harness.do(
-            Write(
-                resource="i:rg:web/1", body="{}", scope="web/0", machine="web_1", follow=(protect,)
-            )
-        )
-        assert harness.machines("web/0")["web_1"].protected
-        harness.do(OperateInstances(set="web", operation="one", action=Delete, instances=(1,)))
-        harness.advance(60)
-        assert read_resource(harness, "i:rg:web/1") is None
-        assert read_resource(harness, "set:rg:web") is not None
-        harness.do(DeleteSet(set="web", operation="all"))
-        harness.advance(60)
-        assert read_resource(harness, "set:rg:web") is None
+    create = CreateSet(set="web", capacity=2)
+    harness.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
+    protect = ProtectInstances(set="web", instances=(1,))
+    harness.do(
+        Write(resource="i:rg:web/1", body="{}", scope="web/0", machine="web_1", follow=(protect,))
+    )
+    assert harness.machines("web/0")["web_1"].protected
+    harness.do(OperateInstances(set="web", operation="one", action=Delete, instances=(1,)))
+    harness.advance(60)
+    assert read_resource(harness, "i:rg:web/1") is None
+    assert read_resource(harness, "set:rg:web") is not None
+    harness.do(DeleteSet(set="web", operation="all"))
+    harness.advance(60)
+    assert read_resource(harness, "set:rg:web") is None
 
 
-def test_a_group_is_deleted_last() -> None:
+def test_a_group_is_deleted_last(harness: FleetHarness) -> None:
     """A group exists until its last resource is deleted, and accepts no new ones meanwhile."""
-    with FleetHarness() as harness:
-        harness.do(GROUP)
-        harness.do(vm(terminate_seconds=300))
-        harness.do(Write(resource="net:rg:a", body="{}"))
-        harness.poll("vm")
-        delete = Delete(scope="vm", operation="o", machines=("vm",))
-        harness.do(
-            Remove(resource=GROUP.resource, operation="o", others=("net:rg:a",), follow=(delete,))
-        )
-        assert harness.refusal(GROUP).code == "BeingRemoved"
-        inside = Write(resource="net:rg:b", body="{}", within=GROUP.resource)
-        assert harness.refusal(inside).code == "BeingRemoved"
-        harness.advance(299)
-        assert read_resource(harness, GROUP.resource) is not None
-        harness.advance(60)
-        assert harness.operation("o").status is OperationStatus.SUCCEEDED
-        for gone in (GROUP.resource, "net:rg:a", "vm:rg:vm"):
-            assert read_resource(harness, gone) is None
-        missing = Write(resource="net:rg:b", body="{}", within=GROUP.resource)
-        assert harness.refusal(missing).code == "UnknownResource"
+    harness.do(GROUP)
+    harness.do(vm(terminate_seconds=300))
+    harness.do(Write(resource="net:rg:a", body="{}"))
+    harness.poll("vm")
+    delete = Delete(scope="vm", operation="o", machines=("vm",))
+    harness.do(
+        Remove(resource=GROUP.resource, operation="o", others=("net:rg:a",), follow=(delete,))
+    )
+    assert harness.refusal(GROUP).code == "BeingRemoved"
+    inside = Write(resource="net:rg:b", body="{}", within=GROUP.resource)
+    assert harness.refusal(inside).code == "BeingRemoved"
+    harness.advance(299)
+    assert read_resource(harness, GROUP.resource) is not None
+    harness.advance(60)
+    assert harness.operation("o").status is OperationStatus.SUCCEEDED
+    assert harness.operation("o").group == "rg", "a token of the group may read it"
+    for gone in (GROUP.resource, "net:rg:a", "vm:rg:vm"):
+        assert read_resource(harness, gone) is None
+    missing = Write(resource="net:rg:b", body="{}", within=GROUP.resource)
+    assert harness.refusal(missing).code == "UnknownResource"
 
 
-def test_a_failed_removal_can_be_repeated() -> None:
+@pytest.mark.parametrize("name", ["vm:rg:vm", "set:rg:web", "net:rg:a"])
+def test_a_removal_waits_only_for_removals(harness: FleetHarness, name: str) -> None:
+    """A resource that is not in deletion is never waited for: the caller has to read again."""
+    harness.do(GROUP)
+    harness.do(vm())
+    create = CreateSet(set="web", capacity=1)
+    harness.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
+    harness.do(Write(resource="net:rg:a", body="{}"))
+    remove = Remove(resource=GROUP.resource, operation="o", awaits=(name,))
+    assert harness.refusal(remove).code == "Changed"
+
+
+def test_a_failed_removal_can_be_repeated(harness: FleetHarness) -> None:
     """After a failed removal the group exists, and the removal can be repeated."""
-    with FleetHarness() as harness:
+    harness.do(GROUP)
+    harness.do(vm())
+    harness.driver.fail = "the disk is on fire"
+    for name in ("first", "second"):
+        delete = Delete(scope="vm", operation=name, machines=("vm",))
+        harness.do(Remove(resource=GROUP.resource, operation=name, follow=(delete,)))
+        harness.advance(60)
+        assert harness.operation(name).status is OperationStatus.FAILED
+        assert read_resource(harness, GROUP.resource) is not None
         harness.do(GROUP)
-        harness.do(vm())
-        harness.driver.fail = "the disk is on fire"
-        for name in ("first", "second"):
-            delete = Delete(scope="vm", operation=name, machines=("vm",))
-            harness.do(Remove(resource=GROUP.resource, operation=name, follow=(delete,)))
-            harness.advance(60)
-            assert harness.operation(name).status is OperationStatus.FAILED
-            assert read_resource(harness, GROUP.resource) is not None
-            harness.do(GROUP)
 
 
-def test_an_availability_set_is_deleted_when_empty() -> None:
+def test_an_availability_set_is_deleted_when_empty(harness: FleetHarness) -> None:
     """An availability set can be empty, and cannot be deleted before its machines."""
-    with FleetHarness() as harness:
-        create = CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=())
-        harness.do(Write(resource="as:rg:av", body="{}", scope="av", follow=(create,)))
-        harness.do(AddMachines(scope="av", machines=(Machine(name="m"),)))
-        refused = harness.refusal(Remove(resource="as:rg:av", operation="early"))
-        assert refused.code == "NotEmpty"
-        harness.do(Delete(scope="av", operation="o", machines=("m",)))
-        harness.advance(60)
-        harness.do(Remove(resource="as:rg:av", operation="late"))
-        assert read_resource(harness, "as:rg:av") is None
-        assert not harness.exists("av")
+    create = CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=())
+    harness.do(Write(resource="as:rg:av", body="{}", scope="av", follow=(create,)))
+    harness.do(AddMachines(scope="av", machines=(Machine(name="m"),)))
+    refused = harness.refusal(Remove(resource="as:rg:av", operation="early"))
+    assert refused.code == "NotEmpty"
+    harness.do(Delete(scope="av", operation="o", machines=("m",)))
+    harness.advance(60)
+    harness.do(Remove(resource="as:rg:av", operation="late"))
+    assert read_resource(harness, "as:rg:av") is None
+    assert not harness.exists("av")
 
 
-def test_a_standalone_scope_cannot_be_empty() -> None:
+def test_a_set_that_got_a_machine_while_it_was_removed(harness: FleetHarness) -> None:
+    """It stays with its machine, and can be removed later."""
+    create = CreateScope(
+        scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=(Machine(name="old"),)
+    )
+    harness.do(Write(resource="as:rg:av", body="{}", scope="av", follow=(create,)))
+    delete = Delete(scope="av", operation="o", machines=("old",))
+    harness.do(Remove(resource="as:rg:av", operation="o", follow=(delete,)))
+    harness.do(AddMachines(scope="av", machines=(Machine(name="new"),)))
+    harness.advance(60)
+    kept = read_resource(harness, "as:rg:av")
+    assert kept is not None
+    assert (kept.removed_by, list(harness.machines("av"))) == ("", ["new"])
+
+
+class _NoEntities:
+    def get(self, kind: type[E], name: str) -> E | None:
+        return None
+
+
+def test_a_resource_is_released_by_its_user_only() -> None:
+    """It stays in use by its user, whoever else releases it."""
+    used = Resource(id="nic", used_by="vm")
+    release = ReleaseResource(resource="nic", user="other", remove=True)
+    assert resources.decide(used, release, NOON, _NoEntities()).entity is used
+
+
+def test_a_standalone_scope_cannot_be_empty(harness: FleetHarness) -> None:
     """A standalone scope cannot be created without its machine."""
-    with FleetHarness() as harness:
-        empty = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=())
-        assert harness.refusal(empty).code == "OneMachine"
+    empty = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=())
+    assert harness.refusal(empty).code == "OneMachine"
 
 
-def test_following_commands_belong_to_one_operation() -> None:
+def test_following_commands_belong_to_one_operation(harness: FleetHarness) -> None:
     """A repeat is recognized as a whole; commands of other operations are refused."""
-    with FleetHarness() as harness:
-        harness.do(CreateSet(set="web", capacity=3))
-        scale = Scale(set="web", capacity=1, operation="o")
-        write = Write(resource="s", body="{}", set="web", operation="o", follow=(scale,))
-        operation = harness.do(write)
-        assert operation is not None
-        assert operation.planned == 2
-        assert harness.do(write) == harness.operation("o")
-        harness.advance(60)
-        assert harness.operation("o").status is OperationStatus.SUCCEEDED
-        other: Command = Restart(scope="web/0", operation="p", machines=("web_0",))
-        refused = harness.refusal(Write(resource="s", body="{}", operation="q", follow=(other,)))
-        assert (refused.code, "same operation" in refused.message) == ("BadCommand", True)
+    harness.do(CreateSet(set="web", capacity=3))
+    scale = Scale(set="web", capacity=1, operation="o")
+    write = Write(resource="s", body="{}", set="web", operation="o", follow=(scale,))
+    operation = harness.do(write)
+    assert operation is not None
+    assert operation.planned == 2
+    assert harness.do(write) == harness.operation("o")
+    harness.advance(60)
+    assert harness.operation("o").status is OperationStatus.SUCCEEDED
+    other: Command = Restart(scope="web/0", operation="p", machines=("web_0",))
+    refused = harness.refusal(Write(resource="s", body="{}", operation="q", follow=(other,)))
+    assert (refused.code, "same operation" in refused.message) == ("BadCommand", True)
 
 
 @pytest.mark.spec("T3")
-def test_a_new_model_reaches_upgraded_instances() -> None:
+def test_a_new_model_reaches_upgraded_instances(harness: FleetHarness) -> None:
     """Size and notice follow the model; shielded instances are upgraded only by name."""
-    with FleetHarness() as harness:
-        harness.do(CreateSet(set="web", capacity=3, size="small"))
-        harness.do(ProtectInstances(set="web", instances=(2,), shielded=True))
-        harness.do(UpdateSet(set="web", size="large", terminate_seconds=300))
-        harness.do(UpgradeInstances(set="web"))
-        sizes = [m.size for m in harness.machines("web/0").values()]
-        assert sizes == ["large", "large", "small"]
-        harness.do(UpgradeInstances(set="web", instances=(2,)))
-        machine = harness.machines("web/0")["web_2"]
-        assert (machine.size, machine.terminate_seconds) == ("large", 300)
-        before = harness.scale_set("web")
-        harness.do(UpdateSet(set="web", size="large"))
-        harness.do(UpdateSet(set="web", renewed=True))
-        after = harness.scale_set("web")
-        assert before is not None
-        assert after is not None
-        assert after.model == before.model + 1
+    harness.do(CreateSet(set="web", capacity=3, size="small"))
+    harness.do(ProtectInstances(set="web", instances=(2,), shielded=True))
+    harness.do(UpdateSet(set="web", size="large", terminate_seconds=300))
+    harness.do(UpgradeInstances(set="web"))
+    sizes = [m.size for m in harness.machines("web/0").values()]
+    assert sizes == ["large", "large", "small"]
+    harness.do(UpgradeInstances(set="web", instances=(2,)))
+    machine = harness.machines("web/0")["web_2"]
+    assert (machine.size, machine.terminate_seconds) == ("large", 300)
+    before = harness.scale_set("web")
+    harness.do(UpdateSet(set="web", size="large"))
+    harness.do(UpdateSet(set="web", renewed=True))
+    after = harness.scale_set("web")
+    assert before is not None
+    assert after is not None
+    assert after.model == before.model + 1
 
 
-def test_a_shielded_instance_is_skipped() -> None:
+def test_a_shielded_instance_is_skipped(harness: FleetHarness) -> None:
     """Operations on all instances and scale-in skip a shielded instance."""
-    with FleetHarness() as harness:
-        harness.do(CreateSet(set="web", capacity=2))
-        harness.do(ProtectInstances(set="web", instances=(1,), protected=False, shielded=True))
-        harness.do(OperateInstances(set="web", operation="all", action=Restart))
-        assert set(harness.scope("web/0").impacts) == {"web_0"}
-        harness.advance(60)
-        harness.do(Scale(set="web", operation="in", capacity=1))
-        harness.advance(60)
-        assert set(harness.machines("web/0")) == {"web_1"}
+    harness.do(CreateSet(set="web", capacity=2))
+    harness.do(ProtectInstances(set="web", instances=(1,), protected=False, shielded=True))
+    harness.do(OperateInstances(set="web", operation="all", action=Restart))
+    assert set(harness.scope("web/0").impacts) == {"web_0"}
+    harness.advance(60)
+    harness.do(Scale(set="web", operation="in", capacity=1))
+    harness.advance(60)
+    assert set(harness.machines("web/0")) == {"web_1"}
+    harness.do(ProtectInstances(set="web", instances=(1,), protected=False))
+    facts = [entry.line.fact for entry in harness.journal()]
+    details = [fact.detail for fact in facts if fact.type is FactType.MACHINE_CHANGED]
+    assert details == ["protected", "no longer protected"]
 
 
-def test_a_machine_is_updated() -> None:
+def test_a_machine_is_updated(harness: FleetHarness) -> None:
     """Only the named settings change, and equal values are no change."""
-    with FleetHarness() as harness:
-        harness.do(vm(size="small", tags={"a": "1"}))
-        harness.do(UpdateMachine(scope="vm", machine="vm", size="large", terminate_seconds=600))
-        machine = harness.machines("vm")["vm"]
-        assert (machine.size, machine.terminate_seconds, machine.tags) == ("large", 600, {"a": "1"})
-        version = harness.scope("vm").version
-        harness.do(UpdateMachine(scope="vm", machine="vm", size="large"))
-        assert harness.scope("vm").version == version
-        assert harness.refusal(UpdateMachine(scope="vm", machine="no")).code == "UnknownMachine"
+    harness.do(vm(size="small", tags={"a": "1"}))
+    harness.do(UpdateMachine(scope="vm", machine="vm", size="large", terminate_seconds=600))
+    machine = harness.machines("vm")["vm"]
+    assert (machine.size, machine.terminate_seconds, machine.tags) == ("large", 600, {"a": "1"})
+    version = harness.scope("vm").version
+    harness.do(UpdateMachine(scope="vm", machine="vm", size="large"))
+    assert harness.scope("vm").version == version
+    assert harness.refusal(UpdateMachine(scope="vm", machine="no")).code == "UnknownMachine"
 
 
-def test_a_removal_survives_a_restart() -> None:
+def test_a_removal_survives_a_restart(harness: FleetHarness) -> None:
     """A running removal continues after a restart (E9)."""
-    with FleetHarness() as harness:
-        harness.do(GROUP)
-        harness.do(vm())
-        delete = Delete(scope="vm", operation="o", machines=("vm",))
-        harness.do(Remove(resource=GROUP.resource, operation="o", follow=(delete,)))
-        harness.restart()
-        harness.advance(60)
-        assert read_resource(harness, GROUP.resource) is None
-        assert harness.run(harness.fleet.reader.read(Scope, "vm")) is None
+    harness.do(GROUP)
+    harness.do(vm())
+    delete = Delete(scope="vm", operation="o", machines=("vm",))
+    harness.do(Remove(resource=GROUP.resource, operation="o", follow=(delete,)))
+    harness.restart()
+    harness.advance(60)
+    assert read_resource(harness, GROUP.resource) is None
+    assert harness.run(harness.fleet.reader.read(Scope, "vm")) is None
 
 
-def test_a_group_waits_for_running_deletes() -> None:
+def test_a_group_waits_for_running_deletes(harness: FleetHarness) -> None:
     """The group is deleted after them; if one stays, the group stays with the reason."""
-    with FleetHarness() as harness:
-        for again, fail in (("a", ""), ("b", "the disk is on fire")):
-            harness.do(GROUP)
-            harness.do(vm(again, terminate_seconds=300))
-            harness.poll(again)
-            harness.do(Delete(scope=again, operation=f"delete {again}", machines=(again,)))
-            waits = (f"vm:rg:{again}",)
-            harness.do(Remove(resource=GROUP.resource, operation=f"remove {again}", awaits=waits))
-            harness.advance(299)
-            assert harness.operation(f"remove {again}").status is OperationStatus.RUNNING
-            harness.driver.fail = fail
-            harness.advance(60)
-            ended = harness.operation(f"remove {again}")
-            gone = read_resource(harness, GROUP.resource) is None
-            assert (ended.status is OperationStatus.SUCCEEDED, gone) == (not fail, not fail)
-            assert fail in ended.error
-
-
-def test_waiting_for_a_resource_that_stays_is_refused() -> None:
-    """Waiting for a resource that is not being deleted is a conflict."""
-    with FleetHarness() as harness:
+    for again, fail in (("a", ""), ("b", "the disk is on fire")):
         harness.do(GROUP)
-        harness.do(vm())
-        wrong = Remove(resource=GROUP.resource, operation="o", awaits=("vm:rg:vm",))
-        assert harness.refusal(wrong).code == "Changed"
-        assert read_resource(harness, GROUP.resource) is not None
+        harness.do(vm(again, terminate_seconds=300))
+        harness.poll(again)
+        harness.do(Delete(scope=again, operation=f"delete {again}", machines=(again,)))
+        waits = (f"vm:rg:{again}",)
+        harness.do(Remove(resource=GROUP.resource, operation=f"remove {again}", awaits=waits))
+        harness.advance(299)
+        assert harness.operation(f"remove {again}").status is OperationStatus.RUNNING
+        harness.driver.fail = fail
+        harness.advance(60)
+        ended = harness.operation(f"remove {again}")
+        gone = read_resource(harness, GROUP.resource) is None
+        assert (ended.status is OperationStatus.SUCCEEDED, gone) == (not fail, not fail)
+        assert fail in ended.error
+        assert (ended.done, ended.failed) == ((0, 1) if fail else (1, 0))
+
+
+def test_a_group_waits_for_a_set_that_is_being_deleted(harness: FleetHarness) -> None:
+    """The removal of a group ends with that of a set in it, which began before."""
+    harness.do(GROUP)
+    create = CreateSet(set="web", capacity=2)
+    harness.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
+    harness.do(DeleteSet(set="web", operation="set"))
+    harness.do(Remove(resource=GROUP.resource, operation="group", awaits=("set:rg:web",)))
+    assert harness.operation("group").status is OperationStatus.RUNNING
+    harness.advance(60)
+    assert harness.succeeded("set")
+    assert harness.succeeded("group")
+    assert read_resource(harness, GROUP.resource) is None
+
+
+def test_what_describes_something_is_not_removed_with_its_user(harness: FleetHarness) -> None:
+    """A machine and a set that a removed resource used and owned stay, and are free again."""
+    harness.do(vm())
+    create = CreateSet(set="web", capacity=1)
+    harness.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
+    both = ("vm:rg:vm", "set:rg:web")
+    harness.do(Write(resource="net:rg:a", body="{}", uses=both, owns=both))
+    harness.do(Remove(resource="net:rg:a", operation="o"))
+    for name in both:
+        kept = read_resource(harness, name)
+        assert kept is not None
+        assert kept.used_by == ""
+
+
+def test_waiting_for_a_resource_that_stays_is_refused(harness: FleetHarness) -> None:
+    """Waiting for a resource that is not being deleted is a conflict."""
+    harness.do(GROUP)
+    harness.do(vm())
+    wrong = Remove(resource=GROUP.resource, operation="o", awaits=("vm:rg:vm",))
+    assert harness.refusal(wrong).code == "Changed"
+    assert read_resource(harness, GROUP.resource) is not None

@@ -26,6 +26,8 @@ from fairwarning.core.rollout import progress
 from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
+pytestmark = pytest.mark.spec("E7")
+
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 STEP = 15 * MINUTE + 9
 
@@ -34,107 +36,97 @@ def _roll(harness: FleetHarness, *scopes: str, batch: int = 10) -> None:
     harness.do(StartRollout(rollout="up", scopes=scopes, batch=batch))
 
 
-@pytest.mark.spec("E7")
 @pytest.mark.parametrize("gone", ["av1", "av4", "av1 av4"])
 @pytest.mark.parametrize("how", [Delete, Deallocate])
-def test_a_deleted_machine_is_skipped(gone: str, how: type[Delete] | type[Deallocate]) -> None:
+def test_a_deleted_machine_is_skipped(
+    harness: FleetHarness, gone: str, how: type[Delete] | type[Deallocate]
+) -> None:
     """A machine that is deleted or deallocated before its turn counts as skipped."""
-    with FleetHarness() as harness:
-        harness.availability_set()
-        harness.poll("av")
-        _roll(harness, "av")
-        harness.operate(how, "av", *gone.split())
-        harness.advance(2 * HOUR)
-        rollout = harness.rollout("up")
-        assert rollout.status is RolloutStatus.DONE
-        assert (rollout.done, rollout.skipped) == (6 - len(gone.split()), len(gone.split()))
-        assert progress(rollout) == 1
+    harness.availability_set()
+    harness.poll("av")
+    _roll(harness, "av")
+    harness.operate(how, "av", *gone.split())
+    harness.advance(2 * HOUR)
+    rollout = harness.rollout("up")
+    assert rollout.status is RolloutStatus.DONE
+    assert (rollout.done, rollout.skipped) == (6 - len(gone.split()), len(gone.split()))
+    assert progress(rollout) == 1
 
 
-@pytest.mark.spec("E7", "E5")
-def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
+@pytest.mark.spec("E5")
+def test_a_machine_deleted_while_its_step_is_scheduled(harness: FleetHarness) -> None:
     """The rest of the step gets new notice and comes before the next domain."""
-    with FleetHarness() as harness:
-        harness.availability_set()
-        harness.poll("av")
-        _roll(harness, "av")
-        harness.advance(5 * MINUTE)
-        harness.operate(Delete, "av", "av0")
-        assert harness.statuses("av") == {"av3": SCHEDULED}
-        harness.advance(15 * MINUTE)
-        assert harness.impact_times()["av3"] == 20 * MINUTE
-        harness.advance(9)
-        assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
-        harness.advance(2 * STEP)
-        rollout = harness.rollout("up")
-        assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 5, 1)
+    harness.availability_set()
+    harness.poll("av")
+    _roll(harness, "av")
+    harness.advance(5 * MINUTE)
+    harness.operate(Delete, "av", "av0")
+    assert harness.statuses("av") == {"av3": SCHEDULED}
+    harness.advance(15 * MINUTE)
+    assert harness.impact_times()["av3"] == 20 * MINUTE
+    harness.advance(9)
+    assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+    harness.advance(2 * STEP)
+    rollout = harness.rollout("up")
+    assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 5, 1)
 
 
-@pytest.mark.spec("E7")
 @pytest.mark.parametrize(("domain", "done"), [(1, 6), (2, 5)])
-def test_a_machine_that_is_created_again(domain: int, done: int) -> None:
+def test_a_machine_that_is_created_again(harness: FleetHarness, domain: int, done: int) -> None:
     """IC6: in another update domain it is skipped, so that no two domains start at once."""
-    with FleetHarness() as harness:
-        harness.availability_set()
-        harness.poll("av")
-        _roll(harness, "av")
-        harness.operate(Delete, "av", "av1")
-        harness.advance(MINUTE)
-        again = Machine(name="av1", update_domain=domain)
-        harness.do(AddMachines(scope="av", machines=(again,)))
-        harness.advance(STEP)
-        assert set(harness.statuses("av")) == ({"av1", "av4"} if domain == 1 else {"av4"})
-        harness.advance(2 * STEP)
-        rollout = harness.rollout("up")
-        assert (rollout.status, rollout.done) == (RolloutStatus.DONE, done)
-        assert rollout.done + rollout.skipped == 6
+    harness.availability_set()
+    harness.poll("av")
+    _roll(harness, "av")
+    harness.operate(Delete, "av", "av1")
+    harness.advance(MINUTE)
+    again = Machine(name="av1", update_domain=domain)
+    harness.do(AddMachines(scope="av", machines=(again,)))
+    harness.advance(STEP)
+    assert set(harness.statuses("av")) == ({"av1", "av4"} if domain == 1 else {"av4"})
+    harness.advance(2 * STEP)
+    rollout = harness.rollout("up")
+    assert (rollout.status, rollout.done) == (RolloutStatus.DONE, done)
+    assert rollout.done + rollout.skipped == 6
 
 
-@pytest.mark.spec("E7")
-def test_a_deleted_scope_is_skipped() -> None:
+def test_a_deleted_scope_is_skipped(harness: FleetHarness) -> None:
     """A deleted scope is skipped, and the rollout still ends."""
-    with FleetHarness() as harness:
-        harness.make_enabled("a", "b", "c")
-        _roll(harness, "a", "b", "c", batch=1)
-        harness.operate(Delete, "b", "b")
-        harness.advance(HOUR)
-        assert not harness.exists("b")
-        assert harness.rollout("up").status is RolloutStatus.DONE
-        assert progress(harness.rollout("up")) == 1
+    harness.make_enabled("a", "b", "c")
+    _roll(harness, "a", "b", "c", batch=1)
+    harness.operate(Delete, "b", "b")
+    harness.advance(HOUR)
+    assert not harness.exists("b")
+    assert harness.rollout("up").status is RolloutStatus.DONE
+    assert progress(harness.rollout("up")) == 1
 
 
-@pytest.mark.spec("E7")
-def test_a_step_cancelled_by_hand_counts_as_skipped() -> None:
+def test_a_step_cancelled_by_hand_counts_as_skipped(harness: FleetHarness) -> None:
     """Cancelling an event of a rollout skips its machines; the rollout continues."""
-    with FleetHarness() as harness:
-        harness.availability_set()
-        harness.poll("av")
-        _roll(harness, "av")
-        harness.cancel("av", "av0")
-        assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
-        harness.advance(2 * STEP)
-        rollout = harness.rollout("up")
-        assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 4, 2)
-        assert harness.operation("up/0/0").status is OperationStatus.CANCELED
+    harness.availability_set()
+    harness.poll("av")
+    _roll(harness, "av")
+    harness.cancel("av", "av0")
+    assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+    harness.advance(2 * STEP)
+    rollout = harness.rollout("up")
+    assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 4, 2)
+    assert harness.operation("up/0/0").status is OperationStatus.CANCELED
 
 
-@pytest.mark.spec("E7")
-def test_a_failed_impact_counts_as_failed() -> None:
+def test_a_failed_impact_counts_as_failed(harness: FleetHarness) -> None:
     """A failed impact is counted, and the rollout continues."""
-    with FleetHarness() as harness:
-        harness.availability_set()
-        harness.poll("av")
-        _roll(harness, "av")
-        harness.driver.fail = "host does not answer"
-        harness.advance(STEP)
-        harness.driver.fail = ""
-        harness.advance(2 * STEP)
-        rollout = harness.rollout("up")
-        assert (rollout.status, rollout.done, rollout.failed) == (RolloutStatus.DONE, 4, 2)
-        assert progress(rollout) == 1
+    harness.availability_set()
+    harness.poll("av")
+    _roll(harness, "av")
+    harness.driver.fail = "host does not answer"
+    harness.advance(STEP)
+    harness.driver.fail = ""
+    harness.advance(2 * STEP)
+    rollout = harness.rollout("up")
+    assert (rollout.status, rollout.done, rollout.failed) == (RolloutStatus.DONE, 4, 2)
+    assert progress(rollout) == 1
 
 
-@pytest.mark.spec("E7")
 @pytest.mark.parametrize("batch", [1, 2, 5])
 def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
     """At most `batch` scopes run at once; the next one begins when one has ended."""
@@ -150,33 +142,29 @@ def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
         assert progress(harness.rollout("up")) == 1
 
 
-@pytest.mark.spec("E7", "M15")
-def test_disabled_scopes_are_handled_without_notice() -> None:
+@pytest.mark.spec("M15")
+def test_disabled_scopes_are_handled_without_notice(harness: FleetHarness) -> None:
     """In a disabled scope, domains are affected without notice, still one after the other."""
-    with FleetHarness() as harness:
-        harness.availability_set()
-        _roll(harness, "av")
-        assert harness.impacted() == ["av0", "av3"]
-        harness.advance(9)
-        assert harness.impacted() == ["av0", "av3", "av1", "av4"]
-        harness.advance(18)
-        assert harness.rollout("up").ended_at == NOON + 27
+    harness.availability_set()
+    _roll(harness, "av")
+    assert harness.impacted() == ["av0", "av3"]
+    harness.advance(9)
+    assert harness.impacted() == ["av0", "av3", "av1", "av4"]
+    harness.advance(18)
+    assert harness.rollout("up").ended_at == NOON + 27
 
 
-@pytest.mark.spec("E7")
-def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
+def test_a_rollout_over_a_scale_set_of_two_groups(harness: FleetHarness) -> None:
     """Each placement group is a lane of its own; every machine is affected once."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(120)
-        _roll(harness, "web/0", "web/1")
-        assert len(harness.statuses("web/0")) == 20
-        assert len(harness.statuses("web/1")) == 4
-        harness.advance(5 * STEP)
-        assert sorted(harness.impacted()) == sorted(f"web_{n}" for n in range(120))
-        assert harness.rollout("up").status is RolloutStatus.DONE
+    harness.make_scale_set(120)
+    _roll(harness, "web/0", "web/1")
+    assert len(harness.statuses("web/0")) == 20
+    assert len(harness.statuses("web/1")) == 4
+    harness.advance(5 * STEP)
+    assert sorted(harness.impacted()) == sorted(f"web_{n}" for n in range(120))
+    assert harness.rollout("up").status is RolloutStatus.DONE
 
 
-@pytest.mark.spec("E7")
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -185,39 +173,35 @@ def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
         (StartRollout(rollout="up", scopes=("vm",), hosts=("other",)), "NothingToDo"),
     ],
 )
-def test_invalid_rollouts(command: StartRollout, code: str) -> None:
+def test_invalid_rollouts(harness: FleetHarness, command: StartRollout, code: str) -> None:
     """A rollout over nothing, or over machines without a host, is refused before it begins."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        assert harness.refusal(command).code == code
-        assert harness.events("vm") == []
-        assert harness.facts(FactType.ROLLOUT_STARTED) == []
+    harness.make_enabled("vm")
+    assert harness.refusal(command).code == code
+    assert harness.events("vm") == []
+    assert harness.facts(FactType.ROLLOUT_STARTED) == []
 
 
-@pytest.mark.spec("E7")
-def test_operations_cannot_have_the_name_of_a_step() -> None:
+def test_operations_cannot_have_the_name_of_a_step(harness: FleetHarness) -> None:
     """No operation can have the name of a rollout's step."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        command = Restart(scope="vm", operation="up/0/0", machines=("vm",))
-        assert harness.refusal(command).code == "BadCommand"
-        _roll(harness, "vm")
-        harness.advance(STEP)
-        assert harness.impacted() == ["vm"]
-        assert harness.rollout("up").status is RolloutStatus.DONE
+    harness.make_enabled("vm")
+    command = Restart(scope="vm", operation="up/0/0", machines=("vm",))
+    assert harness.refusal(command).code == "BadCommand"
+    _roll(harness, "vm")
+    harness.advance(STEP)
+    assert harness.impacted() == ["vm"]
+    assert harness.rollout("up").status is RolloutStatus.DONE
 
 
-@pytest.mark.spec("E7", "E2")
-def test_a_step_in_a_full_scope_is_retried() -> None:
+@pytest.mark.spec("E2")
+def test_a_step_in_a_full_scope_is_retried(harness: FleetHarness) -> None:
     """A scope with the maximum number of events defers its step, but delays no other scope."""
-    with FleetHarness() as harness:
-        _fill_up(harness)
-        harness.make_enabled("vm")
-        harness.operate(Restart, "vm", "vm", name="elsewhere")
-        harness.advance(15 * MINUTE)
-        assert harness.statuses("vm") == {"vm": STARTED}
-        harness.advance(HOUR)
-        assert harness.rollout("up").status is RolloutStatus.DONE
+    _fill_up(harness)
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm", name="elsewhere")
+    harness.advance(15 * MINUTE)
+    assert harness.statuses("vm") == {"vm": STARTED}
+    harness.advance(HOUR)
+    assert harness.rollout("up").status is RolloutStatus.DONE
 
 
 def _fill_up(harness: FleetHarness) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from fairwarning.core.commands import (
+    Approve,
     Configure,
     CreateScope,
     Deallocate,
@@ -26,7 +27,6 @@ from fairwarning.core.model import (
     ImpactKind,
     Machine,
     OperationStatus,
-    Power,
     Priority,
     Rules,
     ScopeKind,
@@ -51,7 +51,8 @@ SOURCES: list[tuple[type[Operate], dict[str, object], Source, int, str]] = [
     (Maintain, {"migration": True}, PLATFORM, 5, "memory-preserving Live Migration"),
     (Maintain, {"duration_seconds": 30}, PLATFORM, 30, "undergoing maintenance"),
     (Maintain, {"kind": ImpactKind.REBOOT}, PLATFORM, -1, "undergoing maintenance"),
-    (Degrade, {}, PLATFORM, -1, "emergency repair"),
+    (Maintain, {"kind": ImpactKind.REDEPLOY}, PLATFORM, -1, "infrastructure is undergoing"),
+    (Degrade, {}, PLATFORM, -1, "Virtual machine has encountered a failure."),
     (Fail, {}, PLATFORM, -1, "encountered a failure"),
     (Evict, {}, PLATFORM, -1, ""),
 ]
@@ -60,157 +61,147 @@ SOURCES: list[tuple[type[Operate], dict[str, object], Source, int, str]] = [
 @pytest.mark.spec("E3", "M6")
 @pytest.mark.parametrize(("action", "more", "source", "duration", "text"), SOURCES)
 def test_source_description_and_duration(
-    action: type[Operate], more: dict[str, object], source: Source, duration: int, text: str
+    harness: FleetHarness,
+    action: type[Operate],
+    more: dict[str, object],
+    *,
+    source: Source,
+    duration: int,
+    text: str,
 ) -> None:
     """Each operation has its event source, description and duration."""
-    with FleetHarness() as harness:
-        _spot(harness)
-        harness.operate(action, "vm", "vm", **more)  # type: ignore[arg-type]
-        event = harness.only_event("vm")
-        assert (event.source, event.duration_seconds) == (source, duration)
-        assert text in event.description
-        assert bool(text) == bool(event.description)
-
-
-@pytest.mark.spec("E3")
-def test_a_sudden_failure_is_started_when_first_seen() -> None:
-    """A hardware failure gives no notice: its Redeploy is Started from the beginning."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Fail, "vm", "vm")
-        event = harness.only_event("vm")
-        assert (event.type, event.status) == (EventType.REDEPLOY, STARTED)
-        assert harness.poll("vm")["Events"][0]["NotBefore"] == ""
-        assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
-        harness.advance(240)
-        assert harness.events("vm") == []
-        assert harness.succeeded("op")
+    _spot(harness)
+    harness.operate(action, "vm", "vm", **more)  # type: ignore[arg-type]
+    event = harness.only_event("vm")
+    assert (event.source, event.duration_seconds) == (source, duration)
+    assert text in event.description
+    assert bool(text) == bool(event.description)
 
 
 @pytest.mark.spec("E3", "E5")
-def test_a_sudden_failure_cancels_pending_events() -> None:
+def test_a_sudden_failure_cancels_pending_events(harness: FleetHarness) -> None:
     """A host failure cancels pending events of its machine."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Restart, "vm", "vm", name="reboot")
-        harness.operate(Fail, "vm", "vm", name="failure")
-        assert harness.only_event("vm").operation == "failure"
-        assert harness.operation("reboot").status is OperationStatus.CANCELED
-        harness.advance(DAY - 1)
-        assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm", name="reboot")
+    harness.operate(Fail, "vm", "vm", name="failure")
+    assert harness.only_event("vm").operation == "failure"
+    assert harness.operation("reboot").status is OperationStatus.CANCELED
+    harness.advance(DAY - 1)
+    assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
 
 
 @pytest.mark.spec("E3")
 @pytest.mark.parametrize("ahead", [10 * MINUTE, 3 * DAY, 7 * DAY])
-def test_a_predicted_failure_is_announced_up_to_seven_days_ahead(ahead: int) -> None:
+def test_a_predicted_failure_is_announced_up_to_seven_days_ahead(
+    harness: FleetHarness, ahead: int
+) -> None:
     """Degraded hardware is announced for the given time, and redeployed then."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + ahead)
-        assert harness.only_event("vm").not_before == NOON + ahead
-        while harness.clock.now() + DAY / 2 < NOON + ahead:  # keep polling
-            harness.advance(DAY / 2)
-            harness.poll("vm")
-        harness.advance(NOON + ahead - 1 - harness.clock.now())
-        assert harness.statuses("vm") == {"vm": SCHEDULED}
-        harness.advance(1)
-        assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
+    harness.make_enabled("vm")
+    harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + ahead)
+    assert harness.only_event("vm").not_before == NOON + ahead
+    while harness.clock.now() + DAY / 2 < NOON + ahead:  # keep polling
+        harness.advance(DAY / 2)
+        harness.poll("vm")
+    harness.advance(NOON + ahead - 1 - harness.clock.now())
+    assert harness.statuses("vm") == {"vm": SCHEDULED}
+    harness.advance(1)
+    assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
 
 
 @pytest.mark.spec("E3")
 @pytest.mark.parametrize("ahead", [7 * DAY + 1, 10 * MINUTE - 1, 0, -1])
-def test_a_predicted_failure_keeps_within_notice_and_a_week(ahead: int) -> None:
+def test_a_predicted_failure_keeps_within_notice_and_a_week(
+    harness: FleetHarness, ahead: int
+) -> None:
     """More than seven days, or less than the notice, is refused with the allowed range."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        wrong = Degrade(scope="vm", operation="op", machines=("vm",), not_before=int(NOON) + ahead)
-        error = harness.refusal(wrong)
-        assert (error.code, error.status) == ("BadNotBefore", 400)
-        assert str(int(NOON) + 600) in error.message
-        assert str(int(NOON) + 7 * DAY) in error.message
-        assert harness.events("vm") == []
+    harness.make_enabled("vm")
+    wrong = Degrade(scope="vm", operation="op", machines=("vm",), not_before=int(NOON) + ahead)
+    error = harness.refusal(wrong)
+    assert (error.code, error.status) == ("BadNotBefore", 400)
+    assert str(int(NOON) + 600) in error.message
+    assert str(int(NOON) + 7 * DAY) in error.message
+    assert harness.events("vm") == []
 
 
 @pytest.mark.spec("E3")
-def test_a_predicted_failure_can_be_approved_early() -> None:
+def test_a_predicted_failure_can_be_approved_early(harness: FleetHarness) -> None:
     """Approving a redeploy days ahead redeploys the machine at once."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 7 * DAY)
-        harness.approve("vm")
-        assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
+    harness.make_enabled("vm")
+    harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 7 * DAY)
+    harness.approve("vm")
+    assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
 
 
 @pytest.mark.spec("E3")
-def test_eviction_leaves_a_deallocated_machine() -> None:
-    """Policy Deallocate keeps the machine, which can be started again."""
-    with FleetHarness() as harness:
-        _spot(harness)
-        harness.operate(Evict, "vm", "vm")
-        harness.advance(30)
-        assert harness.impacts() == [("vm", ImpactKind.EVICT)]
-        harness.advance(10)
-        assert harness.machines("vm")["vm"].power is Power.DEALLOCATED
-        assert harness.events("vm") == []
-
-
-@pytest.mark.spec("E3")
-def test_eviction_may_delete_the_machine() -> None:
+def test_eviction_may_delete_the_machine(harness: FleetHarness) -> None:
     """Policy Delete deletes the machine, and a standalone machine's scope (IL11)."""
-    with FleetHarness() as harness:
-        _spot(harness, EvictionPolicy.DELETE)
-        harness.operate(Evict, "vm", "vm")
-        harness.approve("vm")
-        harness.advance(9)
-        assert harness.exists("vm")
-        harness.advance(1)
-        assert not harness.exists("vm")
-        assert harness.succeeded("op")
+    _spot(harness, EvictionPolicy.DELETE)
+    harness.operate(Evict, "vm", "vm")
+    harness.approve("vm")
+    harness.advance(9)
+    assert harness.exists("vm")
+    harness.advance(1)
+    assert not harness.exists("vm")
+    assert harness.succeeded("op")
 
 
 @pytest.mark.spec("E3")
 @pytest.mark.parametrize("action", [Evict, Recommend])
-def test_only_spot_machines_are_evicted(action: type[Operate]) -> None:
+def test_only_spot_machines_are_evicted(harness: FleetHarness, action: type[Operate]) -> None:
     """A regular machine is never preempted."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        error = harness.refusal(action(scope="vm", operation="op", machines=("vm",)))
-        assert (error.code, error.status) == ("NotSpot", 409)
+    harness.make_enabled("vm")
+    error = harness.refusal(action(scope="vm", operation="op", machines=("vm",)))
+    assert (error.code, error.status) == ("NotSpot", 409)
 
 
 @pytest.mark.spec("E3", "M9")
 @pytest.mark.parametrize("end", ["approved", "timed out", "cancelled"])
-def test_a_recommendation_has_no_impact(end: str) -> None:
+def test_a_recommendation_has_no_impact(harness: FleetHarness, end: str) -> None:
     """A rebalance recommendation ends without any impact on the machine."""
-    with FleetHarness() as harness:
-        _spot(harness)
-        harness.operate(Recommend, "vm", "vm")
-        assert harness.only_event("vm").type is EventType.SPOT_REBALANCE
-        if end == "approved":
-            harness.approve("vm")
-        elif end == "cancelled":
-            harness.cancel("vm", "vm")
-        else:
-            harness.advance(15 * MINUTE)
-        assert harness.events("vm") == []
-        assert harness.impacts() == []
-        assert harness.poll("vm")["DocumentIncarnation"] == 3
-        harness.operate(Recommend, "vm", "vm", name="again")
-        assert harness.statuses("vm") == {"vm": SCHEDULED}
+    _spot(harness)
+    harness.operate(Recommend, "vm", "vm")
+    assert harness.only_event("vm").type is EventType.SPOT_REBALANCE
+    if end == "approved":
+        harness.approve("vm")
+    elif end == "cancelled":
+        harness.cancel("vm", "vm")
+    else:
+        harness.advance(15 * MINUTE)
+    assert harness.events("vm") == []
+    assert harness.impacts() == []
+    assert harness.poll("vm")["DocumentIncarnation"] == 3
+    harness.operate(Recommend, "vm", "vm", name="again")
+    assert harness.statuses("vm") == {"vm": SCHEDULED}
 
 
 @pytest.mark.spec("E3")
-def test_a_recommendation_ends_with_its_machine() -> None:
+def test_a_recommendation_ends_with_its_machine(harness: FleetHarness) -> None:
     """A recommendation ends when its machine is deleted."""
-    with FleetHarness() as harness:
-        machines = tuple(Machine(name=name, priority=Priority.SPOT) for name in "ab")
-        harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-        harness.poll("av")
-        harness.operate(Recommend, "av", "a", "b", name="advice")
-        harness.operate(Delete, "av", "a", name="delete")
-        harness.advance(30)
-        assert list(harness.machines("av")) == ["b"]
-        assert list(harness.statuses("av")) == ["b"]
+    machines = tuple(Machine(name=name, priority=Priority.SPOT) for name in "ab")
+    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    harness.poll("av")
+    harness.operate(Recommend, "av", "a", "b", name="advice")
+    harness.operate(Delete, "av", "a", name="delete")
+    harness.advance(30)
+    assert list(harness.machines("av")) == ["b"]
+    assert list(harness.statuses("av")) == ["b"]
+
+
+@pytest.mark.spec("E3", "M9")
+def test_a_recommendation_to_a_stopped_machine_stays(harness: FleetHarness) -> None:
+    """Neither maintenance nor a start ends it, as the machine does not go away."""
+    _spot(harness)
+    harness.operate(Stop, "vm", "vm", name="stop")
+    harness.advance(MINUTE)
+    harness.operate(Recommend, "vm", "vm", name="advice")
+    harness.operate(Maintain, "vm", "vm", name="freeze")
+    harness.do(Approve(scope="vm", events=(harness.events("vm")[1].id,)))
+    harness.advance(MINUTE)
+    assert harness.succeeded("freeze")
+    harness.operate(Start, "vm", "vm", name="start")
+    harness.advance(MINUTE)
+    assert harness.succeeded("start")
+    assert harness.only_event("vm").operation == "advice"
 
 
 @pytest.mark.spec("E3", "M9")
@@ -219,22 +210,21 @@ def test_a_recommendation_ends_with_its_machine() -> None:
     [(Evict, "deallocated"), (Deallocate, "deallocated"), (Stop, "stopped")],
 )
 def test_a_recommendation_ends_when_its_machine_no_longer_runs(
-    action: type[Operate], power: str
+    harness: FleetHarness, action: type[Operate], power: str
 ) -> None:
     """It leaves the document, and the journal says why; a start does not bring it back."""
-    with FleetHarness() as harness:
-        _spot(harness)
-        harness.operate(Recommend, "vm", "vm", name="advice")
-        advice = harness.only_event("vm").id
-        harness.operate(action, "vm", "vm", name="end")
-        harness.advance(2 * MINUTE)
-        assert harness.machines("vm")["vm"].power == power
-        assert harness.poll("vm", "2024-07-09")["Events"] == []
-        last = harness.journal(advice)[-1].line.fact
-        assert (last.type, last.detail) == (FactType.LAPSED, f"the machine was {power}")
-        harness.operate(Start, "vm", "vm", name="start")
-        harness.advance(MINUTE)
-        assert harness.events("vm") == []
+    _spot(harness)
+    harness.operate(Recommend, "vm", "vm", name="advice")
+    advice = harness.only_event("vm").id
+    harness.operate(action, "vm", "vm", name="end")
+    harness.advance(2 * MINUTE)
+    assert harness.machines("vm")["vm"].power == power
+    assert harness.poll("vm", "2024-07-09")["Events"] == []
+    last = harness.journal(advice)[-1].line.fact
+    assert (last.type, last.detail) == (FactType.LAPSED, f"the machine was {power}")
+    harness.operate(Start, "vm", "vm", name="start")
+    harness.advance(MINUTE)
+    assert harness.events("vm") == []
 
 
 AUTOMATIC = {
@@ -263,23 +253,21 @@ def test_automatic_approval(action: type[Operate]) -> None:
     ("action", "kind"), [(Maintain, ImpactKind.REBOOT), (Maintain, ImpactKind.REDEPLOY)]
 )
 def test_automatic_approval_applies_to_user_operations_only(
-    action: type[Operate], kind: ImpactKind
+    harness: FleetHarness, action: type[Operate], kind: ImpactKind
 ) -> None:
     """Automatic approval does not apply to platform operations."""
-    with FleetHarness() as harness:
-        harness.standalone(rules=Rules(approve_reboot=True, approve_redeploy=True))
-        harness.poll("vm")
-        harness.operate(action, "vm", "vm", kind=kind)
-        assert harness.statuses("vm") == {"vm": SCHEDULED}
+    harness.standalone(rules=Rules(approve_reboot=True, approve_redeploy=True))
+    harness.poll("vm")
+    harness.operate(action, "vm", "vm", kind=kind)
+    assert harness.statuses("vm") == {"vm": SCHEDULED}
 
 
 @pytest.mark.spec("E8", "E6")
-def test_automatically_approved_operations_do_not_count() -> None:
+def test_automatically_approved_operations_do_not_count(harness: FleetHarness) -> None:
     """An operation that starts at once does not count as scheduled."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=1, user_operations=1)
-        harness.poll("av")
-        harness.operate(Restart, "av", "av0", name="waits")
-        harness.do(Configure(scope="av", rules=Rules(user_operations=1, approve_redeploy=True)))
-        harness.operate(Redeploy, "av", "av1", name="at once")
-        assert harness.statuses("av") == {"av0": SCHEDULED, "av1": STARTED}
+    harness.availability_set(machines=2, domains=1, user_operations=1)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0", name="waits")
+    harness.do(Configure(scope="av", rules=Rules(user_operations=1, approve_redeploy=True)))
+    harness.operate(Redeploy, "av", "av1", name="at once")
+    assert harness.statuses("av") == {"av0": SCHEDULED, "av1": STARTED}

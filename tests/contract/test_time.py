@@ -18,50 +18,46 @@ from tests.fixtures.waiting import wait_until_async
 pytestmark = pytest.mark.spec("E11")
 
 
-def test_frozen_time_stands_still() -> None:
+def test_frozen_time_stands_still(harness: FleetHarness) -> None:
     """Nothing comes due while time is frozen, however long a test takes."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.operate(Restart, "vm", "vm")
-        assert harness.clock.now() == NOON
-        assert harness.statuses("vm") == {"vm": EventStatus.SCHEDULED}
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm")
+    assert harness.clock.now() == NOON
+    assert harness.statuses("vm") == {"vm": EventStatus.SCHEDULED}
 
 
 @pytest.mark.parametrize("step", [1, 7, 60, 3600])
-def test_the_size_of_advances_does_not_matter(step: int) -> None:
+def test_the_size_of_advances_does_not_matter(harness: FleetHarness, step: int) -> None:
     """Advancing in one step or in many gives the same times."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=2)
-        harness.poll("av")
-        harness.operate(Restart, "av", "av0", name="first")
-        harness.advance(10.5)
-        harness.operate(Restart, "av", "av1", name="second")
-        while harness.clock.now() < NOON + 1200:
-            harness.advance(step)
-        assert harness.impact_times() == {"av0": 900, "av1": 911}
-        assert harness.operation("first").ended_at == NOON + 960
-        assert harness.operation("second").ended_at == NOON + 971
+    harness.availability_set(machines=2, domains=2)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0", name="first")
+    harness.advance(10.5)
+    harness.operate(Restart, "av", "av1", name="second")
+    while harness.clock.now() < NOON + 1200:
+        harness.advance(step)
+    assert harness.impact_times() == {"av0": 900, "av1": 911}
+    assert harness.operation("first").ended_at == NOON + 960
+    assert harness.operation("second").ended_at == NOON + 971
 
 
-def test_every_date_comes_from_the_clock() -> None:
+def test_every_date_comes_from_the_clock(harness: FleetHarness) -> None:
     """Events, operations, machines and the journal use virtual time only."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.advance(100)
-        harness.operate(Restart, "vm", "vm")
-        assert harness.only_event("vm").created_at == NOON + 100
-        assert harness.operation("op").accepted_at == NOON + 100
-        assert harness.machines("vm")["vm"].created_at == NOON
-        assert {entry.line.at for entry in harness.journal()} == {NOON, NOON + 100}
+    harness.make_enabled("vm")
+    harness.advance(100)
+    harness.operate(Restart, "vm", "vm")
+    assert harness.only_event("vm").created_at == NOON + 100
+    assert harness.operation("op").accepted_at == NOON + 100
+    assert harness.machines("vm")["vm"].created_at == NOON
+    assert {entry.line.at for entry in harness.journal()} == {NOON, NOON + 100}
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 367 * 24 * 3600])
-def test_invalid_advances_are_refused(seconds: float) -> None:
+def test_invalid_advances_are_refused(harness: FleetHarness, seconds: float) -> None:
     """Time cannot be advanced backwards or infinitely."""
-    with FleetHarness() as harness:
-        with pytest.raises(Refused, match="BadAdvance"):
-            harness.advance(seconds)
-        assert harness.clock.now() == NOON
+    with pytest.raises(Refused, match="BadAdvance"):
+        harness.advance(seconds)
+    assert harness.clock.now() == NOON
 
 
 def test_running_at_a_multiple() -> None:
@@ -81,13 +77,12 @@ def test_running_at_a_multiple() -> None:
         assert frozen == harness.clock.now()
 
 
-def test_virtual_time_survives_a_restart() -> None:
+def test_virtual_time_survives_a_restart(harness: FleetHarness) -> None:
     """Virtual time continues after a restart."""
-    with FleetHarness() as harness:
-        harness.make_enabled("vm")
-        harness.advance(1234.5)
-        harness.restart()
-        assert harness.clock.now() == NOON + 1234.5
+    harness.make_enabled("vm")
+    harness.advance(1234.5)
+    harness.restart()
+    assert harness.clock.now() == NOON + 1234.5
 
 
 def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
@@ -106,25 +101,24 @@ def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
     asyncio.run(run())
 
 
-def test_the_effects_of_an_alarm_precede_the_next_alarm() -> None:
+def test_the_effects_of_an_alarm_precede_the_next_alarm(harness: FleetHarness) -> None:
     """Advancing over several moments keeps their order: an end precedes a later start."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=2)
-        harness.poll("av")
-        harness.operate(Restart, "av", "av0", name="first")
-        harness.advance(30)
-        harness.operate(Restart, "av", "av1", name="second")
-        harness.approve("av", "av0")
-        harness.advance(3600)
-        order = [
-            (entry.line.fact.type, entry.line.at - NOON)
-            for entry in harness.journal()
-            if entry.line.fact.type in {"ImpactBegun", "ImpactCarriedOut"}
-        ]
-        assert order == [
-            ("ImpactBegun", 30),
-            ("ImpactCarriedOut", 90),
-            ("ImpactBegun", 930),
-            ("ImpactCarriedOut", 990),
-        ]
-        assert harness.impacted() == ["av0", "av1"]
+    harness.availability_set(machines=2, domains=2)
+    harness.poll("av")
+    harness.operate(Restart, "av", "av0", name="first")
+    harness.advance(30)
+    harness.operate(Restart, "av", "av1", name="second")
+    harness.approve("av", "av0")
+    harness.advance(3600)
+    order = [
+        (entry.line.fact.type, entry.line.at - NOON)
+        for entry in harness.journal()
+        if entry.line.fact.type in {"ImpactBegun", "ImpactCarriedOut"}
+    ]
+    assert order == [
+        ("ImpactBegun", 30),
+        ("ImpactCarriedOut", 90),
+        ("ImpactBegun", 930),
+        ("ImpactCarriedOut", 990),
+    ]
+    assert harness.impacted() == ["av0", "av1"]

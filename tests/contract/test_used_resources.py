@@ -7,6 +7,8 @@ from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Machine, ScopeKind
 from tests.fixtures.fleet import FleetHarness
 
+pytestmark = pytest.mark.spec("C6")
+
 VM, NIC, IP = "vm:rg:vm", "nic:rg:nic", "ip:rg:ip"
 
 
@@ -37,80 +39,70 @@ def user(harness: FleetHarness, name: str) -> str | None:
     return existing.used_by if existing else None
 
 
-@pytest.mark.spec("C6")
-def test_both_refer_to_each_other() -> None:
+def test_both_refer_to_each_other(harness: FleetHarness) -> None:
     """A resource in use says by whom, until it is not used any more."""
-    with FleetHarness() as harness:
-        harness.do(write(IP))
-        harness.do(write(NIC, IP))
-        harness.do(machine(NIC))
-        assert (user(harness, IP), user(harness, NIC)) == (NIC, VM)
-        harness.do(machine(again=True))
-        assert user(harness, NIC) == ""
+    harness.do(write(IP))
+    harness.do(write(NIC, IP))
+    harness.do(machine(NIC))
+    assert (user(harness, IP), user(harness, NIC)) == (NIC, VM)
+    harness.do(machine(again=True))
+    assert user(harness, NIC) == ""
 
 
-@pytest.mark.spec("C6")
-def test_one_user_at_a_time() -> None:
+def test_one_user_at_a_time(harness: FleetHarness) -> None:
     """A second one is refused and changes nothing; so is what does not exist."""
-    with FleetHarness() as harness:
-        harness.do(write(NIC))
-        harness.do(machine(NIC))
-        with pytest.raises(Conflict, match="in use by another resource"):
-            harness.do(write("vm:rg:other", NIC))
-        assert harness.resource("vm:rg:other") is None
-        with pytest.raises(NotFound):
-            harness.do(write("vm:rg:other", "nic:rg:none"))
-        assert harness.resource("vm:rg:other") is None
+    harness.do(write(NIC))
+    harness.do(machine(NIC))
+    with pytest.raises(Conflict, match="in use by another resource"):
+        harness.do(write("vm:rg:other", NIC))
+    assert harness.resource("vm:rg:other") is None
+    with pytest.raises(NotFound):
+        harness.do(write("vm:rg:other", "nic:rg:none"))
+    assert harness.resource("vm:rg:other") is None
 
 
-@pytest.mark.spec("C6")
-def test_what_is_in_use_is_not_removed() -> None:
+def test_what_is_in_use_is_not_removed(harness: FleetHarness) -> None:
     """Until its user is gone; what the user owned goes with it."""
-    with FleetHarness() as harness:
-        for name in (NIC, IP, "disk:rg:own"):
-            harness.do(write(name))
-        harness.do(write(NIC, IP, owns=(IP,)))
-        harness.do(machine(NIC, "disk:rg:own", owns=("disk:rg:own",)))
-        with pytest.raises(Conflict, match="in use"):
-            harness.do(Remove(resource=NIC, operation="early"))
-        harness.do(Delete(scope="vm", machines=("vm",), operation="delete"))
-        harness.advance(600)
-        assert harness.resource(VM) is None
-        assert harness.resource("disk:rg:own") is None
-        assert user(harness, NIC) == ""
-        harness.do(Remove(resource=NIC, operation="later"))
-        assert harness.resource(NIC) is None
-        assert harness.resource(IP) is None  # owned by the interface
+    for name in (NIC, IP, "disk:rg:own"):
+        harness.do(write(name))
+    harness.do(write(NIC, IP, owns=(IP,)))
+    harness.do(machine(NIC, "disk:rg:own", owns=("disk:rg:own",)))
+    with pytest.raises(Conflict, match="in use"):
+        harness.do(Remove(resource=NIC, operation="early"))
+    harness.do(Delete(scope="vm", machines=("vm",), operation="delete"))
+    harness.advance(600)
+    assert harness.resource(VM) is None
+    assert harness.resource("disk:rg:own") is None
+    assert user(harness, NIC) == ""
+    harness.do(Remove(resource=NIC, operation="later"))
+    assert harness.resource(NIC) is None
+    assert harness.resource(IP) is None  # owned by the interface
 
 
-@pytest.mark.spec("C6")
-def test_a_group_is_removed_with_what_is_in_use() -> None:
+def test_a_group_is_removed_with_what_is_in_use(harness: FleetHarness) -> None:
     """A user in another group forgets what was removed."""
-    with FleetHarness() as harness:
-        harness.do(Write(resource="group::rg", name="rg", body="{}"))
-        harness.do(write(IP))
-        harness.do(write(NIC, IP))
-        harness.do(write("vm:other:vm", NIC))
-        harness.do(Remove(resource="group::rg", others=(IP, NIC), operation="delete"))
-        assert user(harness, NIC) is None
-        assert user(harness, IP) is None
-        survivor = harness.resource("vm:other:vm")
-        assert survivor is not None
-        assert survivor.uses == ()
+    harness.do(Write(resource="group::rg", name="rg", body="{}"))
+    harness.do(write(IP))
+    harness.do(write(NIC, IP))
+    harness.do(write("vm:other:vm", NIC, owns=(NIC,)))
+    harness.do(Remove(resource="group::rg", others=(IP, NIC), operation="delete"))
+    assert user(harness, NIC) is None
+    assert user(harness, IP) is None
+    survivor = harness.resource("vm:other:vm")
+    assert survivor is not None
+    assert (survivor.uses, survivor.owns) == ((), ())
 
 
-@pytest.mark.spec("C6")
-def test_instances_are_spread_over_zones() -> None:
+def test_instances_are_spread_over_zones(harness: FleetHarness) -> None:
     """The zone with the fewest instances gets the next one; scale-in takes from the fullest."""
-    with FleetHarness() as harness:
-        harness.do(CreateSet(set="web", capacity=4, zones=("1", "2", "3")))
+    harness.do(CreateSet(set="web", capacity=4, zones=("1", "2", "3")))
 
-        def zones() -> list[str]:
-            return sorted(m.zone for m in harness.scope("web/0").machines.values())
+    def zones() -> list[str]:
+        return sorted(m.zone for m in harness.scope("web/0").machines.values())
 
-        assert zones() == ["1", "1", "2", "3"]
-        harness.do(Scale(set="web", capacity=3, operation="in"))
-        harness.advance(600)
-        assert zones() == ["1", "2", "3"]
-        harness.do(Scale(set="web", capacity=7, operation="out"))
-        assert zones() == ["1", "1", "1", "2", "2", "3", "3"]
+    assert zones() == ["1", "1", "2", "3"]
+    harness.do(Scale(set="web", capacity=3, operation="in"))
+    harness.advance(600)
+    assert zones() == ["1", "2", "3"]
+    harness.do(Scale(set="web", capacity=7, operation="out"))
+    assert zones() == ["1", "1", "1", "2", "2", "3", "3"]

@@ -169,7 +169,7 @@ def _check_refused(harness: FleetHarness, error: FairwarningError, before: objec
     assert 400 <= error.status < 500
     error.message.encode()  # no unpaired surrogates
     assert _state(harness) == before
-    assert harness.fleet.broken is None
+    assert not harness.fleet.set_aside
 
 
 def _check_storable(harness: FleetHarness) -> None:
@@ -203,7 +203,7 @@ def test_a_command_is_carried_out_or_refused(
             reusable.keep(harness)
         else:
             harness.advance(3 * 3600)  # an accepted command must not fail later either
-            assert harness.fleet.broken is None
+            assert not harness.fleet.set_aside
             _check_storable(harness)
 
 

@@ -13,13 +13,22 @@ from fairwarning.core.commands import (
     CreateScope,
     CreateSet,
     Degrade,
+    Drop,
+    LaneCommand,
     Maintain,
+    Operate,
     OperateInstances,
     Poll,
     ReportImpact,
+    ResourceCommand,
     Restart,
+    RolloutCommand,
     Scale,
+    ScopeCommand,
+    SetCommand,
+    SetOperation,
     StartRollout,
+    SubnetCommand,
     UpdateSet,
     validate,
 )
@@ -151,6 +160,12 @@ INVALID: list[tuple[Command, str]] = [
      "Standalone, AvailabilitySet, CloudService"),
     (AddMachines(scope="s", machines=()), "1 to 200 machines"),
     (_machine(name=""), "whose name is"),
+    *((_machine(name=name), "whose name is") for name in (".", "..", "a b", "a,b")),
+    *((CreateSet(set=name, capacity=1), "set must be") for name in (".", "..", "a b", "a,b")),
+    *((CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=()), "scope must be")
+      for name in (".", "..", "a b")),
+    *((_restart(operation=name), "operation must be") for name in (".", "..")),
+    *((StartRollout(rollout=name, scopes=("a",)), "rollout must be") for name in (".", "..")),
     (_machine(update_domain=20), "whose update_domain is"),
     (_machine(update_domain=NAN), "whose update_domain is"),
     (_machine(instance=0), "whose instance is"),
@@ -190,10 +205,14 @@ def test_machines_of_one_command_differ() -> None:
 @pytest.mark.parametrize(
     "value",
     [None, "Restart", 5, Restart, Scope(id="s", kind=ScopeKind.STANDALONE), Event, object(),
-     ApplyModel(scope="s", machines=("m",), model=1, terminate_seconds=0)],
+     ApplyModel(scope="s", machines=("m",), model=1, terminate_seconds=0),
+     Command(), Drop(before=0), ScopeCommand(scope="s"), SetCommand(set="s"),
+     Operate(scope="s", operation="o", machines=("m",)), SetOperation(set="s", operation="o"),
+     RolloutCommand(rollout="r"), LaneCommand(lane="l"), SubnetCommand(subnet="10.0.0.0/24"),
+     ResourceCommand(resource="r")],
 )  # fmt: skip
 def test_values_that_are_no_commands(value: object) -> None:
-    """A value that is not a command, or an internal message, is refused."""
+    """A value that is no command, an internal message, and a command without a verb are refused."""
     with pytest.raises(Refused) as refused:
         validate(value)
     assert refused.value.code == "BadCommand"

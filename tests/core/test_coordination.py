@@ -3,10 +3,19 @@
 import pytest
 
 from fairwarning.core import cascade, operation, rollout
-from fairwarning.core.commands import CreateSet, Poll
+from fairwarning.core.commands import CreateSet, Poll, Restart
 from fairwarning.core.decision import OperationProgress
-from fairwarning.core.errors import InvariantViolated, NotFound
-from fairwarning.core.model import ImpactKind, Lane, Operation, OperationStatus, Rollout
+from fairwarning.core.errors import Bug, NotFound
+from fairwarning.core.model import (
+    ImpactKind,
+    Lane,
+    Machine,
+    Operation,
+    OperationStatus,
+    Rollout,
+    Scope,
+    ScopeKind,
+)
 
 ROLLOUT = Rollout(
     id="r", kind=ImpactKind.FREEZE, actor="a", started_at=0, batch=1, lanes=1, machines=1
@@ -20,7 +29,7 @@ def test_misdirected_commands() -> None:
     with pytest.raises(AssertionError):
         rollout.decide(ROLLOUT, misdirected, lambda _: None, 0)
     with pytest.raises(AssertionError):
-        rollout.decide_lane(LANE, ROLLOUT, misdirected, lambda _: None, 0)
+        rollout.decide_lane(LANE, ROLLOUT, misdirected, lambda _: None, rollout.Moment(0, 0))
     with pytest.raises(NotFound):
         rollout.decide(None, misdirected, lambda _: None, 0)
 
@@ -34,7 +43,7 @@ def test_an_operation_ends_once() -> None:
     ended = operation.settle(half, OperationProgress("o", done=1), 6).entity
     assert isinstance(ended, Operation)
     assert (ended.done, ended.status, ended.ended_at) == (3, OperationStatus.SUCCEEDED, 6)
-    with pytest.raises(InvariantViolated, match="OperationOver"):
+    with pytest.raises(Bug, match="has already ended"):
         operation.settle(ended, OperationProgress("o", done=1), 7)
 
 
@@ -66,8 +75,21 @@ def test_how_an_operation_ends(
 def test_a_cascade_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endless cascade is a bug; it stops the writer instead of hanging it."""
     monkeypatch.setattr(cascade, "_MESSAGES_AT_MOST", 2)
-    with pytest.raises(InvariantViolated, match="Endless"):
+    with pytest.raises(Bug, match="messages without end"):
         cascade.run(CreateSet(set="s", capacity=500), 0, lambda _: None)
+
+
+def test_fleet_time_is_wall_time_unless_the_caller_says_otherwise() -> None:
+    """A machine then reads the NotBefore that the rules decided on (E11)."""
+    scope = Scope(
+        id="vm", kind=ScopeKind.STANDALONE, machines={"vm": Machine(name="vm")}, incarnation=1
+    )
+    command = Restart(scope="vm", machines=("vm",), operation="op")
+    for options, ahead in (({}, 0), ({"clock_ahead": 60}, 60)):
+        outcome = cascade.run(command, 0, {(Scope, "vm"): scope}.get, **options)  # type: ignore[arg-type]
+        _, after = outcome.changes[Scope, "vm"]
+        assert isinstance(after, Scope)
+        assert [event.clock_ahead for event in after.events.values()] == [ahead]
 
 
 def test_a_missing_entity_is_reported() -> None:

@@ -1,7 +1,7 @@
 """A rollout pauses itself exactly when too many machines have failed, and gives the reason (E7)."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairwarning.core.commands import AbortRollout, ResumeRollout, StartRollout
@@ -34,6 +34,7 @@ def begin(harness: FleetHarness, fails: list[bool], halt: int | None, batch: int
     st.lists(st.booleans(), min_size=1, max_size=12),
     st.one_of(st.none(), st.integers(0, 100)),
 )
+@example(fails=[True, False], halt=50)
 def test_a_rollout_pauses_when_too_many_failed(fails: list[bool], halt: int | None) -> None:
     """It pauses at `failed * 100 > halt_percent * machines`, also at the last; it can resume."""
     with FleetHarness() as harness:

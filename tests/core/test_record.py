@@ -75,6 +75,8 @@ def test_other_properties() -> None:
         hash(value)
     with pytest.raises(AttributeError):
         value.weight = 1  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        Point(1).z = 1  # type: ignore[attr-defined]
     assert ref(value)() is value
     assert changed(value, size=9) == replace(value, size=9) == Base(name="a", size=9)
     match Point(1, 2):

@@ -9,6 +9,7 @@ from fairwarning.core.commands import (
     DropOperation,
     DropRollout,
     Restart,
+    RetryLane,
     StartRollout,
 )
 from fairwarning.core.decision import FactType
@@ -92,12 +93,13 @@ def aborted_rollout(harness: FleetHarness) -> None:
 
 
 @pytest.mark.spec("E7")
-def test_an_abort_ends_a_rollout_without_running_lanes() -> None:
-    """No lane is left that could report the end."""
+def test_an_abort_ends_a_paused_rollout() -> None:
+    """It ends at once, as no lane is at work; machines of lanes that never started do not count."""
     with FleetHarness() as harness:
         aborted_rollout(harness)
         rollout = harness.rollout("r")
         assert (rollout.status, rollout.ended_at) == (RolloutStatus.ABORTED, NOON + 60)
+        assert (rollout.done, rollout.failed, rollout.skipped) == (0, 1, 0)
         assert harness.facts(FactType.ROLLOUT_ENDED) == [FactType.ROLLOUT_ENDED]
 
 
@@ -109,10 +111,13 @@ def test_a_rollout_is_dropped_with_its_operations_and_lanes() -> None:
         early, late = NOON + 60, NOON + 61
         for lane in ("r/1", "r/2"):
             assert harness.refusal(DropLane(lane=lane, before=early)).code == "NotEnded"
-            harness.do(DropLane(lane=lane, before=late))
+        harness.do(DropLane(lane="r/1", before=late))
         harness.do(DropOperation(operation="r/0/0", before=late))
         assert harness.refusal(DropRollout(rollout="r", before=early)).code == "NotEnded"
         harness.do(DropRollout(rollout="r", before=late))
+        for lane in ("r/1", "r/2"):  # the one is dropped, the other has no rollout any more
+            assert harness.refusal(RetryLane(lane=lane)).code == "UnknownLane"
+        harness.do(DropLane(lane="r/2", before=late))
         assert [*stored(harness, Lane), *stored(harness, Rollout)] == []
         harness.driver.failing = {}
         harness.do(StartRollout(rollout="r", scopes=("a",), kind=ImpactKind.REBOOT))

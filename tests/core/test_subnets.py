@@ -12,7 +12,7 @@ from fairwarning.core.commands import (
     Scale,
     UpdateMachine,
 )
-from fairwarning.core.errors import Conflict, Refused
+from fairwarning.core.errors import AddressTaken, Conflict, Refused
 from fairwarning.core.model import Machine, ScopeKind, Subnet
 from tests.fixtures.fleet import FleetHarness
 
@@ -106,6 +106,8 @@ def test_an_address_can_be_changed() -> None:
             harness.do(UpdateMachine(scope="web/0", machine="web_0", address="10.0.0.5"))
         harness.do(UpdateMachine(scope="web/0", machine="web_0", address="10.0.0.6"))
         harness.do(UpdateMachine(scope="web/0", machine="web_1", address="10.0.0.4"))
+        harness.do(UpdateMachine(scope="web/0", machine="web_1", size="large"))
+        harness.do(UpdateMachine(scope="web/0", machine="web_1", address="10.0.0.4"))
         assert addresses(harness) == ["10.0.0.6", "10.0.0.4"]
 
 
@@ -134,3 +136,41 @@ def test_the_largest_subnet() -> None:
     assert machine.address == "10.1.255.254"
     with pytest.raises(Conflict, match="has 0 of 65531 addresses free"):
         subnets.assign(subnet, [Machine(name="b")])
+
+
+def test_how_many_addresses_a_full_subnet_has() -> None:
+    """The refusal counts those that are free and those that are needed, not those brought along."""
+    brought = Machine(name="a", address="10.0.0.4")
+    wanting = [Machine(name=name) for name in "bcd"]
+    with pytest.raises(Conflict, match="has 2 of 3 addresses free, but 3 are needed"):
+        subnets.assign(Subnet(id=SMALL), [brought, *wanting])
+
+
+@pytest.mark.spec("M22")
+def test_an_address_is_claimed_once() -> None:
+    """A claimed address is taken until it is released; the last one of the range belongs to it."""
+    subnet = Subnet(id=SMALL)
+    for address in ("10.0.0.0", "10.0.0.7"):
+        claimed = subnets.claim(subnet, address)
+        with pytest.raises(AddressTaken, match=address):
+            subnets.claim(claimed, address)
+        assert subnets.claim(subnets.release(claimed, address), address) == claimed
+    for outside in ("9.255.255.255", "10.0.0.8"):
+        with pytest.raises(AssertionError):
+            subnets.claim(subnet, outside)
+
+
+@pytest.mark.parametrize(
+    ("subnet", "address", "belongs"),
+    [
+        (SMALL, "10.0.0.0", True),
+        (SMALL, "10.0.0.7", True),
+        (SMALL, "10.0.0.8", False),
+        (SMALL, "fd00::4", False),
+        (SMALL, "", False),
+        ("", "10.0.0.4", False),
+    ],
+)
+def test_what_belongs_to_a_subnet(subnet: str, address: str, belongs: bool) -> None:
+    """The addresses of its network; none belongs to no subnet."""
+    assert subnets.contains(subnet, address) is belongs

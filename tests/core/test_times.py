@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core.errors import Refused
-from fairwarning.core.times import format_duration, iso, parse_date, parse_duration, rfc1123
+from fairwarning.core.times import (
+    _to_iso,
+    format_duration,
+    iso,
+    parse_date,
+    parse_duration,
+    rfc1123,
+)
 
 MOMENTS = st.integers(min_value=0, max_value=253_402_300_799)  # to the end of the year 9999
 DOCUMENTED = 1_474_309_787
@@ -46,6 +53,7 @@ def test_dates_do_not_depend_on_the_time_zone(monkeypatch: pytest.MonkeyPatch) -
         time.tzset()
         assert rfc1123(DOCUMENTED) == "Mon, 19 Sep 2016 18:29:47 GMT"
         assert parse_date("2016-09-19T18:29:47") == DOCUMENTED
+        assert parse_date("Mon, 19 Sep 2016 18:29:47 GMT") == DOCUMENTED
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -67,6 +75,19 @@ def test_dates_do_not_depend_on_the_time_zone(monkeypatch: pytest.MonkeyPatch) -
 def test_accepted_date_formats(text: str) -> None:
     """ISO 8601 with or without a zone, with fractions, and RFC 1123 are accepted."""
     assert parse_date(text) == DOCUMENTED
+
+
+@pytest.mark.parametrize(
+    ("text", "spelled"),
+    [
+        ("2016-09-19T18:29:47Z", "2016-09-19T18:29:47+00:00"),
+        ("2016-09-19T18:29:47.5z", "2016-09-19T18:29:47.500000+00:00"),
+        ("2016-09-19T18:29:47,1234567+02:00", "2016-09-19T18:29:47.123456+02:00"),
+    ],
+)
+def test_dates_for_python_3_9(text: str, spelled: str) -> None:
+    """The guest side runs on versions that know fewer spellings of ISO 8601 than others."""
+    assert _to_iso(text) == spelled
 
 
 @pytest.mark.parametrize(

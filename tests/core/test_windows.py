@@ -10,6 +10,7 @@ from fairwarning.core.times import iso, parse_date
 
 pytestmark = pytest.mark.spec("E7")
 
+_EVERY_DAY = "Monday,Tuesday,Wednesday,Thursday,Friday,Saturday,Sunday"
 _WEEKEND = "Saturday,Sunday 02:00+01:00 PT4H"
 
 
@@ -30,6 +31,7 @@ _WEEKEND = "Saturday,Sunday 02:00+01:00 PT4H"
         (["Daily 00:00Z P1D"], "2026-11-22T23:59Z", "2026-11-22T23:59:00Z"),
         ([_WEEKEND, "Sunday 04:00Z PT8H"], "2026-11-20T00:00Z", "2026-11-22T04:00:00Z"),
         ([_WEEKEND, "Monday 04:00Z PT8H"], "2026-11-20T00:00Z", None),
+        ([f"{_EVERY_DAY} 02:00Z PT4H"], "2026-11-20T06:00Z", "2026-11-21T02:00:00Z"),
         ([], "2026-11-20T00:00Z", "2026-11-20T00:00:00Z"),
     ],
 )
@@ -37,6 +39,29 @@ def test_openings(texts: list[str], at: str, opens: str | None) -> None:
     """A window is open on its days for its length, also past midnight and the end of a week."""
     opening = windows.common_opening(texts, float(parse_date(at)))
     assert (None if opening is None else iso(int(opening))) == opens
+
+
+@pytest.mark.parametrize(
+    ("texts", "at", "opened"),
+    [
+        (["Daily 02:00Z PT4H"], "2026-11-20T03:00Z", "2026-11-20T02:00:00Z"),
+        (["Monday 00:00Z PT4H"], "2026-11-23T01:00Z", "2026-11-23T00:00:00Z"),
+        (["Sunday 22:00Z PT4H"], "2026-11-23T01:00Z", "2026-11-22T22:00:00Z"),
+        (["Sunday 22:00Z PT4H"], "2026-11-22T23:00Z", "2026-11-22T22:00:00Z"),
+        (["Friday,Saturday 00:00Z P1D"], "2026-11-21T12:00Z", "2026-11-20T00:00:00Z"),
+        (["Daily 02:00Z PT4H", "Daily 03:00Z PT4H"], "2026-11-20T05:00Z", "2026-11-20T03:00:00Z"),
+        (["Saturday 02:00Z PT4H", "Daily 00:00Z P1D"], "2026-11-21T03:00Z", "2026-11-21T02:00:00Z"),
+    ],
+)
+def test_when_an_open_window_was_opened(texts: list[str], at: str, opened: str) -> None:
+    """The last of several windows counts; one that is open since last week was opened then."""
+    assert iso(int(windows.opened_at(texts, float(parse_date(at))))) == opened
+
+
+def test_windows_that_only_touch_have_no_common_time() -> None:
+    """One ends at the moment at which the other opens."""
+    touching = ["Daily 02:00Z PT2H", "Daily 04:00Z PT2H"]
+    assert windows.common_opening(touching, float(parse_date("2026-11-20T00:00Z"))) is None
 
 
 @pytest.mark.parametrize(

@@ -7,28 +7,48 @@ E1 (notice), E4 (one update domain per event), E5 (one impact per machine), E6 (
 from collections.abc import Iterable, Sequence
 
 from fairwarning.core import limits
-from fairwarning.core.commands import Degrade, Operate
+from fairwarning.core.commands import Degrade, Maintain, Operate, Restart
 from fairwarning.core.errors import Conflict, Refused
-from fairwarning.core.lifecycle import ScopeDraft, whole_seconds
+from fairwarning.core.lifecycle import ScopeDraft, domains_under_maintenance, whole_seconds
 from fairwarning.core.messages import MaintainForRollout
 from fairwarning.core.model import (
     Event,
     EventStatus,
     EventType,
     Impact,
+    ImpactKind,
     Machine,
+    Power,
     Priority,
     Rules,
     Source,
     guid,
 )
-from fairwarning.core.operation_rules import OperationRule, notice_seconds, rule_of
+from fairwarning.core.operation_rules import (
+    START,
+    OperationRule,
+    is_migration,
+    notice_seconds,
+    rule_of,
+)
 
 
 def announce(draft: ScopeDraft, command: Operate) -> None:
     """Apply an operation to its machines: with notice where required, otherwise at once."""
-    rule = rule_of(command)
     machines = [draft.machine(name) for name in command.machines]
+    if _by_domain(command):
+        _check_one_domain(draft, machines)
+    # A restart of a machine that its user stopped is a start: nobody is there to be warned.
+    off = [m for m in machines if isinstance(command, Restart) and m.power is Power.STOPPED]
+    on = [machine for machine in machines if machine not in off]
+    for members, rule in ((on, rule_of(command)), (off, START)):
+        if members:
+            _announce(draft, command, members, rule)
+
+
+def _announce(
+    draft: ScopeDraft, command: Operate, machines: list[Machine], rule: OperationRule
+) -> None:
     busy = _check_machines(draft, machines, rule)
     if busy:
         hastened = {name for name, impact in busy.items() if _is_hastened(impact, rule)}
@@ -44,9 +64,10 @@ def announce(draft: ScopeDraft, command: Operate) -> None:
     for event in events:
         _enter(draft, event)
     if rule.impact is not None:
+        warned = {machine.name for machine in noticed}
         for machine in machines:
-            if machine.name not in draft.impacts:  # without notice
-                draft.add_impact(machine.name, rule.impact, command.operation, None)
+            if machine.name not in warned:
+                draft.add_impact(machine.name, rule.impact, command.operation, rule.source, None)
 
 
 def _enter(draft: ScopeDraft, event: Event) -> None:
@@ -56,7 +77,7 @@ def _enter(draft: ScopeDraft, event: Event) -> None:
     draft.announce(event)
     if not draft.incarnation:
         # A disabled scope in a wave cannot approve: only its peers are awaited.
-        draft.approve(event, "nobody listens")
+        draft.approve(event, "nobody, as nobody polls")
 
 
 # --- Which machines may be affected --------------------------------------------------------------
@@ -80,6 +101,33 @@ def _check_machines(
             busy[machine.name] = impact = draft.impacts[machine.name]
             _check_gives_way(draft, impact, rule)
     return busy
+
+
+def _by_domain(command: Operate) -> bool:
+    """Whether it is maintenance of one update domain; a live migration moves single machines."""
+    return isinstance(command, Maintain) and not is_migration(command)
+
+
+def _check_one_domain(draft: ScopeDraft, machines: Sequence[Machine]) -> None:
+    """Raise `Conflict` if two update domains of a scope would be under maintenance (IC6)."""
+    domains = {machine.update_domain for machine in machines} | domains_under_maintenance(draft)
+    if len(domains) > 1:
+        named = " and ".join(map(str, sorted(domains)))
+        raise Conflict(
+            "OtherUpdateDomain",
+            f"only one update domain of {draft.scope.id!r} may be under maintenance at a time, not "
+            f"{named}; start a rollout, which takes one after the other",
+        )
+
+
+def _waits_for_start(machine: Machine, impact: Impact, rule: OperationRule) -> bool:
+    """Whether a pending impact of the platform is left to follow its user's start (E5)."""
+    return (
+        rule.impact is ImpactKind.START
+        and machine.power is not Power.DEALLOCATED
+        and not impact.in_progress
+        and impact.keeps_power
+    )
 
 
 def _check_gives_way(draft: ScopeDraft, impact: Impact, rule: OperationRule) -> None:
@@ -110,6 +158,8 @@ def _make_way(draft: ScopeDraft, busy: Iterable[Impact], rule: OperationRule) ->
     """Interrupt, hasten or replace the unfinished impacts that give way."""
     replaced: dict[str, set[str]] = {}
     for impact in busy:
+        if _waits_for_start(draft.machines[impact.machine], impact, rule):
+            continue
         if impact.in_progress:
             draft.give_up(impact, f"interrupted by {rule.impact}")
         elif _is_hastened(impact, rule):
@@ -191,10 +241,13 @@ def _event(
         resources=tuple(machine.name for machine in machines),
         created_at=draft.now,
         not_before=_not_before(draft, command, rule.event, machines),
+        clock_ahead=draft.clock_ahead,
         operation=command.operation,
         impact=rule.impact,
         duration_seconds=rule.duration_seconds,
         description=rule.text,
+        maintenance=_by_domain(command),
+        opens_at=command.opens_at if isinstance(command, MaintainForRollout) else 0,
         approved_by="policy" if approved else "",
         queue=draft.scope.owner if rule.event is EventType.TERMINATE else "",
         peers=wave,

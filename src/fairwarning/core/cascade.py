@@ -8,8 +8,10 @@ runs the command again from the start.
 
 from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, fields
+from hashlib import sha256
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from fairwarning.core import (
     engine,
@@ -19,6 +21,7 @@ from fairwarning.core import (
     retention,
     rollout,
     scale_set,
+    set_aside,
     subnets,
 )
 from fairwarning.core.commands import (
@@ -27,18 +30,20 @@ from fairwarning.core.commands import (
     CreateScope,
     Drop,
     LaneCommand,
+    Operate,
     OperateInstances,
+    Release,
     Remove,
     ResourceCommand,
     RolloutCommand,
     ScopeCommand,
     SetCommand,
-    SubnetCommand,
+    SetOperation,
     operation_of,
     target_of,
 )
 from fairwarning.core.decision import Decision, EntityDecision, Fact, FactType, OperationProgress
-from fairwarning.core.errors import InvariantViolated, key_reused
+from fairwarning.core.errors import Bug, key_reused
 from fairwarning.core.messages import (
     AddInstances,
     ClaimAddress,
@@ -47,6 +52,7 @@ from fairwarning.core.messages import (
     MaintainForRollout,
     ReleaseAddress,
     RemoveEmptyScope,
+    ReportBug,
     UseResource,
 )
 from fairwarning.core.model import (
@@ -60,15 +66,19 @@ from fairwarning.core.model import (
     Rollout,
     ScaleSet,
     Scope,
+    SetAside,
     Subnet,
 )
 from fairwarning.core.record import changed, short_record
 
+_DIGEST_CHARACTERS = 64
+_DETAILS: dict[type[Command], Callable[[Command], object]] = {}
+"""What a command says beside its kind and target, by its type."""
 _MESSAGES_AT_MOST = 100_000  # more is an endless loop, and a bug
 
 
 # Messages that create their target, or fail without it.
-_CREATES_OR_FAILS = (AddInstances, ClaimAddress, LinkMachine, LinkSet, UseResource)
+_CREATES_OR_FAILS = (AddInstances, ClaimAddress, LinkMachine, LinkSet, ReportBug, UseResource)
 _ADDS_MACHINES = (CreateScope, AddInstances, AddMachines)
 
 
@@ -94,7 +104,7 @@ class JournalLine:
     fact: Fact
 
 
-@dataclass(slots=True)
+@dataclass
 class Outcome:
     """The result of a command: to be committed, then published, then carried out."""
 
@@ -111,14 +121,16 @@ def run(
     get: Callable[[Ref], Entity | None],
     secret: str = "",
     taken: Collection[str] = (),
+    *,
+    clock_ahead: int = 0,
 ) -> Outcome:
     """Decide a valid `command` and everything that follows from it.
 
     `secret` goes into the ids of events, so that nobody can guess them (E2). No machine is given an
-    address in `taken`.
+    address in `taken`. `now` is ahead of the time that machines are told, by `clock_ahead` seconds.
     Raises `Refused` (nothing changes) or `EntityNotLoaded` (load that first).
     """
-    unit = _UnitOfWork(command, now, get, secret, taken)
+    unit = _UnitOfWork(command, now, get, secret, taken, clock_ahead=clock_ahead)
     name = operation_of(command)
     if name:
         known = unit.get(Operation, name)
@@ -138,6 +150,7 @@ def _check_repeat(known: Operation, command: Command) -> None:
         same = known.request == command.request
     else:
         same = known.kind == _kind(command) and known.target in {"", target_of(command)}
+        same = same and known.digest in {"", _digest(command)}
     if not same:
         first = known.request or f"{known.kind} of {known.target!r}"
         second = command.request or f"{_kind(command)} of {target_of(command)!r}"
@@ -147,13 +160,14 @@ def _check_repeat(known: Operation, command: Command) -> None:
 def due(entity: Entity) -> float | None:
     """When the entity is next due to change without a command."""
     if isinstance(entity, Scope):
-        return lifecycle.due(entity)
+        moment = lifecycle.due(entity)
+        return max(moment, entity.retry_at) if moment is not None else None
     if isinstance(entity, Lane):
         return entity.retry_at
     return None
 
 
-E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet)
+E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet, SetAside)
 
 
 class _UnitOfWork:
@@ -164,8 +178,8 @@ class _UnitOfWork:
     """
 
     __slots__ = (
-        "before", "command", "now", "outcome", "present", "progress", "secret", "stored", "taken",
-        "waiting",
+        "before", "clock_ahead", "command", "now", "outcome", "present", "progress", "secret",
+        "stored", "taken", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -175,8 +189,11 @@ class _UnitOfWork:
         stored: Callable[[Ref], Entity | None],
         secret: str,
         taken: Collection[str],
+        *,
+        clock_ahead: int,
     ) -> None:
         self.command = command
+        self.clock_ahead = clock_ahead
         self.now = now
         self.stored = stored
         self.secret = secret
@@ -198,14 +215,6 @@ class _UnitOfWork:
         """A scope."""
         return self.get(Scope, scope)
 
-    def scale_set(self, name: str) -> ScaleSet | None:
-        """A scale set."""
-        return self.get(ScaleSet, name)
-
-    def resource(self, name: str) -> Resource | None:
-        """A resource."""
-        return self.get(Resource, name)
-
     def put(self, kind: type[E], name: str, entity: E | None) -> None:
         """Record a change. `before` keeps the stored value, for comparing versions."""
         ref = (kind, name)
@@ -215,7 +224,8 @@ class _UnitOfWork:
 
     def note(self, kind: type[Entity], name: str, facts: tuple[Fact, ...]) -> None:
         """Add journal lines; their actor is that of the command."""
-        now, actor, ref = self.now, self.command.actor, (kind, name)
+        ref = set_aside.entity_of(name) if kind is SetAside else (kind, name)
+        now, actor = self.now, self.command.actor
         self.outcome.lines += [JournalLine(now, actor, ref, fact) for fact in facts]
 
     def run(self) -> None:
@@ -228,9 +238,7 @@ class _UnitOfWork:
             else:
                 self._collect()
                 return
-        raise InvariantViolated(
-            "Endless", f"{type(self.command).__name__} causes messages without end"
-        )
+        raise Bug(f"{type(self.command).__name__} causes messages without end")
 
     def _apply_next(self) -> None:
         try:
@@ -263,7 +271,7 @@ class _UnitOfWork:
     def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
         if isinstance(command, _ADDS_MACHINES):
             command = changed(command, machines=self._with_addresses(command.machines))
-        decision: Decision = engine.decide(scope, command, self.now, self.secret)
+        decision: Decision = engine.decide(scope, command, self.now, self.secret, self.clock_ahead)
         self.note(Scope, command.scope, decision.facts)
         if decision.scope is scope:
             return
@@ -288,27 +296,28 @@ class _UnitOfWork:
             )
         return machines
 
-    def _decide_other(self, command: Command, current: Entity | None) -> EntityDecision:
-        """Decide a command to a set, a rollout, a lane, a resource or an ended entity."""
+    def _decide_other(self, command: Command, current: Any) -> EntityDecision:  # noqa: ANN401
+        """Decide a command to an entity that is no scope, or None; it is of the command's kind."""
         if isinstance(command, Drop):
             return retention.drop(current, command, lambda name: self.get(Rollout, name))
-        if isinstance(command, SubnetCommand):
-            assert isinstance(command, ClaimAddress | ReleaseAddress)
-            assert current is None or isinstance(current, Subnet)
+        if isinstance(command, ClaimAddress | ReleaseAddress):
             return subnets.decide(current, command)
+        if isinstance(command, ReportBug | Release):
+            if current is None and isinstance(command, Release):
+                raise set_aside.not_set_aside(command.entity)
+            kind, name = set_aside.entity_of(command.entity)
+            entity: Entity | None = self.get(kind, name)  # type: ignore[type-var]
+            return set_aside.decide(current, command, entity, self.now)
         if isinstance(command, ResourceCommand):
-            assert current is None or isinstance(current, Resource)
             return resources.decide(current, command, self.now, self)
         if isinstance(command, SetCommand):
-            assert current is None or isinstance(current, ScaleSet)
             return scale_set.decide(current, command, self.read)
         if isinstance(command, RolloutCommand):
-            assert current is None or isinstance(current, Rollout)
             return rollout.decide(current, command, self.read, self.now)
         assert isinstance(command, LaneCommand)
-        assert current is None or isinstance(current, Lane)
         owner = self.get(Rollout, current.rollout) if current else None
-        return rollout.decide_lane(current, owner, command, self.read, self.now)
+        moment = rollout.Moment(self.now, self.clock_ahead)
+        return rollout.decide_lane(current, owner, command, self.read, moment)
 
     def _apply_decision(self, kind: type[Entity], name: str, decision: EntityDecision) -> None:
         if decision.entity is None or decision.entity is not self.present[kind, name]:
@@ -338,6 +347,7 @@ class _UnitOfWork:
                 target=target_of(command),
                 group=self._group_of(command),
                 request=command.request,
+                digest="" if command.request else _digest(command),
                 actor=self._requested_by(lane),
                 accepted_at=self.now,
                 lane=lane,
@@ -372,6 +382,19 @@ class _UnitOfWork:
         assert current is not None
         decision = operation.settle(current, self.progress.pop(name), self.now)
         self._apply_decision(Operation, name, decision)
+
+
+def _digest(command: Command) -> str:
+    """Tells commands apart that have the same kind and target; empty if those say it all."""
+    if not isinstance(command, Operate | SetOperation):
+        return ""
+    kind = type(command)
+    if kind not in _DETAILS:
+        rest = {"actor", "request", "operation", kind.target}
+        names = [part.name for part in fields(kind) if part.name not in rest]
+        _DETAILS[kind] = attrgetter(*names) if names else lambda _: ""
+    text = str(_DETAILS[kind](command))
+    return text if len(text) <= _DIGEST_CHARACTERS else sha256(text.encode()).hexdigest()
 
 
 def _kind(command: Command) -> str:

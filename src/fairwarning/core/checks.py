@@ -42,9 +42,13 @@ def known(value: object) -> str | None:
 
 def name(value: object) -> str | None:
     """A name for a new entity."""
-    if _is_id(value) and len(str(value)) <= limits.NAME_CHARACTERS:
-        return None
-    return f"a name of 1 to {limits.NAME_CHARACTERS} printable characters, no space at its ends"
+    if not _is_id(value) or len(str(value)) > limits.NAME_CHARACTERS:
+        return f"a name of 1 to {limits.NAME_CHARACTERS} printable characters, no space at its ends"
+    return (
+        "a name other than '.' and '..', which no URL can end with"
+        if value in {".", ".."}
+        else None
+    )
 
 
 def plain(value: object) -> str | None:
@@ -53,9 +57,20 @@ def plain(value: object) -> str | None:
     return allowed or ("a name without '/'" if "/" in str(value) else None)
 
 
+def unspaced(value: object) -> str | None:
+    """A name for a new machine, scope or set: without a space."""
+    allowed = name(value)
+    return allowed or ("a name without a space" if " " in str(value) else None)
+
+
+def entry(value: object) -> str | None:
+    """A name for a new machine or set that a user writes: without a slash and without a space."""
+    return plain(value) or unspaced(value)
+
+
 def listed(value: object) -> str | None:
     """A name that appears in comma-separated lists of commands: without a comma."""
-    allowed = name(value)
+    allowed = unspaced(value)
     return allowed or ("a name without ','" if "," in str(value) else None)
 
 
@@ -64,44 +79,23 @@ def or_empty(inner: Check) -> Check:
     return lambda value: None if value == "" and isinstance(value, str) else inner(value)
 
 
+optional = or_empty(known)
 optional_name = or_empty(name)
 
 
-def text(value: object) -> str | None:
+def _text(most: int) -> Check:
     """Text of bounded length."""
-    if isinstance(value, str) and len(value) <= limits.TEXT_CHARACTERS and _is_unicode(value):
-        return None
-    return f"Unicode text of at most {limits.TEXT_CHARACTERS} characters"
+
+    def check(value: object) -> str | None:
+        if isinstance(value, str) and len(value) <= most and _is_unicode(value):
+            return None
+        return f"Unicode text of at most {most} characters"
+
+    return check
 
 
-def optional(value: object) -> str | None:
-    """The name or id of an existing entity, or empty."""
-    return None if value == "" and isinstance(value, str) else known(value)
-
-
-def optional_resource(value: object) -> str | None:
-    """The id of a resource, or empty."""
-    return None if value == "" and isinstance(value, str) else resource(value)
-
-
-def resources(value: object) -> str | None:
-    """Distinct ids of resources."""
-    most = limits.FOLLOWING_COMMANDS
-    if (
-        isinstance(value, tuple)
-        and len(value) <= most
-        and not any(map(resource, value))
-        and len(set(value)) == len(value)
-    ):
-        return None
-    return f"at most {most} different resources"
-
-
-def zones(value: object) -> str | None:
-    """Distinct names of availability zones."""
-    if isinstance(value, tuple) and not any(map(name, value)) and len(set(value)) == len(value):
-        return None
-    return "different names of zones"
+text = _text(limits.TEXT_CHARACTERS)
+body = _text(limits.RESOURCE_CHARACTERS)  # the document of a resource
 
 
 def resource(value: object) -> str | None:
@@ -111,12 +105,7 @@ def resource(value: object) -> str | None:
     return None if fits else f"an id of 1 to {most} printable characters"
 
 
-def body(value: object) -> str | None:
-    """The document of a resource, of bounded size."""
-    most = limits.RESOURCE_CHARACTERS
-    if isinstance(value, str) and len(value) <= most and _is_unicode(value):
-        return None
-    return f"Unicode text of at most {most} characters"
+optional_resource = or_empty(resource)
 
 
 def address(value: object) -> str | None:
@@ -143,20 +132,37 @@ def subnet(value: object) -> str | None:
     return f"an IPv4 network of prefix length {largest} to {smallest}, as 10.0.0.0/24"
 
 
-def names(most: int) -> Check:
-    """Distinct names."""
+def _distinct(inner: Check, least: int, most: int, what: str) -> Check:
+    """Different values that `inner` allows, in a tuple."""
 
     def check(value: object) -> str | None:
         if (
             isinstance(value, tuple)
-            and 0 < len(value) <= most
-            and all(map(_is_id, value))
+            and least <= len(value) <= most
+            and not any(map(inner, value))
             and len(set(value)) == len(value)
         ):
             return None
-        return f"1 to {most} different names"
+        count = f"{least} to {most}" if least else f"at most {most}"
+        return f"{count} different {what}"
 
     return check
+
+
+def names(most: int) -> Check:
+    """Distinct names of existing entities."""
+    return _distinct(known, 1, most, "names")
+
+
+resources = _distinct(resource, 0, limits.FOLLOWING_COMMANDS, "resources")
+zones = _distinct(name, 0, limits.SET_INSTANCES, "names of zones")
+
+
+def commands(value: object) -> str | None:
+    """A bounded number of commands; each is validated by itself."""
+    if isinstance(value, tuple) and len(value) <= limits.FOLLOWING_COMMANDS:
+        return None
+    return f"at most {limits.FOLLOWING_COMMANDS} commands"
 
 
 def whole(least: int, most: int) -> Check:
@@ -172,19 +178,7 @@ def whole(least: int, most: int) -> Check:
 
 def wholes(most_items: int, most: int) -> Check:
     """Distinct whole numbers from 0."""
-    check_number = whole(0, most)
-
-    def check(value: object) -> str | None:
-        if (
-            isinstance(value, tuple)
-            and 0 < len(value) <= most_items
-            and not any(map(check_number, value))
-            and len(set(value)) == len(value)
-        ):
-            return None
-        return f"1 to {most_items} different whole numbers from 0 to {most}"
-
-    return check
+    return _distinct(whole(0, most), 1, most_items, f"whole numbers from 0 to {most}")
 
 
 def one_of(*allowed: object) -> Check:

@@ -29,6 +29,11 @@ def staying(groups: Groups) -> list[Pick]:
     ]
 
 
+def last_poll(groups: Groups) -> float:
+    """When a machine of the set last polled; 0 if Scheduled Events is not enabled (M14)."""
+    return max((scope.polled_at for scope in groups.values() if scope.enabled), default=0.0)
+
+
 def named(scale_set: ScaleSet, ids: tuple[int, ...] | None, groups: Groups) -> list[Pick]:
     """The instances with these ids; without ids, all that are not shielded."""
     picks = instances(groups)
@@ -53,14 +58,14 @@ def free(picks: list[Pick], groups: Groups) -> list[Pick]:
     ]
 
 
-def choose(rule: ScaleInRule, picks: list[Pick], count: int) -> list[Pick]:
-    """The instances that scale-in deletes: so many, or all of them."""
+def choose(rule: ScaleInRule, picks: list[Pick], count: int, staying: Iterable[Pick]) -> list[Pick]:
+    """The instances of `picks` that scale-in deletes: so many, or all of them."""
     if rule is ScaleInRule.NEWEST:
         picks.sort(key=lambda pick: (-pick[1].created_at, -pick[1].instance))
     elif rule is ScaleInRule.OLDEST:
         picks.sort(key=lambda pick: (pick[1].created_at, pick[1].instance))
     else:
-        return _balanced(picks, min(count, len(picks)))
+        return _balanced(picks, min(count, len(picks)), staying)
     return picks[:count]
 
 
@@ -71,19 +76,22 @@ def _may_go(impact: Impact | None) -> bool:
     )
 
 
-def _balanced(picks: list[Pick], count: int) -> list[Pick]:
-    """The default policy: the highest id of the fullest zone and fault domain, repeatedly."""
-    zones = Counter(machine.zone for _, machine in picks)
+def _balanced(picks: list[Pick], count: int, staying: Iterable[Pick]) -> list[Pick]:
+    """The default policy: the highest id of the fullest zone and fault domain, repeatedly.
+
+    Instances that may not go count as well: the rest is balanced over all zones.
+    """
+    members = [(machine.zone, machine.fault_domain) for _, machine in staying]
+    zones, sizes = Counter(zone for zone, _ in members), Counter(members)
     domains: dict[tuple[str, int], list[Pick]] = {}
     for pick in sorted(picks, key=lambda pick: pick[1].instance):
         domains.setdefault((pick[1].zone, pick[1].fault_domain), []).append(pick)
     chosen = []
     for _ in range(count):
-        fullest = max(
-            domains, key=lambda d: (zones[d[0]], len(domains[d]), domains[d][-1][1].instance)
-        )
+        fullest = max(domains, key=lambda d: (zones[d[0]], sizes[d], domains[d][-1][1].instance))
         chosen.append(domains[fullest].pop())
         zones[fullest[0]] -= 1
+        sizes[fullest] -= 1
         domains = {domain: members for domain, members in domains.items() if members}
     return chosen
 

@@ -21,6 +21,7 @@ from fairwarning.core.model import (
     ScaleSet,
     Scope,
     ScopeKind,
+    SetAside,
     Subnet,
     UpgradeMode,
 )
@@ -51,7 +52,7 @@ class ScopeCommand(Command):
 class CreateScope(ScopeCommand):
     """Create a standalone machine, an availability set or a cloud service."""
 
-    scope: str = checked(checks.name)
+    scope: str = checked(checks.unspaced)
     kind: ScopeKind = checked(
         checks.one_of(ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE)
     )
@@ -101,6 +102,14 @@ class RecordDelivery(ScopeCommand):
 
     event: str = checked(checks.known)
     machines: tuple[str, ...] = checked(checks.names(limits.SCOPE_MACHINES))
+
+
+@record
+class RecordRefusal(ScopeCommand):
+    """Journal that an approval by this machine was refused (O7)."""
+
+    machine: str = checked(checks.known)
+    reason: str = checked(checks.text)
 
 
 @record
@@ -226,7 +235,7 @@ class SetCommand(Command):
 
     on = ScaleSet
     target = "set"
-    set: str = checked(checks.name)
+    set: str = checked(checks.known)
 
 
 @record
@@ -345,13 +354,14 @@ class RolloutCommand(Command):
 
     on = Rollout
     target = "rollout"
-    rollout: str = checked(checks.plain)
+    rollout: str = checked(checks.known)
 
 
 @record
 class StartRollout(RolloutCommand):
     """Maintain the machines of these scopes, one update domain or host at a time (E7)."""
 
+    rollout: str = checked(checks.plain)
     scopes: tuple[str, ...] = checked(checks.names(limits.ROLLOUT_SCOPES))
     kind: ImpactKind = checked(
         checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
@@ -397,13 +407,6 @@ class RetryLane(LaneCommand):
     actor: str = checked(checks.name, default="clock")
 
 
-def _commands(value: object) -> str | None:
-    """A bounded number of commands; each is validated by itself."""
-    if not isinstance(value, tuple) or len(value) > limits.FOLLOWING_COMMANDS:
-        return f"at most {limits.FOLLOWING_COMMANDS} commands"
-    return None
-
-
 @record
 class SubnetCommand(Command):
     """A command to a subnet."""
@@ -423,7 +426,7 @@ class ResourceCommand(Command):
     operation: str = checked(
         checks.optional_name, default=""
     )  # empty: the caller does not track it
-    follow: tuple[Command, ...] = checked(_commands, default=())
+    follow: tuple[Command, ...] = checked(checks.commands, default=())
 
 
 @record
@@ -458,6 +461,15 @@ class Remove(ResourceCommand):
     awaits: tuple[str, ...] = checked(
         checks.resources, default=()
     )  # resources that are in deletion already
+
+
+@record
+class Release(Command):
+    """Decide on an entity again that was set aside because of a bug (IB1)."""
+
+    on = SetAside
+    target = "entity"
+    entity: str = checked(checks.known)  # kind and id, such as "Scope/web"
 
 
 @record
@@ -505,6 +517,7 @@ _ABSTRACT = frozenset(
         SetOperation,
         RolloutCommand,
         LaneCommand,
+        SubnetCommand,
         ResourceCommand,
     }
 )

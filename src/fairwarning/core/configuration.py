@@ -66,7 +66,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word that was probably meant, or an empty string."""
     from difflib import get_close_matches  # noqa: PLC0415  (a valid file does not need it)
 
-    return next(iter(get_close_matches(word[:_SHOWN_CHARACTERS], list(known), n=1)), "")
+    return next(iter(get_close_matches(word[:_SHOWN_CHARACTERS], list(known))), "")
 
 
 # --- Tables ---------------------------------------------------------------------------------------

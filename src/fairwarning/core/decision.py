@@ -22,6 +22,7 @@ class FactType(StrEnum):
     SCHEDULED = "Scheduled"
     DELIVERED = "Delivered"
     APPROVED = "Approved"
+    APPROVAL_REFUSED = "ApprovalRefused"
     PEER_APPROVED = "PeerApproved"
     STARTED = "Started"
     CANCELLED = "Cancelled"
@@ -47,10 +48,16 @@ class FactType(StrEnum):
     STEP_BEGUN = "StepBegun"
     STEP_DEFERRED = "StepDeferred"
     STEP_ENDED = "StepEnded"
+    SET_ASIDE = "SetAside"
+    RELEASED = "Released"
 
 
 EVENT_ENDED = frozenset({FactType.CANCELLED, FactType.LAPSED, FactType.ENDED})
 """After one of these facts an event is no longer in the document."""
+
+
+ONLY_JOURNALED = frozenset({FactType.DELIVERED, FactType.APPROVAL_REFUSED})
+"""These facts are about requests and change nothing."""
 
 
 CARRIED_OUT = "carried out"

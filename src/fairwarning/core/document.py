@@ -70,7 +70,7 @@ def _event(event: Event, view: ApiVersionFilter, prefix: str) -> dict[str, objec
         "EventType": event.type,
         "ResourceType": "VirtualMachine",
         "Resources": [prefix + name for name in event.resources],
-        "NotBefore": "" if started else date(event.not_before),
+        "NotBefore": "" if started else date(event.published_not_before),
     }
     if view.description:
         shown["Description"] = event.description

@@ -18,6 +18,7 @@ from fairwarning.core.commands import (
     GiveUpImpact,
     Poll,
     RecordDelivery,
+    RecordRefusal,
     ReportImpact,
     UpdateMachine,
     target_of,
@@ -29,10 +30,12 @@ from fairwarning.core.messages import (
     AddInstances,
     ApplyModel,
     CancelOperation,
+    GroupPolled,
     LinkMachine,
     MaintainForRollout,
     PeerApproved,
     SetProtection,
+    ShareGroupPoll,
     StartQueuedDelete,
 )
 from fairwarning.core.model import Event, EventStatus, Machine, Scope, ScopeKind
@@ -40,14 +43,16 @@ from fairwarning.core.operation_rules import OPERATION_RULES
 from fairwarning.core.record import changed
 
 
-def decide(scope: Scope | None, command: Command, now: float, secret: str = "") -> Decision:
+def decide(
+    scope: Scope | None, command: Command, now: float, secret: str, clock_ahead: int
+) -> Decision:
     """Decide `command` on `scope` at `now`. Raises `Refused` if it is not allowed."""
     handler = _HANDLERS[type(command)]
     if scope is None:
         if isinstance(command, CreateScope | AddInstances):
             return _create(command, now)
         raise NotFound("UnknownScope", f"there is no scope {target_of(command)!r}")
-    draft = ScopeDraft(scope, now, secret)
+    draft = ScopeDraft(scope, now, secret, clock_ahead)
     handler(draft, command)
     return draft.decision()
 
@@ -68,6 +73,8 @@ def _create(command: CreateScope | AddInstances, now: float) -> Decision:
     draft = ScopeDraft(empty, now)
     draft.facts.append(Fact(FactType.SCOPE_CREATED))
     draft.add_machines(command.machines)
+    if isinstance(command, AddInstances) and command.polled_at:
+        draft.enable(command.polled_at)
     return draft.decision()
 
 
@@ -168,12 +175,30 @@ def _poll(draft: ScopeDraft, command: Poll) -> None:
         draft.poll()
     else:
         draft.renew(min(command.at, draft.now))
+    if draft.scope.owner and draft.polled_at != draft.scope.polled_at:
+        draft.sends.append(
+            GroupPolled(set=draft.scope.owner, scope=draft.scope.id, at=draft.polled_at)
+        )
+
+
+def _share_group_poll(draft: ScopeDraft, command: ShareGroupPoll) -> None:
+    if draft.incarnation:
+        draft.renew(command.at)
+    else:
+        draft.enable(command.at)
 
 
 def _record_delivery(draft: ScopeDraft, command: RecordDelivery) -> None:
     event = draft.events.get(command.event)
     if event:  # it may have ended since
         draft.facts.append(Fact(FactType.DELIVERED, event.id, command.machines, event.operation))
+
+
+def _record_refusal(draft: ScopeDraft, command: RecordRefusal) -> None:
+    if command.machine in draft.machines:  # it may have been deleted since
+        draft.facts.append(
+            Fact(FactType.APPROVAL_REFUSED, machines=(command.machine,), detail=command.reason)
+        )
 
 
 def _approve(draft: ScopeDraft, command: Approve) -> None:
@@ -235,8 +260,12 @@ def _events_of(draft: ScopeDraft, operation: str) -> list[Event]:
 
 def _advance_time(draft: ScopeDraft, _: AdvanceTime) -> None:
     for event in tuple(draft.events.values()):
-        if event.status is EventStatus.SCHEDULED and draft.now >= event.not_before:
+        if event.status is not EventStatus.SCHEDULED:
+            continue
+        if draft.now >= event.not_before:
             draft.time_out(event)
+        else:
+            draft.start_if_approved(event)
     if draft.incarnation and draft.now >= idle_at(draft):
         draft.disable()
 
@@ -266,7 +295,9 @@ _HANDLERS: dict[type[Command], Callable[..., None]] = {
     ApplyModel: _apply_model,
     SetProtection: _set_protection,
     Poll: _poll,
+    ShareGroupPoll: _share_group_poll,
     RecordDelivery: _record_delivery,
+    RecordRefusal: _record_refusal,
     Approve: _approve,
     Cancel: _cancel,
     StartQueuedDelete: _start_queued_delete,

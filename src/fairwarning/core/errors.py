@@ -4,13 +4,19 @@ The layers above map an error by its attributes (`code`, `status`), never by its
 """
 
 
+def reason_of(error: Exception) -> str:
+    """Return why a file, a socket or a program could not be used, without numbers and names."""
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8 text"
+    return getattr(error, "strerror", None) or str(error)
+
+
 class FairwarningError(Exception):
     """Base of all errors; scripts compare `code`."""
 
     status = 500
 
     def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
         self.code = code
         self.message = message
 
@@ -42,6 +48,7 @@ class AddressTaken(Conflict):
     def __init__(self, address: str) -> None:
         super().__init__("AddressTaken", f"another machine has address {address!r}; choose another")
         self.address = address
+        self.tried: tuple[str, ...] = ()  # all addresses that the same batch gives out
 
 
 def key_reused(key: str, first: str, second: str) -> Conflict:
@@ -62,5 +69,15 @@ class Unavailable(FairwarningError):
     status = 503
 
 
-class InvariantViolated(FairwarningError):
-    """An invariant is violated: writes stop, reads continue (IS4)."""
+class Bug(FairwarningError):
+    """A decision could not be made, because the rules themselves are wrong. Nothing was changed.
+
+    Only the entity that the command addressed is set aside (IB1).
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("Bug", message)
+
+
+class StoreDamaged(FairwarningError):
+    """The store contradicts its own check: writes stop, reads continue (IS4)."""

@@ -66,4 +66,4 @@ def _in_parallel(seconds: Sequence[int], workers: int) -> int:
     heapify(ends)
     for length in seconds:
         heapreplace(ends, ends[0] + length)
-    return max(ends, default=0)
+    return max(ends)

@@ -1,9 +1,10 @@
 """New instances of a scale set: their ids, placement groups, domains, zones and names (T7)."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from fairwarning.core import limits
-from fairwarning.core.choosing import Groups, instances
+from fairwarning.core.choosing import Groups, last_poll, staying
 from fairwarning.core.commands import Command, CreateSet
 from fairwarning.core.errors import Conflict
 from fairwarning.core.messages import AddInstances
@@ -30,13 +31,22 @@ def groups_of_new_set(command: CreateSet) -> list[str]:
     ]
 
 
+def all_groups(scope: str) -> list[str]:
+    """All placement groups that the set of this one can have; only itself if it is no group."""
+    name, slash, number = scope.rpartition("/")
+    if not slash or not number.isdecimal():
+        return [scope]
+    most = limits.SET_INSTANCES // limits.PLACEMENT_GROUP_MACHINES
+    return [f"{name}/{number}" for number in range(most)]
+
+
 def grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tuple[Command, ...]]:
     """Add instances to the first group with room, or to a new one; ids are never reused (T7)."""
     first = scale_set.next_instance
     domains = {
         scope: [m.update_domain for m in groups[scope].machines.values()] for scope in groups
     }
-    zones = Counter(machine.zone for _, machine in instances(groups))
+    zones = Counter(machine.zone for _, machine in staying(groups))
     born: dict[str, list[Machine]] = {}
     for instance in range(first, first + count):
         scope = next(
@@ -52,17 +62,21 @@ def grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tup
         zones[zone] += 1
         born.setdefault(scope, []).append(_instance(scale_set, instance, domain, zone))
     grown = changed(scale_set, next_instance=first + count, groups=tuple(domains))
-    sends = tuple(
-        AddInstances(
-            scope=scope,
-            machines=tuple(machines),
-            owner=scale_set.id,
-            group=scale_set.group,
-            rules=scale_set.rules,
-        )
-        for scope, machines in born.items()
+    return grown, tuple(add_to(scale_set, groups, *group) for group in born.items())
+
+
+def add_to(
+    scale_set: ScaleSet, groups: Groups, scope: str, machines: Iterable[Machine]
+) -> AddInstances:
+    """The message that adds machines to a placement group, old or new."""
+    return AddInstances(
+        scope=scope,
+        machines=tuple(machines),
+        owner=scale_set.id,
+        group=scale_set.group,
+        rules=scale_set.rules,
+        polled_at=last_poll(groups),
     )
-    return grown, sends
 
 
 def _instance(scale_set: ScaleSet, instance: int, domain: int, zone: str) -> Machine:

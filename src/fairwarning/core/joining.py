@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from fairwarning.core import limits
 from fairwarning.core.commands import JoinSet
 from fairwarning.core.errors import Conflict, Refused
+from fairwarning.core.growing import add_to
 from fairwarning.core.messages import AddInstances
 from fairwarning.core.model import Machine, ScaleSet, Scope
 from fairwarning.core.record import changed
@@ -31,14 +32,7 @@ def join(
     joined = changed(placed, resource=command.resource)
     names = scale_set.groups if scope in scale_set.groups else (*scale_set.groups, scope)
     grown = changed(scale_set, next_instance=scale_set.next_instance + 1, groups=names)
-    add = AddInstances(
-        scope=scope,
-        machines=(joined,),
-        owner=scale_set.id,
-        group=scale_set.group,
-        rules=scale_set.rules,
-    )
-    return grown, add
+    return grown, add_to(scale_set, groups, scope, (joined,))
 
 
 def _check(scale_set: ScaleSet, name: str, groups: Mapping[str, Scope]) -> None:

@@ -11,13 +11,14 @@ from fairwarning.core import limits, subnets
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import (
     CARRIED_OUT,
+    ONLY_JOURNALED,
     Decision,
     Fact,
     FactType,
     OperationProgress,
     announcement_of,
 )
-from fairwarning.core.errors import InvariantViolated, NotFound
+from fairwarning.core.errors import Bug, NotFound
 from fairwarning.core.messages import (
     ClaimAddress,
     DeleteAnnounced,
@@ -42,6 +43,7 @@ from fairwarning.core.model import (
     Power,
     Scope,
     ScopeKind,
+    Source,
     guid,
 )
 from fairwarning.core.record import changed
@@ -82,15 +84,37 @@ POWER_AFTER = {
 }
 """The power state after an impact; other impacts do not change it."""
 
+_KEEP_POWER = frozenset({ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY})
+"""If the platform does it: the power state is its user's (E5)."""
+
 
 def due(scope: Scope) -> float | None:
     """When the scope is next due to change without a command."""
     times: list[float] = [
-        event.not_before for event in scope.events.values() if event.status is EventStatus.SCHEDULED
+        event.opens_at if _is_approved(event) else event.not_before
+        for event in scope.events.values()
+        if event.status is EventStatus.SCHEDULED
     ]
     if scope.enabled:
         times.append(idle_at(scope))
     return min(times, default=None)
+
+
+def domains_under_maintenance(scope: "Scope | ScopeDraft") -> set[int]:
+    """The update domains of a scope that the platform works on, or has announced to (IC6)."""
+    names = [
+        name for event in scope.events.values() if event.maintenance for name in event.resources
+    ]
+    names += [
+        name for name, impact in scope.impacts.items() if impact.keeps_power and not impact.event
+    ]
+    # One of a started event may have been deleted meanwhile.
+    return {scope.machines[name].update_domain for name in names if name in scope.machines}
+
+
+def _is_approved(event: Event) -> bool:
+    """Whether a Scheduled event waits for nothing but its maintenance window."""
+    return bool(event.approved_by) and not event.awaits and not event.queue
 
 
 def idle_at(scope: "Scope | ScopeDraft") -> float:
@@ -102,19 +126,21 @@ class ScopeDraft:
     """A scope that is being changed by a decision. It works on copies."""
 
     __slots__ = (
-        "_copied", "enabled_anew", "events", "facts", "given_up", "impacts",
-        "incarnation", "machines", "new_impacts", "now", "polled_at", "progress", "ready_at",
-        "rules", "scope", "secret", "sends", "settled",
+        "_copied", "clock_ahead", "delayed", "events", "facts", "given_up",
+        "impacts", "incarnation", "machines", "new_impacts", "now", "polled_at", "progress",
+        "ready_at", "rules", "scope", "secret", "sends", "settled",
     )  # fmt: skip
 
-    def __init__(self, scope: Scope, now: float, secret: str = "") -> None:
+    def __init__(self, scope: Scope, now: float, secret: str = "", clock_ahead: int = 0) -> None:
         self.scope = scope
         self.now = now
         self.secret = secret  # of the fleet
+        self.clock_ahead = clock_ahead
         self.machines = scope.machines
         self._copied: dict[str, Machine] | None = None
         self.events = dict(scope.events)
         self.impacts = dict(scope.impacts)
+        self.delayed = dict(scope.delayed)
         self.given_up = scope.given_up
         self.rules = scope.rules
         self.incarnation = scope.incarnation
@@ -125,7 +151,6 @@ class ScopeDraft:
         self.settled: list[str] = []
         self.progress: dict[str, OperationProgress] = {}
         self.sends: list[Command] = []
-        self.enabled_anew = False
 
     def machine(self, name: str) -> Machine:
         """The machine of this name."""
@@ -156,17 +181,15 @@ class ScopeDraft:
 
     def _add_event(self, event: Event, move: EventTransition) -> None:
         if event.id in self.events:
-            raise InvariantViolated("EventTwice", f"there is already an event {event.id} (ID3)")
+            raise Bug(f"there is already an event {event.id} (ID3)")
         if _next(None, move) is not event.status:
-            raise InvariantViolated(
-                "BadTransition", f"{move} does not make an event {event.status}"
-            )
+            raise Bug(f"{move} does not make an event {event.status}")
         self.events[event.id] = event
         scheduled = move is EventTransition.ANNOUNCE
         self._fact(FactType.SCHEDULED if scheduled else FactType.STARTED, event, announced=True)
         if event.impact is not None:
             for name in event.resources:
-                self.add_impact(name, event.impact, event.operation, event)
+                self.add_impact(name, event.impact, event.operation, event.source, event)
 
     def approve(self, event: Event, actor: str) -> None:
         """Record an approval; start unless peers are awaited. Repeats change nothing (IL7)."""
@@ -177,8 +200,7 @@ class ScopeDraft:
         self._notify_peers(event)
         if event.queue:
             self.sends.append(DeleteApproved(set=event.queue, event=event.id))
-        elif not event.awaits:
-            self.start(event, "approved")
+        self.start_if_approved(event)
 
     def stop_awaiting(self, event: Event, peer: str) -> None:
         """Another scope of the wave has approved, or has dropped out of it (E10)."""
@@ -187,16 +209,17 @@ class ScopeDraft:
         awaits = tuple(p for p in event.awaits if p != peer)
         self.events[event.id] = event = changed(event, awaits=awaits)
         self._fact(FactType.PEER_APPROVED, event, peer)
-        if event.approved_by and not awaits:
+        self.start_if_approved(event)
+
+    def start_if_approved(self, event: Event) -> None:
+        """Start an event that all have approved, once its maintenance window is open."""
+        if _is_approved(event) and self.now >= event.opens_at:
             self.start(event, "approved")
 
     def start(self, event: Event, why: str) -> None:
         """Start a Scheduled event and its impacts; advice lapses instead."""
         if not event.approved_by and self.now < event.not_before:
-            raise InvariantViolated(
-                "StartedEarly",
-                f"event {event.id} was not approved and NotBefore has not passed (IL2)",
-            )
+            raise Bug(f"event {event.id} was not approved and NotBefore has not passed (IL2)")
         if event.impact is None:
             self._remove_event(event, EventTransition.LAPSE, why)
             return
@@ -237,21 +260,23 @@ class ScopeDraft:
             OperationProgress(event.operation, planned=-len(rest), cancelled=gone, error=why)
         )
         self._remove_event(event, EventTransition.CANCEL, why)
-        again = changed(
-            event,
-            id=guid(event.id, *rest),
-            resources=rest,
-            created_at=self.now,
-            not_before=whole_seconds(self.now + event.not_before - event.created_at),
-            approved_by="",
-        )
+        again = changed(event, id=guid(event.id, *rest), resources=rest, approved_by="")
+        if not event.peers:  # else its wave starts together, as it was announced (E10)
+            notice = event.not_before - event.created_at
+            again = changed(
+                again,
+                created_at=self.now,
+                not_before=whole_seconds(self.now + notice),
+                clock_ahead=self.clock_ahead,
+            )
         self.announce(again)
         if event.approved_by:  # and awaits its peers: the approval stays valid
             self.approve(again, event.approved_by)
 
     def _drop_impacts(self, event: Event) -> None:
         for name in event.resources:
-            del self.impacts[name]
+            if not self.delayed.pop(name, None):
+                del self.impacts[name]
 
     def _dequeue(self, event: Event) -> None:
         if event.queue:
@@ -265,16 +290,16 @@ class ScopeDraft:
 
     def _remove_event(self, event: Event, move: EventTransition, why: str) -> None:
         if _next(event.status, move) is not None:
-            raise InvariantViolated("BadTransition", f"{move} does not end event {event.id}")
+            raise Bug(f"{move} does not end event {event.id}")
         del self.events[event.id]
         self._fact(_LEFT[move], event, why)
 
     # --- Impacts ---
 
-    def add_impact(self, name: str, kind: ImpactKind, operation: str, event: Event | None) -> None:
+    def add_impact(
+        self, name: str, kind: ImpactKind, operation: str, source: Source, event: Event | None
+    ) -> None:
         """Add an impact to a machine. It waits for its event or, without one, starts at once."""
-        if name in self.impacts:
-            raise InvariantViolated("ImpactTwice", f"{name} already has an unfinished impact (E5)")
         cause = event.id if event else guid(operation, self.scope.id, repr(self.now))
         impact = Impact(
             id=f"{cause}:{name}",
@@ -284,15 +309,29 @@ class ScopeDraft:
             operation=operation,
             event=event.id if event else "",
             duration_seconds=event.duration_seconds if event else limits.UNKNOWN_DURATION,
+            keeps_power=source is Source.PLATFORM and kind in _KEEP_POWER,
         )
-        self.impacts[name] = impact
+        self._place(impact)
         self._count(OperationProgress(operation, planned=1))
         if event is None:
             self._start_impact(impact)
 
+    def _place(self, impact: Impact) -> None:
+        """One impact at a time: what the platform plans waits for its user's start."""
+        name, other = impact.machine, self.impacts.get(impact.machine)
+        if other is None:
+            self.impacts[name] = impact
+        elif impact.kind is ImpactKind.START and other.keeps_power and not other.in_progress:
+            self.impacts[name], self.delayed[name] = impact, other
+        elif other.kind is ImpactKind.START and impact.keeps_power and name not in self.delayed:
+            self.delayed[name] = impact
+        else:
+            raise Bug(f"{name} already has an unfinished impact (E5)")
+
     def _start_impacts(self, event: Event) -> None:
         for name in event.resources:
-            self._start_impact(self.impacts[name])
+            if (impact := self.impacts[name]).event == event.id:
+                self._start_impact(impact)
 
     def _start_impact(self, impact: Impact) -> None:
         limit = self.rules.impact_limit_seconds
@@ -300,16 +339,12 @@ class ScopeDraft:
             limit = max(limit, impact.duration_seconds + limits.IMPACT_MARGIN_SECONDS)
         impact = changed(impact, limit_seconds=limit, deadline=self.now + limit)
         self.impacts[impact.machine] = impact
-        self.new_impacts.append(impact)
-        self.facts.append(
-            Fact(
-                FactType.IMPACT_BEGUN,
-                impact.event,
-                (impact.machine,),
-                impact.operation,
-                impact.kind,
-            )
-        )
+        self._impact_fact(FactType.IMPACT_BEGUN, impact, impact.kind)
+        if impact.keeps_power and self.machines[impact.machine].power is not Power.RUNNING:
+            self.finish_impact(impact, "")  # it is off, and stays so: nothing for a driver to do
+            self.settled.remove(impact.id)  # no driver has it
+        else:
+            self.new_impacts.append(impact)
 
     def finish_impact(self, impact: Impact, error: str) -> None:
         """End an impact: change its machine, and end the event with its last impact."""
@@ -318,16 +353,27 @@ class ScopeDraft:
         done, failed = (0, 1) if error else (1, 0)
         self._count(OperationProgress(impact.operation, done=done, failed=failed, error=error))
         kind = FactType.IMPACT_FAILED if error else FactType.IMPACT_CARRIED_OUT
-        self.facts.append(Fact(kind, impact.event, (impact.machine,), impact.operation, error))
+        self._impact_fact(kind, impact, error)
         if error:
             self._report_not_deleted(impact.machine, impact.kind, error)
         else:
-            self._apply_result(self.machines[impact.machine], impact.kind)
+            self._apply_result(self.machines[impact.machine], impact)
+            self._supersede(impact.machine)
         event = self.events.get(impact.event)
         if event and error:
             self.events[event.id] = event = changed(event, failed=event.failed + 1)
         if event and not any(self._holds(event, name) for name in event.resources):
             self._remove_event(event, EventTransition.END, _result(event))
+        if delayed := self.delayed.pop(impact.machine, None):
+            self.impacts[impact.machine] = delayed
+            if self.events[delayed.event].status is EventStatus.STARTED:
+                self._start_impact(delayed)
+
+    def _supersede(self, machine: str) -> None:
+        """A machine has done something: what was given up before says nothing of it any more."""
+        for name, impact in self.given_up.items():
+            if impact.machine == machine:
+                self.given_up = {**self.given_up, name: changed(impact, superseded=True)}
 
     def hasten(self, impact: Impact, why: str) -> None:
         """Cancel the event of a pending impact, and start the impact without it."""
@@ -337,7 +383,7 @@ class ScopeDraft:
         self._count(OperationProgress(impact.operation, planned=-1))
         self._dequeue(event)
         self._remove_event(event, EventTransition.CANCEL, why)
-        self.add_impact(impact.machine, impact.kind, impact.operation, None)
+        self.add_impact(impact.machine, impact.kind, impact.operation, event.source, None)
 
     def give_up(self, impact: Impact, why: str) -> None:
         """End an impact as failed although its driver still has it; a late report counts (E9)."""
@@ -346,32 +392,32 @@ class ScopeDraft:
         self.given_up = {known.id: known for known in (*kept, impact)}
 
     def report_late(self, impact: Impact, error: str) -> None:
-        """The driver reports an impact that was given up: believe it (E9)."""
+        """The driver reports an impact that was given up: believe it (E9).
+
+        Unless the machine is gone, it does not overrule what that has done since, or is doing.
+        """
         self.given_up = {name: other for name, other in self.given_up.items() if name != impact.id}
-        fact = Fact(
-            FactType.REPORTED_LATE,
-            impact.event,
-            (impact.machine,),
-            impact.operation,
-            error or CARRIED_OUT,
-        )
-        self.facts.append(fact)
+        self._impact_fact(FactType.REPORTED_LATE, impact, error or CARRIED_OUT)
         if error:
             return  # the impact counts as failed already
         begun_at = (impact.deadline or 0.0) - impact.limit_seconds
         self._count(OperationProgress(impact.operation, done=1, failed=-1, begun_at=begun_at))
         machine = self.machines[impact.machine]
-        if _deletes(machine, impact.kind):
+        newer = self.impacts.get(machine.name)
+        if _deletes(machine, impact.kind):  # nothing undoes that (IL14)
             self._end_work_on_deleted(machine.name)
-        self._apply_result(machine, impact.kind)
+        elif impact.superseded or (newer and newer.in_progress):
+            return
+        self._apply_result(machine, impact)
 
     def _end_work_on_deleted(self, name: str) -> None:
-        """End a newer impact on a machine that turns out to be deleted."""
-        newer, why = self.impacts.get(name), "the machine was deleted"
-        if newer and newer.in_progress:
-            self.finish_impact(newer, why)
-        elif newer:
-            self.displace(self.events[newer.event], {name}, why)
+        """End newer impacts on a machine that turns out to be deleted."""
+        why = "the machine was deleted"
+        while newer := self.impacts.get(name):
+            if newer.in_progress:
+                self.finish_impact(newer, why)
+            else:
+                self.displace(self.events[newer.event], {name}, why)
 
     def _report_not_deleted(self, name: str, kind: ImpactKind, why: str) -> None:
         """A delete did not happen: inform the scale set and the resource."""
@@ -383,17 +429,14 @@ class ScopeDraft:
             self.sends.append(TargetDeletionFailed(resource=resource, why=why))
 
     def _holds(self, event: Event, name: str) -> bool:
-        impact = self.impacts.get(name)
+        impact = self.delayed.get(name) or self.impacts.get(name)
         return impact is not None and impact.event == event.id
 
-    def _apply_result(self, machine: Machine, kind: ImpactKind) -> None:
+    def _apply_result(self, machine: Machine, impact: Impact) -> None:
+        kind = impact.kind
         if _deletes(machine, kind):  # IL11: its identity gets no answer from now on
             del self.own_machines()[machine.name]
-            self.given_up = {
-                key: impact
-                for key, impact in self.given_up.items()
-                if impact.machine != machine.name
-            }
+            self.given_up = {k: i for k, i in self.given_up.items() if i.machine != machine.name}
             self._drop_advice(machine.name, "the machine was deleted")
             self.facts.append(Fact(FactType.MACHINE_REMOVED, machines=(machine.name,)))
             self.change_address(machine, "")
@@ -402,11 +445,12 @@ class ScopeDraft:
             if machine.resource:
                 self.sends.append(TargetDeleted(resource=machine.resource))
         else:
-            power = POWER_AFTER.get(kind, machine.power)
-            if power is not machine.power:
-                self.own_machines()[machine.name] = changed(machine, power=power)
-                if power is not Power.RUNNING:
-                    self._drop_advice(machine.name, f"the machine was {power}")
+            power = machine.power if impact.keeps_power else POWER_AFTER.get(kind, machine.power)
+            host = _spare_host(impact) if machine.host and _moves(machine, kind) else machine.host
+            if power is not machine.power or host != machine.host:
+                self.own_machines()[machine.name] = changed(machine, power=power, host=host)
+            if power is not machine.power and power is not Power.RUNNING:
+                self._drop_advice(machine.name, f"the machine was {power}")
 
     def _count(self, progress: OperationProgress) -> None:
         so_far = self.progress.get(progress.operation)
@@ -424,10 +468,13 @@ class ScopeDraft:
         """A machine polls; the first poll enables Scheduled Events (M14)."""
         if self.incarnation:
             self.renew(self.now)
-            return
-        self.polled_at = self.now
+        else:
+            self.enable(self.now)
+
+    def enable(self, polled_at: float) -> None:
+        """Enable Scheduled Events."""
+        self.polled_at = polled_at
         self.incarnation = 1
-        self.enabled_anew = True
         self.ready_at = self.now + self.rules.enable_delay_seconds
         self.facts.append(Fact(FactType.ENABLED))
 
@@ -466,6 +513,10 @@ class ScopeDraft:
             Fact(kind, event.id, event.resources, event.operation, detail, announcement)
         )
 
+    def _impact_fact(self, kind: FactType, impact: Impact, detail: str) -> None:
+        machines, operation = (impact.machine,), impact.operation
+        self.facts.append(Fact(kind, impact.event, machines, operation, detail))
+
     def _visible_change(self) -> bool:
         before = self.scope.events
         return len(before) != len(self.events) or any(
@@ -476,21 +527,23 @@ class ScopeDraft:
     def decision(self) -> Decision:
         """The decision; the incarnation grows if the visible events changed (M11)."""
         if self.polled_at == self.scope.polled_at and all(
-            fact.type is FactType.DELIVERED for fact in self.facts
+            fact.type in ONLY_JOURNALED for fact in self.facts
         ):
             return Decision(self.scope, tuple(self.facts))
-        if self.incarnation and not self.enabled_anew and self._visible_change():
+        if self.incarnation and self._visible_change():
             self.incarnation += 1
         scope: Scope | None = changed(
             self.scope,
             machines=self.machines,
             events=self.events or NOTHING,
             impacts=self.impacts or NOTHING,
+            delayed=self.delayed or NOTHING,
             given_up=self.given_up or NOTHING,
             rules=self.rules,
             incarnation=self.incarnation,
             polled_at=self.polled_at,
             ready_at=self.ready_at,
+            retry_at=0.0,
         )
         if self.scope.kind is ScopeKind.STANDALONE and not self.machines:
             self.facts.append(Fact(FactType.SCOPE_REMOVED))
@@ -512,13 +565,22 @@ _LEFT = {
 }
 
 
+def _moves(machine: Machine, kind: ImpactKind) -> bool:
+    """Whether a machine is on another host after an impact."""
+    deallocated = machine.power is Power.DEALLOCATED
+    return kind is ImpactKind.REDEPLOY or (kind is ImpactKind.START and deallocated)
+
+
+def _spare_host(impact: Impact) -> str:
+    """The name of a host that nothing else is on."""
+    return f"spare-{guid(impact.id)[:8].lower()}"
+
+
 def _next(status: EventStatus | None, move: EventTransition) -> EventStatus | None:
     try:
         return TRANSITIONS[status][move]
     except KeyError:
-        raise InvariantViolated(
-            "BadTransition", f"no transition {move!r} from {status} (IL1)"
-        ) from None
+        raise Bug(f"no transition {move!r} from {status} (IL1)") from None
 
 
 def _result(event: Event) -> str:

@@ -18,6 +18,7 @@ NOTICE_MAX_SECONDS = DEGRADE_MAX_SECONDS
 # Durations of impacts, as the real service shows them in DurationInSeconds.
 UNKNOWN_DURATION = -1
 FREEZE_DURATION_SECONDS = 9
+MIGRATION_DURATION_SECONDS = 5
 DURATION_MAX_SECONDS = 24 * 3600
 
 # An impact that its driver has had for so long without a report has failed (IL6). The limit is
@@ -82,6 +83,7 @@ WAIT_MAX_SECONDS = 300  # of one long poll
 # The console and the ARM port, each (IS2; they are tested against these).
 PORT_HEADER_BYTES = 64 * 1024  # of a request, without its body
 PORT_HEADER_FIELDS = 256
+PORT_PATH_BYTES = 8 * 1024  # to decode more would take the time of several polls (IB7)
 PORT_HEADER_SECONDS = 10  # for a TLS handshake, and to send the headers
 PORT_BODY_SECONDS = 30  # to send the body
 PORT_WRITE_SECONDS = 30  # until a client that does not read is disconnected
@@ -89,4 +91,6 @@ PORT_LINGER_SECONDS = 5  # for a client that is refused to stop sending
 PORT_LINGER_BYTES = 4 * 1024 * 1024
 PORT_CONNECTIONS = 512
 PORT_CONNECTIONS_OF_ADDRESS = 256
+READS = 100  # requests that only read, waiting or at work: more would wait too long (IB3)
+READS_OF_CALLER = 50  # of one token or session, so that it leaves room for others (IB4)
 PORT_DESCRIPTORS = 8  # each port may use one in so many; the rest is for machines

@@ -6,8 +6,10 @@ command that no client can send: `validate` refuses it.
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import TypeVar, dataclass_transform
 
 from fairwarning.core.commands import (
+    Command,
     LaneCommand,
     Maintain,
     ResourceCommand,
@@ -16,26 +18,49 @@ from fairwarning.core.commands import (
     SetCommand,
     SubnetCommand,
 )
-from fairwarning.core.model import Machine, PendingDelete, Rules
+from fairwarning.core.model import Machine, PendingDelete, Rules, SetAside
 from fairwarning.core.record import record
 
+M = TypeVar("M", bound=Command)
 
-@record
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def message(kind: type[M]) -> type[M]:
+    """Make a class a message: a command that only the rules send."""
+    kind.internal = True
+    return record(kind)
+
+
+@message
 class AddInstances(ScopeCommand):
     """Add instances to a placement group of a set; create the group if it does not exist."""
 
-    internal = True
     machines: tuple[Machine, ...]
     owner: str
-    group: str = ""
-    rules: Rules = field(default_factory=Rules)
+    group: str
+    rules: Rules
+    polled_at: float  # of the set, if Scheduled Events is enabled for it (M14)
 
 
-@record
+@message
+class GroupPolled(SetCommand):
+    """A machine of a placement group polled: that counts for the whole set (M14)."""
+
+    scope: str
+    at: float
+
+
+@message
+class ShareGroupPoll(ScopeCommand):
+    """A machine of another placement group of the same set polled (M14)."""
+
+    at: float
+
+
+@message
 class ApplyModel(ScopeCommand):
     """Bring these machines to a version of their set's model."""
 
-    internal = True
     machines: tuple[str, ...]
     model: int
     terminate_seconds: int
@@ -43,214 +68,182 @@ class ApplyModel(ScopeCommand):
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-@record
+@message
 class SetProtection(ScopeCommand):
     """Protect these machines from scale-in, or stop protecting them."""
 
-    internal = True
     machines: tuple[str, ...]
     protected: bool
-    shielded: bool = False
+    shielded: bool
 
 
-@record
+@message
 class LinkMachine(ScopeCommand):
     """Record which ARM resource describes this machine."""
 
-    internal = True
     machine: str
     resource: str
 
 
-@record
+@message
 class LinkSet(SetCommand):
     """Record which ARM resource describes this set."""
 
-    internal = True
     resource: str
 
 
-@record
+@message
 class ClaimAddress(SubnetCommand):
     """A machine is given an address of this subnet by hand; it must be free."""
 
-    internal = True
     address: str
 
 
-@record
+@message
 class ReleaseAddress(SubnetCommand):
     """A machine with an address of this subnet was deleted, or has another address now."""
 
-    internal = True
     address: str
 
 
-@record
+@message
 class UseResource(ResourceCommand):
     """Another resource uses this one from now on; it must exist and not be in use."""
 
-    internal = True
     user: str
 
 
-@record
+@message
 class ReleaseResource(ResourceCommand):
     """Its user does not use this resource any more, or was removed and owned it."""
 
-    internal = True
     user: str
     remove: bool = False
 
 
-@record
+@message
 class UsedResourceRemoved(ResourceCommand):
     """A resource that this one uses was removed, with its group."""
 
-    internal = True
     removed: str
 
 
-@record
+@message
 class TargetDeleted(ResourceCommand):
     """The machine or set of this resource was deleted, or its removal has ended."""
 
-    internal = True
 
-
-@record
+@message
 class AwaitRemoval(ResourceCommand):
     """Let an operation wait until this resource is removed."""
 
-    internal = True
 
-
-@record
+@message
 class TargetDeletionFailed(ResourceCommand):
     """The machine or set of this resource was to be deleted, and still exists."""
 
-    internal = True
     why: str
 
 
-@record
+@message
 class RemovalFailed(ResourceCommand):
     """The removal of this resource did not complete."""
 
-    internal = True
 
-
-@record
+@message
 class RemoveEmptyScope(ScopeCommand):
     """Remove an empty scope whose owner was removed."""
 
-    internal = True
 
-
-@record
+@message
 class StartQueuedDelete(ScopeCommand):
     """Start an approved delete: the terminate queue no longer holds it back (T6)."""
 
-    internal = True
     event: str
 
 
-@record
+@message
 class PeerApproved(ScopeCommand):
     """Another scope of the wave has approved, or has dropped out of it (E10)."""
 
-    internal = True
     operation: str
     peer: str
 
 
-@record
+@message
 class CancelOperation(ScopeCommand):
     """Cancel the events of an operation that are still Scheduled."""
 
-    internal = True
     operation: str
     reason: str
 
 
-@record
+@message
 class MaintainForRollout(Maintain):
     """Maintain the machines of a rollout's step in one scope; with `peers`, as a wave (E10)."""
 
-    internal = True
     lane: str
     peers: tuple[str, ...] = ()
     not_before: int | None = None
+    opens_at: int = 0  # the window that NotBefore falls into
 
 
-@record
+@message
 class DeleteAnnounced(SetCommand):
     """A Terminate event was announced."""
 
-    internal = True
     entry: PendingDelete
 
 
-@record
+@message
 class DeleteApproved(SetCommand):
     """A Terminate event was approved; may it start (T6)?"""
 
-    internal = True
     event: str
 
 
-@record
+@message
 class DeleteLeftQueue(SetCommand):
     """A Terminate event left the queue: it started at NotBefore, or was cancelled."""
 
-    internal = True
     event: str
 
 
-@record
+@message
 class DeletionFailed(SetCommand):
     """An instance was not deleted: the impact failed, or its event was cancelled."""
 
-    internal = True
     why: str
 
 
-@record
+@message
 class InstanceDeleted(SetCommand):
     """An instance was deleted."""
 
-    internal = True
 
-
-@record
+@message
 class AdvanceLane(LaneCommand):
     """Take the next step that has something to do."""
 
-    internal = True
 
-
-@record
+@message
 class AbortLane(LaneCommand):
     """The rollout was aborted: cancel the Scheduled events of the current step."""
 
-    internal = True
 
-
-@record
+@message
 class StepEnded(LaneCommand):
     """The operation of a step has ended."""
 
-    internal = True
     done: int
     failed: int
     cancelled: int
 
 
-@record
+@message
 class LaneProgressed(RolloutCommand):
     """A lane finished a step; with `ended`, its last one."""
 
-    internal = True
     lane: int
     done: int = 0
     failed: int = 0
@@ -258,9 +251,19 @@ class LaneProgressed(RolloutCommand):
     ended: bool = False
 
 
-@record
+@message
 class LanePaused(RolloutCommand):
     """A lane stopped because the rollout is paused."""
 
-    internal = True
     lane: int
+
+
+@message
+class ReportBug(Command):
+    """A command to an entity could not be decided: set the entity aside (IB1)."""
+
+    on = SetAside
+    target = "entity"
+    entity: str  # kind and id, such as "Scope/web"
+    reason: str
+    software: str

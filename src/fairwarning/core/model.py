@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from hashlib import sha256
-from typing import Never
+from typing import Never, get_args
 
 from fairwarning.core import limits
 from fairwarning.core.record import record
@@ -144,14 +144,22 @@ class Event:
     created_at: float
     not_before: int
     operation: str
+    clock_ahead: int = 0  # seconds by which fleet time was ahead of wall time when it was announced
     impact: ImpactKind | None = None  # None: advice, no impact follows
     duration_seconds: int = limits.UNKNOWN_DURATION
     description: str = ""
+    maintenance: bool = False  # planned by the platform: one update domain at a time (IC6)
+    opens_at: int = 0  # when its maintenance window opens; an approval waits until then
     approved_by: str = ""
     queue: str = ""  # the scale set whose terminate queue must release it (T6)
     peers: tuple[str, ...] = ()  # the other scopes of its wave (E10)
     awaits: tuple[str, ...] = ()  # the peers that have not approved yet
     failed: int = 0  # how many of its impacts failed
+
+    @property
+    def published_not_before(self) -> int:
+        """What its machines read: NotBefore by their clocks, unless the host's was wrong (E11)."""
+        return self.not_before - self.clock_ahead
 
 
 @record
@@ -167,6 +175,8 @@ class Impact:
     duration_seconds: int = limits.UNKNOWN_DURATION
     limit_seconds: int = limits.IMPACT_LIMIT_SECONDS  # for the driver, from when it has it (E9)
     deadline: float | None = None  # by that limit, from the start; None: waits for its event
+    keeps_power: bool = False  # the platform's: it starts no machine that its user stopped (E5)
+    superseded: bool = False  # given up, and the machine has done something else since
 
     @property
     def in_progress(self) -> bool:
@@ -178,8 +188,10 @@ class Impact:
 class Scope:
     """The machines that share one document, with their events and impacts.
 
-    `impacts` is keyed by machine, so a machine has at most one unfinished impact (E5). `given_up`
-    holds impacts, by id, that count as failed although the driver has not reported them yet (E9).
+    `impacts` is keyed by machine, so a machine has at most one unfinished impact (E5). `delayed`
+    holds impacts of the platform, by machine, that wait until their user's start has ended.
+    `given_up` holds impacts, by id, that count as failed although the driver has not reported them
+    yet (E9).
     """
 
     id: str
@@ -190,10 +202,12 @@ class Scope:
     machines: Mapping[str, Machine] = field(default_factory=dict)
     events: Mapping[str, Event] = field(default_factory=dict)  # in order of creation
     impacts: Mapping[str, Impact] = field(default_factory=dict)
+    delayed: Mapping[str, Impact] = field(default_factory=dict)
     given_up: Mapping[str, Impact] = field(default_factory=dict)
     incarnation: int = 0  # 0: Scheduled Events is disabled
     polled_at: float = 0.0
     ready_at: float = 0.0  # the first response is held until then (M14)
+    retry_at: float = 0.0  # after a bug: work that is due waits until then (`SetAside`)
     version: int = 0
 
     @property
@@ -223,6 +237,7 @@ class Operation:
     target: str = ""  # the entity that the command addressed
     group: str = ""  # of that entity
     request: str = ""  # what the caller asked for; a repeat must ask for the same (E9)
+    digest: str = ""  # of the command, if its caller did not say what it asked for
     planned: int = 0
     done: int = 0
     failed: int = 0
@@ -336,6 +351,7 @@ class Lane:
     rollout: str
     number: int
     steps: tuple[Mapping[str, tuple[str, ...]], ...]
+    hosts: tuple[str, ...] = ()  # that it works on; empty: any
     position: int = 0
     in_progress: bool = False  # the step at `position` is in progress
     deferred: int = 0  # how often the machines of that step were busy
@@ -378,8 +394,28 @@ class Subnet:
     version: int = 0
 
 
-Entity = Scope | ScaleSet | Operation | Rollout | Lane | Resource | Subnet
+@record
+class SetAside:
+    """An entity on which a command could not be decided, because of a bug (IB1).
+
+    Its own id says which: "Scope/web". It lasts until an operator or another version of the
+    software releases it. Callers may still send commands to the entity.
+    """
+
+    id: str
+    reason: str
+    since: float
+    attempts: int  # decisions that failed
+    retry_at: float
+    software: str  # the version that set it aside
+    version: int = 0
+
+
+Entity = Scope | ScaleSet | Operation | Rollout | Lane | Resource | Subnet | SetAside
 """A stored value with an id and a version."""
+
+KINDS: dict[str, type[Entity]] = {kind.__name__: kind for kind in get_args(Entity)}
+"""Entity kinds by their stored name."""
 
 Ref = tuple[type[Entity], str]
 """The kind and id of an entity."""

@@ -2,7 +2,7 @@
 
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
-from fairwarning.core.errors import InvariantViolated
+from fairwarning.core.errors import Bug
 from fairwarning.core.messages import LaneProgressed, RemovalFailed, StepEnded, TargetDeleted
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
@@ -12,9 +12,7 @@ def settle(operation: Operation, progress: OperationProgress, now: float) -> Ent
     """Add progress to an operation; end it once nothing is left to do."""
     ended = operation.status is not OperationStatus.RUNNING
     if ended and not progress.corrects:
-        raise InvariantViolated(
-            "OperationOver", f"operation {operation.id} has already ended (IC1)"
-        )
+        raise Bug(f"operation {operation.id} has already ended (IC1)")
     so_far = OperationProgress(
         operation.id,
         operation.planned,

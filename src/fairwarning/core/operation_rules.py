@@ -49,6 +49,9 @@ class OperationRule:
     hastens: frozenset[ImpactKind] = frozenset()  # pending impacts that it starts at once
 
 
+START = OperationRule(impact=ImpactKind.START, replaces_platform=_PENDING_WORK)
+"""From deallocated it places the machine anew; from stopped the platform's event stays (E5)."""
+
 _ON_A_HOST = frozenset({Power.RUNNING, Power.STOPPED})
 
 OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = {
@@ -72,7 +75,7 @@ OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = 
     (Deallocate, None): OperationRule(
         impact=ImpactKind.DEALLOCATE, replaces_platform=_PENDING_WORK
     ),
-    (Start, None): OperationRule(impact=ImpactKind.START),
+    (Start, None): START,
     (Delete, None): OperationRule(
         impact=ImpactKind.DELETE,
         event=EventType.TERMINATE,
@@ -112,7 +115,7 @@ OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = 
         impact=ImpactKind.REDEPLOY,
         event=EventType.REDEPLOY,
         source=Source.PLATFORM,
-        text="Host server is undergoing an emergency repair.",
+        text="Virtual machine has encountered a failure.",
         powers=_ON_A_HOST,
     ),
     (Maintain, ImpactKind.FREEZE): OperationRule(
@@ -141,7 +144,6 @@ OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = 
 _MIGRATION_TEXT = (
     "Virtual machine is being paused because of a memory-preserving Live Migration operation."
 )
-_MIGRATION_DURATION_SECONDS = 5
 
 
 def rule_of(command: Operate) -> OperationRule:
@@ -149,11 +151,18 @@ def rule_of(command: Operate) -> OperationRule:
     if not isinstance(command, Maintain):
         return OPERATION_RULES[type(command), None]
     rule = OPERATION_RULES[Maintain, command.kind]
-    if command.migration and command.kind is ImpactKind.FREEZE:
-        rule = changed(rule, text=_MIGRATION_TEXT, duration_seconds=_MIGRATION_DURATION_SECONDS)
+    if is_migration(command):
+        rule = changed(
+            rule, text=_MIGRATION_TEXT, duration_seconds=limits.MIGRATION_DURATION_SECONDS
+        )
     if command.duration_seconds != limits.UNKNOWN_DURATION:
         rule = changed(rule, duration_seconds=command.duration_seconds)
     return rule
+
+
+def is_migration(command: Maintain) -> bool:
+    """Whether single machines move to other hosts, and freeze for a moment only."""
+    return command.migration and command.kind is ImpactKind.FREEZE
 
 
 def event_type(kind: ImpactKind) -> EventType:

@@ -1,6 +1,6 @@
 """ARM resources: created, changed and removed together with what they describe."""
 
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from fairwarning.core.commands import Command, JoinSet, Remove, ResourceCommand, Write
 from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
@@ -20,15 +20,13 @@ from fairwarning.core.messages import (
 from fairwarning.core.model import ImpactKind, Resource, ScaleSet, Scope
 from fairwarning.core.record import changed
 
+E = TypeVar("E", Scope, ScaleSet, Resource)
+
 
 class EntityReader(Protocol):
     """Reads the entities that a resource describes."""
 
-    def read(self, scope: str) -> Scope | None: ...
-
-    def scale_set(self, name: str) -> ScaleSet | None: ...
-
-    def resource(self, name: str) -> Resource | None: ...
+    def get(self, kind: type[E], name: str) -> E | None: ...
 
 
 def decide(
@@ -65,12 +63,12 @@ def _write(
     if resource is not None:
         _check_not_being_removed(resource)
     if command.within:
-        around = entities.resource(command.within)
+        around = entities.get(Resource, command.within)
         if around is None:
             raise NotFound("UnknownResource", f"there is no resource {command.within!r}")
         _check_not_being_removed(around)
     creates_nothing = resource is None and not command.follow
-    if creates_nothing and command.scope and entities.read(command.scope) is None:
+    if creates_nothing and command.scope and entities.get(Scope, command.scope) is None:
         raise NotFound("UnknownScope", f"there is no scope {command.scope!r}")
     written = changed(
         resource or Resource(id=command.resource),
@@ -148,7 +146,7 @@ def _remove(resource: Resource, command: Remove, entities: EntityReader) -> Enti
     _check_not_being_removed(resource)
     if resource.used_by:
         raise Conflict("InUse", f"{resource.name!r} is in use by another resource")
-    scope = entities.read(resource.scope) if resource.scope and not resource.machine else None
+    scope = entities.get(Scope, resource.scope) if resource.scope and not resource.machine else None
     if scope and scope.machines and not command.follow:
         raise Conflict(
             "NotEmpty", f"{resource.name!r} holds {len(scope.machines)} machines; delete them first"
@@ -174,11 +172,11 @@ def _await_removal(
 def _is_being_removed(resource: Resource, entities: EntityReader) -> bool:
     """Whether the described machine or set is in deletion."""
     if resource.machine:
-        scope = entities.read(resource.scope)
+        scope = entities.get(Scope, resource.scope)
         impact = scope.impacts.get(resource.machine) if scope else None
         return impact is not None and impact.kind is ImpactKind.DELETE
     if resource.set:
-        scale_set = entities.scale_set(resource.set)
+        scale_set = entities.get(ScaleSet, resource.set)
         return scale_set is not None and bool(scale_set.deleting)
     return bool(resource.removed_by)
 
@@ -186,7 +184,7 @@ def _is_being_removed(resource: Resource, entities: EntityReader) -> bool:
 def _target_deleted(resource: Resource, entities: EntityReader) -> EntityDecision:
     sends: tuple[Command, ...] = ()
     if resource.scope and not resource.machine:
-        scope = entities.read(resource.scope)
+        scope = entities.get(Scope, resource.scope)
         if scope and scope.machines:  # one was added meanwhile
             return _keep(changed(resource, removed_by=""), "machines were added to it")
         sends = (RemoveEmptyScope(scope=resource.scope),)

@@ -5,7 +5,7 @@ share none, so they run in parallel. A step over several scopes is a wave.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
+from typing import NamedTuple
 
 from fairwarning.core import limits, windows
 from fairwarning.core.commands import (
@@ -18,7 +18,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import EntityDecision, Fact, FactType
 from fairwarning.core.errors import Conflict, NotFound, Refused
-from fairwarning.core.lifecycle import whole_seconds
+from fairwarning.core.lifecycle import domains_under_maintenance, whole_seconds
 from fairwarning.core.messages import (
     AbortLane,
     AdvanceLane,
@@ -39,6 +39,14 @@ from fairwarning.core.model import (
 from fairwarning.core.operation_rules import event_type, notice_seconds
 from fairwarning.core.record import changed
 from fairwarning.core.times import iso
+
+
+class Moment(NamedTuple):
+    """A moment in fleet time, and the seconds by which that is ahead of wall time."""
+
+    now: float
+    clock_ahead: int
+
 
 Read = Callable[[str], Scope | None]
 Step = Mapping[str, tuple[str, ...]]
@@ -125,12 +133,30 @@ def _start(
         halt_percent=command.halt_percent,
         request=command.request,
     )
+    by_host = command.by_host or command.hosts
     entities = tuple(
-        Lane(id=lane_id(planned.id, n), rollout=planned.id, number=n, steps=tuple(steps))
-        for n, steps in zip(count(), lanes, strict=False)
+        Lane(
+            id=lane_id(planned.id, n),
+            rollout=planned.id,
+            number=n,
+            steps=tuple(steps),
+            hosts=_hosts(steps, read) if by_host else (),
+        )
+        for n, steps in enumerate(lanes)
     )
     going, sends = _start_lanes(planned)
     return EntityDecision(going, (Fact(FactType.ROLLOUT_STARTED),), sends, entities)
+
+
+def _hosts(steps: list[Step], read: Read) -> tuple[str, ...]:
+    """The hosts of the machines of these steps."""
+    hosts = (
+        _known(read, scope).machines[name].host
+        for step in steps
+        for scope, names in step.items()
+        for name in names
+    )
+    return tuple(dict.fromkeys(hosts))
 
 
 def decide(rollout: Rollout | None, command: Command, read: Read, now: float) -> EntityDecision:
@@ -145,7 +171,7 @@ def decide(rollout: Rollout | None, command: Command, read: Read, now: float) ->
         case ResumeRollout():
             return _resume(rollout)
         case AbortRollout():
-            return _abort(rollout, now)
+            return _abort(rollout)
         case LanePaused():
             return EntityDecision(changed(rollout, waiting=(*rollout.waiting, command.lane)))
         case LaneProgressed():
@@ -169,16 +195,14 @@ def _resume(rollout: Rollout) -> EntityDecision:
     return EntityDecision(going, (Fact(FactType.ROLLOUT_RESUMED),), woken + sends)
 
 
-def _abort(rollout: Rollout, now: float) -> EntityDecision:
+def _abort(rollout: Rollout) -> EntityDecision:
+    """Abort a rollout; it ends with the last of its running lanes."""
     if rollout.status not in {RolloutStatus.RUNNING, RolloutStatus.PAUSED}:
         _check_status(rollout, RolloutStatus.RUNNING, "aborted")
     sends = tuple(AbortLane(lane=lane_id(rollout.id, n)) for n in rollout.running)
-    aborted = changed(rollout, status=RolloutStatus.ABORTED, waiting=())
-    fact = Fact(FactType.ROLLOUT_ABORTED)
-    if sends:
-        return EntityDecision(aborted, (fact,), sends)
-    ended = Fact(FactType.ROLLOUT_ENDED, detail=RolloutStatus.ABORTED)
-    return EntityDecision(changed(aborted, ended_at=now), (fact, ended))
+    assert sends  # a lane ends only while the rollout is running, and then the next one starts
+    aborted = changed(rollout, status=RolloutStatus.ABORTED)
+    return EntityDecision(aborted, (Fact(FactType.ROLLOUT_ABORTED),), sends)
 
 
 def _check_status(rollout: Rollout, status: RolloutStatus, wish: str) -> None:
@@ -259,7 +283,7 @@ def _known(read: Read, scope: str) -> Scope:
 
 
 def decide_lane(
-    lane: Lane | None, rollout: Rollout | None, command: Command, read: Read, now: float
+    lane: Lane | None, rollout: Rollout | None, command: Command, read: Read, at: Moment
 ) -> EntityDecision:
     """Decide `command` on a lane. At most one of its steps is in progress at a time."""
     if lane is None or rollout is None:
@@ -267,11 +291,11 @@ def decide_lane(
         raise NotFound("UnknownLane", f"there is no lane {name!r} under way")
     match command:
         case AdvanceLane():
-            return _advance(lane, rollout, read, now)
+            return _advance(lane, rollout, read, at)
         case RetryLane():
-            if lane.retry_at is None or now < lane.retry_at:
+            if lane.retry_at is None or at.now < lane.retry_at:
                 return EntityDecision(lane)
-            return _advance(changed(lane, retry_at=None), rollout, read, now)
+            return _advance(changed(lane, retry_at=None), rollout, read, at)
         case StepEnded():
             return _step_ended(lane, rollout, command)
         case AbortLane():
@@ -280,7 +304,7 @@ def decide_lane(
             raise AssertionError(command)
 
 
-def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> EntityDecision:
+def _advance(lane: Lane, rollout: Rollout, read: Read, at: Moment) -> EntityDecision:
     if rollout.status is RolloutStatus.ABORTED:
         return _end_lane(lane, rollout, skipped=0)
     if rollout.status is RolloutStatus.PAUSED:
@@ -288,10 +312,10 @@ def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> EntityDeci
     skipped = 0
     for position in range(lane.position, len(lane.steps)):
         planned = lane.steps[position]
-        step = _present(planned, read)
+        step = _present(lane, planned, read)
         if step:
             lane_at_step = changed(lane, position=position)
-            decision = _begin_step(lane_at_step, rollout, step, read, now)
+            decision = _begin_step(lane_at_step, rollout, step, read, at)
             if decision.sends:  # not deferred: machines that are absent now are skipped for good
                 skipped += _size(planned) - _size(step)
             sends = (*decision.sends, *_skip(lane, rollout, skipped))
@@ -306,31 +330,46 @@ def _skip(lane: Lane, rollout: Rollout, skipped: int) -> tuple[Command, ...]:
     return (LaneProgressed(rollout=rollout.id, lane=lane.number, skipped=skipped),)
 
 
-def _begin_step(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> EntityDecision:
+def _begin_step(lane: Lane, rollout: Rollout, step: Step, read: Read, at: Moment) -> EntityDecision:
+    now, ahead = at.now, at.clock_ahead
     busy = [name for scope, names in step.items() for name in _busy(_known(read, scope), names)]
     if busy:
-        return _defer(lane, busy, now)
+        return _defer(lane, Fact(FactType.STEP_DEFERRED, machines=tuple(busy)), now)
     scopes = [_known(read, scope) for scope in step]
-    if any(scope.rules.maintenance_window for scope in scopes):
+    if other := next((s for s in scopes if _other_domains(s, step[s.id])), None):
+        first = min(_other_domains(other, step[other.id]))
+        detail = f"update domain {first} of {other.id} is under maintenance"
+        return _defer(lane, Fact(FactType.STEP_DEFERRED, detail=detail), now)
+    texts = tuple(
+        scope.rules.maintenance_window for scope in scopes if scope.rules.maintenance_window
+    )
+    window_at = 0
+    if texts:
         enabled = any(scope.enabled for scope in scopes)
         notice = max(_notices(rollout, step, scopes)) if enabled else 0
-        texts = (scope.rules.maintenance_window for scope in scopes)
-        opens_at = windows.common_opening(filter(None, texts), now + notice)
-        if opens_at != now + notice:
-            return _await_window(lane, opens_at, notice, now)
+        wanted = now + notice - ahead  # windows are in wall time
+        opens_at = windows.common_opening(texts, wanted)
+        if opens_at != wanted:
+            return _await_window(lane, opens_at and opens_at + ahead, notice, now)
+        window_at = whole_seconds(windows.opened_at(texts, wanted)) + ahead
     fact = Fact(FactType.STEP_BEGUN, operation=step_id(lane))
     return EntityDecision(
         changed(lane, in_progress=True, deferred=0, window_at=None),
         (fact,),
-        tuple(_maintenance(lane, rollout, step, read, now)),
+        tuple(_maintenance(lane, rollout, step, scopes, now=now, opens_at=window_at)),
     )
 
 
-def _defer(lane: Lane, busy: list[str], now: float) -> EntityDecision:
+def _other_domains(scope: Scope, names: tuple[str, ...]) -> set[int]:
+    """Other update domains of a scope under maintenance, whoever asked for it (IC6)."""
+    return domains_under_maintenance(scope) - {scope.machines[n].update_domain for n in names}
+
+
+def _defer(lane: Lane, fact: Fact, now: float) -> EntityDecision:
     wait = limits.ROLLOUT_RETRY_SECONDS * 2 ** min(lane.deferred, 10)
     retry_at = now + min(wait, limits.ROLLOUT_RETRY_MAX_SECONDS)
     # Only the first deferral is journaled.
-    facts = () if lane.deferred else (Fact(FactType.STEP_DEFERRED, machines=tuple(busy)),)
+    facts = () if lane.deferred else (fact,)
     after = changed(lane, retry_at=retry_at, deferred=lane.deferred + 1, window_at=None)
     return EntityDecision(after, facts)
 
@@ -357,11 +396,10 @@ def _busy(scope: Scope, names: tuple[str, ...]) -> Iterable[str]:
 
 
 def _maintenance(
-    lane: Lane, rollout: Rollout, step: Step, read: Read, now: float
+    lane: Lane, rollout: Rollout, step: Step, scopes: list[Scope], *, now: float, opens_at: int
 ) -> Iterable[MaintainForRollout]:
     """All scopes of a wave share one NotBefore, from the longest notice (E10)."""
-    scopes = [_known(read, scope) for scope in step]
-    wave = len(scopes) > 1 and any(scope.enabled for scope in scopes)
+    wave = any(scope.enabled for scope in scopes)  # in one scope, without peers
     for scope in scopes:
         yield MaintainForRollout(
             scope=scope.id,
@@ -372,6 +410,7 @@ def _maintenance(
             duration_seconds=rollout.duration_seconds,
             peers=tuple(other for other in step if other != scope.id) if wave else (),
             not_before=whole_seconds(now + max(_notices(rollout, step, scopes))) if wave else None,
+            opens_at=opens_at,
         )
 
 
@@ -382,8 +421,8 @@ def _notices(rollout: Rollout, step: Step, scopes: Iterable[Scope]) -> Iterable[
             yield notice_seconds(scope.rules, event_type(rollout.kind), scope.machines[name])
 
 
-def _present(step: Step, read: Read) -> Step:
-    """The machines of a step that still exist and are not deallocated, of one update domain (IC6).
+def _present(lane: Lane, step: Step, read: Read) -> Step:
+    """The machines of a step that still are on its hosts, of one update domain (IC6).
 
     A machine may have been deleted meanwhile, and created again in another domain.
     """
@@ -396,6 +435,7 @@ def _present(step: Step, read: Read) -> Step:
             if scope
             and (machine := scope.machines.get(name))
             and machine.power is not Power.DEALLOCATED
+            and (not lane.hosts or machine.host in lane.hosts)
         ]
         if machines:
             domain = min(machines, key=lambda machine: machine.created_at).update_domain

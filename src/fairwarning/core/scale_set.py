@@ -27,10 +27,12 @@ from fairwarning.core.messages import (
     DeleteApproved,
     DeleteLeftQueue,
     DeletionFailed,
+    GroupPolled,
     InstanceDeleted,
     LinkSet,
     RemoveEmptyScope,
     SetProtection,
+    ShareGroupPoll,
     TargetDeleted,
     TargetDeletionFailed,
 )
@@ -126,6 +128,14 @@ def _or(value: V | None, standing: V) -> V:
     return standing if value is None else value
 
 
+def _group_polled(scale_set: ScaleSet, command: GroupPolled) -> EntityDecision:
+    """A poll of one placement group enables all, and keeps all enabled (M14)."""
+    others = (scope for scope in scale_set.groups if scope != command.scope)
+    return EntityDecision(
+        scale_set, (), tuple(ShareGroupPoll(scope=scope, at=command.at) for scope in others)
+    )
+
+
 def _link(scale_set: ScaleSet, command: LinkSet) -> EntityDecision:
     return EntityDecision(changed(scale_set, resource=command.resource))
 
@@ -182,22 +192,23 @@ def _scale(scale_set: ScaleSet, command: Scale, groups: Groups) -> EntityDecisio
             f"{count} instances would have to go, but only {len(free)} are neither protected "
             "nor being worked on",
         )
-    leaving = choosing.choose(scale_set.scale_in, free, count)
+    leaving = choosing.choose(scale_set.scale_in, free, count, staying)
     return EntityDecision(scale_set, (fact,), _deletes(command, leaving))
 
 
 def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> EntityDecision:
     picks = choosing.named(scale_set, command.instances, groups)
+    facts: tuple[Fact, ...] = ()
     if command.action is Delete:
-        fact = Fact(FactType.SET_CHANGED, operation=command.operation, detail=f"{len(picks)} fewer")
-        return EntityDecision(scale_set, (fact,), _deletes(command, picks))
+        detail = f"{len(picks)} fewer"
+        facts = (Fact(FactType.SET_CHANGED, operation=command.operation, detail=detail),)
     sends = tuple(
         command.action(
             scope=scope, machines=names, operation=command.operation, actor=command.actor
         )
         for scope, names in choosing.by_scope(picks).items()
     )
-    return EntityDecision(scale_set, (), sends)
+    return EntityDecision(scale_set, facts, sends)
 
 
 def _delete(scale_set: ScaleSet, command: DeleteSet, groups: Groups) -> EntityDecision:
@@ -241,9 +252,7 @@ def _remove(
     )
 
 
-def _deletes(
-    command: Scale | OperateInstances | DeleteSet, picks: Iterable[Pick]
-) -> tuple[Command, ...]:
+def _deletes(command: Scale | DeleteSet, picks: Iterable[Pick]) -> tuple[Command, ...]:
     return tuple(
         Delete(scope=scope, machines=names, operation=command.operation, actor=command.actor)
         for scope, names in choosing.by_scope(picks).items()
@@ -268,6 +277,7 @@ _HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
 }
 _QUEUE_HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     LinkSet: _link,
+    GroupPolled: _group_polled,
     DeletionFailed: _deletion_failed,
     DeleteAnnounced: terminate_queue.delete_announced,
     DeleteApproved: terminate_queue.delete_approved,

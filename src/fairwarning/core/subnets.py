@@ -62,11 +62,10 @@ def release(subnet: Subnet, address: str) -> Subnet:
     return changed(subnet, used=f"{_bits(subnet) & ~_bit(subnet, address):x}")
 
 
-def decide(subnet: Subnet | None, command: ClaimAddress | ReleaseAddress) -> EntityDecision:
-    """Decide `command` on a subnet; it exists from its first address on."""
-    current = subnet or Subnet(id=command.subnet)
+def decide(subnet: Subnet, command: ClaimAddress | ReleaseAddress) -> EntityDecision:
+    """Decide `command` on a subnet; it exists from its first machine on."""
     act = claim if isinstance(command, ClaimAddress) else release
-    return EntityDecision(act(current, command.address))
+    return EntityDecision(act(subnet, command.address))
 
 
 def _bits(subnet: Subnet) -> int:

@@ -28,7 +28,6 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 _TEXT = re.compile(
     r"(?P<days>[A-Za-z,]+) (?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
     r"(?:Z|(?P<sign>[+-])(?P<hours>0[0-9]|1[0-4]):(?P<minutes>[0-5][0-9])) (?P<length>P\w+)",
-    re.ASCII,
 )
 
 
@@ -47,8 +46,7 @@ def check(value: object) -> str | None:
 def intervals(text: str) -> tuple[Interval, ...]:
     """When a window is open in each week; raise `Refused` with the form of a window."""
     match = _TEXT.fullmatch(text)
-    length = times.parse_duration(match["length"]) if match else 0
-    if match is None or not _MINUTE <= length <= _DAY:
+    if match is None or not _MINUTE <= (length := times.parse_duration(match["length"])) <= _DAY:
         raise _bad_window(text)
     offset = int(match["hours"] or 0) * _HOUR + int(match["minutes"] or 0) * _MINUTE
     opens = int(match["hour"]) * _HOUR + int(match["minute"]) * _MINUTE
@@ -88,9 +86,7 @@ def _merged(parts: Iterable[Interval]) -> tuple[Interval, ...]:
 
 def common_opening(windows: Iterable[str], at: float) -> float | None:
     """The first time from `at` on at which all these windows are open; None if there is none."""
-    common: tuple[Interval, ...] = ((0, _WEEK),)
-    for text in dict.fromkeys(windows):
-        common = _intersection(common, intervals(text))
+    common = _common(windows)
     if not common:
         return None
     passed = (at - _FIRST_MONDAY) % _WEEK
@@ -98,6 +94,23 @@ def common_opening(windows: Iterable[str], at: float) -> float | None:
         if passed < end:
             return at + max(0.0, begin - passed)
     return at - passed + _WEEK + common[0][0]
+
+
+def opened_at(windows: Iterable[str], at: float) -> float:
+    """When all these windows were opened that are open at this time; at most a week before."""
+    common = _common(windows)
+    passed = (at - _FIRST_MONDAY) % _WEEK
+    begin = next(begin for begin, end in common if begin <= passed < end)
+    if begin == 0 and common[-1][1] == _WEEK:  # since the week before
+        begin = common[-1][0] - _WEEK
+    return at - passed + begin
+
+
+def _common(windows: Iterable[str]) -> tuple[Interval, ...]:
+    common: tuple[Interval, ...] = ((0, _WEEK),)
+    for text in dict.fromkeys(windows):
+        common = _intersection(common, intervals(text))
+    return common
 
 
 def _intersection(
