@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core.model import Impact, Machine, Scope, ScopeKind
+from fairwarning.core.model import KINDS, Impact, Machine, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.store import codec
 
@@ -18,7 +18,7 @@ PARTS: dict[type, Callable[[str], object]] = {
     Machine: codec.decode_machine,
     Impact: codec.decode_impact,
 }
-ENTITIES = list(codec.KINDS.values())
+ENTITIES = list(KINDS.values())
 SIMPLE: dict[object, st.SearchStrategy[Any]] = {
     str: st.text(max_size=9),
     int: st.integers(-(2**53), 2**53),

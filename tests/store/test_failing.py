@@ -15,7 +15,8 @@ from fairwarning.store import files
 from fairwarning.store.files import SqliteConnection, SqliteCursor
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
-from tests.fixtures.waiting import LIMIT_SECONDS
+from fairwarning.store.worker import StoreThread
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import on_open_store
 
@@ -71,6 +72,9 @@ class FailingConnection:
             if planned:
                 planned.pop(0)()
         return cursor
+
+    def set_progress_handler(self, handler: Callable[[], bool], steps: int, /) -> None:
+        self._inner.set_progress_handler(handler, steps)
 
     def close(self) -> None:
         self._inner.close()
@@ -223,3 +227,18 @@ def test_a_store_outlives_its_event_loop(tmp_path: Path) -> None:
     asyncio.run(leave())
     release.set()
     asyncio.run(resume())
+
+
+@run_async
+async def test_the_thread_outlives_every_error() -> None:
+    """Neither a job nor the work after one ends the thread on which all others wait (IB6)."""
+    thread = StoreThread("test")
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await thread.run(fail)
+    await thread.run(lambda: None, fail)
+    assert await asyncio.wait_for(thread.run(lambda: "done"), LIMIT_SECONDS) == "done"
+    await thread.stop()

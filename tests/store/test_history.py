@@ -20,7 +20,7 @@ def scope(name: str, version: int = 1) -> Scope:
 async def test_the_journal_can_be_filtered_by_entity_and_event(store: Store) -> None:
     """Every line once, in order and complete, over all batches and restarts."""
     generator = BatchGenerator(5)
-    for _ in range(40):
+    for _ in range(90):
         await store.commit(generator.random_batch(6))
     await restart(store)
     await store.commit(generator.random_batch(6))

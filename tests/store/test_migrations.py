@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.errors import FairwarningError, InvariantViolated, Unavailable
+from fairwarning.core.errors import FairwarningError, StoreDamaged, Unavailable
 from fairwarning.store import schema
 from fairwarning.store.scripts import Migration
 from fairwarning.store.sqlite import SQLiteStore
@@ -119,7 +119,7 @@ def test_a_changed_migration_is_detected(tmp_path: Path) -> None:
     content = path.read_bytes()
     edited = replace(SHIPPED[0], text=SHIPPED[0].text + "-- edited\n")
     error = refusal(store_with(path, edited, *SHIPPED[1:], COLOUR))
-    assert isinstance(error, InvariantViolated)
+    assert isinstance(error, StoreDamaged)
     assert error.code == "StoreChanged"
     assert SHIPPED[0].name in error.message
     assert path.read_bytes() == content

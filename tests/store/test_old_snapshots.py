@@ -4,21 +4,24 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
 import pytest
 
 from fairwarning.service.snapshot_monitor import LONG_SECONDS, SnapshotMonitor
 from fairwarning.store.postgres.connections import RESPONSE_SECONDS, ConnectionPool
+from fairwarning.store.postgres.statements import _SQL
 from fairwarning.store.postgres.store import PostgresStore
+from tests.campaigns import split
 from tests.fixtures.postgres.database import migrated_database_or_skip
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 COMMITS = 500
-SETTINGS = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin")
+SETTINGS = ("jit", "enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
 # Each commit creates a scope with a due time, and clears that of the scope before, as when events
-# end one after the other.
+# end one after the other; and it starts an impact, and settles the one before.
 COMMIT = """
 DO $$
 DECLARE
@@ -44,7 +47,9 @@ BEGIN
             json_build_array(json_build_object('at', n, 'actor', 'a', 'kind', 'Scope',
                 'id', 's' || n, 'type', 't', 'event', '', 'machines', '', 'operation', '',
                 'detail', '', 'announcement', '')),
-            1, NULL, NULL, NULL, false);
+            1,
+            json_build_array(json_build_object('id', n, 'body', '{{}}')),
+            json_build_array(n - 1), NULL, false);
         COMMIT;
         last := this;
     END LOOP;
@@ -54,7 +59,11 @@ VISITED = {
     "head": "SELECT position FROM head ORDER BY number DESC LIMIT 1",
     "due": "SELECT first_due('p')",
     "batch": "SELECT FROM batch WHERE id = 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'",
+    "orphaned impacts": _SQL["orphaned_impacts"],
 }
+LOOP = "DO $do$ BEGIN FOR n IN 1..{count} LOOP {statements} COMMIT; END LOOP; END $do$"
+RENEWAL = ("advance_clock", "renew_lease")
+HEARTBEAT = (*RENEWAL, "orphaned_impacts", "feed_position")
 
 
 @contextmanager
@@ -69,9 +78,25 @@ def snapshot(url: str) -> Iterator[None]:
 def blocks(connection: psycopg.Connection, query: str) -> int:
     """Return how many blocks a query reads, once it has been planned."""
     connection.execute(query.encode())
+    query = query.rstrip(";")
     cursor = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}".encode())
     ((((plan,),)),) = cursor.fetchall()
     return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def settled_session(url: str) -> psycopg.Connection[Any]:
+    """Open a session with the settings of the store."""
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute("SET search_path TO fairwarning")
+    for name in SETTINGS:
+        connection.execute(f"SET {name} TO off".encode())
+    return connection
+
+
+def statement(connection: psycopg.Connection[Any], name: str) -> str:
+    """Return a statement of the process p, with its values."""
+    values = {"process": "p", "lease": 3.0, "proven": None, "line": None}
+    return psycopg.ClientCursor(connection).mogrify(_SQL[name], values)
 
 
 @pytest.mark.spec("X1")
@@ -79,15 +104,32 @@ def blocks(connection: psycopg.Connection, query: str) -> int:
 def test_a_commit_does_not_read_old_versions_of_rows(query: str) -> None:
     """The number of blocks stays the same, however many commits an old snapshot has seen."""
     url = migrated_database_or_skip()
-    with snapshot(url), psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET search_path TO fairwarning")
-        for name in SETTINGS:
-            connection.execute(f"SET {name} TO off".encode())
+    with snapshot(url), settled_session(url) as connection:
         figures = []
         for first in range(1, 3 * COMMITS, COMMITS):
             connection.execute(COMMIT.format(first=first, last=first + COMMITS - 1).encode())
+            connection.execute("SELECT set_lease('p', 3600)")
+            connection.execute("VACUUM ANALYZE")
             figures.append(blocks(connection, VISITED[query]))
     assert max(figures) <= figures[0] + 3, figures
+    shared().drop(url)
+
+
+@pytest.mark.spec("X1")
+@pytest.mark.parametrize("count", split((2000, 20_000), 1))
+def test_a_heartbeat_does_not_read_old_versions_of_rows(count: int) -> None:
+    """It reads as many blocks as at first, however many an old snapshot has seen."""
+    url = migrated_database_or_skip()
+    with snapshot(url), settled_session(url) as connection:
+        texts = {name: statement(connection, name) for name in HEARTBEAT}
+        renewal = "".join(f"EXECUTE $text${texts[name]}$text$;" for name in RENEWAL)
+        connection.execute("UPDATE fleet_clock SET read_at = extract(epoch FROM clock_timestamp())")
+        figures = []
+        for _ in range(2):
+            connection.execute(LOOP.format(count=count // 2, statements=renewal).encode())
+            connection.execute("VACUUM ANALYZE")  # what is known of the tables changes no plan
+            figures.append({name: blocks(connection, text) for name, text in texts.items()})
+    assert sum(figures[1].values()) <= sum(figures[0].values()) + 3, figures
     shared().drop(url)
 
 

@@ -5,12 +5,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairwarning.core.errors import FairwarningError, InvariantViolated, Unavailable
+from fairwarning.core.errors import FairwarningError, StoreDamaged, Unavailable
 from fairwarning.core.model import Ref, Scope, ScopeKind
 from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
@@ -175,7 +176,7 @@ def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
 
 
 def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
-    """IS4: `InvariantViolated` when it is read; other pages can still be read."""
+    """IS4: `StoreDamaged` when it is read; other pages can still be read."""
     path = tmp_path / "fleet.db"
     generator = BatchGenerator()
 
@@ -184,7 +185,7 @@ def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
         await store.commit(generator.random_batch(20))
 
     async def read(store: Store) -> None:
-        with pytest.raises(InvariantViolated) as broken:
+        with pytest.raises(StoreDamaged) as broken:
             await store.journal()
         assert broken.value.code == "StoreCorrupt"
         assert "restore a copy" in broken.value.message
@@ -200,3 +201,84 @@ def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
         file.seek((root - 1) * size)
         file.write(b"\xff" * size)
     run_scenario(small_store(path), read)
+
+
+@pytest.mark.parametrize("left", ["-wal", ".ballast"])
+@pytest.mark.parametrize("empty", [True, False], ids=["empty", "missing"])
+def test_a_fleet_whose_database_is_lost_is_not_replaced(
+    tmp_path: Path, left: str, empty: bool
+) -> None:
+    """An empty or missing file beside what a fleet has left is refused, and nothing is changed."""
+    path = tmp_path / "fleet.db"
+    (tmp_path / f"fleet.db{left}").write_bytes(b"content")
+    if empty:
+        path.write_bytes(b"")
+    error = refusal(small_store(path))
+    assert error.code == "StoreLost"
+    assert f"{path} is missing or empty, but fleet.db{left} of a fleet is there" in error.message
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == len(b"content")
+
+
+def test_an_empty_database_of_a_start_that_was_interrupted_is_used(tmp_path: Path) -> None:
+    """The first start was killed before it created the tables."""
+    (tmp_path / "fleet.db").write_bytes(b"")
+    run_scenario(
+        small_store(tmp_path / "fleet.db"),
+        lambda store: store.commit(Batch(1.0, {A: (None, scope())})),  # type: ignore[arg-type,return-value]
+    )
+
+
+@pytest.mark.parametrize("lost", ["fleet.db", "fleet.db-wal"])
+def test_a_file_that_is_lost_while_it_is_in_use_takes_no_writes(tmp_path: Path, lost: str) -> None:
+    """Reads go on, and writes too once the file is back; nothing acknowledged is lost."""
+    path = tmp_path / "fleet.db"
+
+    async def scenario(store: Store) -> None:
+        await store.commit(Batch(1.0, {A: (None, scope())}))
+        (tmp_path / lost).rename(tmp_path / "away")
+        for _ in range(2):
+            with pytest.raises(Unavailable) as refused:
+                await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
+            assert refused.value.code == "StoreLost"
+            assert str(tmp_path / lost) in refused.value.message
+            (tmp_path / lost).write_bytes(b"")  # replaced, the second time
+        assert await store.load([A]) == {A: scope()}
+        (tmp_path / "away").rename(tmp_path / lost)
+        await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
+
+    run_scenario(small_store(path), scenario)
+
+    async def read(store: Store) -> None:
+        assert await store.load([A]) == {A: scope(2)}
+
+    run_scenario(small_store(path), read)
+
+
+def remove_and_copy(folder: Path, copies: Path) -> None:
+    """Remove the files of a store, and copy what this process still has open."""
+    for file in folder.glob("fleet.db*"):
+        file.unlink()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            target = Path(str(descriptor.readlink()).removesuffix(" (deleted)"))
+            if target.parent == folder:
+                (copies / target.name).write_bytes(descriptor.read_bytes())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_removed_file_can_be_copied_from_the_running_service(tmp_path: Path) -> None:
+    """As the documentation says: its process still has it open, with its log."""
+    path, copies = tmp_path / "fleet.db", tmp_path / "copies"
+    copies.mkdir()
+
+    async def lose(store: Store) -> None:
+        await store.commit(Batch(1.0, {A: (None, scope())}))
+        await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
+        remove_and_copy(tmp_path, copies)
+
+    run_scenario(small_store(path), lose)
+
+    async def read(store: Store) -> None:
+        assert await store.load([A]) == {A: scope(2)}
+
+    run_scenario(small_store(copies / "fleet.db"), read)

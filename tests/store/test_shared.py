@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from fairwarning.core.errors import Conflict, InvariantViolated, Unavailable
+from fairwarning.core.errors import Conflict, StoreDamaged, Unavailable
 from fairwarning.core.model import Impact, ImpactKind, Machine, Ref, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.store.postgres import schema
@@ -284,7 +284,7 @@ def open_error(url: str, *migrations: Migration) -> str:
 
     try:
         asyncio.run(use())
-    except (Unavailable, InvariantViolated) as error:
+    except (Unavailable, StoreDamaged) as error:
         return error.code
     return ""
 
@@ -318,7 +318,7 @@ def test_a_migration_that_fails_leaves_the_schema_unchanged() -> None:
     async def open_edited() -> None:
         await PostgresStore(url, migrations=[edited]).open()
 
-    with pytest.raises(InvariantViolated) as refused:
+    with pytest.raises(StoreDamaged) as refused:
         asyncio.run(open_edited())
     assert refused.value.code == "StoreChanged"
 

@@ -5,6 +5,8 @@ which looks the same to the processes.
 """
 
 import asyncio
+import os
+import random
 import time
 from itertools import pairwise
 
@@ -12,6 +14,8 @@ import pytest
 
 from fairwarning.core.model import Event, EventStatus, EventType, Scope, Source
 from fairwarning.core.record import changed
+from fairwarning.store.postgres.connections import Connection
+from fairwarning.store.postgres.shared_clock import SharedClock
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ClockReading, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip
@@ -23,6 +27,11 @@ pytestmark = pytest.mark.spec("E11", "X1")
 HOUR = 3600.0
 STEPS = pytest.mark.parametrize("step", [-HOUR, HOUR])
 SLOW = 10.0  # seconds that a busy machine may take
+_EVENT = Event(
+    id="E", type=EventType.REBOOT, status=EventStatus.SCHEDULED, source=Source.USER,
+    resources=("m",), created_at=1.0, not_before=901, operation="o",
+)  # fmt: skip
+NOTICED: Scope = changed(scope(), events={"E": _EVENT})
 
 
 async def _execute(store: PostgresStore, statement: str) -> None:
@@ -83,16 +92,38 @@ async def test_a_process_that_starts_right_after_a_step_waits_for_the_others(
         assert abs(_offset(await second.shared.read_clock()) - _offset(before)) < SLOW
 
 
+@pytest.mark.parametrize("is_promised", [False, True])
 @on_two_stores
-async def test_time_without_processes_passes(first: PostgresStore, second: PostgresStore) -> None:
-    """The database's clock is believed when all processes were down (E9)."""
+async def test_time_without_processes(
+    first: PostgresStore, second: PostgresStore, *, is_promised: bool
+) -> None:
+    """It may have been a step of the database's clock: it counts only if nothing is promised."""
+    if is_promised:
+        await first.commit(Batch(1.0, {A: (None, NOTICED)}))
+    before = await first.shared.read_clock()
     await _execute(first, f"UPDATE fleet_clock SET read_at = read_at - {HOUR}")
     await first.close()
     await second.close()
     await first.open()
     reading = await first.shared.read_clock()
-    assert abs(reading.now - time.time()) < SLOW
-    assert reading.ahead == 0
+    assert abs(reading.now - (before.now - HOUR if is_promised else time.time())) < SLOW
+    assert abs(reading.ahead - (-HOUR if is_promised else 0)) < SLOW
+
+
+@pytest.mark.parametrize("pauses", [1, 20])
+@on_two_stores
+async def test_a_step_counts_what_the_process_has_counted(
+    first: PostgresStore, second: PostgresStore, pauses: int
+) -> None:
+    """Not the whole gap, and not nothing: what passed since this process read the clock."""
+    await first.commit(Batch(1.0, {A: (None, NOTICED)}))
+    started = await first.shared.read_clock()
+    reading = started
+    for _ in range(pauses):
+        await _step(first, HOUR)
+        reading = await first.shared.read_clock()
+    counted = reading.now - started.now
+    assert 0 <= counted <= reading.received_at - started.received_at + 0.001
 
 
 @on_two_stores
@@ -158,18 +189,62 @@ async def test_a_pending_notice_keeps_the_difference(
     first: PostgresStore, second: PostgresStore
 ) -> None:
     """Each second of a notice is a second."""
-    event = Event(
-        id="E", type=EventType.REBOOT, status=EventStatus.SCHEDULED, source=Source.USER,
-        resources=("m",), created_at=1.0, not_before=901, operation="o",
-    )  # fmt: skip
-    noticed: Scope = changed(scope(), events={"E": event})
-    await first.commit(Batch(1.0, {A: (None, noticed)}))
+    await first.commit(Batch(1.0, {A: (None, NOTICED)}))
     await _execute(first, "UPDATE fleet_clock SET shift = -5")
     async with renewing(first) as heartbeats:
         assert [(await _next_reading(heartbeats)).ahead for _ in range(2)] == [-5, -5]
-    await first.commit(Batch(1.0, {A: (noticed, scope(2))}))
+    await first.commit(Batch(1.0, {A: (NOTICED, scope(2))}))
     async with renewing(first) as heartbeats:
         assert (await _next_reading(heartbeats)).ahead > -5
+
+
+SEQUENCES = int(os.environ.get("FAIRWARNING_CLOCK_SEQUENCES", "30"))
+_VIRTUAL_TIME = """
+CREATE TABLE virtual_time (now double precision);
+INSERT INTO virtual_time VALUES (0);
+CREATE FUNCTION clock_timestamp() RETURNS timestamptz STABLE LANGUAGE sql AS
+    'SELECT to_timestamp(now) FROM fairwarning.virtual_time';
+SET search_path = fairwarning, pg_catalog;
+"""
+
+
+@on_two_stores
+async def test_random_sequences(
+    first: PostgresStore, second: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps, restarts of any process, pauses: the time counts no more than has passed.
+
+    The processes are clocks on one connection; its database has the clock of the test. A pause may
+    hide a step back.
+    """
+    await first.commit(Batch(1.0, {A: (None, NOTICED)}))
+    true = 0.0
+    monkeypatch.setattr("fairwarning.store.postgres.shared_clock.elapsed_time", lambda: true)
+    connection = await first._connections.connect()
+    await connection.execute(_VIRTUAL_TIME.encode())
+    for seed in range(SEQUENCES):
+        draw = random.Random(seed)
+        shift = 1.8e9 - true
+        await _set_clock(connection, true + shift)
+        processes = [SharedClock(first._connections) for _ in range(3)]
+        least = (await processes[0].advance(connection)).now - true
+        for _ in range(12):
+            process = draw.choice(processes)
+            true += draw.choice((0.0, 0.3, 1.9, 4.0, 30.0, 5000.0))
+            if draw.random() < 0.4:
+                shift += draw.choice((-2.6e6, -3600, -61, -29, -3, 3, 29, 61, 3600, 2.6e6))
+            for ended in draw.choice(([], [], [process], processes)):
+                ended.start()
+            await connection.execute(b"UPDATE virtual_time SET now = %s", (true + shift,))
+            offset = (await process.advance(connection)).now - true
+            assert offset <= least + 1e-5, f"seed {seed}: {offset - least:.3f} s were lost"
+            least = offset
+    await connection.close()
+
+
+async def _set_clock(connection: Connection, now: float) -> None:
+    await connection.execute(b"UPDATE virtual_time SET now = %s", (now,))
+    await connection.execute(b"UPDATE fleet_clock SET shift = 0, read_at = %s", (now,))
 
 
 def test_the_databases_clock_is_used_at_first() -> None:

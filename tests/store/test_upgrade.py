@@ -13,8 +13,10 @@ from fairwarning.store.postgres import schema
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch
+from tests.cluster.proxy import Proxy
 from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
 from tests.fixtures.postgres.locks import count_waiting
+from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import run_async, wait_until_async
 
 SHIPPED = schema.migrations()
@@ -99,3 +101,64 @@ async def test_a_process_says_that_it_waits_for_another_one(
     for store in stores:
         assert await store.position() == 0
         await store.close()
+
+
+@pytest.fixture
+def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the server often, and wait for locks for a moment only."""
+    monkeypatch.setattr(schema, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(schema, "_BLOCKED_SECONDS", 0.5)
+    monkeypatch.setattr(schema, "_RETRY_SECONDS", 0.1)
+
+
+async def opening_error(store: PostgresStore) -> Unavailable:
+    """Return the error with which the store does not open."""
+    with pytest.raises(Unavailable) as refused:
+        await store.open()
+    return refused.value
+
+
+@pytest.mark.usefixtures("_short_limits")
+@run_async
+async def test_a_connection_that_goes_silent_ends_the_migration(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """IB6: the process fails, so that it can be restarted; the log says what it waited for."""
+    url = database_or_skip()
+    async with Proxy(shared().port) as proxy:
+        store = PostgresStore(url.replace(f":{shared().port}/", f":{proxy.port}/"))
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute("SELECT pg_advisory_lock(%s)", (schema._LOCK,))
+            opening = asyncio.create_task(opening_error(store))
+            await wait_until_async(lambda: count_waiting(other) == 1, "it waits")
+            proxy.cut_off(silently=True)
+            other.execute("SELECT pg_advisory_unlock(%s)", (schema._LOCK,))
+            assert (await opening).code == "StoreFailed"
+    assert "waiting for the migration of the database since" in caplog.text
+    assert "the database does not answer" in caplog.text
+
+
+@pytest.mark.usefixtures("_short_limits")
+@run_async
+async def test_a_migration_may_take_as_long_as_the_server_works_on_it(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """IB6: only waiting is limited. The log says that the server works."""
+    slow = Migration(NEXT, f"{NEXT:04}_slow.sql", "-- needs: 1\nSELECT pg_sleep(1);")
+    store = PostgresStore(url, migrations=[*SHIPPED, slow])
+    await store.open()
+    await store.close()
+    assert caplog.text.count("the database works on it") > schema._SILENT_LOOKS
+
+
+@pytest.mark.usefixtures("_short_limits")
+@pytest.mark.parametrize("turn", [True, False], ids=["turn", "table"])
+@run_async
+async def test_a_migration_does_not_wait_for_a_lock_for_ever(url: str, turn: bool) -> None:
+    """IB6: neither for another process that migrates, nor for the transactions of others."""
+    lock = f"SELECT pg_advisory_xact_lock({schema._LOCK})" if turn else "SELECT FROM note"
+    with psycopg.connect(url, options="-c search_path=fairwarning") as other:
+        other.execute(lock.encode())
+        error = await opening_error(PostgresStore(url, migrations=later(needs=1)))
+        assert error.code == "MigrationBlocked"
+        assert "pg_stat_activity" in error.message

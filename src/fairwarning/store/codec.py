@@ -11,25 +11,17 @@ import msgspec
 
 from fairwarning.core.decision import Announcement, Fact, FactType
 from fairwarning.core.model import (
+    KINDS,
     NOTHING,
     Entity,
     Impact,
-    Lane,
     Machine,
     Operation,
-    Resource,
     Rollout,
     Rules,
-    ScaleSet,
     Scope,
-    Subnet,
 )
 from fairwarning.core.record import changed
-
-KINDS: dict[str, type[Entity]] = {
-    kind.__name__: kind for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet)
-}
-"""Entity kinds by their stored name."""
 
 _encode = msgspec.json.Encoder().encode
 _entities = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
@@ -74,6 +66,7 @@ def with_machines(scope: Scope, machines: Mapping[str, Machine]) -> Scope:
         machines=machines,
         events=scope.events or NOTHING,
         impacts=scope.impacts or NOTHING,
+        delayed=scope.delayed or NOTHING,
         given_up=scope.given_up or NOTHING,
         rules=_RULES if scope.rules == _RULES else scope.rules,
     )

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from fairwarning.core.model import Ref
+from fairwarning.core.model import KINDS, Ref
 from fairwarning.store import schema
-from fairwarning.store.codec import KINDS
 from fairwarning.store.files import SqliteConnection
 
 _SQL = schema.queries()

@@ -1,8 +1,8 @@
-"""The SQLite database file and the reserved-space file beside it: creation and permissions."""
+"""The SQLite database file and the files beside it: creation, permissions, and their loss."""
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from fairwarning.core.errors import Unavailable
 
 _OWNER_ONLY = 0o600
 _FOLDER_OWNER_ONLY = 0o700
+LOG, RESERVED = "-wal", ".ballast"  # suffixes of the files beside the database
 _STATEMENTS = 256  # prepared statements to cache; more than there are
 
 
@@ -38,6 +39,8 @@ class SqliteConnection(Protocol):
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ..., /
     ) -> SqliteCursor: ...
 
+    def set_progress_handler(self, handler: Callable[[], bool], steps: int, /) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -55,6 +58,7 @@ def create(path: Path) -> None:
     if path.is_dir():
         raise Unavailable("NotAStore", f"{path} is a folder; name a file in it")
     try:
+        _refuse_lost(path)
         if not path.parent.exists():
             path.parent.mkdir(mode=_FOLDER_OWNER_ONLY, parents=True)
             _sync(path.parent.parent)
@@ -63,6 +67,70 @@ def create(path: Path) -> None:
             _sync(path.parent)
     except OSError as error:
         raise Unavailable("StoreFailed", f"cannot create {path}: {error.strerror}") from error
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """Return the path of a file that belongs to the database."""
+    return path.with_name(path.name + suffix)
+
+
+def _refuse_lost(path: Path) -> None:
+    """Raise `Unavailable` if the database of an existing fleet is missing or empty.
+
+    The files beside it are created later than the database.
+    """
+    left = [
+        file.name
+        for file in (beside(path, LOG), beside(path, RESERVED))
+        if file.exists() and file.stat().st_size
+    ]
+    if left and not (path.exists() and path.stat().st_size):
+        raise Unavailable(
+            "StoreLost",
+            f"{path} is missing or empty, but {' and '.join(left)} of a fleet is there; put the"
+            " file back or restore a backup (to begin a new fleet, use another folder)",
+        )
+
+
+class OpenFiles:
+    """Notices that the database, or its log, was removed or replaced while it is in use.
+
+    Changes to a file without a name would be lost with the process, so they must be refused (IB6).
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._identities: dict[str, tuple[int, int]] = {}
+
+    def check(self) -> None:
+        """Raise `Unavailable` if a file is not the one of the first call at which it existed."""
+        for suffix in ("", LOG):
+            identity = _identity(beside(self._path, suffix))
+            known = self._identities.get(suffix, identity)
+            if identity != known:
+                raise self._lost(beside(self._path, suffix))
+            if identity:
+                self._identities[suffix] = identity
+
+    def check_before_opening(self) -> None:
+        """Do the same; the log of the last connection is not used any more."""
+        self._identities.pop(LOG, None)
+        self.check()
+
+    def _lost(self, path: Path) -> Unavailable:
+        return Unavailable(
+            "StoreLost",
+            f"{path} was moved, removed or replaced while the service uses it; put it back. Do not"
+            " stop the service before that: it has the only copy",
+        )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _sync(folder: Path) -> None:

@@ -58,11 +58,15 @@ class MemoryStore:
     async def commit(self, batch: Batch) -> float | None:
         self._check_open()
         diffs = self._check(batch)
+        changes = [
+            (ref, after, cascade.due(after) if after else None)
+            for ref, (before, after) in batch.changes.items()
+            if before is not after
+        ]
         if diffs:
             self._index.apply(diffs)
-        for ref, (before, after) in batch.changes.items():
-            if before is not after:
-                self._put(ref, after)
+        for change in changes:
+            self._put(*change)
         self._feed.end_batch()
         self._journal.add(batch.lines)
         for impact in batch.impacts:
@@ -87,19 +91,18 @@ class MemoryStore:
             self._index.check(diffs)
         return diffs
 
-    def _put(self, ref: Ref, entity: Entity | None) -> None:
+    def _put(self, ref: Ref, entity: Entity | None, due: float | None) -> None:
         self._put_end(_end(self._entities.get(ref)), _end(entity))
         if entity is None:
             del self._entities[ref]
-            self._due_times.put(ref, None)
             if names := self._sorted.get(ref[0]):
                 del names[bisect_left(names, ref[1])]
         else:
             if ref not in self._entities and (names := self._sorted.get(ref[0])) is not None:
                 insort(names, ref[1])
             self._entities[ref] = entity
-            self._due_times.put(ref, cascade.due(entity))
             self._removed.pop(ref, None)
+        self._due_times.put(ref, due)
         if ref[0] is Scope:
             self._feed.put(ref[1])
             self._with_events.discard(ref[1])

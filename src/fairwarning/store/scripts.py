@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 
-from fairwarning.core.errors import InvariantViolated, Unavailable
+from fairwarning.core.errors import StoreDamaged, Unavailable
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: (\d+)$", re.MULTILINE)
@@ -74,7 +74,7 @@ def check(applied: Iterable[tuple[int, str, str, int]], migrations: Sequence[Mig
                 "install that version, or use another database",
             )
         if number in known and known[number].checksum != checksum:
-            raise InvariantViolated(
+            raise StoreDamaged(
                 "StoreChanged",
                 f"migration {name} of the database differs from the one in this version; "
                 "install the version that created the database",

@@ -1,7 +1,9 @@
 """The embedded store: one SQLite file, one process, one connection on a dedicated thread.
 
 A single connection with exclusive locking keeps other processes out. It also avoids the corruption
-bug in SQLite's write-ahead log (3.7.0 to 3.51.2), which needs two connections.
+bug in SQLite's write-ahead log (3.7.0 to 3.51.2), which needs two connections, and a log that
+readers keep from being shortened. So the reads lane has no connection of its own: it uses this one
+while no other work waits, and a statement that takes long gives way (IB3).
 """
 
 import sqlite3
@@ -10,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
+from fairwarning.core.errors import Conflict, FairwarningError, StoreDamaged, Unavailable
 from fairwarning.core.model import Entity, Impact, Ref
-from fairwarning.store import dropping, files, schema, tables
-from fairwarning.store.files import ReservedSpace, SqliteConnection
+from fairwarning.store import dropping, files, lanes, schema, tables
+from fairwarning.store.files import OpenFiles, ReservedSpace, SqliteConnection
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
 from fairwarning.store.worker import StoreThread
@@ -32,6 +34,7 @@ _SETTINGS = (
     "PRAGMA wal_autocheckpoint = 0",  # the store does it, after the caller has its result
 )
 _LOG_PAGES = 512  # log size that triggers a checkpoint; estimated, as SQLite does not report it
+_READ_STEPS = 20_000  # of SQLite's virtual machine, a millisecond: then look for other work
 _BATCH_PAGES = 4  # pages a batch writes beyond one per row: indexes and the head
 
 
@@ -52,9 +55,8 @@ class SQLiteStore:
         self.path = Path(path)
         self._connect = connect
         self._migrations = schema.migrations() if migrations is None else migrations
-        self._reserved = ReservedSpace(
-            self.path.with_name(self.path.name + ".ballast"), reserved_bytes
-        )
+        self._reserved = ReservedSpace(files.beside(self.path, files.RESERVED), reserved_bytes)
+        self._files = OpenFiles(self.path)
         self._worker: StoreThread | None = None
         # The members below belong to the thread.
         self._connection: SqliteConnection | None = None
@@ -77,8 +79,7 @@ class SQLiteStore:
     async def close(self) -> None:
         if self._worker is not None:
             worker, self._worker = self._worker, None
-            await worker.run(self._drop)
-            await worker.stop()
+            await worker.stop(self._drop)
 
     def _thread(self) -> StoreThread:
         if self._worker is None:
@@ -97,12 +98,14 @@ class SQLiteStore:
             except sqlite3.Error as error:
                 raise self._translate_error(error) from error
 
-        return await self._thread().run(job)
+        thread = self._thread()
+        return await (thread.read if lanes.is_reading() else thread.run)(job)
 
     # --- The connection ---------------------------------------------------------------------------
 
     def _open(self) -> None:
         files.create(self.path)
+        self._files = OpenFiles(self.path)
         self._connected()
         self._full = not self._reserved.fill()
 
@@ -116,6 +119,7 @@ class SQLiteStore:
         return self._connection
 
     def _new_connection(self) -> SqliteConnection:
+        self._files.check_before_opening()  # SQLite would create what is missing
         connection = self._connect(self.path)
         try:
             self._prepare(connection)
@@ -133,6 +137,7 @@ class SQLiteStore:
         schema.migrate(connection, self._migrations)
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
+        connection.set_progress_handler(self._thread().read_gives_way, _READ_STEPS)
         self._head = tables.head(connection)
         self._checkpointed = 0
 
@@ -153,11 +158,13 @@ class SQLiteStore:
             case sqlite3.SQLITE_NOTADB:
                 return Unavailable("NotAStore", f"{self.path} is not a database; name another file")
             case sqlite3.SQLITE_CORRUPT:
-                return InvariantViolated(
+                return StoreDamaged(
                     "StoreCorrupt", f"{self.path} is damaged ({error}); restore a copy of it"
                 )
             case sqlite3.SQLITE_FULL:
                 return self._no_space()
+            case sqlite3.SQLITE_INTERRUPT:
+                return Unavailable("StoreBusy", "the read took too long and gave way; try again")
         return Unavailable("StoreFailed", f"{self.path}: {error}; try again")
 
     def _no_space(self) -> Unavailable:
@@ -170,6 +177,7 @@ class SQLiteStore:
 
     def _commit(self, batch: Batch) -> float | None:
         self._connected()
+        self._files.check()
         if self._full and not self._reserved.fill():
             raise self._no_space()
         self._full = False

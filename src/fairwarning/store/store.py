@@ -202,7 +202,10 @@ class Store(Protocol):
         """
 
     async def claim_duty(self, duty: str) -> bool:
-        """Return whether this process has the duty; it then keeps it for as long as it runs."""
+        """Return whether this process has the duty; it then keeps it for as long as it runs.
+
+        In a new epoch no process has it: each claims it again, and begins with what is stored.
+        """
 
     async def has_duty(self, duty: str) -> bool:
         """Return whether this process has the duty, without claiming it."""

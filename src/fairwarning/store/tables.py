@@ -13,9 +13,8 @@ from typing import cast
 from fairwarning.core import cascade
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.errors import AddressTaken, Conflict
-from fairwarning.core.model import Entity, Impact, Ref, Scope
+from fairwarning.core.model import KINDS, Entity, Impact, Ref, Scope
 from fairwarning.store import codec, schema
-from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import (
     Differences,
     differences,

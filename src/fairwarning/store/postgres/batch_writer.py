@@ -15,7 +15,7 @@ from typing import NamedTuple
 import psycopg
 
 from fairwarning.core.errors import Unavailable
-from fairwarning.store.codec import KINDS
+from fairwarning.core.model import KINDS
 from fairwarning.store.differences import stale_version
 from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.postgres.connections import (

@@ -12,6 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from fairwarning.core.errors import Conflict, FairwarningError, Refused, Unavailable
+from fairwarning.store import lanes
 from fairwarning.store.postgres.failures import BAD_URL, LOST, connection_failure
 
 
@@ -56,13 +57,20 @@ _DEFAULTS = {
 # statistics say about the size of the fleet (X4).
 # Durability: an acknowledged commit is on disk, also on that of a synchronous standby (IK2).
 # Timeouts: no lock outlives a process that was suspended in the middle of a transaction.
+# Isolation: a commit sees what the one before it has written.
+# Digits: a time is read as it was written.
+# They are set in the session: a pooler refuses settings in the start-up message.
 _SETTINGS = """
 SELECT
     set_config('search_path', %(schema)s, false),
     set_config('jit', 'off', false),
     set_config('enable_seqscan', 'off', false),
+    set_config('enable_bitmapscan', 'off', false),
     set_config('enable_hashjoin', 'off', false),
     set_config('enable_mergejoin', 'off', false),
+    set_config('default_transaction_isolation', 'read committed', false),
+    set_config('extra_float_digits', '1', false),
+    set_config('lock_timeout', '0', false),
     set_config('statement_timeout', %(limit)s, false),
     set_config('idle_in_transaction_session_timeout', %(limit)s, false),
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
@@ -93,11 +101,12 @@ class _Slots(asyncio.Semaphore):
 
 
 class ConnectionPool:
-    """A limited number of connections; callers beyond it wait for a while."""
+    """A limited number of connections for each lane; callers beyond it wait for a while."""
 
-    def __init__(self, url: str, size: int) -> None:
+    def __init__(self, url: str, size: int, reads: int = 1) -> None:
         self._conninfo = _with_defaults(url)
         self._slots = _Slots(size)
+        self._read_slots = _Slots(reads)
         self._idle: list[Connection] = []
         self._used: set[Connection] = set()
         self._listener: Connection | None = None
@@ -155,7 +164,7 @@ class ConnectionPool:
         """Lend a connection for a few statements, each of which may take this long."""
         if self._closed:
             raise Unavailable("StoreClosed", "the store is closed; open it first")
-        async with self._slots:
+        async with self._read_slots if lanes.is_reading() else self._slots:
             if self._unreachable:
                 raise Unavailable("StoreAway", "the database is unreachable; try again")
             connection = await self._take_idle() or await self._connect_to_server()

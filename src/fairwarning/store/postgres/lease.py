@@ -41,6 +41,7 @@ class ProcessLease:
     ) -> None:
         self.process = ""
         self.retired = False
+        self.epoch = 0
         self.server = ""  # of this epoch
         self.position = 0  # the highest that this process knows of
         self.cache = EntityCache(cached)  # of this epoch
@@ -50,7 +51,6 @@ class ProcessLease:
         self._clock = SharedClock(connections)
         self._seconds = seconds
         self._cached = cached
-        self._epoch = 0
         self._snapshot_read_at = float("-inf")
 
     def start(self) -> None:
@@ -140,7 +140,7 @@ class ProcessLease:
             ((position, line, due, dropped),) = await self._execute(connection, "feed_position")
         self.position = max(self.position, position)
         return Heartbeat(
-            read_at, position, line, due, orphaned_impacts, dropped, clock, epoch=self._epoch
+            read_at, position, line, due, orphaned_impacts, dropped, clock, epoch=self.epoch
         )
 
     # --- Epochs ---
@@ -158,15 +158,15 @@ class ProcessLease:
         self.impacts_unclear = bool(self.server)
         self.cache = EntityCache(self._cached)
         self.server, self.position = connection.server, position
-        self._epoch += 1
+        self.epoch += 1
 
     async def adopt_first_server(self, connection: Connection) -> None:
         """Begin the first epoch, and accept commits that are based on it."""
         await self.adopt_server(connection)
-        self.enter_epoch(self._epoch)
+        self.enter_epoch(self.epoch)
 
     def enter_epoch(self, epoch: int) -> None:
-        if epoch == self._epoch:
+        if epoch == self.epoch:
             self._writer.server = self.server
 
     async def _run(self, query: str, **values: object) -> list[Row]:

@@ -6,9 +6,8 @@ import msgspec
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.model import Entity, Machine, Ref, Scope
+from fairwarning.core.model import KINDS, Entity, Machine, Ref, Scope
 from fairwarning.store import codec
-from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import Differences, differences
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation
 

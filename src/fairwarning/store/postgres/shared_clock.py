@@ -1,7 +1,8 @@
-"""The time that all processes share: the database's clock, without its steps."""
+"""The time that all processes share: the database's clock, without its steps (`docs/time.md`)."""
 
 import asyncio
 from math import ceil
+from uuid import UUID
 
 from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.postgres.connections import Connection, ConnectionPool
@@ -10,7 +11,6 @@ from fairwarning.store.store import ClockReading
 
 _READINGS = 5
 _UNCLEAR_SECONDS = 0.2
-_STEP_SECONDS = 2.0  # a smaller step of the database's clock is followed
 
 
 class SharedClock:
@@ -18,11 +18,12 @@ class SharedClock:
 
     def __init__(self, connections: ConnectionPool) -> None:
         self._connections = connections
-        self._read_at: float | None = None  # None before the first time
+        self._last: ClockReading | None = None  # None before the first time
+        self._line: UUID | None = None  # on which that reading is
 
     def start(self) -> None:
         """Begin as a new process, which has not read the clock yet."""
-        self._read_at = None
+        self._last = self._line = None
 
     async def read(self) -> ClockReading:
         """Return the shared time; the quickest of a few readings."""
@@ -44,23 +45,10 @@ class SharedClock:
     async def advance(self, connection: Connection) -> ClockReading:
         """Move the clock on to now, and return it."""
         sent_at = elapsed_time()
-        ((now, ahead, gap, last_read_at),) = await execute(connection, "advance_clock")
-        if gap is not None:
-            step = self._step_in(gap)
-            sent_at = elapsed_time()
-            ((now, ahead),) = await execute(
-                connection, "settle_clock", last_read_at=last_read_at, step=step
-            )
-        self._read_at = sent_at
-        return ClockReading(now, ahead, sent_at, elapsed_time())
-
-    def _step_in(self, gap: float) -> float | None:
-        """Return which part of a gap was a step of the clock; None if nothing can be known.
-
-        If this process has read the clock in less time than the gap, by its own clock, then the
-        database's clock was stepped.
-        """
-        if self._read_at is None:
-            return None
-        elapsed = elapsed_time() - self._read_at
-        return gap if gap > elapsed + _STEP_SECONDS else 0.0
+        last = self._last
+        proven = last.now + sent_at - last.received_at if last else None
+        ((now, ahead, self._line),) = await execute(
+            connection, "advance_clock", proven=proven, line=self._line
+        )
+        self._last = ClockReading(now, ahead, sent_at, elapsed_time())
+        return self._last

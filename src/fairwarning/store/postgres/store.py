@@ -6,13 +6,13 @@ from typing import cast
 import psycopg
 
 from fairwarning.core.errors import AddressTaken, Conflict, Unavailable
-from fairwarning.core.model import Entity, Impact, Ref
+from fairwarning.core.model import KINDS, Entity, Impact, Ref
 from fairwarning.store import codec
-from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import machines_after
 from fairwarning.store.postgres import rows, schema
 from fairwarning.store.postgres.batch_writer import AddressInUseError, BatchWriter
-from fairwarning.store.postgres.connections import ConnectionPool, translate_error
+from fairwarning.store.postgres.connections import ConnectionPool, time_limit, translate_error
+from fairwarning.store.postgres.duties import Duties
 from fairwarning.store.postgres.lease import ProcessLease
 from fairwarning.store.postgres.rows import PostgresRows
 from fairwarning.store.postgres.statements import Row, execute, run
@@ -26,7 +26,8 @@ from fairwarning.store.store import (
 )
 
 LEASE_SECONDS = 3.0
-CONNECTIONS = 5  # in addition to the listening one
+CONNECTIONS = 3  # of the first lane, in addition to the listening one
+READ_CONNECTIONS = 2  # of the reads lane
 CACHED_ENTITIES = 4096
 
 _LAST_NUMBER = 2**63 - 1
@@ -44,9 +45,10 @@ class PostgresStore:
         cached: int = CACHED_ENTITIES,
         migrations: Sequence[Migration] | None = None,
     ) -> None:
-        self._connections = ConnectionPool(url, CONNECTIONS)
+        self._connections = ConnectionPool(url, CONNECTIONS, READ_CONNECTIONS)
         self._writer = BatchWriter(self._connections)
         self._lease = ProcessLease(self._connections, self._writer, lease_seconds, cached)
+        self._duties = Duties(self._connections, self._lease)
         self._migrations = schema.migrations() if migrations is None else migrations
 
     @property
@@ -66,8 +68,9 @@ class PostgresStore:
     async def _migrate(self) -> None:
         connection = await self._connections.connect()
         try:
-            await schema.migrate(connection, self._migrations)  # without a time limit
-            await self._lease.adopt_first_server(connection)
+            await schema.migrate(connection, self._migrations, self._connections.connect)
+            with time_limit(connection):
+                await self._lease.adopt_first_server(connection)
         except psycopg.Error as error:
             raise translate_error(error) from error
         finally:
@@ -123,13 +126,7 @@ class PostgresStore:
         return AddressTaken(claims[-1][1].address)  # by a machine of the same batch
 
     async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
-        if self._lease.retired or not notes:
-            return set()
-        duties, values = zip(*notes.values(), strict=True)
-        result = await self._run(
-            "save_notes", names=list(notes), duties=list(duties), values=list(values)
-        )
-        return {name for (name,) in result}
+        return await self._duties.save_notes(notes)
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
         await self._run("add_note_if_absent", name=name, value=value)
@@ -142,10 +139,10 @@ class PostgresStore:
         return dict(await self._run("recorded_polls", scopes=list(scopes)))
 
     async def claim_duty(self, duty: str) -> bool:
-        return not self._lease.retired and bool(await self._run("claim_duty", name=duty))
+        return await self._duties.claim(duty)
 
     async def has_duty(self, duty: str) -> bool:
-        return not self._lease.retired and bool(await self._run("has_duty", name=duty))
+        return await self._duties.has(duty)
 
     # --- Entities ---
 

@@ -77,7 +77,17 @@ CREATE INDEX journal_event ON journal (event, number) WHERE event <> '';
 CREATE TABLE note (name text COLLATE "C" PRIMARY KEY, value text NOT NULL);
 
 -- Running processes. Other processes take over what a process held once its lease has expired.
-CREATE TABLE process (id text PRIMARY KEY, until timestamptz NOT NULL);
+--   ended  whether it has stopped, instead of being lost
+CREATE TABLE process (id text PRIMARY KEY, ended boolean NOT NULL DEFAULT false);
+
+-- The leases of processes, in the shared time. Each renewal adds a row and removes the one before; see
+-- `head` for the reason.
+CREATE TABLE lease (
+    process text NOT NULL,
+    number bigint NOT NULL,
+    until double precision NOT NULL,
+    PRIMARY KEY (process, number)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- When scopes were last polled, if later than their bodies say. Apart from the entities, because a
 -- poll decides nothing: it is recorded often, and read when a scope may be idle. Half of a page is

@@ -3,14 +3,17 @@
 
 -- The time that all processes share (E11). It is the database's clock plus `shift`; a step of that
 -- clock changes `shift`, so that it shortens no notice and ends no lease.
+-- Each change adds a row and removes the one before, as in `head`.
 --   read_at  the database's clock when a process last called `advance_clock`, about once a second
+--   line     changes whenever a process cannot go on from what it has read before
 CREATE TABLE fleet_clock (
-    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    number bigint PRIMARY KEY,
     shift double precision NOT NULL,
-    read_at double precision NOT NULL
-) WITH (fillfactor = 10);
-INSERT INTO fleet_clock (shift, read_at)
-VALUES (0, extract(epoch FROM clock_timestamp())::double precision);
+    read_at double precision NOT NULL,
+    line uuid NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+INSERT INTO fleet_clock (number, shift, read_at, line)
+VALUES (0, 0, extract(epoch FROM clock_timestamp())::double precision, gen_random_uuid());
 
 -- The shared time. If nobody has called `advance_clock` for a while, either all processes are down or
 -- the clock was stepped; then it is the time of the last call.
@@ -20,70 +23,102 @@ CREATE FUNCTION fleet_time() RETURNS double precision STABLE LANGUAGE sql AS $$
             THEN extract(epoch FROM clock_timestamp())::double precision
         ELSE read_at
     END
-    FROM fleet_clock WHERE single
+    FROM fleet_clock ORDER BY number DESC LIMIT 1
 $$;
 
--- Read the shared time. If no process has done that for `gap` seconds, this may have been a step of
--- the database's clock: `settle_clock` follows. While no notice and no impact is pending, the shared
--- time returns to the database's clock, by half a second for each second.
+-- Lock the clock until the end of the transaction, and return it.
+CREATE FUNCTION lock_clock() RETURNS fleet_clock LANGUAGE plpgsql AS $$
+DECLARE
+    newest fleet_clock%ROWTYPE;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1180789106, 4);
+    SELECT * FROM fleet_clock INTO newest ORDER BY number DESC LIMIT 1;
+    RETURN newest;
+END
+$$;
+
+CREATE FUNCTION set_clock(
+    last_number bigint, shift double precision, read_at double precision, line uuid
+) RETURNS void LANGUAGE sql AS $$
+    DELETE FROM fleet_clock WHERE number = last_number;
+    INSERT INTO fleet_clock (number, shift, read_at, line)
+    VALUES (last_number + 1, shift, read_at, line);
+$$;
+
+-- Whether a notice or an impact is pending.
+CREATE FUNCTION is_promised() RETURNS boolean STABLE LANGUAGE sql AS $$
+    SELECT EXISTS (SELECT FROM entity WHERE has_events) OR EXISTS (SELECT FROM impact)
+$$;
+
+-- Read the shared time, and move it on. The database's clock is believed, unless it contradicts what
+-- the caller has `proven`: the time up to which its own clock has counted. That is null if the caller
+-- reads the shared time for the first time, and proves nothing if somebody has begun a new `line`
+-- since: a proof goes on from what was read on the same line.
+--
+-- After more than two seconds without a reading, or if the clock was turned back, only proven time
+-- counts. If all processes were down, nothing tells a step from the time that passed, and none of it
+-- counts while something is promised. While nothing is promised, the shared time returns to the
+-- database's clock, by half a second for each second.
 CREATE FUNCTION advance_clock(
-    OUT now double precision, OUT ahead double precision,
-    OUT gap double precision, OUT last_read_at double precision
+    proven double precision, known_line uuid,
+    OUT now double precision, OUT ahead double precision, OUT line uuid
 ) LANGUAGE plpgsql AS $$
 DECLARE
     host double precision;
-    before fleet_clock%ROWTYPE;
     passed double precision;
+    reached double precision;
+    is_clear boolean;
+    is_right boolean;
+    before fleet_clock%ROWTYPE;
 BEGIN
-    SELECT * FROM fleet_clock INTO before WHERE single FOR UPDATE;
+    before := lock_clock();
     host := extract(epoch FROM clock_timestamp());
     passed := host - before.read_at;
+    reached := before.read_at + before.shift;
+    is_clear := passed BETWEEN 0 AND 2;
     ahead := before.shift;
-    last_read_at := before.read_at;
-    IF passed > 2 THEN
-        gap := passed;
-        RETURN;
-    ELSIF passed < 0 THEN
-        ahead := before.shift - passed;  -- the clock was turned back
-    ELSIF abs(ahead) > 0.01
-        AND NOT EXISTS (SELECT FROM entity WHERE has_events)
-        AND NOT EXISTS (SELECT FROM impact) THEN
+    line := gen_random_uuid();
+    is_right := is_clear AND proven <= host + ahead + 0.1;
+    IF known_line = before.line AND NOT is_right THEN
+        ahead := greatest(reached, proven) - host;
+    ELSIF NOT is_clear THEN
+        ahead := CASE
+            WHEN known_line IS NOT NULL OR is_promised() THEN reached
+            ELSE greatest(reached, host)
+        END - host;
+    ELSIF abs(ahead) > 0.01 AND NOT is_promised() THEN
         ahead := ahead - sign(ahead) * least(abs(ahead), passed / 2);
+    ELSIF is_right THEN
+        line := before.line;
     END IF;
-    UPDATE fleet_clock SET shift = ahead, read_at = host WHERE single;
+    PERFORM set_clock(before.number, ahead, host, line);
     now := host + ahead;
 END
 $$;
 
--- Continue the shared time after a gap, unless another process has done that. `step` is the part of
--- the gap that was a step of the database's clock. It is null if all processes were down: then the
--- clock is believed, but time does not run backwards, and a known step ahead is not followed.
-CREATE FUNCTION settle_clock(
-    last_read_at double precision, step double precision,
-    OUT now double precision, OUT ahead double precision
-) LANGUAGE plpgsql AS $$
+-- Let the lease of a process end after a while. If an earlier call of the same process arrives late,
+-- one of both is enough.
+CREATE FUNCTION set_lease(by_process text, seconds double precision) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
-    host double precision;
-    before fleet_clock%ROWTYPE;
+    last bigint;
 BEGIN
-    SELECT * FROM fleet_clock INTO before WHERE single FOR UPDATE;
-    host := extract(epoch FROM clock_timestamp());
-    ahead := before.shift;
-    IF before.read_at = last_read_at THEN
-        ahead := CASE
-            WHEN step IS NULL
-                THEN greatest(before.read_at + before.shift, host + least(before.shift, 0)) - host
-            ELSE before.shift - step
-        END;
-        UPDATE fleet_clock SET shift = ahead, read_at = host WHERE single;
-    END IF;
-    now := host + ahead;
+    INSERT INTO process (id) VALUES (by_process) ON CONFLICT DO NOTHING;
+    SELECT number INTO last FROM lease WHERE process = by_process ORDER BY number DESC LIMIT 1;
+    DELETE FROM lease WHERE process = by_process AND number = last;
+    INSERT INTO lease (process, number, until)
+    VALUES (by_process, coalesce(last, 0) + 1, fleet_time() + seconds) ON CONFLICT DO NOTHING;
 END
 $$;
 
 -- Whether a process runs.
 CREATE FUNCTION alive(holder text) RETURNS boolean STABLE LANGUAGE sql AS $$
-    SELECT EXISTS (SELECT FROM process WHERE id = holder AND until > to_timestamp(fleet_time()))
+    SELECT EXISTS (
+        SELECT FROM process CROSS JOIN LATERAL (
+            SELECT until FROM lease WHERE lease.process = process.id ORDER BY number DESC LIMIT 1
+        ) AS newest
+        WHERE process.id = holder AND NOT process.ended AND newest.until > fleet_time()
+    )
 $$;
 
 -- The earliest due time, ignoring entities that another running process has claimed.

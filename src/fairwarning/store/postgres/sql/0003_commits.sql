@@ -14,6 +14,7 @@
 --   (1180789106, 1)  shared by commits; exclusive for one that is alone
 --   (1180789106, 2)  while numbers are reserved
 --   (1180789106, 3)  while a journal partition is created
+--   (1180789106, 4)  while the shared time is read and moved on
 --   (1180789107, n)  by transaction n (its last 31 bits), for its successor to wait for
 
 -- The last reserved numbers, and the transaction that has reserved them. A sequence, as other
@@ -234,6 +235,8 @@ BEGIN
     END IF;
 
     IF impacts IS NOT NULL THEN
+        -- Each holder of an impact is in this table, also one that was suspended for long.
+        INSERT INTO process (id) VALUES (by_process) ON CONFLICT DO NOTHING;
         INSERT INTO impact (id, holder, body)
         SELECT new.id, by_process, new.body
         FROM json_to_recordset(impacts) AS new (id text, body text)

@@ -3,17 +3,24 @@
 -- name: renew_lease
 -- If a server crash loses a claim, it is made again, so there is no need to wait for the disk.
 WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-INSERT INTO process (id, until)
-SELECT %(process)s, to_timestamp(fleet_time()) + make_interval(secs => %(lease)s) FROM no_sync
-ON CONFLICT (id) DO UPDATE SET until = excluded.until;
+SELECT set_lease(%(process)s, %(lease)s) FROM no_sync;
 
 -- name: end_lease
-WITH finished AS (DELETE FROM batch WHERE id = ANY(%(finished)s::uuid []))
-DELETE FROM process WHERE id = %(process)s;
+WITH finished AS (DELETE FROM batch WHERE id = ANY(%(finished)s::uuid [])),
+ended AS (UPDATE process SET ended = true WHERE id = %(process)s)
+SELECT set_lease(%(process)s, 0);
 
 -- name: remove_dead_processes
--- Processes whose lease expired more than a day ago.
-DELETE FROM process WHERE until < to_timestamp(fleet_time()) - interval '1 day';
+-- Those whose lease expired more than a minute ago and whose impacts were taken over.
+WITH dead AS (
+    DELETE FROM process
+    WHERE NOT EXISTS (SELECT FROM impact WHERE holder = process.id)
+        AND fleet_time() - 60 > (
+            SELECT until FROM lease WHERE lease.process = process.id ORDER BY number DESC LIMIT 1
+        )
+    RETURNING id
+)
+DELETE FROM lease USING dead WHERE lease.process = dead.id;
 
 -- name: remove_old_batches
 DELETE FROM batch WHERE at < now() - make_interval(secs => %(age)s);
@@ -35,24 +42,22 @@ FROM (
 ) AS open;
 
 -- name: orphaned_impacts
+-- Looks only at the impacts of processes that do not run; a join might read all.
 SELECT EXISTS (
-    SELECT FROM (SELECT DISTINCT holder FROM impact) AS held WHERE NOT alive(holder)
+    SELECT FROM process
+    WHERE NOT alive(id) AND (SELECT true FROM impact WHERE holder = process.id LIMIT 1)
 );
 
 -- name: advance_clock
 WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-SELECT clock.* FROM no_sync, advance_clock() AS clock;
-
--- name: settle_clock
-WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
-SELECT clock.* FROM no_sync, settle_clock(%(last_read_at)s, %(step)s) AS clock;
+SELECT clock.* FROM no_sync, advance_clock(%(proven)s, %(line)s) AS clock;
 
 -- name: clock_is_unclear
 -- Whether a step of the clock cannot be told from a time without processes: other processes have not
 -- ended their leases, and none has read the clock for a while.
-SELECT EXISTS (SELECT FROM process WHERE id <> %(process)s)
+SELECT EXISTS (SELECT FROM process WHERE id <> %(process)s AND NOT ended)
     AND abs(extract(epoch FROM clock_timestamp())::double precision - read_at) > 2
-FROM fleet_clock WHERE single;
+FROM fleet_clock ORDER BY number DESC LIMIT 1;
 
 -- name: write_batch
 SELECT base, next_due FROM write_batch(
