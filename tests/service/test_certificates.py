@@ -2,6 +2,7 @@ import asyncio
 import os
 import shutil
 import ssl
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fairwarning.core.errors import Refused
-from fairwarning.server.tls import signing
+from fairwarning.server.tls import certificates, signing
 from fairwarning.server.tls.certificates import Authority
 from tests.campaigns import split
 from tests.fixtures.files import created_modes
@@ -86,6 +87,15 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 # --- Verification by clients ------------------------------------------------------------------
+
+
+def test_an_authority_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start fails with a sentence, and does not wait for ever (IB6)."""
+    monkeypatch.delitem(sys.modules, signing.__name__)
+    monkeypatch.setattr(certificates, "_CREATE_SECONDS", 0.0)
+    with pytest.raises(Refused, match="not created in 0 s"):
+        Authority(tmp_path, ()).prepare()
+    assert not (tmp_path / "ca.key").exists()
 
 
 @pytest.mark.parametrize(

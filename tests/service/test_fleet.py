@@ -1,12 +1,21 @@
 """Many submitters, one writer: grouping, isolation, order, stopping."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from fairwarning.core.commands import Approve, Configure, Restart
+from fairwarning.core import cascade
+from fairwarning.core.commands import (
+    Approve,
+    Command,
+    Configure,
+    CreateScope,
+    CreateSet,
+    Restart,
+)
 from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused, Unavailable
-from fairwarning.core.model import EventStatus, Operation, Rules, Scope
+from fairwarning.core.model import EventStatus, Machine, Operation, Rules, Scope, ScopeKind
 from tests.fixtures.controlled_fleet import (
     ControlledFleet,
     ControlledStore,
@@ -255,3 +264,25 @@ async def test_reading_a_missing_scope(harness: ControlledFleet) -> None:
         await harness.fleet.poll("nowhere")
     assert isinstance(error.value, FairwarningError)
     assert harness.fleet.documents.get("nowhere") is None
+
+
+@on_a_controlled_fleet
+async def test_taken_addresses_are_passed_over_together(
+    harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cost of a new set grows with its size, not with the addresses that others have (M22)."""
+    others = [Machine(name=f"by-hand-{n}", address=f"10.0.0.{4 + n}") for n in range(100)]
+    await harness.fleet.submit(
+        CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=tuple(others))
+    )
+    run, runs = cascade.run, []
+
+    def counted(command: Command, *rest: Any, **named: Any) -> cascade.Outcome:  # noqa: ANN401
+        runs.append(command)
+        return run(command, *rest, **named)
+
+    monkeypatch.setattr(cascade, "run", counted)
+    await harness.fleet.submit(CreateSet(set="web", capacity=100, subnet="10.0.0.0/24"))
+    machines = (await harness.scope("web/0")).machines.values()
+    assert {m.address for m in machines} == {f"10.0.0.{104 + n}" for n in range(100)}
+    assert len(runs) <= 4

@@ -240,6 +240,16 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         ("[cluster]\nlease_seconds = 0", "cluster, lease_seconds", "from 1 to 60"),
         ("[operations]\nkeep_days = 0.5", "operations, keep_days", "from 0 to 36500"),
         ('[[machine]]\nname = ""', "machine 1, name", "a name of 1 to 200"),
+        ('[[machine]]\nname = ".."', 'machine 1 (".."), name', "other than '.' and '..'"),
+        ('[[machine]]\nname = "a b"', 'machine 1 ("a b"), name', "without a space"),
+        (WEB.replace("web", "a b"), 'scale_set 1 ("a b"), name', "without a space"),
+        (
+            DB.replace("db", "a b") + "machines = 2",
+            'availability_set 1 ("a b"), name',
+            "without a space",
+        ),
+        (DB + "machines = ['a b']", 'machines, machine 1 ("a b"), name', "without a space"),
+        (OLD + 'roles = { "A B" = 1 }', 'cloud_service 1 ("old")', "without a space"),
         ('[[machine]]\nname = "web/0"', 'machine 1 ("web/0"), name', "without '/', not 'web/0'"),
         (
             VM + "priority = 'spot'",

@@ -4,6 +4,7 @@ import pytest
 
 from fairwarning.service.host_time import HostClocks, HostTime
 from tests.fixtures.fleet import NOON
+from tests.service import clock_sequences
 from tests.service.host_clocks import SteppedClocks
 
 pytestmark = pytest.mark.spec("E11")
@@ -179,160 +180,88 @@ def test_a_step_that_was_followed_counts_after_a_restart() -> None:
 # --- Reboots of the host ------------------------------------------------------------------------
 
 
-def test_time_that_passes_during_a_reboot_counts() -> None:
-    """After a reboot wall time is believed (E9)."""
+def test_time_that_passes_during_a_reboot_counts_if_nothing_is_promised() -> None:
+    """Fleet time is then wall time again (E9)."""
     clocks = SteppedClocks()
     host_time = HostTime(clocks)
     clocks.reboot(down_seconds=HOUR)
     assert _restarted(host_time, clocks, last=NOON).now() == NOON + HOUR
 
 
-def test_a_host_that_boots_with_an_early_clock() -> None:
-    """Fleet time continues from the last line, and catches up when the clock is set right."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    clocks.reboot(down_seconds=300)
-    clocks.step_wall(-10 * HOUR)
-    restarted = _restarted(host_time, clocks, last=NOON + 5)
-    assert restarted.now() == NOON + 5
-    _follow(restarted, clocks, 20)
-    assert restarted.now() == NOON + 25, "a notice from before the boot is not slowed down either"
-    clocks.step_wall(10 * HOUR)
-    _follow(restarted, clocks, 1)
-    assert restarted.now() == clocks.wall()
-
-
+@pytest.mark.parametrize("wrong_before", [-HOUR, 0.0, HOUR])
+@pytest.mark.parametrize("wrong_after", [-10 * HOUR, -1.0, 0.0, HOUR])
 @pytest.mark.parametrize("seen_seconds", [0, 20])
-@pytest.mark.parametrize("wrong_before", [0.0, -10.0])
-def test_an_early_clock_is_set_right_once(wrong_before: float, seen_seconds: int) -> None:
-    """A later step is not followed; nor is it if fleet time was ahead of the right time."""
+def test_a_reboot_shortens_no_notice(
+    wrong_before: float, wrong_after: float, seen_seconds: int
+) -> None:
+    """Whenever the wall clock was wrong, and whoever saw it: what is not proven does not count."""
     clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
     clocks.step_wall(wrong_before)
-    host_time.follow_wall()
-    clocks.reboot(down_seconds=1)
-    clocks.step_wall(-10 * HOUR)
-    restarted = _restarted(host_time, clocks, last=NOON)
-    _follow(restarted, clocks, seen_seconds)
-    clocks.step_wall(10 * HOUR)
+    host_time = HostTime(clocks)
+    given_at = host_time.now()
+    host_time.promise(given_at + NOTICE)
+    _follow(host_time, clocks, seen_seconds)
+    clocks.reboot(down_seconds=16)
+    clocks.step_wall(wrong_after - wrong_before)
+    restarted = _restarted(host_time, clocks)
+    assert restarted.now() == given_at + seen_seconds
+    clocks.step_wall(-wrong_after)
+    _follow(restarted, clocks, int(NOTICE) - seen_seconds - 1)
+    assert restarted.now() == given_at + NOTICE - 1
     _follow(restarted, clocks, 1)
-    restarted = _restarted(restarted, clocks, last=NOON)
-    clocks.step_wall(HOUR)
-    _follow(restarted, clocks, 4)
-    assert restarted.now() <= NOON + seen_seconds + 6
+    if wrong_before <= 0:
+        assert restarted.now() == clocks.wall(), "nothing is promised any more"
 
 
-@pytest.mark.parametrize("wrong_before", [0.0, -60.0])
-def test_a_boot_with_an_early_clock_before_one_with_the_right_time(wrong_before: float) -> None:
-    """By how much the clock was early says nothing about the time of the next boot."""
+def test_a_reboot_between_two_lines_loses_a_minute_at_most() -> None:
+    """While something is promised, fleet time is stored by itself."""
     clocks = SteppedClocks()
     host_time = HostTime(clocks)
     host_time.promise(NOON + NOTICE)
-    clocks.step_wall(wrong_before)
-    host_time.follow_wall()
-    clocks.reboot(down_seconds=5)
-    clocks.step_wall(-10 * HOUR)
-    early = _restarted(host_time, clocks, last=NOON)
-    _follow(early, clocks, 20)
-    clocks.reboot(down_seconds=5)
-    clocks.step_wall(10 * HOUR)
-    restarted = _restarted(early, clocks, last=NOON)
-    assert restarted.now() == NOON + 30
-    clocks.step_wall(HOUR)
-    _follow(restarted, clocks, 10)
-    assert restarted.now() == NOON + 40
-
-
-@pytest.mark.parametrize("wrong_before", [0.0, 20 * HOUR])
-def test_a_notice_given_while_the_clock_is_early(wrong_before: float) -> None:
-    """A boot with the right time shows how long the host was down before: that does not count."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    clocks.step_wall(wrong_before)
-    host_time.follow_wall()
-    clocks.reboot(down_seconds=HOUR)
-    clocks.step_wall(-10 * HOUR)
-    early = _restarted(host_time, clocks, last=NOON)
-    given_at = early.now()
-    early.promise(given_at + NOTICE)
-    clocks.reboot(down_seconds=30)
-    clocks.step_wall(10 * HOUR)
-    restarted = _restarted(early, clocks, last=given_at)
-    _follow(restarted, clocks, 10)
-    assert given_at + 10 <= restarted.now() <= given_at + 40
-
-
-def test_an_early_clock_after_a_small_difference() -> None:
-    """A difference within the tolerance is no step: it does not hold fleet time back."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    clocks.step_wall(0.1)
-    host_time.follow_wall()
-    clocks.reboot(down_seconds=300)
-    clocks.step_wall(-10 * HOUR)
-    restarted = _restarted(host_time, clocks, last=NOON + 5)
-    clocks.step_wall(10 * HOUR)
-    _follow(restarted, clocks, 1)
-    assert restarted.now() == clocks.wall()
-
-
-def test_a_known_step_does_not_count_as_time_that_the_host_was_down() -> None:
-    """A step that was seen before the reboot is still not followed after it."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    clocks.step_wall(HOUR)
-    host_time.follow_wall()
-    clocks.reboot(down_seconds=60)
-    restarted = _restarted(host_time, clocks, last=NOON)
-    clocks.reboot(down_seconds=60)
-    restarted = _restarted(restarted, clocks, last=NOON)
-    _follow(restarted, clocks, 10)
-    assert restarted.now() == pytest.approx(NOON + 130, abs=1)
-
-
-def test_a_fleet_time_ahead_of_the_wall_stays_ahead_over_a_reboot() -> None:
-    """The wall clock is not early then, and a later step of it is not followed."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    clocks.step_wall(-HOUR)
-    host_time.promise(NOON + NOTICE)
-    host_time.follow_wall()
-    clocks.reboot(down_seconds=30)
-    restarted = _restarted(host_time, clocks, last=NOON)
-    assert restarted.now() == NOON + 30
-    clocks.step_wall(2 * HOUR)
-    _follow(restarted, clocks, 10)
-    assert restarted.now() == NOON + 40
-
-
-def test_a_step_after_a_reboot_shortens_no_older_notice() -> None:
-    """Once the time after a boot was believed, a step is a step."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    clocks.reboot(down_seconds=60)
-    restarted = _restarted(host_time, clocks, last=NOON)
-    clocks.step_wall(HOUR)
-    _follow(restarted, clocks, 10)
-    assert restarted.now() == NOON + 70
-
-
-def test_a_notice_given_after_a_boot_with_an_early_clock() -> None:
-    """When the clock is set right, a notice given in the wrong time keeps its length."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
+    stored = host_time.state()
+    for _ in range(300):
+        _follow(host_time, clocks, 1)
+        if host_time.differs_from(stored):
+            stored = host_time.state()
     clocks.reboot()
-    clocks.step_wall(-10 * HOUR)
-    restarted = _restarted(host_time, clocks, last=NOON)
-    restarted.promise(restarted.now() + NOTICE)
-    clocks.step_wall(10 * HOUR)
-    _follow(restarted, clocks, 899)
-    assert restarted.now() == NOON + 899
+    restarted = HostTime(clocks)
+    restarted.restore(stored, NOON)
+    assert NOON + 240 <= restarted.now() <= NOON + 300
+
+
+# --- What machines are told ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [-30 * 24 * HOUR, -HOUR, -2.5, 2.5, HOUR])
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_new_event_is_announced_in_wall_time(step: float, *, is_busy: bool) -> None:
+    """Right after a step, in an idle fleet and in one that always has a notice pending."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    if is_busy:
+        host_time.promise(NOON + NOTICE)
+    clocks.step_wall(step)
+    for seconds in (0, 1, 60):
+        _follow(host_time, clocks, seconds)
+        assert 0 <= host_time.now() - host_time.ahead_seconds() - clocks.wall() < 1
+
+
+@pytest.mark.parametrize("step", [-1.9, 0.0, 1.9])
+def test_a_small_difference_is_not_published(step: float) -> None:
+    """The clock of a host is corrected all the time."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(step)
+    assert host_time.ahead_seconds() == 0
+
+
+def test_random_sequences() -> None:
+    """Steps, boots, suspensions, restarts, promises: no notice is shortened by a millisecond."""
+    clock_sequences.main(0, 3000)
+
+
+# --- Stored states ------------------------------------------------------------------------------
 
 
 def test_an_unknown_boot_counts_as_a_reboot() -> None:

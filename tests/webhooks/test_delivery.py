@@ -3,18 +3,22 @@
 import asyncio
 import json
 import threading
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.errors import Conflict, NotFound, Refused
+from fairwarning.service.health import PartHealth
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.messages import WebhookMessage
 from fairwarning.service.webhooks.subscription import SubscriptionState
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import JournalEntry
 from tests.campaigns import split
-from tests.fixtures.controlled_fleet import ControlledStore
 from tests.fixtures.fleet import standalone
 from tests.fixtures.receiver import (
     ReceivedRequest,
@@ -22,6 +26,7 @@ from tests.fixtures.receiver import (
     ReceiverResponse,
     agree,
     in_turn,
+    line_number,
     verified,
 )
 from tests.fixtures.waiting import LIMIT_SECONDS, OUTER_LIMIT_SECONDS, run_async, wait_until_async
@@ -32,6 +37,8 @@ from tests.webhooks.webhook_fleet import (
     each_store,
     webhook_fleet,
 )
+
+Raw = Callable[[BaseHTTPRequestHandler], None]
 
 
 @each_store
@@ -113,13 +120,8 @@ async def test_failures_are_retried_with_back_off() -> None:
     """After 500s and closed connections, back-off doubles with jitter, and the order stays."""
     pauses = CountedPauses()
     broken = ReceiverResponse(raw=close_connection)
-    responses = [
-        ReceiverResponse(500),
-        broken,
-        *[ReceiverResponse(503)] * 10,
-        ReceiverResponse(200),
-    ]
-    with Receiver(in_turn(*responses)) as receiver:
+    failures = [ReceiverResponse(500), broken, *[ReceiverResponse(503)] * 10]
+    with Receiver(in_turn(*failures, ReceiverResponse(200))) as receiver:
         async with webhook_fleet(environment=pauses.environment()) as fleet:
             await fleet.machine()
             await fleet.create(receiver)
@@ -129,7 +131,7 @@ async def test_failures_are_retried_with_back_off() -> None:
             assert sorted(set(receiver.ids)) == await fleet.reported_lines()
             assert receiver.ids == sorted(receiver.ids)
             status = await fleet.status()
-    assert (status.failed, status.last_error, status.state) == (12, "", "following")
+    assert (status.last_error, status.state) == ("", "following")
     assert len(pauses.taken) == 12
     for n, pause in enumerate(pauses.taken):
         longest = min(2.0**n, limits.LONGEST_BACKOFF_SECONDS)
@@ -171,13 +173,7 @@ async def test_retry_after_is_honoured_within_bounds(
 async def test_a_rejection_is_retried_more_slowly() -> None:
     """After most 4xx answers the back-off starts at a minute, but not after 408 or 429."""
     pauses = CountedPauses()
-    responses = [
-        ReceiverResponse(429),
-        ReceiverResponse(408),
-        ReceiverResponse(403),
-        ReceiverResponse(404),
-        ReceiverResponse(200),
-    ]
+    responses = [ReceiverResponse(status) for status in (429, 408, 403, 404, 200)]
     with Receiver(in_turn(*responses)) as receiver:
         async with webhook_fleet(environment=pauses.environment()) as fleet:
             await fleet.machine()
@@ -211,14 +207,14 @@ async def test_410_stops_a_subscription_until_a_test_succeeds(tmp_path: Path, ma
 
 
 @run_async
-async def test_a_message_is_given_up_after_a_day() -> None:
-    """The message is counted and shown, stays in the journal, and the next ones are sent."""
+async def test_a_message_is_given_up_after_a_day(caplog: pytest.LogCaptureFixture) -> None:
+    """The message is counted and logged, stays in the journal, and the next ones are sent."""
     pauses = CountedPauses()
     refused: dict[str, int] = {}
 
     def answer(request: ReceivedRequest) -> ReceiverResponse:
-        first = refused.setdefault("id", int(request.json["id"]))
-        return ReceiverResponse(500 if int(request.json["id"]) == first else 200)
+        first = refused.setdefault("id", line_number(request))
+        return ReceiverResponse(500 if line_number(request) == first else 200)
 
     with Receiver(answer) as receiver:
         async with webhook_fleet(environment=pauses.environment()) as fleet:
@@ -228,38 +224,79 @@ async def test_a_message_is_given_up_after_a_day() -> None:
             await fleet.caught_up()
             status = await fleet.status()
     assert (status.given_up, status.delivered) == (1, 3)
-    (dead,) = status.dead
-    assert (dead.number, dead.error) == (refused["id"], "the receiver answered 500")
-    assert dead.type == "com.fairwarning.event.scheduled"
+    assert f"gave up on journal line {refused['id']}: the receiver answered 500" in caplog.text
     assert 24 * 3600 <= sum(pauses.taken) <= 24 * 3600 + 300
 
 
-@run_async
-async def test_only_the_latest_dead_letters_are_shown() -> None:
-    """The status has the latest dropped messages only."""
-    with Receiver(lambda _: ReceiverResponse(500)) as receiver:
-        async with webhook_fleet(give_up_seconds=0) as fleet:
-            await fleet.create(receiver)
-            entries = await fleet.invent(50)
-            await wait_until_async(lambda: len(receiver.posts) == 50)
-            await fleet.caught_up()
-            status = await fleet.status()
-    numbers = [letter.number for letter in status.dead]
-    assert numbers == [entry.number for entry in entries[-limits.DEAD_LETTERS :]]
+def _repeat(start: bytes, chunk: bytes) -> Raw:
+    def raw(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(start)
+        while True:
+            handler.wfile.write(chunk)
+
+    return raw
 
 
+def _write_slowly(handler: BaseHTTPRequestHandler) -> None:
+    for byte in b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000:
+        handler.wfile.write(bytes([byte]))
+        time.sleep(0.01)
+
+
+BAD_RECEIVERS: dict[str, Raw | None] = {
+    "hangs": None,
+    "slow": _write_slowly,
+    "endless body": _repeat(b"HTTP/1.1 500 No\r\n\r\n", b"x" * 65536),
+    "endless headers": _repeat(b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 60_000 + b"\r\n"),
+    "endless status": _repeat(b"HTTP/1.1 ", b"x" * 65536),
+    "endless 100": _repeat(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("raw", BAD_RECEIVERS.values(), ids=BAD_RECEIVERS)
 @run_async
-async def test_a_slow_receiver_does_not_delay_another() -> None:
-    """If one receiver hangs, the other still gets all messages."""
-    with Receiver() as slow, Receiver() as quick:
-        slow.answer = lambda _: ReceiverResponse(raw=slow.hang)
+async def test_a_bad_receiver_does_not_delay_another(raw: Raw | None) -> None:
+    """IB4: whatever one receiver answers, and however slowly, the other gets all messages."""
+    with Receiver() as bad, Receiver() as good:
+        bad.answer = lambda _: ReceiverResponse(raw=raw or bad.hang)
         async with webhook_fleet() as fleet:
             await fleet.machine()
-            await fleet.create(slow, "slow")
-            await fleet.create(quick, "quick")
+            await fleet.create(bad, "bad")
+            await fleet.create(good, "good")
             await fleet.reboot()
-            await wait_until_async(lambda: len(quick.posts) == 4)
-            assert len(slow.posts) <= 1
+            await fleet.caught_up("good")
+            assert good.ids == await fleet.reported_lines()
+            assert fleet.state("good") == "following"
+            assert set(bad.ids) <= {good.ids[0]}
+
+
+@run_async
+async def test_look_ups_that_never_end_do_not_delay_another(receiver: Receiver) -> None:
+    """IB4: they block threads: a few of their own webhook, and none of another."""
+    look_ups, end = [0], threading.Event()
+
+    def resolve(host: str, _port: int) -> list[str]:
+        if host == "hooks.example":
+            look_ups[0] += 1
+            end.wait(LIMIT_SECONDS)
+        return ["127.0.0.1"]
+
+    pauses = CountedPauses(2 * limits.THREADS)
+    environment = pauses.environment(resolve=resolve, request_seconds=0.01)
+    try:
+        async with webhook_fleet(
+            environment=environment, allow=["hooks.example", "127.0.0.1"]
+        ) as fleet:
+            await fleet.webhooks.create("bad", "http://hooks.example/", handshake=False)
+            await fleet.invent(1)
+            await wait_until_async(lambda: len(pauses.taken) > 2 * limits.THREADS)
+            assert look_ups == [limits.THREADS_OF_ONE]
+            object.__setattr__(environment, "request_seconds", 10.0)
+            await fleet.create(receiver, "good")
+            await fleet.invent(1)
+            await fleet.caught_up("good")
+    finally:
+        end.set()
 
 
 @run_async
@@ -281,30 +318,6 @@ async def test_a_subscription_can_be_removed_while_it_sends(receiver: Receiver) 
 
 
 @run_async
-async def test_a_failed_cursor_write_is_retried(receiver: Receiver) -> None:
-    """A cursor that could not be saved is saved later; the message is not sent twice."""
-    store = ControlledStore()
-    pauses = CountedPauses()
-
-    def answer(_: ReceivedRequest) -> ReceiverResponse:
-        store.down.add("commit")
-        return ReceiverResponse()
-
-    receiver.answer = answer
-    async with webhook_fleet(store, pauses.environment()) as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
-        await fleet.restart()
-        await wait_until_async(lambda: len(pauses.taken) > 3)
-        assert (await fleet.status()).last_error == "commit is unavailable"
-        receiver.answer = agree
-        store.down.clear()
-        last = (await fleet.reported_lines())[-1]
-        await wait_until_async(lambda: store._notes.get(fleet.cursor_note()) == str(last))
-        assert len(receiver.posts) == 1
-
-
-@run_async
 async def test_an_internal_error_does_not_end_a_subscription(receiver: Receiver) -> None:
     """An internal error is logged, and the message is retried."""
     async with webhook_fleet() as fleet:
@@ -323,35 +336,45 @@ async def test_an_internal_error_does_not_end_a_subscription(receiver: Receiver)
     assert len(receiver.posts) == 1
 
 
+class RefusingStore(MemoryStore):
+    """Cannot write these notes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: set[str] = set()
+
+    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
+        if self.refused & set(notes):
+            raise Conflict("BadText", "a note cannot be stored")
+        return await super().save_notes(notes)
+
+
 @run_async
-async def test_cursors_are_written_together() -> None:
-    """Sixteen responses at once need two transactions; after a failure each cursor is retried."""
-    store, answering = ControlledStore(), threading.Event()
-
-    def answer(_: ReceivedRequest) -> ReceiverResponse:
-        answering.wait(LIMIT_SECONDS)
-        return ReceiverResponse()
-
-    with Receiver(answer) as receiver:
-        async with webhook_fleet(store) as fleet:
-            for n in range(limits.SUBSCRIPTIONS):
-                await fleet.create(receiver, f"w{n}")
-            (entry,) = await fleet.invent(1)
-            await wait_until_async(lambda: len(receiver.posts) == limits.SUBSCRIPTIONS)
-            store.hold()
-            store.commits.clear()
-            answering.set()
-            cursors = fleet.webhooks._cursors
-            await wait_until_async(lambda: len(cursors._pending) == limits.SUBSCRIPTIONS - 1)
-            store.down.add("commit")
-            store.release()
-            await wait_until_async(lambda: len(cursors._pending) == limits.SUBSCRIPTIONS)
-            store.down.clear()
-            await wait_until_async(lambda: not cursors._pending)
-            assert len(store.commits) <= 2
-            saved = [store._notes[fleet.cursor_note(f"w{n}")] for n in range(limits.SUBSCRIPTIONS)]
-    assert set(saved) == {str(entry.number)}
-    assert len(receiver.posts) == limits.SUBSCRIPTIONS
+async def test_a_note_that_cannot_be_written_holds_only_its_webhook(receiver: Receiver) -> None:
+    """IB4: it says so, tries again ever more slowly, and continues without a repetition."""
+    store, pauses = RefusingStore(), CountedPauses(8)
+    async with webhook_fleet(store, pauses.environment()) as fleet:
+        await fleet.create(receiver, "held")
+        await fleet.create(receiver, "free")
+        store.refused = {fleet.cursor_note("held")}
+        await fleet.invent(3)
+        await fleet.caught_up("free")
+        await wait_until_async(lambda: len(pauses.taken) > 8)
+        assert sorted(receiver.ids) == [3, 3, 4, 5]
+        assert all(later > pause for pause, later in pairwise(pauses.taken[1:]))
+        shown = await fleet.status("held")
+        assert (shown.state, shown.last_error) == ("retrying", "a note cannot be stored")
+        stored = await store.get_note(fleet.state_note("held"))
+        assert stored == "retrying a note cannot be stored"
+        assert (await fleet.status("free")).state == "following"
+        problem = "1 of 2 is failing: held: a note cannot be stored"
+        assert fleet.webhooks.health() == PartHealth(name="webhooks", problem=problem)
+        store.refused = set()
+        pauses.release()
+        await fleet.caught_up("held")
+        await wait_until_async(lambda: not fleet.webhooks.health().problem)
+        assert fleet.state("held") == "following"
+    assert sorted(receiver.ids) == [3, 3, 4, 4, 5, 5]
 
 
 @pytest.mark.parametrize("messages", split([2 * limits.PAGE_LINES, 10_000], 1))
@@ -362,7 +385,8 @@ def test_a_backlog_is_delivered_in_bounded_memory(messages: int) -> None:
     async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-        received.append(int(json.loads(await reader.readexactly(length))["id"]))
+        message = json.loads(await reader.readexactly(length))
+        received.append(int(message["id"].partition("-")[0]))
         writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
         writer.close()
 

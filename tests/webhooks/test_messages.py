@@ -25,9 +25,9 @@ MESSAGE = WebhookMessage(
 
 def test_cloudevents_in_structured_mode() -> None:
     """A message has every required attribute of CloudEvents 1.0; the source is a URI reference."""
-    content = render(MESSAGE, MessageFormat.CLOUDEVENTS)
-    assert content.headers["Content-Type"].split(";")[0] == "application/cloudevents+json"
-    assert json.loads(content.body) == {
+    headers, body = render(MESSAGE, MessageFormat.CLOUDEVENTS)
+    assert headers["Content-Type"].split(";")[0] == "application/cloudevents+json"
+    assert json.loads(body) == {
         "specversion": "1.0",
         "id": "17",
         "source": "/fairwarning/a%20scope%2F%C3%A4",
@@ -41,9 +41,9 @@ def test_cloudevents_in_structured_mode() -> None:
 
 def test_event_grid_schema() -> None:
     """A message is an array of one event, with Event Grid's header."""
-    content = render(MESSAGE, MessageFormat.EVENTGRID)
-    assert content.headers["aeg-event-type"] == "Notification"
-    assert json.loads(content.body) == [
+    headers, body = render(MESSAGE, MessageFormat.EVENTGRID)
+    assert headers["aeg-event-type"] == "Notification"
+    assert json.loads(body) == [
         {
             "id": "17",
             "topic": "/fairwarning/a%20scope%2F%C3%A4",

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.fixtures.receiver import (
     ReceiverResponse,
     agree,
     in_turn,
+    line_number,
     verified,
 )
 from tests.fixtures.waiting import on_this_machine, run_async, wait_until_async
@@ -50,7 +52,7 @@ async def test_one_process_delivers_and_another_takes_over(receiver: Receiver) -
         await second.machine("vm3")
         await second.restart("vm3")
         await second.caught_up()
-        numbers = [int(request.json["id"].rpartition("-")[2]) for request in receiver.requests]
+        numbers = [line_number(request) for request in receiver.requests]
         assert numbers == sorted(set(numbers))
         assert len(receiver.requests) > count >= 2
         await second.webhooks.remove("ops")
@@ -173,8 +175,7 @@ async def test_a_webhook_that_fails_is_shown_by_every_process() -> None:
             assert (shown.state, shown.last_error) == ("retrying", "the receiver answered 500")
             failing = False
             await first.caught_up()
-            delivery = first.webhooks._deliveries["webhook::ops"]
-            await wait_until_async(lambda: delivery._saved_state == SubscriptionState.FOLLOWING)
+            await wait_until_async(lambda: first.state() == SubscriptionState.FOLLOWING)
             assert (await second.status()).state == SubscriptionState.FOLLOWING
 
 
@@ -199,3 +200,23 @@ async def test_a_process_that_lost_the_duty_stops_at_once(receiver: Receiver) ->
         stored = await first.fleet.store.get_note(subscription.cursor_note)
         assert int(stored or 0) == numbers[-1]
         assert sorted(set(receiver.ids)) == numbers
+
+
+@pytest.mark.spec("X1")
+@run_async
+async def test_an_answer_that_cannot_be_stored_holds_up_no_webhook(receiver: Receiver) -> None:
+    """IB4: a NUL in an answer is stored escaped; the cursors of other webhooks are stored."""
+
+    def raw(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 \x00\x1b[2J\r\n\r\n")
+
+    with Receiver(lambda _: ReceiverResponse(raw=raw)) as bad:
+        async with two_fleets() as (first, second):
+            await first.create(bad, "bad")
+            await first.create(receiver, "good")
+            await first.invent(3)
+            await first.caught_up("good")
+            await wait_until_async(lambda: first.state("bad") == SubscriptionState.RETRYING)
+            shown, good = await second.status("bad"), await second.status("good")
+    assert (shown.state, shown.last_error) == ("retrying", r"HTTP/1.1 \x00\x1b[2J")
+    assert (good.state, good.cursor) == ("following", receiver.ids[-1])

@@ -46,20 +46,14 @@ def test_an_allowed_url_is_accepted(url: str, authority: str, path: str) -> None
 @pytest.mark.parametrize(
     "url",
     [
-        "https://other.example/",
-        "https://ops.example/",  # only port 8443 is allowed
-        "https://ops.example:8444/",
-        "https://corp.example/",  # `*.` requires a subdomain
-        "https://evilcorp.example/",
-        "https://corp.example.evil.test/",
-        "https://hooks.example.evil.test/",
-        "https://ahooks.example/",
-        "http://127.0.0.2/",
-        "http://[::1]/",
-        "http://[::1]:9001/",
+        "https://other.example/", "https://ops.example:8444/", "https://evilcorp.example/",
+        "https://corp.example.evil.test/", "https://hooks.example.evil.test/",
+        "https://ahooks.example/", "http://127.0.0.2/", "http://[::1]/", "http://[::1]:9001/",
         "http://[::ffff:127.0.0.1]/",
+        "https://ops.example/",  # only port 8443 is allowed
+        "https://corp.example/",  # `*.` requires a subdomain
     ],
-)
+)  # fmt: skip
 def test_a_host_that_is_not_allowed_is_refused(url: str) -> None:
     """The refusal says where to allow the host."""
     with pytest.raises(Refused, match="webhook_hosts under") as refusal:
@@ -70,57 +64,27 @@ def test_a_host_that_is_not_allowed_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "",
-        "hooks.example",
-        "//hooks.example/",
-        "ftp://hooks.example/",
-        "file:///etc/passwd",
-        "https:///path",
-        "https://",
-        "https:hooks.example",
-        "https://user@hooks.example/",
-        "https://user:pass@hooks.example/",
-        "https://hooks.example@evil.test/",
-        "https://evil.test\\@hooks.example/",
-        "https://hooks.example\\.evil.test/",
-        "https://hooks.example/#fragment",
-        "https://evil.test#@hooks.example/",
-        "https://hooks.example./",
-        "https://.hooks.example/",
-        "https://hooks..example/",
-        "https://-hooks.example/",
-        "https://hooks.example:0/",
-        "https://hooks.example:65536/",
-        "https://hooks.example:443443/",
-        "https://hooks.example:/",
-        "https://hooks.example:٤٤٣/",
-        "https://hooks.example:+443/",
+        "", "hooks.example", "//hooks.example/", "ftp://hooks.example/", "file:///etc/passwd",
+        "https:///path", "https://", "https:hooks.example", "https://user@hooks.example/",
+        "https://user:pass@hooks.example/", "https://hooks.example@evil.test/",
+        "https://evil.test\\@hooks.example/", "https://hooks.example\\.evil.test/",
+        "https://hooks.example/#fragment", "https://evil.test#@hooks.example/",
+        "https://hooks.example./", "https://.hooks.example/", "https://hooks..example/",
+        "https://-hooks.example/", "https://hooks.example:0/", "https://hooks.example:65536/",
+        "https://hooks.example:443443/", "https://hooks.example:/", "https://hooks.example:٤٤٣/",
+        "https://hooks.example:+443/", "https://b\u00fccher.example/",
+        "https://hooks.example/\u00fc", "https://hooks.example/a b",
+        "https://hooks.example/a\r\nX-Injected: 1", "https://hooks.example/\n",
+        " https://hooks.example/", "https://hooks.example\t/", "https://%68ooks.example/",
+        "http://2130706433/", "http://1684300488/", "http://0x646464c8/", "http://0x7f000001/",
+        "http://0x7f.1/", "http://127.1/", "http://0177.0.0.1/", "http://127.0.0.1./",
+        "http://127.0.0.0x1/", "http://1.2.3.4.5/", "http://[::1/", "http://::1:9000/",
+        "http://[fe80::1%25eth0]/", "http://[::1].evil.test/", "http://[v1.fe]/",
         "https://h\u043eoks.example/",  # a Cyrillic o
-        "https://b\u00fccher.example/",
         "https://hooks\u3002example/",  # a full stop of another script
-        "https://hooks.example/\u00fc",
-        "https://hooks.example/a b",
-        "https://hooks.example/a\r\nX-Injected: 1",
-        "https://hooks.example/\n",
-        " https://hooks.example/",
-        "https://hooks.example\t/",
-        "https://%68ooks.example/",
-        "http://2130706433/",
-        "http://0x7f000001/",
-        "http://0x7f.1/",
-        "http://127.1/",
-        "http://0177.0.0.1/",
-        "http://127.0.0.1./",
-        "http://127.0.0.0x1/",
-        "http://1.2.3.4.5/",
-        "http://[::1/",
-        "http://::1:9000/",
-        "http://[fe80::1%25eth0]/",
-        "http://[::1].evil.test/",
-        "http://[v1.fe]/",
         "https://hooks.example/" + "a" * 2048,
     ],
-)
+)  # fmt: skip
 def test_an_unusual_url_is_refused(url: str) -> None:
     """A URL that two parsers might read differently is refused."""
     with pytest.raises(Refused) as refusal:
@@ -132,20 +96,14 @@ def test_an_unusual_url_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        "169.254.169.254",
-        "169.254.0.1",
-        "168.63.129.16",
-        "[fe80::1]",
-        "[febf::1]",
-        "[::ffff:169.254.169.254]",
-        "[::ffff:a83f:8110]",
-        "[::169.254.169.254]",
-        "[64:ff9b::a9fe:a9fe]",
-        "[2002:a9fe:a9fe::1]",
+        "169.254.169.254", "169.254.0.1", "168.63.129.16", "100.100.100.200",
+        "[::ffff:100.100.100.200]", "[64:ff9b::6464:64c8]", "[fd00:ec2::254]",
+        "[fd00:0ec2:0:0::0254]", "[fe80::1]", "[febf::1]", "[::ffff:169.254.169.254]",
+        "[::ffff:a83f:8110]", "[::169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]",
     ],
-)
+)  # fmt: skip
 def test_metadata_addresses_are_always_refused(host: str) -> None:
-    """Link-local addresses and 168.63.129.16 are refused in every notation."""
+    """Link-local addresses and metadata services of clouds are refused in every notation."""
     with pytest.raises(Refused) as refusal:
         AllowedTargets((host,)).check(f"http://{host}/")
     assert refusal.value.code == "TargetForbidden"
@@ -157,6 +115,8 @@ def test_metadata_addresses_are_always_refused(host: str) -> None:
         ["169.254.169.254"],
         ["127.0.0.1", "169.254.169.254"],
         ["::ffff:168.63.129.16"],
+        ["127.0.0.1", "fd00:ec2::254"],
+        ["100.100.100.200"],
         ["fe80::1"],
     ],
 )
@@ -203,10 +163,8 @@ async def test_a_name_is_resolved_once_per_request(receiver: Receiver) -> None:
         await fleet.webhooks.create("ops", url, handshake=False)
         await fleet.invent(3)
         await fleet.caught_up()
-        status = await fleet.status()
     assert receiver.posts[0].headers["host"] == f"hooks.example:{receiver.port}"
     assert len(look_ups) == 5  # three arrived; in between, two resolved to a forbidden address
-    assert status.failed == 2
 
 
 @run_async

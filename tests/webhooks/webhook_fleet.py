@@ -59,14 +59,19 @@ class CountedPauses:
         self.taken: list[float] = []
         self.now = 1000.0
         self._limit = limit
+        self._released = asyncio.Event()
 
     async def sleep(self, seconds: float) -> None:
         """Record a pause; block once the limit is exceeded."""
         self.taken.append(seconds)
         if len(self.taken) > self._limit:
-            await asyncio.Event().wait()
+            await self._released.wait()
         self.now += seconds
         await asyncio.sleep(0)
+
+    def release(self) -> None:
+        """Let pauses beyond the limit end at once."""
+        self._released.set()
 
     def environment(self, **settings: Any) -> Environment:  # noqa: ANN401  (any setting)
         """An environment with these pauses."""
@@ -147,9 +152,13 @@ class WebhookFleet:
         """The name of the note that stores a subscription's cursor."""
         return self.webhooks._deliveries[f"webhook::{name}"].subscription.cursor_note
 
+    def state_note(self, name: str = "ops") -> str:
+        """The name of the note that stores a subscription's state."""
+        return self.webhooks._deliveries[f"webhook::{name}"].subscription.state_note
+
     def state(self, name: str = "ops") -> str:
-        """The state of a subscription."""
-        return self.webhooks._deliveries[f"webhook::{name}"].state
+        """The state of a subscription, as stored."""
+        return self.webhooks._deliveries[f"webhook::{name}"].saved_state
 
     async def invent(self, events: int, scopes: int = 100) -> list[JournalEntry]:
         """Write journal lines of invented events directly to the store."""
@@ -178,7 +187,6 @@ async def webhook_fleet(
     store: Store | None = None,
     environment: Environment | None = None,
     allow: Sequence[str] = ALLOWED,
-    **settings: Any,  # noqa: ANN401  (any setting)
 ) -> AsyncIterator[WebhookFleet]:
     """A running fleet with webhooks."""
     store = store or MemoryStore()
@@ -189,7 +197,6 @@ async def webhook_fleet(
         fleet,
         AllowedTargets(allow),
         environment=environment or CountedPauses().environment(),
-        **settings,
     )
     await webhooks.start()
     try:

@@ -40,7 +40,7 @@ async def without_ended(fleet: Fleet, command: Approve) -> tuple[str, ...] | Non
 
 
 async def _just_ended(fleet: Fleet, scope: str, event: str) -> bool:
-    entries = await fleet.store.journal(event=event, limit=_LINES)
+    entries = await fleet.reader.journal(event=event, limit=_LINES)
     oldest = fleet.clock.now() - limits.ENDED_SECONDS
     return any(
         entry.line.fact.type in EVENT_ENDED

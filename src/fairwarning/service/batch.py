@@ -4,7 +4,7 @@ import asyncio
 
 from fairwarning.core.cascade import JournalLine, Outcome
 from fairwarning.core.commands import Command
-from fairwarning.core.errors import FairwarningError
+from fairwarning.core.errors import Bug, FairwarningError
 from fairwarning.core.model import Entity, Impact, Operation, Ref, Resource, Scope
 from fairwarning.store.store import Batch
 
@@ -36,12 +36,13 @@ class CommandBatch:
     """The merged outcomes of one batch of commands; none of them is visible yet."""
 
     __slots__ = (
-        "changes", "committed", "impacts", "left", "lines", "loaded", "moments", "next_due",
+        "bugs", "changes", "committed", "impacts", "left", "lines", "loaded", "moments", "next_due",
         "settled", "size",
     )  # fmt: skip
 
     def __init__(self, left: int = 0) -> None:
         self.committed = False
+        self.bugs: list[Bug] = []  # with their causes
         self.left = left  # commands at the end that are left for the next transaction
         self.size = 0  # see `size_of`
         self.next_due: float | None = None  # of all entities, after the commit

@@ -51,6 +51,9 @@ class Clock(Protocol):
     def now(self) -> float:
         """Seconds since the epoch. Never runs backwards within a process."""
 
+    def ahead_seconds(self) -> int:
+        """Seconds by which fleet time is ahead of the time that machines are told (E11)."""
+
     def call_at(self, moment: float, callback: Callback) -> Alarm:
         """Call the callback at that time."""
 
@@ -78,6 +81,10 @@ class RealClock:
         """Seconds since the epoch."""
         return self.host_time.now()
 
+    def ahead_seconds(self) -> int:
+        """Seconds by which fleet time is ahead of wall time."""
+        return self.host_time.ahead_seconds()
+
     def call_at(self, moment: float, callback: Callback) -> Alarm:
         """Call the callback at that time, never before it."""
         alarm = Alarm(callback)
@@ -100,7 +107,7 @@ class RealClock:
         return self.host_time.state()
 
     def restore(self, state: str, last: float) -> None:
-        """Continue in the same boot; after a reboot, run from the later of wall time and `last`."""
+        """Continue after the time that passed; that of a reboot does not count."""
         self.host_time.restore(state, last)
 
     def promise(self, moment: float) -> None:
@@ -141,6 +148,10 @@ class VirtualClock:
         if not self._rate:
             return self._base
         return self._base + (time.monotonic() - self._since) * self._rate
+
+    def ahead_seconds(self) -> int:
+        """Return 0: machines are told virtual time."""
+        return 0
 
     @property
     def rate(self) -> float:

@@ -3,6 +3,7 @@
 import logging
 
 from fairwarning.service.clock import Clock
+from fairwarning.service.health import PartHealth
 from fairwarning.service.host_time import TOLERANCE_SECONDS
 from fairwarning.service.metrics import Metric, gauge
 
@@ -17,11 +18,8 @@ class ClockMonitor:
         self._host_time = clock.host_time
         self._reference = reference
         self._differs = False
-
-    @property
-    def ahead_seconds(self) -> float:
-        """Seconds by which fleet time is ahead of its reference; 0 for virtual time."""
-        return self._host_time.ahead if self._host_time else 0.0
+        self.ahead_seconds = 0.0
+        """By which fleet time was ahead of its reference when last compared."""
 
     @property
     def difference_seconds(self) -> float:
@@ -48,18 +46,28 @@ class ClockMonitor:
 
     def report(self) -> None:
         """Log a new difference, and the end of one."""
+        self.ahead_seconds = self._host_time.ahead if self._host_time else 0.0
         ahead = self.difference_seconds
         if bool(ahead) == self._differs:
             return
         self._differs = not self._differs
         if ahead:
             log.warning(
-                "fleet time is %.1f s %s %s; notices keep their length, and fleet time follows "
-                "once no notice is pending; check the clock and its synchronization",
-                *(abs(ahead), "ahead of" if ahead > 0 else "behind", self._reference),
+                "%s; notices keep their length, new events are announced by that clock, and fleet "
+                "time follows once no notice is pending; check the clock and its synchronization",
+                self._difference(),
             )
         else:
             log.warning("fleet time agrees with %s again", self._reference)
+
+    def _difference(self) -> str:
+        ahead = self.difference_seconds
+        direction = "ahead of" if ahead > 0 else "behind"
+        return f"fleet time is {abs(ahead):.1f} s {direction} {self._reference}"
+
+    def health(self) -> PartHealth:
+        """Whether the clocks agree."""
+        return PartHealth(name="clock", problem=self._difference() if self._differs else "")
 
     def metrics(self) -> list[Metric]:
         """The current difference."""

@@ -21,6 +21,11 @@ class CommandQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def busy(self) -> bool:
+        """Whether the writer has work to do."""
+        return not self._idle.is_set()
+
     async def submit(self, command: Command) -> Operation | None:
         """Queue a command and wait for its operation, if any."""
         if self.stopping:
@@ -49,6 +54,10 @@ class CommandQueue:
         """Return once the queue is empty and nothing is due."""
         while not self._idle.is_set():
             await self._idle.wait()
+
+    def is_idle(self) -> bool:
+        """Whether the queue is empty and nothing is due."""
+        return self._idle.is_set()
 
     def wake(self) -> None:
         """Let the writer look for work."""

@@ -5,7 +5,9 @@ If another process has changed an entity that a decision was based on, the batch
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
@@ -18,9 +20,10 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import (
     AddressTaken,
+    Bug,
     Conflict,
     FairwarningError,
-    InvariantViolated,
+    StoreDamaged,
     Unavailable,
 )
 from fairwarning.core.growing import groups_of_new_set
@@ -31,8 +34,11 @@ from fairwarning.service.batch import CommandBatch, PendingCommand, size_of
 from fairwarning.service.clock import Clock
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.reader import FleetReader
+from fairwarning.service.set_aside import report_of
 from fairwarning.store.differences import stale_version
 from fairwarning.store.store import Batch, Store
+
+log = logging.getLogger(__name__)
 
 CACHED_ENTITIES = 4096
 _ATTEMPTS = 10  # to decide a batch while other processes change its entities
@@ -52,8 +58,9 @@ class Committer:
         *,
         cached: int = CACHED_ENTITIES,
     ) -> None:
-        self.broken: InvariantViolated | None = None  # once set, no command is decided (IS4)
+        self.broken: StoreDamaged | None = None  # once set, no command is decided (IS4)
         self.commits = 0
+        self.bugs = 0
         self.secret = ""  # of the fleet; see `Fleet.new_secret`
         self._store = store
         self._clock = clock
@@ -76,8 +83,8 @@ class Committer:
         If they write too much for one transaction, the last ones are left undecided.
 
         Raises `Conflict` when one command prevents the batch from being committed. A batch that
-        lost a race against another process is decided again, a few times; one that gives a machine
-        an address that another has, with the next address.
+        lost a race against another process is decided again, a few times; one that gives machines
+        addresses that others have, with the next ones.
         """
         taken: set[str] = set()
         while True:
@@ -87,6 +94,9 @@ class Committer:
                 if conflict.address in taken:
                     raise  # the command itself names the address
                 taken.add(conflict.address)
+                for address in conflict.tried:
+                    if await self._store.find_machines(address=address):
+                        taken.add(address)
 
     async def _decide_all(
         self, waiting: Sequence[PendingCommand], taken: Collection[str]
@@ -96,9 +106,10 @@ class Committer:
             for pending in waiting:
                 pending.operation = pending.error = None
             try:
-                await self._prefetch(waiting, work, afresh=attempt > 0)
-                await self._decide_each(waiting, work, taken)
-                await self._commit(work)
+                with self._forgotten_on_failure(work):
+                    await self._prefetch(waiting, work, afresh=attempt > 0)
+                    await self._decide_each(waiting, work, taken)
+                    await self._commit(work)
             except Unavailable as error:
                 last = attempt == _ATTEMPTS - 1
                 if error.code == "StoreSlow" and not last and self._allow_fewer_rows(waiting, work):
@@ -109,14 +120,24 @@ class Committer:
                     pending.error = error
                 return CommandBatch(left)
             except Conflict as conflict:
-                for ref in work.changes:
-                    self._cache.pop(ref, None)
+                if isinstance(conflict, AddressTaken):
+                    conflict.tried = _new_addresses(work)
                 if not self._shared or conflict.code != "Stale" or attempt == _ATTEMPTS - 1:
                     raise
             else:
                 self._rows = min(_ROWS, self._rows + self._rows // 8 + 1)
                 return work
         raise AssertionError("unreachable")
+
+    @contextmanager
+    def _forgotten_on_failure(self, work: CommandBatch) -> Iterator[None]:
+        """After a failure, what the batch would have changed is read from the store again."""
+        try:
+            yield
+        except Exception:
+            for ref in work.changes:
+                self._cache.pop(ref, None)
+            raise
 
     def _allow_fewer_rows(self, waiting: Sequence[PendingCommand], work: CommandBatch) -> bool:
         """Halve the rows of a transaction; return False if it was small or a single command."""
@@ -133,10 +154,12 @@ class Committer:
             try:
                 if broken:
                     raise Unavailable("WritesStopped", f"writes have stopped ({broken})")
-                outcome = await self._decide_one(pending.command, work, taken)
+                outcome = await self._decide(pending.command, work, taken)
             except FairwarningError as error:
                 pending.error = error
-                broken = error if isinstance(error, InvariantViolated) else broken
+                broken = error if isinstance(error, StoreDamaged) else broken
+                if isinstance(error, Bug):
+                    await self._set_aside(pending.command, error, work)
             else:
                 size = size_of(outcome)
                 if work.size and work.size + size > self._rows:
@@ -193,6 +216,18 @@ class Committer:
         work.moments += 1
         work.loaded.update(await self._store.load(refs))
 
+    async def _decide(
+        self, command: Command, work: CommandBatch, taken: Collection[str]
+    ) -> Outcome:
+        try:
+            return await self._decide_one(command, work, taken)
+        except FairwarningError as error:
+            if isinstance(error, Bug):
+                raise _undecided(command) from error
+            raise
+        except Exception as error:
+            raise _undecided(command) from error
+
     async def _decide_one(
         self, command: Command, work: CommandBatch, taken: Collection[str]
     ) -> Outcome:
@@ -213,27 +248,49 @@ class Committer:
 
         while True:
             try:
-                return cascade.run(command, self._clock.now(), get, self.secret, taken)
+                now, ahead = self._clock.now(), self._clock.ahead_seconds()
+                return cascade.run(command, now, get, self.secret, taken, clock_ahead=ahead)
             except EntityNotLoaded as missing:
                 later = (ref for ref in dict.fromkeys(missing.next) if not is_loaded(ref))
                 await self._load(list(dict.fromkeys((missing.ref, *later))), work)
-            except FairwarningError:
-                raise
-            except Exception as bug:
-                raise InvariantViolated(
-                    "Bug", f"{type(command).__name__} could not be decided"
-                ) from bug
+
+    async def _set_aside(self, command: Command, bug: Bug, work: CommandBatch) -> None:
+        """Let the same transaction record that a command could not be decided."""
+        work.bugs.append(bug)
+        ref = target(command)
+        report = report_of(ref, command, bug.__cause__ or bug)
+        try:
+            outcome = await self._decide(report, work, ())
+        except Bug:
+            work.loaded[ref] = None  # it cannot be read
+            try:
+                outcome = await self._decide(report, work, ())
+            finally:
+                del work.loaded[ref]
+        work.add(outcome, size_of(outcome))
+
+    async def set_aside(self, command: Command, cause: Exception) -> tuple[Bug, CommandBatch]:
+        """Set the entity of a command aside that prevents any commit."""
+        bug = _undecided(command)
+        bug.__cause__ = cause
+        work = CommandBatch()
+        await self._set_aside(command, bug, work)
+        await self._commit(work)
+        return bug, work
 
     async def _commit(self, work: CommandBatch) -> None:
-        if not work.changes and not work.lines:
+        if work.changes or work.lines:
+            failpoints.hit("commit.before")
+            work.next_due = await self._write(work.batch(self._clock.now(), self._notes()))
+            work.committed = True
+            failpoints.hit("commit.after")
+            self.commits += 1
+            self._keep(work)
+        else:
             await self._check_moment(work)
-            return
-        failpoints.hit("commit.before")
-        work.next_due = await self._write(work.batch(self._clock.now(), self._notes()))
-        work.committed = True
-        failpoints.hit("commit.after")
-        self.commits += 1
-        self._keep(work)
+        for bug in work.bugs:  # decided on what was really stored
+            self.bugs += 1
+            log.error("a bug: %s", bug, exc_info=bug.__cause__ or bug)
 
     async def check_store(self) -> None:
         """Write the clock's state; raises `Unavailable` if the store cannot be written."""
@@ -247,18 +304,19 @@ class Committer:
                 if again[ref] is not entity and again[ref] != entity:
                     raise stale_version(ref)
 
-    async def correct_due(self, refs: Iterable[Ref], told_at: float) -> CommandBatch:
+    async def correct_due(self, commands: Iterable[Command], told_at: float) -> CommandBatch:
         """Write entities again that are stored as due, and did not change when told so at a time.
 
         The stored time is that of an earlier version of the rules, or the entity has changed
-        meanwhile. Raises `InvariantViolated` for an entity that really was due at that time.
+        meanwhile. An entity that really was due at that time is set aside.
         """
         work = CommandBatch()
-        for ref, entity in (await self._store.load(refs)).items():
+        due = {target(command): command for command in commands}
+        for ref, entity in (await self._store.load(due)).items():
             moment = cascade.due(entity) if entity else None
             if moment is not None and moment <= told_at:
-                raise InvariantViolated("Stuck", f"{ref[1]!r} is due but does not change")
-            if entity:
+                await self._set_aside(due[ref], Bug("it is due, but does not change"), work)
+            elif entity:
                 work.changes[ref] = (entity, changed(entity, version=entity.version + 1))
         await self._commit(work)
         return work
@@ -298,6 +356,25 @@ class Committer:
         """The clock's state, if it is not in the store yet."""
         state = self._clock.state()
         return {"clock": state} if not self._shared and state != self.stored_clock else {}
+
+
+def _undecided(command: Command) -> Bug:
+    """What the caller of a command is told: no detail, which may be about other tenants."""
+    return Bug(
+        f"{type(command).__name__} could not be decided because of a bug in the service. Nothing "
+        f"was changed; {target_of(command)!r} is set aside, and the operator can see why"
+    )
+
+
+def _new_addresses(work: CommandBatch) -> tuple[str, ...]:
+    """The addresses of the machines that a batch adds."""
+    return tuple(
+        machine.address
+        for before, after in work.changes.values()
+        if isinstance(after, Scope)
+        for name, machine in after.machines.items()
+        if machine.address and not (isinstance(before, Scope) and name in before.machines)
+    )
 
 
 def _latest_deadline(scope: Scope) -> float:

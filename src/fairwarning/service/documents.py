@@ -24,13 +24,16 @@ _SHARED_INCARNATIONS = 256  # from 0; few scopes without events have a higher in
 class PublishedScope:
     """A scope as its machines see it. It stays the same object while the scope exists."""
 
-    __slots__ = ("__weakref__", "_empty", "_listeners", "answers", "scope")
+    __slots__ = ("__weakref__", "_empty", "_listeners", "_promised", "answers", "scope")
 
-    def __init__(self, empty: Sequence[Answers] = ()) -> None:
+    def __init__(
+        self, empty: Sequence[Answers] = (), promised: dict[int, float] | None = None
+    ) -> None:
         self.scope: Scope | None = None
         self.answers: Answers = {}
         """The responses for this document; a new dictionary when the document changes."""
         self._empty = empty
+        self._promised = {} if promised is None else promised
         self._listeners: dict[Callback, None] | None = None  # None: most scopes have none
 
     @property
@@ -52,6 +55,9 @@ class PublishedScope:
         """Show a committed state, and call the listeners if the document changed."""
         changed = self.incarnation != (scope.incarnation if scope else 0)
         self.scope = scope
+        for event in scope.events.values() if scope else ():
+            until = max(event.not_before, self._promised.get(event.clock_ahead, 0.0))
+            self._promised[event.clock_ahead] = until
         if changed or scope is None:
             self.answers = self._answers_of(scope)
             if self._listeners:
@@ -84,6 +90,8 @@ class DocumentCache:
         # A scope leaves the cache when its last reader drops its reference.
         self._published: WeakValueDictionary[str, PublishedScope] = WeakValueDictionary()
         self._empty: list[Answers] = [{} for _ in range(_SHARED_INCARNATIONS)]
+        self.promised: dict[int, float] = {}
+        """Until when events are shown that have a `clock_ahead`."""
         self._loading: dict[str, asyncio.Future[Scope | None]] = {}
         self.fresh_until: float | None = None
         """A `time.monotonic` value; None if no other process writes to the store."""
@@ -105,7 +113,9 @@ class DocumentCache:
         published = self._published.get(scope)
         if published is None or published.scope is None:
             # Register before loading, so that no commit during the load is missed.
-            published = self._published.setdefault(scope, PublishedScope(self._empty))
+            published = self._published.setdefault(
+                scope, PublishedScope(self._empty, self.promised)
+            )
             loaded = await self._load_once(scope)
             newest = _newer(published.scope, loaded)
             if self._published.get(scope) is not published:

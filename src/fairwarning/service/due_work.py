@@ -1,9 +1,10 @@
 """The commands for entities that are due."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fairwarning.core.commands import AdvanceTime, Command, Poll, RetryLane
+from fairwarning.core.growing import all_groups
 from fairwarning.core.lifecycle import idle_at
 from fairwarning.core.model import Entity, Lane, Ref, Scope
 from fairwarning.service.clock import Clock
@@ -39,9 +40,7 @@ class DueWork:
             self._arm(await self._store.next_due())
         recorded = await self._recorded_polls(refs)
         return [
-            command
-            for kind, name in refs
-            for command in self._commands_for(kind, name, recorded.get(name, 0.0))
+            command for kind, name in refs for command in self._commands_for(kind, name, recorded)
         ]
 
     def _arm(self, moment: float | None) -> None:
@@ -53,7 +52,12 @@ class DueWork:
 
     async def _recorded_polls(self, refs: Sequence[Ref]) -> dict[str, float]:
         """The recorded polls of due scopes, unless they are known to be due for another reason."""
-        scopes = [name for kind, name in refs if kind is Scope and self._may_be_idle(name)]
+        scopes = [
+            group
+            for kind, name in refs
+            if kind is Scope and self._may_be_idle(name)
+            for group in all_groups(name)
+        ]
         return await self._store.recorded_polls(scopes) if scopes else {}
 
     def _may_be_idle(self, scope: str) -> bool:
@@ -61,10 +65,13 @@ class DueWork:
         known = published.scope if published else None
         return known is None or (known.enabled and self._clock.now() >= idle_at(known))
 
-    def _commands_for(self, kind: type[Entity], name: str, recorded: float) -> list[Command]:
+    def _commands_for(
+        self, kind: type[Entity], name: str, recorded: Mapping[str, float]
+    ) -> list[Command]:
         if kind is Lane:
             return [RetryLane(lane=name)]
-        last = max(recorded, self._polls.last(name))
+        groups = all_groups(name)
+        last = max(max(recorded.get(group, 0.0), self._polls.last(group)) for group in groups)
         if not last:
             return [AdvanceTime(scope=name)]
         # A poll that the scope does not have yet keeps Scheduled Events enabled (M14).

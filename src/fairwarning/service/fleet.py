@@ -1,12 +1,13 @@
 """The fleet: its parts, its start and stop, and what the rest of the service asks of it."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from fairwarning.core.commands import Command, Poll, validate
-from fairwarning.core.errors import InvariantViolated, Refused, Unavailable
+from fairwarning.core.errors import Bug, Refused, StoreDamaged, Unavailable
 from fairwarning.core.model import Operation, Scope
 from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
@@ -18,16 +19,23 @@ from fairwarning.service.deliveries import DeliveryLog
 from fairwarning.service.documents import DocumentCache, PublishedScope
 from fairwarning.service.faults import FaultRules
 from fairwarning.service.following import ChangeFollower
+from fairwarning.service.health import PartHealth
 from fairwarning.service.metrics import Metric, gauge
 from fairwarning.service.polls import PollLog
 from fairwarning.service.publisher import Publisher
+from fairwarning.service.read_share import ReadShare
 from fairwarning.service.reader import FleetReader
+from fairwarning.service.refusals import RefusalLog
+from fairwarning.service.set_aside import SetAsideEntities
 from fairwarning.service.snapshot_monitor import SnapshotMonitor
 from fairwarning.service.store_check import StoreCheck
 from fairwarning.service.writer import CommandWriter
 from fairwarning.store.store import ClockReading, Store
 
+log = logging.getLogger(__name__)
+
 _COMPARE_SECONDS = 1.0  # between two comparisons of the clocks
+_LOOK_SECONDS = 5.0  # between two looks at what other processes have set aside
 
 
 class Fleet:
@@ -38,19 +46,22 @@ class Fleet:
     ) -> None:
         self.store = store
         self.clock = clock
-        self.reader = FleetReader(store)
+        self._queue = CommandQueue()
+        share = ReadShare(self._queue.is_idle)
+        self.reader = FleetReader(store, share, 0 if store.shared else cached)
         self.documents = DocumentCache(self._load_scope)
         self._committer = Committer(store, clock, self.reader, self.documents, cached=cached)
         self.store_check = StoreCheck(self._committer.check_store)
         self._shared = store.shared
-        self._queue = CommandQueue()
         self.settled = self._queue.settled
         self.polls = PollLog(self._queue.post, self._queue.wake)
         self.deliveries = DeliveryLog(self._queue.post, lambda: clock.rate)
+        self.refusals = RefusalLog(self._queue.post, clock.now)
         self._advancing = asyncio.Lock()
         self.faults = FaultRules(clock.now, shared=bool(self._shared))
         self.publisher = Publisher(self.documents, self.polls)
         self.publisher.followers.append(self.deliveries.follow)
+        self.set_aside = SetAsideEntities(store)
         self.writer = CommandWriter(
             self._queue,
             self._committer,
@@ -60,6 +71,7 @@ class Fleet:
             driver=driver,
             documents=self.documents,
             polls=self.polls,
+            set_aside=self.set_aside,
         )
         self.following = self.writer.following = (
             ChangeFollower(store, self._shared, self.documents, self._queue.wake, self._synchronize)
@@ -74,12 +86,13 @@ class Fleet:
         """Makes the secret of a new fleet. It goes into event ids: none can be guessed (E2)."""
 
     @property
-    def broken(self) -> InvariantViolated | None:
+    def broken(self) -> StoreDamaged | None:
         """The violated invariant that stopped writes (IS4); None while commands are decided."""
         return self._committer.broken
 
     async def _load_scope(self, scope: str) -> Scope | None:
-        return await self.reader.read(Scope, scope)
+        with self.reader.share.write():  # machines that poll may wait for it, too
+            return await self.reader.read(Scope, scope)
 
     # --- Start and stop ---
 
@@ -90,9 +103,11 @@ class Fleet:
             self._tasks.append(asyncio.create_task(self.writer.run(), name="fleet writer"))
             if self.following:
                 self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
-                await self.following.caught_up.wait()
+                await self.following.wait_until_caught_up()
+                self._tasks.append(asyncio.create_task(self._look_aside(), name="fleet set-aside"))
             elif self.clock.host_time:
                 self._tasks.append(asyncio.create_task(self._watch_clock(), name="fleet clock"))
+            await self.set_aside.release_those_of_other_versions(self.submit)
         except BaseException:
             await self._close()
             raise
@@ -163,9 +178,22 @@ class Fleet:
         self._virtual().run(rate)
         await self._keep_time()
 
+    async def _look_aside(self) -> None:
+        while True:
+            try:
+                await self.set_aside.load()
+            except Unavailable:
+                pass  # the change feed reports it
+            except Exception:
+                log.exception("cannot read what is set aside; trying again")
+            await asyncio.sleep(_LOOK_SECONDS)
+
     async def _watch_clock(self) -> None:
         while True:
-            await self.compare_clocks()
+            try:
+                await self.compare_clocks()
+            except Exception:
+                log.exception("cannot compare the clocks; trying again")
             await asyncio.sleep(_COMPARE_SECONDS)
 
     async def compare_clocks(self) -> None:
@@ -191,7 +219,8 @@ class Fleet:
         if published.scope and published.scope.enabled:
             self.polls.record(published.scope, self.clock.now())
         else:
-            await self.submit(Poll(scope=scope, actor="machine"))
+            with suppress(Bug):  # it is logged, and its document is as it was
+                await self.submit(Poll(scope=scope, actor="machine"))
         await self._ready(published)
         return published
 
@@ -215,6 +244,11 @@ class Fleet:
             *self.clock_monitor.metrics(),
             *(self.following.snapshots if self.following else SnapshotMonitor()).metrics(),
         ]
+
+    def health(self) -> list[PartHealth]:
+        """How store, writer and clock are."""
+        store = self.following or self.store_check
+        return [store.health(), self.writer.health(), self.clock_monitor.health()]
 
     async def polled_at(self, scopes: Sequence[Scope]) -> list[float]:
         """The last poll of each scope, or 0. Another process may have had one since."""

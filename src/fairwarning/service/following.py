@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Ref, Scope
 from fairwarning.service.documents import DocumentCache
+from fairwarning.service.health import PartHealth
 from fairwarning.service.snapshot_monitor import SnapshotMonitor
 from fairwarning.store.store import ClockReading, Heartbeat, SharedStore, Store
 
@@ -14,6 +15,7 @@ log = logging.getLogger(__name__)
 
 STALENESS_SECONDS = 30.0
 _RETRY_SECONDS = 0.2
+_FIRST_SECONDS = 60.0  # to catch up for the first time, when the service starts
 _PAGE = 256  # changes per query
 
 Publish = Callable[[str, Scope | None], None]
@@ -42,6 +44,7 @@ class ChangeFollower:
         self._documents = documents
         self._wake = wake
         self._synchronize = synchronize
+        self._unavailable = False
         self._heartbeat: Heartbeat | None = None
         self._position = -1
         self._read_from = -1  # the position before the last read
@@ -55,13 +58,12 @@ class ChangeFollower:
 
     async def run(self) -> None:
         """Listen until cancelled."""
-        unavailable = False
         while True:
             try:
                 async for heartbeat in self._shared.heartbeats():
-                    if unavailable:
+                    if self._unavailable:
                         log.warning("the database is available again")
-                        unavailable = False
+                        self._unavailable = False
                     if heartbeat.clock:
                         self._synchronize(heartbeat.clock)
                     if heartbeat.oldest_snapshot is not None:
@@ -69,15 +71,35 @@ class ChangeFollower:
                     self._heartbeat = heartbeat
                     self._wake()
             except Unavailable as error:
-                if not unavailable:
+                if not self._unavailable:
                     log.warning(
                         "the database is unavailable, polls are answered from memory: %s",
                         error.message,
                     )
-                    unavailable = True
+                    self._unavailable = True
             except Exception:
                 log.exception("change feed listener failed; retrying")
             await asyncio.sleep(_RETRY_SECONDS)
+
+    def health(self) -> PartHealth:
+        """Whether the database answers."""
+        stale = self._documents.is_stale()
+        if stale:
+            text = "the database has been unreachable for too long; polls fail until it is back"
+        elif self._unavailable:
+            text = "the database is unavailable; polls are answered from memory"
+        else:
+            text = ""
+        return PartHealth(name="store", problem=text, stops_writes=stale)
+
+    async def wait_until_caught_up(self) -> None:
+        """Wait for the first heartbeat; raise `Unavailable` if there is none for a while (IB6)."""
+        try:
+            async with asyncio.timeout(_FIRST_SECONDS):
+                await self.caught_up.wait()
+        except TimeoutError:
+            text = "the database became unavailable while the service started; try again"
+            raise Unavailable("StoreAway", text) from None
 
     async def catch_up(self, publish: Publish) -> Heartbeat | None:
         """Publish the changes of other processes.

@@ -158,6 +158,8 @@ class IssuedTokens:
                 await self.refresh()
             except Unavailable:
                 continue  # the change feed reports that the database is unavailable
+            except Exception:
+                log.exception("cannot read the revocations of other processes; retrying")
 
     # --- Expiry ---
 
@@ -168,6 +170,8 @@ class IssuedTokens:
                 await self.drop_expired()
             except FairwarningError as error:
                 log.warning("cannot drop expired tokens, will retry: %s", error.message)
+            except Exception:
+                log.exception("cannot drop expired tokens, will retry")
             await asyncio.sleep(_DROP_SECONDS)
 
     async def drop_expired(self) -> None:

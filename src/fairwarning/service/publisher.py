@@ -1,12 +1,17 @@
 """Makes durable changes visible: in the published documents, and to whoever follows them."""
 
+import logging
 from collections.abc import Callable
+from typing import ParamSpec
 
 from fairwarning.core.model import Scope
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.polls import PollLog
+
+P = ParamSpec("P")
+log = logging.getLogger(__name__)
 
 
 class Publisher:
@@ -48,14 +53,22 @@ class Publisher:
         else:
             self._polls.forget(name)
         for follower in self.followers:
-            follower(name, scope)
+            _call(follower, name, scope)
 
     def notify_watchers(self) -> None:
         """Call the watchers."""
         for watcher in self.watchers:
-            watcher()
+            _call(watcher)
 
     def notify_readers(self) -> None:
         """Call the readers."""
         for reader in tuple(self.readers):
-            reader()
+            _call(reader)
+
+
+def _call(callback: Callable[P, None], *args: P.args, **named: P.kwargs) -> None:
+    """Call back; one that fails disturbs neither the others nor the commit."""
+    try:
+        callback(*args, **named)
+    except Exception:
+        log.exception("%r failed", callback)

@@ -1,7 +1,7 @@
 """Reads committed entities, machines and journal lines, from memory where possible."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from fairwarning.core.model import (
@@ -13,18 +13,29 @@ from fairwarning.core.model import (
     Rollout,
     ScaleSet,
     Scope,
+    SetAside,
     Subnet,
 )
+from fairwarning.service.read_share import STEP, ReadShare
 from fairwarning.store.store import JournalEntry, MachineLocation, Store
 
-E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet)
+E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet, SetAside)
+T = TypeVar("T")
+
+_ENTITIES = 8  # of a visit to the store: a scope may have 200 machines
+_NUMBERS = 2000  # of lines that a visit searches
 
 
 class FleetReader:
-    """Reads a fleet as committed. The `Committer` keeps the cache up to date."""
+    """Reads a fleet as committed. The `Committer` keeps the cache up to date.
 
-    def __init__(self, store: Store) -> None:
+    Long reads are many short visits to the store, so that other work goes on between them.
+    """
+
+    def __init__(self, store: Store, share: ReadShare, cached: int) -> None:
         self._store = store
+        self._cached = cached
+        self.share = share
         self.cache: OrderedDict[Ref, Entity] = OrderedDict()
 
     async def read(self, kind: type[E], name: str) -> E | None:
@@ -32,8 +43,7 @@ class FleetReader:
         ref = (kind, name)
         entity = self.cache.get(ref)
         if entity is None:
-            entity = (await self._store.load([ref]))[ref]
-            entity = self.cache.get(ref, entity)  # a commit in the meantime is newer
+            entity = (await self._load([ref]))[ref]
         assert entity is None or isinstance(entity, kind)
         return entity
 
@@ -41,14 +51,24 @@ class FleetReader:
         """Several entities as committed."""
         found: dict[Ref, Entity | None] = {ref: self.cache.get(ref) for ref in refs}
         missing = [ref for ref, entity in found.items() if entity is None]
-        for ref, entity in (await self._store.load(missing)).items() if missing else ():
-            found[ref] = self.cache.get(ref, entity)
+        for start in range(0, len(missing), _ENTITIES):
+            found |= await self._load(missing[start : start + _ENTITIES])
         return found
+
+    async def _load(self, refs: list[Ref]) -> dict[Ref, Entity | None]:
+        await self.share.turn()
+        loaded = await self._store.load(refs)
+        for ref, entity in loaded.items():
+            if ref in self.cache:
+                loaded[ref] = self.cache[ref]  # a commit in the meantime is newer
+            elif entity is not None and len(self.cache) < self._cached:
+                self.cache[ref] = entity  # a commit that changes it comes back after this load
+        return loaded
 
     async def resources(self, prefix: str, after: str, limit: int) -> list[Resource]:
         """Resources whose ids begin so, in order, from the first past `after`."""
         while True:
-            names = await self._store.list_ids(Resource, after, limit)
+            names = await self.list_ids(Resource, after, limit)
             refs: list[Ref] = [(Resource, name) for name in names if name.startswith(prefix)]
             read = (await self.read_all(refs)).values()
             page = [entity for entity in read if isinstance(entity, Resource)]
@@ -59,24 +79,76 @@ class FleetReader:
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
     ) -> list[MachineLocation]:
         """Machines of this name, address, number or scope."""
+        await self.share.turn()
         return await self._store.find_machines(
             name=name, address=address, number=number, scope=scope
         )
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         """Machines in order of their numbers, from the first past `after`."""
-        return await self._store.list_machines(after, limit)
+
+        async def read(last: MachineLocation | None, size: int) -> list[MachineLocation]:
+            return await self._store.list_machines(last.number if last else after, size)
+
+        return await self._in_steps(read, limit)
 
     async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         """Ids of entities of a kind, in order, from the first past `after`."""
+        await self.share.turn()
         return await self._store.list_ids(kind, after, limit)
 
-    async def journal(self, *, after: int, limit: int, event: str = "") -> list[JournalEntry]:
-        """Journal lines in order, from the first past `after`; of one event if given."""
-        return await self._store.journal(after=after, limit=limit, event=event)
+    async def scopes_with_events(self, after: str, limit: int) -> list[str]:
+        """Ids of scopes that have events, in order, from the first past `after`."""
+        await self.share.turn()
+        return await self._store.scopes_with_events(after, limit)
+
+    async def journal(
+        self, *, after: int = 0, limit: int, entity: Ref | None = None, event: str = ""
+    ) -> list[JournalEntry]:
+        """Journal lines in order, from the first past `after`; of one entity or event if given."""
+
+        async def read(last: JournalEntry | None, size: int) -> list[JournalEntry]:
+            first = last.number if last else after
+            return await self._store.journal(after=first, limit=size, entity=entity, event=event)
+
+        return await self._in_steps(read, limit)
+
+    async def operation_lines(
+        self, operation: str, *, after: int, before: int, limit: int
+    ) -> list[JournalEntry]:
+        """Journal lines of an operation between two numbers, in order."""
+        entries: list[JournalEntry] = []
+        for first in range(after, before, _NUMBERS):
+            await self.share.turn()
+            last = min(first + _NUMBERS + 1, before)
+            entries += await self._store.operation_lines(
+                operation, after=first, before=last, limit=limit - len(entries)
+            )
+            if len(entries) == limit:
+                break
+        return entries
 
     async def latest_lines(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
     ) -> list[JournalEntry]:
         """The newest journal lines, the newest first; of one entity if given."""
-        return await self._store.latest_lines(limit, before=before, entity=entity)
+
+        async def read(last: JournalEntry | None, size: int) -> list[JournalEntry]:
+            upper = last.number if last else before
+            return await self._store.latest_lines(size, before=upper, entity=entity)
+
+        return await self._in_steps(read, limit)
+
+    async def _in_steps(
+        self, read: Callable[[T | None, int], Awaitable[list[T]]], limit: int
+    ) -> list[T]:
+        """Read up to `limit` items; `read` returns those after the last one."""
+        items: list[T] = []
+        while len(items) < limit:
+            size = min(STEP, limit - len(items))
+            await self.share.turn()
+            page = await read(items[-1] if items else None, size)
+            items += page
+            if len(page) < size:
+                break
+        return items

@@ -47,6 +47,8 @@ class Retention:
                 await self.drop_old()
             except FairwarningError as error:
                 log.warning("cannot drop old data, will retry: %s", error.message)
+            except Exception:
+                log.exception("cannot drop old data, will retry")
             await self._wait()
 
     async def _wait(self) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from fairwarning.core.errors import FairwarningError
+from fairwarning.service.health import PartHealth
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,14 @@ class StoreCheck:
                 self._report(await self._check())
                 self._checked = time.monotonic()
         return self._error
+
+    def health(self) -> PartHealth:
+        """Return the outcome of the last check."""
+        if self._error is None:
+            return PartHealth(name="store")
+        code = self._error.code
+        text = f"the store cannot be written ({code}) and reads continue; see the log"
+        return PartHealth(name="store", problem=text, stops_writes=True)
 
     async def _check(self) -> FairwarningError | None:
         try:

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import json
+import math
 import re
 import secrets
 import time
@@ -222,8 +223,12 @@ class Tokens:
         if now >= token.expires_at:
             text = "the token or client secret has expired; get a new one and send that"
             raise Unauthorized("ExpiredAuthenticationToken", text)
-        if now < token.created_at - SKEW_SECONDS:
-            raise _invalid("it is dated in the future; check the clock")
+        ahead = token.created_at - now
+        if ahead > SKEW_SECONDS:
+            raise _invalid(
+                f"it was issued {math.ceil(ahead)} seconds in the future by the clock of this"
+                f" service, and at most {SKEW_SECONDS} are accepted; set both clocks (NTP)"
+            )
 
     def _signature(self, signed: str) -> str:
         return _encode(hmac.digest(self._key, signed.encode("ascii"), "sha256"))

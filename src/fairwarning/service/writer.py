@@ -13,15 +13,18 @@ from contextlib import suppress
 from fairwarning.core.commands import (
     AdvanceTime,
     Command,
+    GiveUpImpact,
     ReportImpact,
     RetryLane,
 )
 from fairwarning.core.errors import (
+    Bug,
     Conflict,
     FairwarningError,
-    InvariantViolated,
+    StoreDamaged,
     Unavailable,
 )
+from fairwarning.core.set_aside import retry_seconds
 from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
@@ -31,10 +34,12 @@ from fairwarning.service.committer import Committer, target
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.due_work import DueWork
 from fairwarning.service.following import ChangeFollower
+from fairwarning.service.health import PartHealth
 from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
 from fairwarning.service.publisher import Publisher
+from fairwarning.service.set_aside import SetAsideEntities
 from fairwarning.service.timers import Timers
 from fairwarning.store.store import Store
 
@@ -58,6 +63,7 @@ class CommandWriter:
         driver: Driver,
         documents: DocumentCache,
         polls: PollLog,
+        set_aside: SetAsideEntities,
     ) -> None:
         self._queue = queue
         self._committer = committer
@@ -65,13 +71,19 @@ class CommandWriter:
         self._store = store
         self._clock = clock
         self._polls = polls
+        self._set_aside = set_aside
         self._impacts = ImpactDispatcher(driver, clock, queue.post)
         self._timers = Timers(clock, queue.wake)
         self._due_work = DueWork(store, clock, documents, polls, self._timers)
-        self._decided = self._refused = 0
+        self._decided = self._refused = self._turns = 0
         self._retiring: asyncio.Task[None] | None = None
         self.following: ChangeFollower | None = None  # of a shared store
-        self.retry_later: Callable[[Callable[[], None]], None] = _in_real_time
+        self.retry_later: Callable[[float, Callable[[], None]], object] = _in_real_time
+
+    @property
+    def progress(self) -> int | None:
+        """A number that changes with every batch and transaction; None while there is no work."""
+        return self._turns if self._queue.busy else None
 
     async def run(self) -> None:
         """Process the queue until cancelled."""
@@ -100,10 +112,23 @@ class CommandWriter:
         return [
             counter("fairwarning_commands", "Commands decided.", self._decided),
             counter("fairwarning_commands_refused", "Commands refused.", self._refused),
+            counter("fairwarning_bugs", "Commands that met a bug.", self._committer.bugs),
             counter("fairwarning_commits", "Transactions committed.", self._committer.commits),
             gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
             gauge("fairwarning_accepting_commands", "1 while commands are taken.", accepting),
+            *self._set_aside.metrics(),
         ]
+
+    def health(self) -> PartHealth:
+        """Whether commands are decided (IS4), and for all entities (IB1)."""
+        broken = bool(self._committer.broken)
+        if broken:
+            text = "writes have stopped and reads continue; see the log for the cause"
+        elif count := len(self._set_aside):
+            text = f"{count} set aside because of a bug; see `fairwarning bug list`"
+        else:
+            text = ""
+        return PartHealth(name="writer", problem=text, stops_writes=broken)
 
     async def process_queue(self) -> None:
         """Process batches until the queue is empty and nothing is due."""
@@ -113,17 +138,26 @@ class CommandWriter:
             or self._polls.has_waiting
             or (self.following and self.following.has_heartbeat)
         ):
-            await self._catch_up()
-            await self._record_polls()
-            waiting = self._queue.take(BATCH_COMMANDS)
+            self._turns += 1
+            waiting: Sequence[PendingCommand] = ()
             try:
+                await self._catch_up()
+                await self._record_polls()
+                waiting = self._queue.take(BATCH_COMMANDS)
                 await self.process_batch(waiting)
-            except Exception as bug:
-                log.exception("batch failed")
-                self.stop_writing(InvariantViolated("Bug", f"a batch failed: {bug}"))
-                for pending in waiting:
-                    pending.error = self._committer.broken
-                    pending.answer()
+            except Exception as error:  # noqa: BLE001  (the writer must never end)
+                self._survive(error, waiting)
+
+    def _survive(self, error: Exception, waiting: Sequence[PendingCommand]) -> None:
+        """After a failure that no single command has caused, go on with the next batch."""
+        if isinstance(error, StoreDamaged):
+            self.stop_writing(error)
+        else:
+            log.error("a batch failed", exc_info=error)
+            self.retry_later(RETRY_SECONDS, self._timers.fire)
+        for pending in waiting:
+            pending.error = self._committer.broken or Bug("a bug; this may have taken effect")
+            pending.answer()
 
     async def _catch_up(self) -> None:
         """Apply changes of other processes, and take over their orphaned impacts."""
@@ -159,7 +193,7 @@ class CommandWriter:
             await self._store.record_polls(polls)
         except Unavailable:
             if not self._queue.stopping:
-                self.retry_later(lambda: self._polls.put_back(polls))
+                self.retry_later(RETRY_SECONDS, lambda: self._polls.put_back(polls))
 
     async def process_batch(self, waiting: Sequence[PendingCommand]) -> None:
         """Process these commands and everything that is due, in as few transactions as possible."""
@@ -173,16 +207,16 @@ class CommandWriter:
         self, waiting: Sequence[PendingCommand], due: set[PendingCommand]
     ) -> Sequence[PendingCommand]:
         """Process as many commands as fit into one transaction, and return those that are left."""
+        self._turns += 1
         now = self._clock.now()
         try:
             work = await self._committer.decide(waiting)
-        except Conflict as conflict:
+        except Exception as error:  # noqa: BLE001  (whatever one command causes stays with it)
             if len(waiting) > 1:  # one command prevents the commit: process them singly
                 for pending in waiting:
-                    await self.process_batch([pending])
+                    await self._process_transaction([pending], due)
                 return []
-            work = CommandBatch()
-            waiting[0].error = conflict if conflict.code != "Stale" else _contended(conflict)
+            work = await self._explain_failure(waiting[0], error)
         taken = len(waiting) - work.left
         waiting, left = waiting[:taken], waiting[taken:]
         for pending in waiting:
@@ -194,10 +228,25 @@ class CommandWriter:
             self._publisher.show_newer(work)
         if work.committed:
             self._timers.arm(work.next_due)
+            self._set_aside.follow(work)
             self._publisher.make_visible(work)
             self._carry_out(work)
         self._acknowledge(waiting)
         return left
+
+    async def _explain_failure(self, pending: PendingCommand, error: Exception) -> CommandBatch:
+        """A command could not be committed: give it an error, and set its entity aside if a bug."""
+        work = CommandBatch()
+        if isinstance(error, Conflict | StoreDamaged):
+            pending.error = _contended(error) if isinstance(error, Conflict) else error
+            return work
+        try:
+            pending.error, work = await self._committer.set_aside(pending.command, error)
+        except Exception:
+            log.exception("a bug prevents a commit, and its entity cannot be set aside")
+            pending.error = Bug(f"{type(pending.command).__name__} met a bug, and had no effect")
+            self.retry_later(RETRY_SECONDS, self._timers.fire)
+        return work
 
     def _acknowledge(self, waiting: Sequence[PendingCommand]) -> None:
         failpoints.hit("ack.before")
@@ -216,12 +265,14 @@ class CommandWriter:
         if any(isinstance(pending.error, Unavailable) for pending in due):
             return  # the store is unavailable: nothing can be said about due entities
         try:
-            work = await self._committer.correct_due({target(p.command) for p in due}, told_at)
-        except InvariantViolated as stuck:
-            self.stop_writing(stuck)
-            return
+            work = await self._committer.correct_due([p.command for p in due], told_at)
         except (Unavailable, Conflict):
             work = CommandBatch()  # it is tried again
+        except Exception:
+            log.exception("an entity that is due cannot be read; trying again")
+            self.retry_later(RETRY_SECONDS, self._timers.fire)
+            return
+        self._set_aside.follow(work)
         self._publisher.make_visible(work)
         self._timers.fire()
 
@@ -231,7 +282,7 @@ class CommandWriter:
         try:
             commands = await self._due_work.commands(BATCH_COMMANDS)
         except Unavailable:
-            self.retry_later(self._timers.fire)
+            self.retry_later(RETRY_SECONDS, self._timers.fire)
             return []
         return [PendingCommand(command, None) for command in commands]
 
@@ -244,12 +295,16 @@ class CommandWriter:
             self._impacts.forget(settled)
 
     def _refuse(self, pending: PendingCommand, error: FairwarningError) -> None:
-        if isinstance(error, InvariantViolated):
+        if isinstance(error, StoreDamaged):
             self.stop_writing(error)
-        elif (
-            pending.future is None and isinstance(error, Unavailable) and not self._committer.broken
-        ):
-            self.retry_later(lambda: self._retry(pending.command))
+        elif pending.future is not None or self._committer.broken:
+            return
+        elif isinstance(error, Unavailable):
+            self.retry_later(RETRY_SECONDS, lambda: self._retry(pending.command))
+        elif isinstance(error, Bug) and isinstance(pending.command, ReportImpact | GiveUpImpact):
+            aside = self._set_aside.get(target(pending.command))
+            seconds = retry_seconds(aside.attempts if aside else 1)
+            self.retry_later(seconds, lambda: self._retry(pending.command))
 
     def _retry(self, command: Command) -> None:
         if isinstance(command, AdvanceTime | RetryLane):
@@ -257,8 +312,8 @@ class CommandWriter:
         else:
             self._queue.post(command)
 
-    def stop_writing(self, error: InvariantViolated) -> None:
-        """Stop writing after a violated invariant; reads continue (IS4)."""
+    def stop_writing(self, error: StoreDamaged) -> None:
+        """Stop writing because the store contradicts its own check; reads continue (IS4)."""
         log.critical("writes stopped: %s", error)
         self._committer.broken = error
         self._timers.disarm()
@@ -267,12 +322,15 @@ class CommandWriter:
             self._retiring = asyncio.create_task(retirement, name="fleet retires")
 
 
-def _contended(conflict: Conflict) -> Unavailable:
-    """The entity was changed by other processes at every attempt."""
+def _contended(conflict: Conflict) -> FairwarningError:
+    """The error of a command that could not be committed."""
+    if conflict.code != "Stale":
+        return conflict
+    # The entity was changed by other processes at every attempt.
     return Unavailable(
         "Contended", f"other processes keep changing the same entity; try again ({conflict})"
     )
 
 
-def _in_real_time(callback: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_later(RETRY_SECONDS, callback)
+def _in_real_time(seconds: float, callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(seconds, callback)

@@ -33,7 +33,7 @@ class MetadataSettings:
     """If unset, a local run has no limit and a host run has Azure's."""
     connections: int = limits.CONNECTIONS
     connections_of_machine: int = limits.CONNECTIONS_OF_MACHINE
-    default_machine: str = ""  # that callers are answered as if they are no machine (M22)
+    default_machine: str = ""  # that unknown callers are answered as (M22)
 
 
 @record

@@ -111,7 +111,8 @@ _DAY_SECONDS = 24 * 3600
 _DAYS_MAX = 36_500
 _CONNECTIONS_MAX = 1_000_000
 _NAME = checked(checks.name)
-_PLAIN = checked(checks.plain)  # no slash: only placement groups have one (`web/0`)
+_PLAIN = checked(checks.plain)
+_ENTRY = checked(checks.entry)  # no slash: only placement groups have one (`web/0`)
 _MACHINES = checked(checks.whole(1, limits.SCOPE_MACHINES))
 _SUBNET = checked(checks.subnet)
 _RULES = {name: checked(check) for name, check in checks.RULES.items()}
@@ -125,7 +126,7 @@ KIND: dict[str, Read] = {
 }
 MACHINE = {
     "zone": _NAME,
-    "name": _PLAIN,
+    "name": _ENTRY,
     "host_name": _NAME,
     "host": _NAME,
     "address": _address,
@@ -133,7 +134,7 @@ MACHINE = {
     **KIND,
 }
 ENTRY: dict[str, Read] = {
-    "name": _PLAIN,
+    "name": _ENTRY,
     "group": _PLAIN,
     "subnet": _SUBNET,
     "rules": lambda value: table(value, _RULES),

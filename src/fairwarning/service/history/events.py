@@ -7,7 +7,7 @@ from fairwarning.core.decision import CARRIED_OUT, EVENT_ENDED, Fact, FactType
 from fairwarning.core.model import Event, EventType, Scope, Source
 from fairwarning.store.store import JournalEntry
 
-__all__ = ["EventHistory", "JournalEntry", "event_histories"]
+__all__ = ["EventHistory", "JournalEntry", "add_line", "event_histories"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,16 +51,21 @@ def event_histories(entries: Iterable[JournalEntry]) -> dict[str, EventHistory]:
     """The events that these lines concern, by id. Lines come oldest first."""
     histories: dict[str, EventHistory] = {}
     for entry in entries:
-        event = entry.line.fact.event
-        if event and entry.line.entity[0] is Scope:
-            if event not in histories:
-                histories[event] = EventHistory(id=event, scope=entry.line.entity[1])
-            _add(histories[event], entry)
+        add_line(histories, entry)
     return histories
 
 
+def add_line(histories: dict[str, EventHistory], entry: JournalEntry) -> None:
+    """Add what a line says to the history of its event, if it is about one."""
+    event = entry.line.fact.event
+    if event and entry.line.entity[0] is Scope:
+        if event not in histories:
+            histories[event] = EventHistory(id=event, scope=entry.line.entity[1])
+        _add(histories[event], entry)
+
+
 def _add(history: EventHistory, entry: JournalEntry) -> None:
-    at, actor, fact = entry.line.at, entry.line.actor, entry.line.fact
+    at, fact = entry.line.at, entry.line.fact
     history.operation = fact.operation or history.operation
     if announced := fact.announcement:
         history.created_at, history.resources = at, fact.machines
@@ -71,7 +76,7 @@ def _add(history: EventHistory, entry: JournalEntry) -> None:
             for machine in fact.machines:
                 history.delivered.setdefault(machine, at)
         case FactType.APPROVED:
-            history.approved_by, history.approved_at = actor, at
+            history.approved_by, history.approved_at = fact.detail, at
         case FactType.STARTED:
             history.started_at, history.started_because = at, fact.detail
             history.resources = fact.machines

@@ -6,7 +6,7 @@ Pure. `queries` reads the lines.
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from fairwarning.core.decision import Announcement, Fact, FactType
+from fairwarning.core.decision import CARRIED_OUT, Announcement, Fact, FactType
 from fairwarning.core.model import Event, EventStatus, Operation, Scope
 from fairwarning.core.record import record
 from fairwarning.core.times import iso, spoken
@@ -115,7 +115,9 @@ def awaited(event: Event, now: float) -> str:
         return f"approval by a machine of its scope{peers}, or {left}"
     if event.awaits:
         return f"approval in {join_names(event.awaits)}, which belong to the same wave, or {left}"
-    return f"earlier deletes of the set to be approved or to time out, or {left}"
+    if event.queue:
+        return f"earlier deletes of the set to be approved or to time out, or {left}"
+    return f"its maintenance window, which opens at {iso(event.opens_at)[11:19]}"
 
 
 def _awaited_by_all(events: Iterable[Event], now: float) -> str:
@@ -175,7 +177,8 @@ def _steps(entries: Iterable[JournalEntry]) -> tuple[ExplanationStep, ...]:
 _SENTENCES = {
     FactType.SCHEDULED: "{detail}, was scheduled for {machines}",
     FactType.DELIVERED: "it was delivered to {machines}",
-    FactType.APPROVED: "it was approved by {actor}",
+    FactType.APPROVED: "it was approved by {detail}",
+    FactType.APPROVAL_REFUSED: "approval refused: {detail}",
     FactType.PEER_APPROVED: "it was approved in {detail}, which belongs to the same wave",
     FactType.STARTED: "it started for {machines}, {detail}",
     FactType.IMPACT_BEGUN: "the {detail} of {machines} began",
@@ -196,6 +199,8 @@ def _sentence(entry: JournalEntry, took: float) -> str:
     fact, actor = entry.line.fact, entry.line.actor
     machines, detail = join_names(fact.machines), detail_text(fact)
     sentence = _SENTENCES.get(fact.type)
+    if fact.type is FactType.ENDED and detail == CARRIED_OUT:
+        return "it ended"
     if sentence:
         detail = _START_CAUSES.get(detail, detail)
         return sentence.format(actor=actor, machines=machines, detail=detail, took=spoken(took))

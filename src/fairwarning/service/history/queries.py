@@ -39,11 +39,11 @@ async def _history(
 
 async def _scope_of_live_event(fleet: Fleet, name: str) -> Scope | None:
     """The scope of an event whose lines were all dropped; None if there is no such event."""
-    oldest = await fleet.store.journal(limit=1)
+    oldest = await fleet.reader.journal(limit=1)
     if oldest and oldest[0].number == 1:
         return None  # no line was dropped
     after = ""
-    while names := await fleet.store.scopes_with_events(after, _SCOPES):
+    while names := await fleet.reader.scopes_with_events(after, _SCOPES):
         refs: list[Ref] = [(Scope, scope) for scope in names]
         for scope in (await fleet.reader.read_all(refs)).values():
             if isinstance(scope, Scope) and name in scope.events:
@@ -110,7 +110,7 @@ async def explain_machine(fleet: Fleet, name: str) -> Explanation:
     """Explain the newest lines of a machine; also of a deleted one, if lines of it are left."""
     scope_name, machine = await _locate(fleet, name)
     scope = await fleet.reader.read(Scope, scope_name)
-    newest = await fleet.store.latest_lines(_MACHINE_LINES, entity=(Scope, scope_name))
+    newest = await fleet.reader.latest_lines(_MACHINE_LINES, entity=(Scope, scope_name))
     entries = [entry for entry in reversed(newest) if _concerns(entry, machine)]
     if not entries and (scope is None or machine not in scope.machines):
         raise NotFound("UnknownMachine", f"there is no machine {name[:60]!r}")
@@ -134,7 +134,7 @@ def _concerns(entry: JournalEntry, machine: str) -> bool:
 
 
 async def _lines_of_event(fleet: Fleet, name: str) -> list[JournalEntry]:
-    entries = await fleet.store.journal(event=name, limit=_LINES)
+    entries = await fleet.reader.journal(event=name, limit=_LINES)
     return [entry for entry in entries if entry.line.entity[0] is Scope]
 
 
@@ -145,18 +145,18 @@ async def _lines_of_operation(fleet: Fleet, name: str) -> list[JournalEntry]:
     effects belong to one of its events or follow soon. An earlier acceptance is that of a dropped
     operation of the same id.
     """
-    own = await fleet.store.journal(entity=(Operation, name), limit=_LINES)
+    own = await fleet.reader.journal(entity=(Operation, name), limit=_LINES)
     accepted = [entry for entry in own if entry.line.fact.type is FactType.OPERATION_ACCEPTED]
     lines = {entry.number: entry for entry in own}
     for newest in accepted[-1:]:
         number, at = newest.number, newest.line.at
-        near = await fleet.store.operation_lines(
+        near = await fleet.reader.operation_lines(
             name, after=number - _LINES, before=number + _FOLLOWING_LINES, limit=_LINES
         )
         both = {entry.number: entry for entry in (*own, *near)}
         lines = {n: entry for n, entry in both.items() if n >= number or entry.line.at == at}
     events = dict.fromkeys(entry.line.fact.event for entry in lines.values())
     for event in filter(None, events):
-        of_event = await fleet.store.journal(event=event, limit=_LINES)
+        of_event = await fleet.reader.journal(event=event, limit=_LINES)
         lines |= {entry.number: entry for entry in of_event}
     return [lines[number] for number in sorted(lines)]

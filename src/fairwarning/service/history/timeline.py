@@ -1,15 +1,21 @@
 """The timeline: events of the whole fleet that are scheduled, started or recently ended (O8)."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from fairwarning.core.model import Event, EventStatus, Scope
 from fairwarning.core.record import record
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.history.events import EventHistory, JournalEntry, event_histories
+from fairwarning.service.history.events import (
+    EventHistory,
+    JournalEntry,
+    add_line,
+    event_histories,
+)
 
 LINES = 5000  # journal lines read at most
 EVENTS = 500  # events shown at most
-_PAGE = 1000
+_PAGE = 100
 
 
 @record
@@ -27,13 +33,14 @@ async def timeline(fleet: Fleet, seconds: float) -> EventTimeline:
     now = fleet.clock.now()
     begins = now - seconds
     entries, cut = await _since(fleet, begins)
-    histories = event_histories(entries)
+    histories: dict[str, EventHistory] = {}
+    await fleet.reader.share.map(partial(add_line, histories), entries)
     current = await live_events(fleet, "", EVENTS)
     live = {event.id: event for _, event in current}
     histories |= {e.id: _new_history(scope, e) for scope, e in current if not _acted_on(e)}
     for name in {*live, *histories}:
         if name not in histories or not histories[name].is_complete:
-            histories |= event_histories(await fleet.store.journal(event=name, limit=LINES))
+            histories |= event_histories(await fleet.reader.journal(event=name, limit=LINES))
     for scope, event in current:
         histories.setdefault(event.id, _new_history(scope, event)).complete_from(event)
     shown = [h for h in histories.values() if h.is_complete and _is_shown(h, begins, live)]
@@ -73,7 +80,7 @@ async def _since(fleet: Fleet, begins: float) -> tuple[list[JournalEntry], bool]
     lines: list[JournalEntry] = []
     before = None
     while len(lines) < LINES:
-        page = await fleet.store.latest_lines(_PAGE, before=before)
+        page = await fleet.reader.latest_lines(_PAGE, before=before)
         lines += [entry for entry in page if entry.line.at >= begins]
         if len(page) < _PAGE or page[-1].line.at < begins:
             return lines[::-1], False
@@ -85,7 +92,7 @@ async def live_events(fleet: Fleet, after: str, limit: int) -> list[tuple[str, E
     """Current events with their scopes: whole scopes, until there are `limit` events."""
     events: list[tuple[str, Event]] = []
     while len(events) < limit:
-        names = await fleet.store.scopes_with_events(after, _PAGE)
+        names = await fleet.reader.scopes_with_events(after, _PAGE)
         for name in names:
             scope = await fleet.reader.read(Scope, name)
             events += [(name, event) for event in scope.events.values()] if scope else []

@@ -8,7 +8,7 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.history.events import EventHistory, JournalEntry, event_histories
 from fairwarning.service.listing.filters import EventFilter, has_text
 
-_PAGE = 1000
+_PAGE = 100
 _LINES = 20_000  # searched for a page, which may then be short
 _EVENT_LINES = 1000  # of one event
 
@@ -39,7 +39,7 @@ def _is_end(entry: JournalEntry) -> bool:
 
 async def _history(fleet: Fleet, entry: JournalEntry) -> EventHistory | None:
     event = entry.line.fact.event
-    lines = await fleet.store.journal(event=event, limit=_EVENT_LINES)
+    lines = await fleet.reader.journal(event=event, limit=_EVENT_LINES)
     return event_histories(lines).get(event)
 
 

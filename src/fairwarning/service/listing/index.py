@@ -4,30 +4,33 @@ The index is built when it is first used, brought up to date by reading only wha
 since, and forgotten when nobody has used it for a while.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from time import monotonic
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any
 
-from fairwarning.core.model import Event, Power, Ref, Scope
+from fairwarning.core.model import Event, Power, Ref, Scope, ScopeKind
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.listing.filters import MachineFilter
+from fairwarning.service.listing.groups import MachineGroups
+from fairwarning.service.listing.kept import KeptWhileUsed
 from fairwarning.service.lookup import MachineLocation
 
+SortKey = Callable[[Scope, MachineLocation], Any]
+
 _PAGE = 1000
-_KEPT_SECONDS = 300.0  # without use
+_SEARCHED = 500  # scopes in a step
 _GAP_SECONDS = 1800.0
 """Of fleet time. Retention keeps removals for an hour; after a longer gap all is read again."""
 
 
-class FleetIndex:
+class FleetIndex(KeptWhileUsed):
     """The scopes, machines and events of a fleet, as of the last `refresh`."""
 
     def __init__(self, fleet: Fleet) -> None:
+        super().__init__()
         self._fleet = fleet
-        self._lock = asyncio.Lock()
-        self._used_at = 0.0
-        self._forget()
 
     def _forget(self) -> None:
         self.scopes: dict[str, Scope] = {}
@@ -35,6 +38,7 @@ class FleetIndex:
         """Machines by power state."""
         self.unpolled: set[str] = set()
         """Scopes with machines of which none polls: they get no notice."""
+        self.groups = MachineGroups()
         self._eventful: set[str] = set()
         self._numbers: dict[tuple[str, str], int] = {}
         self._position: int | None = None
@@ -42,9 +46,7 @@ class FleetIndex:
 
     async def refresh(self) -> None:
         """Read what has changed since the last call."""
-        if not self._used_at:
-            asyncio.get_running_loop().call_later(_KEPT_SECONDS, self._forget_if_unused)
-        self._used_at = monotonic()
+        self._note_use()
         async with self._lock:
             now = self._fleet.clock.now()
             if not 0 <= now - self._read_at <= _GAP_SECONDS:
@@ -59,23 +61,15 @@ class FleetIndex:
                 self._position = changes[-1].position if len(changes) == _PAGE else position
             self._read_at = now
 
-    def _forget_if_unused(self) -> None:
-        left = self._used_at + _KEPT_SECONDS - monotonic()
-        if left > 0 or self._lock.locked():
-            asyncio.get_running_loop().call_later(max(left, 1.0), self._forget_if_unused)
-        else:
-            self._used_at = 0.0
-            self._forget()
-
     # --- Reading ---
 
     async def _build(self) -> None:
         after = ""
-        while names := await self._fleet.store.list_ids(Scope, after, _PAGE):
+        while names := await self._fleet.reader.list_ids(Scope, after, _PAGE):
             await self._read(names, numbers=False)
             after = names[-1]
         number = 0
-        while locations := await self._fleet.store.list_machines(number, _PAGE):
+        while locations := await self._fleet.reader.list_machines(number, _PAGE):
             for location in locations:
                 self._numbers[location.scope, location.machine.name] = location.number
             number = locations[-1].number
@@ -86,8 +80,8 @@ class FleetIndex:
             assert scope is None or isinstance(scope, Scope)
             before = self.scopes.get(name)
             self._replace(name, before, scope)
-            if numbers and scope and (before is None or scope.machines.keys() - before.machines):
-                for location in await self._fleet.store.find_machines(scope=name):
+            if numbers and scope and _identities(scope) - _identities(before):
+                for location in await self._fleet.reader.find_machines(scope=name):
                     self._numbers[name, location.machine.name] = location.number
 
     def _replace(self, name: str, before: Scope | None, scope: Scope | None) -> None:
@@ -101,10 +95,22 @@ class FleetIndex:
             self.scopes.pop(name, None)
         else:
             self.scopes[name] = scope
+        self.groups.replace(before, scope)
         _keep(self._eventful, name, holds=bool(scope and scope.events))
         _keep(self.unpolled, name, holds=bool(scope and scope.machines and not scope.enabled))
 
     # --- Contents ---
+
+    def number(self, scope: str, machine: str) -> int:
+        """The number of a machine: machines are counted in the order of their creation."""
+        return self._numbers.get((scope, machine), 0)
+
+    def set_of(self, scope: str) -> str:
+        """The scale set of a scope, or the scope itself; empty if it is a standalone machine's."""
+        known = self.scopes.get(scope)
+        if known is None:
+            return scope.partition("/")[0]  # it was deleted
+        return "" if known.kind is ScopeKind.STANDALONE else known.owner or known.id
 
     def events(self) -> Iterator[tuple[Scope, Event]]:
         """All events, with their scopes."""
@@ -113,22 +119,36 @@ class FleetIndex:
             for event in scope.events.values():
                 yield scope, event
 
-    def find_machines(self, wanted: MachineFilter) -> list[MachineLocation]:
-        """The machines that a filter allows, by number."""
-        locations = [
-            MachineLocation(self._numbers.get((scope.id, machine.name), 0), scope.id, machine)
-            for scope in self._scopes_for(wanted)
-            for machine in scope.machines.values()
-            if wanted.allows(scope, machine)
-        ]
-        return sorted(locations, key=lambda location: location.number)
+    async def find_machines(
+        self, wanted: MachineFilter, key: SortKey = lambda _, location: location.number
+    ) -> list[MachineLocation]:
+        """The machines that a filter allows, by number or another key."""
 
-    def _scopes_for(self, wanted: MachineFilter) -> Iterable[Scope]:
+        def search(scope: Scope) -> list[tuple[Any, MachineLocation]]:
+            locations = [
+                MachineLocation(self.number(scope.id, machine.name), scope.id, machine)
+                for machine in scope.machines.values()
+                if wanted.allows(scope, machine)
+            ]
+            return [(key(scope, location), location) for location in locations]
+
+        share = self._fleet.reader.share
+        parts = await share.map(search, self._scopes_for(wanted), step=_SEARCHED)
+        ordered = sorted(chain.from_iterable(parts), key=itemgetter(0))
+        return [location for _, location in ordered]
+
+    def _scopes_for(self, wanted: MachineFilter) -> Sequence[Scope]:
         """The scopes in which the wanted machines can be."""
         if wanted.scope:
             return (self.scopes[wanted.scope],) if wanted.scope in self.scopes else ()
         names = self.unpolled if wanted.not_polled else self.scopes
         return [self.scopes[name] for name in names]
+
+
+def _identities(scope: Scope | None) -> set[tuple[str, float]]:
+    """The name and creation of each machine: a machine created later has another number."""
+    machines = scope.machines.values() if scope else ()
+    return {(machine.name, machine.created_at) for machine in machines}
 
 
 def _keep(names: set[str], name: str, *, holds: bool) -> None:

@@ -11,7 +11,7 @@ from fairwarning.service.history.events import JournalEntry
 from fairwarning.service.history.explanations import detail_text
 from fairwarning.service.listing.filters import has_text
 
-_PAGE = 1000
+_PAGE = 100
 LINES = 20_000
 """Searched for a page, which may then be short."""
 _DISORDER_SECONDS = 3600
@@ -77,7 +77,7 @@ async def newest_lines(
     """
     size = limit if wanted == EVERY_LINE else _PAGE
     if before is None and entity is None and wanted.until is not None:
-        before = await _first_after(fleet, wanted.until + _DISORDER_SECONDS)
+        before = await first_after(fleet, wanted.until + _DISORDER_SECONDS)
     entries: list[JournalEntry] = []
     searched = 0
     while searched < LINES:
@@ -95,7 +95,7 @@ async def newest_lines(
     return entries, before
 
 
-async def _first_after(fleet: Fleet, moment: float) -> int | None:
+async def first_after(fleet: Fleet, moment: float) -> int | None:
     """Return a line before which all lines up to this time are; None if there is none."""
     newest = await fleet.reader.latest_lines(1)
     if not newest or newest[0].line.at <= moment:

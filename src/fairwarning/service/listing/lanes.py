@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from fairwarning.core import limits
 from fairwarning.core.decision import FactType
+from fairwarning.core.lifecycle import domains_under_maintenance
 from fairwarning.core.model import EventStatus, Lane, Ref, Rollout, RolloutStatus, Scope
 from fairwarning.core.record import record
 from fairwarning.core.rollout import lane_id, step_id
@@ -132,7 +133,7 @@ def _awaited_by_step(lane: Lane, scopes: Mapping[str, Scope], moments: Moments) 
                     yield event_sentence(scope, event, moments)
             impacts = [
                 impact
-                for impact in scope.impacts.values()
+                for impact in (*scope.impacts.values(), *scope.delayed.values())
                 if impact.operation == operation and impact.in_progress
             ]
             if impacts:
@@ -168,12 +169,21 @@ def _obstacles(scope: Scope, machines: Sequence[str], moments: Moments) -> Itera
     if len(scope.events) >= limits.SCOPE_EVENTS:
         yield f"the end of one of the {len(scope.events)} events in scope {scope.id}"
         return
-    for name in machines:
+    for name in (*machines, *_in_other_domains(scope, machines)):
         impact = scope.impacts.get(name)
         if impact and impact.in_progress:
             yield impact_sentence(scope, [impact], moments)
         elif impact and impact.event in scope.events:
             yield event_sentence(scope, scope.events[impact.event], moments)
+
+
+def _in_other_domains(scope: Scope, machines: Sequence[str]) -> Iterable[str]:
+    """The machines of other update domains that the platform maintains, or is about to (IC6)."""
+    own = {scope.machines[name].update_domain for name in machines if name in scope.machines}
+    others = domains_under_maintenance(scope) - own
+    for name, impact in scope.impacts.items():
+        if impact.keeps_power and scope.machines[name].update_domain in others:
+            yield name
 
 
 # --- What a rollout waits for --------------------------------------------------------------------

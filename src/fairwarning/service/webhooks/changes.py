@@ -4,7 +4,7 @@ A message is built from the journal alone, never from the scope, so that a line 
 message whenever it is sent, also after its event has ended.
 """
 
-from collections import OrderedDict
+from hashlib import sha256
 
 from fairwarning.core import times
 from fairwarning.core.cascade import JournalLine
@@ -38,7 +38,7 @@ class MessageBuilder:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._announcements: OrderedDict[str, Announcement | None] = OrderedDict()
+        self._announcements: dict[str, Announcement | None] = {}
 
     async def page(self, after: int) -> list[JournalEntry]:
         """The next lines, reported or not; less than a page if there are no more."""
@@ -50,7 +50,7 @@ class MessageBuilder:
         scope = line.entity[1]
         announcement = await self._announcement(line)
         return WebhookMessage(
-            id=str(entry.number),
+            id=f"{entry.number}-{_digest(line)}",
             type=f"{TYPES}event.{fact.type.lower()}",
             scope=scope,
             subject=f"{scope}/{fact.event}",
@@ -73,14 +73,21 @@ class MessageBuilder:
         event = line.fact.event
         if event not in self._announcements:
             announcement = line.fact.announcement or await self._look_up(event)
+            if len(self._announcements) >= limits.REMEMBERED_EVENTS:
+                self._announcements.clear()
             self._announcements[event] = announcement
-            if len(self._announcements) > limits.REMEMBERED_EVENTS:
-                self._announcements.popitem(last=False)
         return self._announcements[event]
 
     async def _look_up(self, event: str) -> Announcement | None:
         first = await self._store.journal(event=event, limit=1)
         return first[0].line.fact.announcement if first else None
+
+
+def _digest(line: JournalLine) -> str:
+    """Tells a line from one that had its number before and was lost in a failover."""
+    fact = line.fact
+    parts = (str(line.at), line.actor, line.entity[1], fact.type, fact.event, fact.operation)
+    return sha256("\n".join(parts).encode()).hexdigest()[: limits.DIGEST_DIGITS]
 
 
 def _date(kind: FactType, announcement: Announcement | None) -> str | None:

@@ -1,8 +1,8 @@
 """The position of each subscription in the journal, and its state; stored as notes in the store.
 
-Only the process that has the duty for a subscription writes them. Concurrent writes share one
-transaction: while a backlog goes to sixteen receivers, the fleet's commits wait for one write, not
-for sixteen.
+Only the process that has the duty for a subscription writes them. Each note is written by itself,
+so that one that cannot be written holds up no other subscription, and one after another, so that
+the fleet's commits wait for one at most.
 """
 
 import asyncio
@@ -30,11 +30,13 @@ class StoredProgress:
 
     cursor: int
     state: SubscriptionState
-    error: str
+    last_error: str
+    delivered: int = 0  # known to the process that delivers
+    given_up: int = 0
 
 
 class DutyLost(Exception):
-    """Another process delivers now, or the subscription was removed or created again."""
+    """Another process or epoch delivers now, or the subscription was removed or created again."""
 
 
 class Cursors:
@@ -43,8 +45,6 @@ class Cursors:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._store = fleet.store
-        self._pending: dict[str, tuple[str, str]] = {}  # by note: its duty and its value
-        self._refused: set[str] = set()  # notes whose duty another process had at the last write
         self._writing = asyncio.Lock()
 
     async def read(self, subscription: Subscription) -> StoredProgress:
@@ -59,14 +59,8 @@ class Cursors:
         return StoredProgress(
             cursor=max(created[0].number if created else 0, int(stored or 0)),
             state=SubscriptionState(state or SubscriptionState.FOLLOWING),
-            error=error,
+            last_error=error,
         )
-
-    async def start(self, subscription: Subscription) -> StoredProgress:
-        """Return what is stored, to deliver from there; forget writes that were cancelled."""
-        self._pending.pop(subscription.cursor_note, None)
-        self._pending.pop(subscription.state_note, None)
-        return await self.read(subscription)
 
     async def check(self, subscription: Subscription) -> None:
         """Raise `DutyLost` if this process may not send messages of the subscription any more."""
@@ -76,38 +70,17 @@ class Cursors:
         if not await self._store.has_duty(subscription.id):
             raise DutyLost
 
-    async def save_cursor(self, subscription: Subscription, number: int) -> None:
-        """Store the cursor; return once it is durable."""
-        await self._save(subscription, subscription.cursor_note, str(number))
-
-    async def save_state(
-        self, subscription: Subscription, state: SubscriptionState, error: str
-    ) -> None:
-        """Store the state; return once it is durable."""
-        await self._save(subscription, subscription.state_note, f"{state} {error}".strip())
-
     async def resume(self, subscription: Subscription) -> None:
         """Resume a stopped subscription, whichever process delivers it."""
         state = await self._store.get_note(subscription.state_note) or ""
         if state.startswith(SubscriptionState.STOPPED):
             await self._store.drop_notes({subscription.state_note: state})
 
-    async def _save(self, subscription: Subscription, note: str, value: str) -> None:
-        self._pending[note] = subscription.id, value
+    async def save(self, subscription: Subscription, note: str, value: str) -> None:
+        """Store one of its notes; return once it is durable."""
         async with self._writing:
-            if note in self._pending:  # else the previous write included it
-                await self._write()
-        if note in self._refused:
-            raise DutyLost
-
-    async def _write(self) -> None:
-        notes, self._pending = self._pending, {}
-        try:
-            saved = await self._store.save_notes(notes)
-        except BaseException:
-            self._pending = notes | self._pending  # the other callers retry
-            raise
-        self._refused = (self._refused | set(notes)) - saved
+            if not await self._store.save_notes({note: (subscription.id, value)}):
+                raise DutyLost
 
 
 async def drop_orphaned_cursors(fleet: Fleet) -> int:

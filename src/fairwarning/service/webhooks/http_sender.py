@@ -8,28 +8,31 @@ import http.client
 import socket
 import ssl
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
+from io import BufferedReader
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+from fairwarning.core.printable import printable
 from fairwarning.core.record import record
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.environment import Environment
+from fairwarning.service.webhooks.messages import Headers
 from fairwarning.service.webhooks.targets import AllowedUrl, addresses
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class WebhookSendFailed(Exception):
-    """A request got no response; the text is the reason."""
+    """A request got no response; the text is the reason, and printable whatever was received."""
 
-
-@record
-class WebhookRequest:
-    """A request to send."""
-
-    target: AllowedUrl
-    method: str
-    headers: Mapping[str, str]
-    body: bytes = b""
+    def __init__(self, reason: str) -> None:
+        super().__init__(printable(reason.strip(), limits.ERROR_CHARACTERS))
 
 
 @record
@@ -37,7 +40,7 @@ class WebhookResponse:
     """A response. Header names are in lower case."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Headers
     body: bytes = b""
 
 
@@ -48,45 +51,74 @@ class HttpSender:
         self._environment = environment
         self._tls: ssl.SSLContext | None = None
         self._pool = ThreadPoolExecutor(limits.THREADS, thread_name_prefix="webhook")
+        self._threads: Counter[str] = Counter()  # in use, by subscription
 
-    async def send(self, request: WebhookRequest) -> WebhookResponse:
-        """Send a request and return the response, whatever its status.
+    async def send(
+        self, subscription: str, target: AllowedUrl, method: str, headers: Headers, body: bytes
+    ) -> WebhookResponse:
+        """Send a request of this subscription; return the response, whatever its status.
 
         Raise `WebhookSendFailed` if there is no response, `Refused` if the URL is not allowed.
         """
-        if request.target.secure and self._tls is None:
+        if self._threads[subscription] >= limits.THREADS_OF_ONE:
+            raise WebhookSendFailed("earlier requests still hang, in DNS look-ups")
+        if target.secure and self._tls is None:
             # Created on demand: loading the CA certificates is slow.
             self._tls = ssl.create_default_context()
-        exchange = _Exchange(
-            request, self._environment, self._tls if request.target.secure else None
-        )
+        exchange = _Exchange(target, self._environment, self._tls if target.secure else None)
         seconds = self._environment.request_seconds
-        loop = asyncio.get_running_loop()
+        future = self._start(subscription, partial(exchange.run, method, headers, body))
         try:
             async with asyncio.timeout(seconds):
-                return await loop.run_in_executor(self._pool, exchange.run)
+                return await asyncio.wrap_future(future)
         except TimeoutError:
             if exchange.head is not None:  # only the body, which does not matter, is late
                 return exchange.head
-            raise WebhookSendFailed(
-                f"no answer within {self._environment.request_seconds:g} s"
-            ) from None
+            raise _no_answer(seconds) from None
         finally:
             exchange.abort()
+
+    def _start(
+        self, subscription: str, exchange: Callable[[], WebhookResponse]
+    ) -> Future[WebhookResponse]:
+        """Run an exchange in a thread; one that hangs takes a thread of its subscription only."""
+        self._threads[subscription] += 1
+        future = self._pool.submit(exchange)
+        loop = asyncio.get_running_loop()
+
+        def release(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._threads.subtract, (subscription,))
+
+        future.add_done_callback(release)
+        return future
 
     def close(self) -> None:
         """Shut the thread pool down without waiting for hanging threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+class _BoundedReader(socket.SocketIO):
+    """Reads a bounded part of a response, whatever it consists of: headers, 100 Continue, body."""
+
+    _left = limits.RESPONSE_BYTES
+
+    def readinto(self, buffer: "WriteableBuffer") -> int | None:
+        if not self._left:
+            raise OSError(f"it sent more than {limits.RESPONSE_BYTES} bytes")
+        count = super().readinto(memoryview(buffer)[: self._left])
+        self._left -= count or 0
+        return count
+
+
 class _Exchange:
     """A request and its response, in a thread; `abort` is called from another thread."""
 
     def __init__(
-        self, request: WebhookRequest, environment: Environment, tls: ssl.SSLContext | None
+        self, target: AllowedUrl, environment: Environment, tls: ssl.SSLContext | None
     ) -> None:
         self.head: WebhookResponse | None = None
-        self._request = request
+        self._target = target
         self._environment = environment
         self._tls = tls
         self._socket: socket.socket | None = None
@@ -100,23 +132,24 @@ class _Exchange:
                 # Bypass SSLSocket.shutdown: it changes TLS state that the other thread uses.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def run(self) -> WebhookResponse:
+    def run(self, method: str, headers: Headers, body: bytes) -> WebhookResponse:
         try:
             self._connect()
-            return self._exchange()
+            return self._exchange(method, headers, body)
         except ssl.SSLCertVerificationError as error:
             raise WebhookSendFailed(
                 f"its certificate is not trusted: {error.verify_message}"
             ) from error
+        except TimeoutError as error:  # of the socket: it may come before that of `send`
+            raise _no_answer(self._environment.request_seconds) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = str(error) or type(error).__name__
-            raise WebhookSendFailed(reason[: limits.ERROR_CHARACTERS]) from error
+            raise WebhookSendFailed(str(error) or type(error).__name__) from error
         finally:
             if self._socket is not None:
                 self._socket.close()
 
     def _connect(self) -> None:
-        target = self._request.target
+        target = self._target
         self._set_socket(self._connect_any(addresses(target, self._environment.resolve)))
         if self._tls is not None:
             assert self._socket is not None
@@ -129,13 +162,13 @@ class _Exchange:
     def _connect_any(self, candidates: list[str]) -> socket.socket:
         """Connect to the first address that accepts, within the connection timeout."""
         deadline = time.monotonic() + self._environment.connect_seconds
-        error: OSError = OSError(f"{self._request.target.host} has no address")
+        error: OSError = OSError(f"{self._target.host} has no address")
         for address in candidates:
             left = deadline - time.monotonic()
             if left <= 0:
                 break
             try:
-                return socket.create_connection((address, self._request.target.port), left)
+                return socket.create_connection((address, self._target.port), left)
             except OSError as reason:
                 error = reason
         raise WebhookSendFailed(f"no connection: {error}") from error
@@ -146,18 +179,17 @@ class _Exchange:
         if self._aborted:
             raise WebhookSendFailed("the request was aborted")
 
-    def _exchange(self) -> WebhookResponse:
-        request = self._request
-        connection = http.client.HTTPConnection(request.target.host, request.target.port)
+    def _exchange(self, method: str, headers: Headers, body: bytes) -> WebhookResponse:
+        target = self._target
+        connection = http.client.HTTPConnection(target.host, target.port)
         connection.sock = self._socket
-        headers = {
-            "Host": request.target.authority,
-            "User-Agent": "fairwarning",
-            "Connection": "close",
-            **request.headers,
-        }
-        connection.request(request.method, request.target.path, request.body, headers)
-        with connection.getresponse() as response:
+        ours = {"Host": target.authority, "User-Agent": "fairwarning", "Connection": "close"}
+        connection.request(method, target.path, body, ours | dict(headers))
+        assert self._socket is not None
+        reader = _BoundedReader(self._socket, "rb")
+        source = cast("socket.socket", SimpleNamespace(makefile=lambda _: BufferedReader(reader)))
+        with http.client.HTTPResponse(source, method=method) as response:
+            response.begin()
             fields = {name.lower(): value for name, value in response.getheaders()}
             self.head = head = WebhookResponse(status=response.status, headers=fields)
             try:
@@ -165,3 +197,7 @@ class _Exchange:
             except (OSError, http.client.HTTPException, ValueError):
                 return head
         return WebhookResponse(status=head.status, headers=fields, body=body)
+
+
+def _no_answer(seconds: float) -> WebhookSendFailed:
+    return WebhookSendFailed(f"no answer within {seconds:g} s")

@@ -11,8 +11,9 @@ CREATION_BYTES = 8  # random; tells subscriptions apart that had the same name
 # Timeouts of a request, in real time, even if the fleet's clock is virtual.
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 15.0  # DNS look-up, connection, TLS, request and response headers
-RESPONSE_BYTES = 64 * 1024  # the rest of a response is not read
-THREADS = 4 * SUBSCRIPTIONS  # a hanging DNS look-up blocks its thread, not other deliveries
+RESPONSE_BYTES = 64 * 1024  # with its headers; the rest of a response is not read
+THREADS_OF_ONE = 4  # subscription: a DNS look-up that hangs blocks its thread for as long
+THREADS = THREADS_OF_ONE * SUBSCRIPTIONS
 
 # Exponential back-off.
 FIRST_BACKOFF_SECONDS = 1.0
@@ -22,8 +23,8 @@ RETRY_AFTER_MAX_SECONDS = 3600.0  # an upper bound for the receiver's Retry-Afte
 GIVE_UP_SECONDS = 24 * 3600.0  # of failed attempts for one message
 
 PAGE_LINES = 1000  # journal lines per query; also how far the stored cursor may lag
+DIGEST_DIGITS = 8  # of a line, in the id of its message
 REMEMBERED_EVENTS = 4096  # events whose type and NotBefore are cached; under 1 MB
-DEAD_LETTERS = 20  # dropped messages to show
-ERROR_CHARACTERS = 300
+ERROR_CHARACTERS = 300  # of a reason
 
 RESCAN_SECONDS = 1.0  # interval to look for subscriptions of other processes

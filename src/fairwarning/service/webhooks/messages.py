@@ -17,6 +17,7 @@ from fairwarning.service.webhooks.subscription import MessageFormat
 SIGNATURE = "X-Fairwarning-Signature"
 TYPES = "com.fairwarning."
 _ROOT = "/fairwarning"
+Headers = Mapping[str, str]
 VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
 
 
@@ -32,20 +33,12 @@ class WebhookMessage:
     data: Mapping[str, object]
 
 
-@record
-class RequestContent:
-    """The headers and body of a request."""
-
-    headers: Mapping[str, str]
-    body: bytes
-
-
-def render(message: WebhookMessage, form: MessageFormat) -> RequestContent:
-    """Render a message in this format."""
+def render(message: WebhookMessage, form: MessageFormat) -> tuple[Headers, bytes]:
+    """Return the headers and the body of a message in this format."""
     return _FORMATS[form](message)
 
 
-def _cloudevents(message: WebhookMessage) -> RequestContent:
+def _cloudevents(message: WebhookMessage) -> tuple[Headers, bytes]:
     envelope = {
         "specversion": "1.0",
         "id": message.id,
@@ -57,10 +50,10 @@ def _cloudevents(message: WebhookMessage) -> RequestContent:
         "data": message.data,
     }
     headers = {"Content-Type": "application/cloudevents+json; charset=utf-8"}
-    return RequestContent(headers=headers, body=msgspec.json.encode(envelope))
+    return headers, msgspec.json.encode(envelope)
 
 
-def _eventgrid(message: WebhookMessage) -> RequestContent:
+def _eventgrid(message: WebhookMessage) -> tuple[Headers, bytes]:
     envelope = {
         "id": message.id,
         "topic": source(message.scope),
@@ -76,7 +69,7 @@ def _eventgrid(message: WebhookMessage) -> RequestContent:
         "Content-Type": "application/json; charset=utf-8",
         "aeg-event-type": "SubscriptionValidation" if validation else "Notification",
     }
-    return RequestContent(headers=headers, body=msgspec.json.encode([envelope]))
+    return headers, msgspec.json.encode([envelope])
 
 
 _FORMATS = {MessageFormat.CLOUDEVENTS: _cloudevents, MessageFormat.EVENTGRID: _eventgrid}

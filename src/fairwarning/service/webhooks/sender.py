@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from fairwarning.service.webhooks.environment import Environment
-from fairwarning.service.webhooks.http_sender import HttpSender, WebhookRequest, WebhookResponse
+from fairwarning.service.webhooks.http_sender import HttpSender, WebhookResponse
 from fairwarning.service.webhooks.messages import SIGNATURE, WebhookMessage, render, signature
 from fairwarning.service.webhooks.subscription import Subscription
 from fairwarning.service.webhooks.targets import AllowedTargets
@@ -20,8 +20,7 @@ class Sender:
 
     async def post(self, to: Subscription, message: WebhookMessage) -> WebhookResponse:
         """Send a message in the subscription's format."""
-        content = render(message, to.form)
-        return await self.request(to, "POST", content.headers, content.body)
+        return await self.request(to, "POST", *render(message, to.form))
 
     async def request(
         self, to: Subscription, method: str, headers: Mapping[str, str], body: bytes = b""
@@ -32,8 +31,7 @@ class Sender:
             **headers,
             SIGNATURE: signature(to.secret, body, int(self._environment.wall_time())),
         }
-        request = WebhookRequest(target=target, method=method, headers=signed, body=body)
-        return await self._http.send(request)
+        return await self._http.send(to.id, target, method, signed, body)
 
 
 def describe_failure(response: WebhookResponse) -> str:

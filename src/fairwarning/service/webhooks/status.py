@@ -1,15 +1,21 @@
-"""The status and the metrics of subscriptions."""
+"""The status, the health and the metrics of subscriptions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from fairwarning.core.record import changed, record
+from fairwarning.core.record import record
 from fairwarning.service.metrics import Metric, counters
 from fairwarning.service.webhooks.cursors import StoredProgress
-from fairwarning.service.webhooks.delivery import DeadLetter, Delivery
+from fairwarning.service.webhooks.delivery import Delivery
 from fairwarning.service.webhooks.subscription import (
     MessageFormat,
     Subscription,
     SubscriptionState,
+)
+
+_COUNTED = (
+    ("delivered", "Messages that arrived."),
+    ("failed", "Attempts that failed."),
+    ("given_up", "Messages given up."),
 )
 
 
@@ -21,64 +27,54 @@ class SubscriptionStatus:
     """
 
     name: str
-    url: str
+    url: str  # its origin: a path or query may contain a key
     form: MessageFormat
     state: SubscriptionState
     cursor: int  # the last journal line it has handled
     last_error: str  # empty after a successful delivery
-    waiting: int = 0  # pending messages in the last page of at most 1000 journal lines
-    delivered: int = 0
-    failed: int = 0  # attempts
-    given_up: int = 0
-    dead: tuple[DeadLetter, ...] = ()  # the latest dropped messages
+    delivered: int
+    given_up: int
 
 
-def running_status(delivery: Delivery) -> SubscriptionStatus:
-    """The status of a subscription that this process delivers."""
-    stored = StoredProgress(cursor=delivery.cursor, state=delivery.state, error=delivery.last_error)
-    return changed(
-        stored_status(delivery.subscription, stored),
-        waiting=delivery.waiting,
-        delivered=delivery.delivered,
-        failed=delivery.failed,
-        given_up=delivery.given_up,
-        dead=tuple(delivery.dead),
-    )
-
-
-def stored_status(subscription: Subscription, stored: StoredProgress) -> SubscriptionStatus:
-    """The status of a subscription that another process delivers."""
+def subscription_status(
+    subscription: Subscription, progress: StoredProgress | Delivery
+) -> SubscriptionStatus:
+    """The status of a subscription that this process delivers, or as another has stored it."""
     return SubscriptionStatus(
         name=subscription.name,
-        url=subscription.url,
+        url=subscription.origin,
         form=subscription.form,
-        state=stored.state,
-        cursor=stored.cursor,
-        last_error=stored.error,
+        state=progress.state,
+        cursor=progress.cursor,
+        last_error=progress.last_error,
+        delivered=progress.delivered,
+        given_up=progress.given_up,
     )
+
+
+def describe_failing(deliveries: Iterable[Delivery], count: int) -> str:
+    """Say which of these deliveries fail, and why, of all; empty if none does."""
+    failing = [each for each in deliveries if each.state is not SubscriptionState.FOLLOWING]
+    if not failing:
+        return ""
+    reasons = "; ".join(f"{each.subscription.name}: {each.last_error}" for each in failing)
+    verb = "is" if len(failing) == 1 else "are"
+    return f"{len(failing)} of {count} {verb} failing: {reasons}"
 
 
 def delivery_metrics(deliveries: Iterable[Delivery]) -> list[Metric]:
     """The metrics of deliveries, by subscription."""
     by_name = {delivery.subscription.name: delivery for delivery in deliveries}
-    return [
-        counters(
-            "fairwarning_webhook_delivered", "Messages that arrived.", "webhook",
-            {name: delivery.delivered for name, delivery in by_name.items()},
-        ),
-        counters(
-            "fairwarning_webhook_failed", "Attempts that failed.", "webhook",
-            {name: delivery.failed for name, delivery in by_name.items()},
-        ),
-        counters(
-            "fairwarning_webhook_given_up", "Messages given up.", "webhook",
-            {name: delivery.given_up for name, delivery in by_name.items()},
-        ),
-        Metric(
-            name="fairwarning_webhook_waiting",
-            help="Messages that wait, among the next 1000 journal lines.",
-            gauge=True,
-            label="webhook",
-            values={name: delivery.waiting for name, delivery in by_name.items()},
-        ),
-    ]  # fmt: skip
+    waiting = Metric(
+        name="fairwarning_webhook_waiting",
+        help="Messages that wait, among the next 1000 journal lines.",
+        gauge=True,
+        label="webhook",
+        values={name: delivery.waiting for name, delivery in by_name.items()},
+    )
+    return [*(_counters(by_name, *counted) for counted in _COUNTED), waiting]
+
+
+def _counters(deliveries: Mapping[str, Delivery], attribute: str, about: str) -> Metric:
+    values = {name: getattr(delivery, attribute) for name, delivery in deliveries.items()}
+    return counters(f"fairwarning_webhook_{attribute}", about, "webhook", values)

@@ -17,7 +17,7 @@ CURSORS = "webhook:"
 STATES = "webhook-state:"
 """The prefix of the notes that store states."""
 
-_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{limits.NAME_CHARACTERS}}}", re.ASCII)
+_NAME = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9_.-]{{1,{limits.NAME_CHARACTERS}}}", re.ASCII)
 _SECRET = re.compile(
     rf"(?=[!-~])[ -~]{{{limits.SECRET_MIN_CHARACTERS},{limits.SECRET_MAX_CHARACTERS}}}(?<=[!-~])",
     re.ASCII,
@@ -44,16 +44,22 @@ class Subscription:
     """A receiver of messages. The secret signs messages and is shown only once."""
 
     name: str
-    url: str
+    url: str = field(repr=False)  # it may contain a key
     form: MessageFormat
     secret: str = field(repr=False)
-    creation: str = ""
+    creation: str
     """Differs for a subscription that is created later under the same name."""
 
     @property
     def id(self) -> str:
         """Its resource id; names are case-insensitive."""
         return resource_id(self.name)
+
+    @property
+    def origin(self) -> str:
+        """The scheme and authority of its URL; all that is shown after its creation."""
+        scheme, _, rest = self.url.partition("://")
+        return f"{scheme}://{re.split('[/?]', rest, maxsplit=1)[0]}"
 
     @property
     def cursor_note(self) -> str:
@@ -67,29 +73,18 @@ class Subscription:
 
     @property
     def _key(self) -> str:
-        name = self.name.lower()
-        return f"{name}:{self.creation}" if self.creation else name
+        return f"{self.name.lower()}:{self.creation}"
 
     def body(self) -> str:
         """The resource's body: everything but the name."""
         return msgspec.json.encode(_Body(self.url, self.form, self.secret, self.creation)).decode()
 
 
-@record
-class CreatedSubscription:
-    """A new subscription with its secret, which is shown only here."""
-
-    name: str
-    url: str
-    form: MessageFormat
-    secret: str = field(repr=False)
-
-
 class _Body(msgspec.Struct):
     url: str
     form: MessageFormat
     secret: str
-    creation: str = ""  # absent in those that an earlier version created
+    creation: str
 
 
 def resource_id(name: str) -> str:
@@ -100,13 +95,7 @@ def resource_id(name: str) -> str:
 def read(resource: Resource) -> Subscription:
     """Return the subscription that a resource stores."""
     body = msgspec.json.decode(resource.body, type=_Body)
-    return Subscription(
-        name=resource.name,
-        url=body.url,
-        form=body.form,
-        secret=body.secret,
-        creation=body.creation,
-    )
+    return Subscription(name=resource.name, **msgspec.structs.asdict(body))
 
 
 def check_name(name: str) -> None:
@@ -115,7 +104,7 @@ def check_name(name: str) -> None:
         raise Refused(
             "BadWebhookName",
             f"a webhook's name must be 1 to {limits.NAME_CHARACTERS} letters, digits, '-', '_' "
-            "or '.'",
+            "or '.', and other than '.' and '..'",
         )
 
 

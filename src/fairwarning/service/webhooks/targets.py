@@ -1,4 +1,4 @@
-"""Allowed webhook targets: hosts that the operator allows, and never a link-local address.
+"""Allowed webhook targets: hosts that the operator allows, and never a metadata service.
 
 A name is resolved once; the address is checked and then used for the connection. This prevents
 DNS rebinding.
@@ -33,8 +33,10 @@ _FORBIDDEN = (
     ip_network("169.254.0.0/16"),
     ip_network("fe80::/10"),
     ip_network("168.63.129.16/32"),
+    ip_network("100.100.100.200/32"),
+    ip_network("fd00:ec2::254/128"),
 )
-"""Metadata services and similar: they trust every client that can reach them."""
+"""Metadata services of clouds and similar: they trust every client that can reach them."""
 _NAT64 = ip_network("64:ff9b::/96")
 _IPV4_COMPATIBLE = ip_network("::/96")
 
@@ -96,7 +98,7 @@ def check_address(address: Address, host: str) -> None:
             raise Refused(
                 "TargetForbidden",
                 f"{host} has the address {address}: webhooks are never sent to link-local "
-                "addresses or to 168.63.129.16; use another host",
+                "addresses or to metadata services of clouds; use another host",
             )
 
 

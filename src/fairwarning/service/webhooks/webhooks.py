@@ -3,15 +3,17 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import msgspec
 
 from fairwarning.core.commands import Remove, Write
-from fairwarning.core.errors import Conflict, NotFound, Refused, Unavailable
+from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused
 from fairwarning.core.model import Resource
+from fairwarning.core.printable import printable
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.health import PartHealth
 from fairwarning.service.metrics import Metric
 from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.webhooks import limits
@@ -26,11 +28,10 @@ from fairwarning.service.webhooks.sender import Sender, describe_failure
 from fairwarning.service.webhooks.status import (
     SubscriptionStatus,
     delivery_metrics,
-    running_status,
-    stored_status,
+    describe_failing,
+    subscription_status,
 )
 from fairwarning.service.webhooks.subscription import (
-    CreatedSubscription,
     MessageFormat,
     Subscription,
     SubscriptionState,
@@ -54,7 +55,6 @@ class WebhookService:
         targets: AllowedTargets,
         *,
         environment: Environment | None = None,
-        give_up_seconds: float = limits.GIVE_UP_SECONDS,
     ) -> None:
         self._fleet = fleet
         self._environment = environment or Environment()
@@ -63,18 +63,17 @@ class WebhookService:
         self._sender = Sender(targets, self._http, self._environment)
         self._builder = MessageBuilder(fleet.store)
         self._cursors = Cursors(fleet)
-        self._give_up_seconds = give_up_seconds
         self._deliveries: dict[str, Delivery] = {}  # by resource id
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._lock = asyncio.Lock()
         self._rescanner: asyncio.Task[None] | None = None
+        self._problem = ""  # why some subscription is not followed
 
     async def start(self) -> None:
-        """Resume every subscription at its cursor."""
+        """Resume every subscription at its cursor; if that fails, try again later."""
         self._fleet.publisher.readers.append(self._wake)
         await self._rescan()
-        if self._fleet.store.shared:
-            self._rescanner = asyncio.create_task(self._rescan_periodically(), name="webhooks")
+        self._rescanner = asyncio.create_task(self._rescan_periodically(), name="webhooks")
 
     async def stop(self) -> None:
         """Stop all deliveries; they resume after the next start."""
@@ -93,21 +92,25 @@ class WebhookService:
 
     async def _rescan_periodically(self) -> None:
         """Follow subscriptions of other processes, and take over from processes that ended."""
-        while True:
+        while self._fleet.store.shared or self._problem:
             await asyncio.sleep(limits.RESCAN_SECONDS)
-            try:
-                async with self._lock:
-                    await self._rescan()
-            except Unavailable:
-                continue  # the store is unavailable
+            await self._rescan()
 
     async def _rescan(self) -> None:
-        """Make the deliveries match the stored subscriptions."""
-        stored = await self._stored()
-        for name in set(self._deliveries) - {resource.id for resource in stored}:
-            await self._remove_delivery(name)
-        for subscription in _decoded(stored):
-            await self._add_delivery(subscription)
+        """Make the deliveries match the stored subscriptions; one that fails stops no other."""
+        problems: list[str] = []
+        async with self._lock:
+            with _noting(problems, "the subscriptions"):
+                stored = await self._stored()
+                for name in set(self._deliveries) - {resource.id for resource in stored}:
+                    await self._remove_delivery(name)
+                for resource in stored:
+                    with _noting(problems, resource.name):
+                        await self._add_delivery(read(resource))
+        problem = "; ".join(problems)
+        if problem and not self._problem:
+            log.warning("webhooks are not followed, retrying: %s", problem)
+        self._problem = problem
 
     async def _stored(self) -> list[Resource]:
         return await self._fleet.reader.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS)
@@ -125,7 +128,6 @@ class WebhookService:
                 self._builder,
                 self._sender,
                 self._environment,
-                give_up_seconds=self._give_up_seconds,
             )
         await self._follow_duty(self._deliveries[name])
 
@@ -136,14 +138,14 @@ class WebhookService:
         that the last holder of the duty has stored.
         """
         name, store = delivery.subscription.id, self._fleet.store
+        if name in self._tasks and (self._tasks[name].done() or not await store.has_duty(name)):
+            await self._stop_delivery(name)
         if name not in self._tasks:
             if await store.claim_duty(name):
                 self._tasks[name] = asyncio.create_task(
                     delivery.run(), name=f"webhook {delivery.subscription.name}"
                 )
-        elif self._tasks[name].done() or not await store.has_duty(name):
-            await self._stop_delivery(name)
-        elif delivery.state is SubscriptionState.STOPPED:
+        elif delivery.saved_state is SubscriptionState.STOPPED:
             stored = await self._cursors.read(delivery.subscription)
             if stored.state is not SubscriptionState.STOPPED:  # another process has tested it
                 delivery.resume()
@@ -169,7 +171,7 @@ class WebhookService:
         secret: str | None = None,
         handshake: bool = True,
         actor: str = "operator",
-    ) -> CreatedSubscription:
+    ) -> Subscription:
         """Subscribe a receiver to new events; by default it must first agree to the handshake."""
         check_name(name)
         if secret is None:
@@ -188,7 +190,7 @@ class WebhookService:
             await confirm_receiver(self._sender, subscription, self._fleet.clock.now())
         # The caller may be cancelled here; a stored subscription must get its delivery anyway.
         await asyncio.shield(asyncio.create_task(self._store(subscription, actor)))
-        return CreatedSubscription(name=name, url=url, form=subscription.form, secret=secret)
+        return subscription
 
     async def _check_room(self, subscription: Subscription) -> None:
         stored = await self._stored()
@@ -266,23 +268,39 @@ class WebhookService:
         """The metrics of the deliveries, by subscription."""
         return delivery_metrics(self._deliveries.values())
 
+    def health(self) -> PartHealth:
+        """Whether the subscriptions are followed, and the receivers of this process answer."""
+        running = [self._deliveries[name] for name in self._tasks if name in self._deliveries]
+        problem = self._problem or describe_failing(running, len(self._deliveries))
+        return PartHealth(name="webhooks", problem=problem)
+
     async def list(self) -> list[SubscriptionStatus]:
-        """All subscriptions, by name; without their secrets."""
-        return [await self._status(subscription) for subscription in _decoded(await self._stored())]
+        """All subscriptions, by name; without their secrets and the paths of their URLs."""
+        statuses = []
+        for resource in await self._stored():
+            with suppress(msgspec.DecodeError):  # `health` reports it
+                statuses.append(await self._status(read(resource)))
+        return statuses
 
     async def _status(self, subscription: Subscription) -> SubscriptionStatus:
         """The status here, or as stored by the process that delivers."""
         if subscription.id in self._tasks:
-            return running_status(self._deliveries[subscription.id])
-        return stored_status(subscription, await self._cursors.read(subscription))
+            return subscription_status(subscription, self._deliveries[subscription.id])
+        return subscription_status(subscription, await self._cursors.read(subscription))
 
 
-def _decoded(stored: Iterable[Resource]) -> Iterator[Subscription]:
-    for resource in stored:
-        try:
-            yield read(resource)
-        except msgspec.DecodeError:
-            log.exception("webhook %s cannot be decoded; remove it", resource.name)
+@contextmanager
+def _noting(problems: list[str], name: str) -> Iterator[None]:
+    """Go on after a failure, and note it."""
+    try:
+        yield
+    except msgspec.DecodeError:
+        problems.append(f"{name}: cannot be decoded; remove it")
+    except FairwarningError as error:
+        problems.append(f"{name}: {error.message}")
+    except Exception as error:
+        log.exception("webhooks: internal error; retrying")
+        problems.append(f"{name}: internal error: {printable(str(error))}")
 
 
 def _exists(name: str) -> Conflict:

@@ -1,0 +1,87 @@
+"""A background task outlives an error that nobody expected, and says so (IB5)."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairwarning.metadata.server import MetadataServer
+from fairwarning.server import machine_listeners, operator_ports
+from fairwarning.server.operator_ports import OperatorPorts
+from fairwarning.server.sockets import MachineSockets
+from fairwarning.server.tls.certificates import Authority
+from fairwarning.service import issued_tokens, retention
+from fairwarning.service.clock import RealClock
+from fairwarning.service.config.settings import JournalSettings, OperationSettings
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.issued_tokens import IssuedTokens
+from fairwarning.service.retention import Retention
+from fairwarning.service.tokens import Tokens
+from fairwarning.store.memory import MemoryStore
+from tests.fixtures.fleet import simulated_driver
+from tests.fixtures.waiting import run_async, wait_until_async
+
+PAUSES = {
+    retention: ("_CHECK_SECONDS", "_LEAST_WAIT_SECONDS"),
+    issued_tokens: ("FOLLOW_SECONDS", "_DROP_SECONDS"),
+    machine_listeners: ("_COMPARE_SECONDS",),
+    operator_ports: ("_DAY_SECONDS",),
+}
+Task = tuple[object, str, Coroutine[Any, Any, None]]
+
+
+def task_of(name: str, folder: Path) -> Task:
+    """An object, the method that its background task calls again and again, and that task."""
+    store, clock = MemoryStore(), RealClock()
+    fleet = Fleet(store, clock, simulated_driver(clock))
+    tokens = IssuedTokens(Tokens(b"k" * 32, "t"), fleet)
+    match name:
+        case "retention":
+            kept = Retention(fleet, JournalSettings(), OperationSettings())
+            return kept, "drop_old", kept.run()
+        case "revocations":
+            store.shared = True  # type: ignore[assignment]  # as on PostgreSQL
+            return tokens, "refresh", tokens.follow()
+        case "expiry":
+            return tokens, "drop_expired", tokens.run_expiry()
+        case "listeners":
+            sockets = MachineSockets(folder, MetadataServer(fleet), fleet)
+            return sockets, "_compare", sockets._keep_comparing()
+    ports = OperatorPorts.__new__(OperatorPorts)
+    ports.authority = Authority(folder, ())
+    return ports.authority, "renew", ports.renew_certificates()
+
+
+@pytest.mark.parametrize(
+    "name", ["retention", "revocations", "expiry", "listeners", "certificates"]
+)
+@run_async
+async def test_the_next_attempt_is_made(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The error is logged, and the work is done again as if it had not happened."""
+    for module, pauses in PAUSES.items():
+        for pause in pauses:
+            monkeypatch.setattr(module, pause, 0.0)
+    owner, method, work = task_of(name, tmp_path)
+    attempts: list[int] = []
+
+    def fail_once() -> None:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise KeyError("a row that cannot be read")
+
+    async def fail_once_async() -> None:
+        fail_once()
+
+    failing = fail_once if name == "certificates" else fail_once_async
+    monkeypatch.setattr(owner, method, failing)
+    task = asyncio.create_task(work)
+    await wait_until_async(lambda: len(attempts) > 1, "a second attempt")
+    task.cancel()
+    assert "a row that cannot be read" in caplog.text
