@@ -63,24 +63,6 @@ def test_one_approval_for_all_resources(endpoint: EndpointHarness) -> None:
 
 
 @pytest.mark.spec("M12")
-def test_approving_again(endpoint: EndpointHarness) -> None:
-    """A started event can be approved again by any machine: 200, and nothing changes."""
-    (event,) = _announced(endpoint, "db_0")
-    for machine in ("db_0", "db_0", "db_1", "db_2"):
-        assert _accepted(endpoint.approve(machine, event))
-    assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
-
-
-@pytest.mark.spec("M12")
-def test_an_event_that_started_by_itself(endpoint: EndpointHarness) -> None:
-    """An approval after NotBefore is not an error: 200."""
-    (event,) = _announced(endpoint, "db_0")
-    endpoint.advance(15 * 60)
-    assert _statuses(endpoint) == [STARTED]
-    assert _accepted(endpoint.approve("db_1", event))
-
-
-@pytest.mark.spec("M12")
 @pytest.mark.parametrize("incarnation", ["5", "", 5, 2, -1, 0, None, "abc", [1], {"a": 1}, 1e99])
 def test_the_incarnation_in_the_body_is_ignored(
     endpoint: EndpointHarness, incarnation: object

@@ -234,14 +234,6 @@ def test_a_listener_of_an_unknown_machine(
     assert _unknown(_once(_at(endpoint, "127.0.0.1", port)))
 
 
-def test_a_machine_created_after_the_connection(endpoint: EndpointHarness) -> None:
-    """A connection of an unknown caller is served once its machine exists."""
-    connection = _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "db_0")))
-    assert poll(connection).status == 404
-    endpoint.make("db")
-    assert poll(connection).status == 200
-
-
 def _delete(endpoint: EndpointHarness, machine: str) -> None:
     endpoint.do(Delete(scope="db", operation=f"delete {machine}", machines=(machine,)))
     endpoint.advance(3600)

@@ -1,14 +1,12 @@
 """The requests in Azure's documentation, sent by the programs that it uses (M1, M12, M19)."""
 
 import json
-from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_curl
-from tests.fixtures.waiting import LIMIT_SECONDS
 
 
 def _url(endpoint: EndpointHarness, machine: str, target: str) -> str:
@@ -21,15 +19,6 @@ def _curl(endpoint: EndpointHarness, target: str, *options: str) -> str:
     command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", *options]
     command.append(_url(endpoint, "db_0", target))
     return run_program(*command, check=True).stdout
-
-
-def _urllib(endpoint: EndpointHarness, target: str, body: bytes | None = None) -> str:
-    """Send a request with Python's own client, as the sample in the documentation does."""
-    request = Request(_url(endpoint, "db_0", target), data=body)
-    request.add_header("Metadata", "true")
-    with build_opener(ProxyHandler({})).open(request, timeout=LIMIT_SECONDS) as response:
-        read: bytes = response.read()
-    return read.decode()
 
 
 @needs_curl
@@ -76,19 +65,3 @@ def test_curl_with_other_options(endpoint: EndpointHarness, options: tuple[str, 
     sent = ("-H", "Metadata: true", "-d", approval(event), "-w", "%{http_code}", *options)
     assert _curl(endpoint, target, *sent) == "200"
     assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
-
-
-@pytest.mark.spec("M1", "M12")
-@pytest.mark.parametrize("version", ["2017-03-01", "2019-08-01", "2020-07-01"])
-def test_urllib_reads_and_approves(endpoint: EndpointHarness, version: str) -> None:
-    """As the Python sample does; its POST has a form type, too."""
-    endpoint.make("db")
-    target = f"{EVENTS}?api-version={version}"
-    assert json.loads(_urllib(endpoint, target))["Events"] == []
-    endpoint.restart("db_0")
-    document = json.loads(_urllib(endpoint, target))
-    body = approval(
-        document["Events"][0]["EventId"], DocumentIncarnation=document["DocumentIncarnation"]
-    )
-    assert _urllib(endpoint, target, body.encode()) == ""
-    assert json.loads(_urllib(endpoint, target))["Events"][0]["NotBefore"] == ""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from fairwarning.core.commands import (
-    Cancel,
     CreateScope,
     Delete,
     Evict,
@@ -203,29 +202,3 @@ def test_a_version_hides_later_event_types(endpoint: EndpointHarness, version: s
     assert shown == {name for name, since in TYPES_SINCE.items() if since <= version}
     assert response.json["DocumentIncarnation"] == 5
     assert response.headers["etag"] == '"5"'
-
-
-@pytest.mark.spec("M10")
-def test_scheduled_then_started_then_gone(endpoint: EndpointHarness) -> None:
-    """An event is shown as Scheduled, then as Started with the same id, then not at all."""
-    endpoint.make("db")
-    endpoint.get("db_0")
-    event = endpoint.restart("db_0")
-    seen = []
-    for seconds in (0, 15 * 60, 60):
-        endpoint.advance(seconds)
-        events = endpoint.get("db_0").json["Events"]
-        seen.append([(shown["EventId"], shown["EventStatus"]) for shown in events])
-    assert seen == [[(event.id, "Scheduled")], [(event.id, "Started")], []]
-
-
-@pytest.mark.spec("M10")
-def test_a_cancelled_event_is_gone(endpoint: EndpointHarness) -> None:
-    """A cancelled event only disappears from the document."""
-    endpoint.make("db", 2)
-    endpoint.get("db_0")
-    kept, cancelled = endpoint.restart("db_0"), endpoint.restart("db_1")
-    endpoint.do(Cancel(scope="db", event=cancelled.id))
-    response = endpoint.get("db_1")
-    assert [shown["EventId"] for shown in response.json["Events"]] == [kept.id]
-    assert cancelled.id.encode() not in response.body

@@ -184,19 +184,6 @@ def test_instance_metadata_enables_nothing(endpoint: EndpointHarness) -> None:
     assert not _enabled(endpoint)
 
 
-@pytest.mark.spec("M14")
-def test_the_idle_time_is_a_setting(endpoint: EndpointHarness) -> None:
-    """A scope may have an idle time other than a day."""
-    endpoint.make("db", rules=Rules(idle_seconds=600))
-    endpoint.get("db_0")
-    endpoint.advance(599)
-    assert endpoint.get("db_0").json == EMPTY
-    endpoint.advance(599)
-    assert _enabled(endpoint)
-    endpoint.advance(1)
-    assert not _enabled(endpoint)
-
-
 @pytest.mark.spec("M15")
 def test_nothing_is_announced_while_disabled(endpoint: EndpointHarness) -> None:
     """An operation runs at once; later polls show no trace of it."""

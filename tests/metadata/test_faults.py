@@ -190,15 +190,6 @@ def test_a_new_fault_replaces_the_old(endpoint: EndpointHarness) -> None:
     assert [endpoint.get("db_0").status for _ in range(2)] == [410, 200]
 
 
-def test_cleared_faults(endpoint: EndpointHarness) -> None:
-    """After clearing, every response is correct."""
-    _fleet(endpoint)
-    _put(endpoint, FaultKind.ERROR)
-    _put(endpoint, FaultKind.RESET, "db", "db_0")
-    endpoint.call(endpoint.server.faults.clear)
-    assert {endpoint.get(name).status for name in ("db_0", "db_1", "web_0")} == {200}
-
-
 def test_no_fault_by_default(endpoint: EndpointHarness) -> None:
     """Neither a request nor a default setting can cause a fault."""
     _fleet(endpoint)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll, raw_request
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, raw_request
 from tests.fixtures.http import Response
 
 POLL = f"{EVENTS}?api-version=2020-07-01"
@@ -70,6 +70,28 @@ def test_every_get_needs_the_metadata_header(endpoint: EndpointHarness, target: 
     assert response.status == 400
     assert "Metadata: true" in response.error
     assert not endpoint.scope("db").enabled
+
+
+@pytest.mark.spec("M4", "M17")
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/latest/meta-data/", 404),
+        ("POST", "/metadata?api-version=2017-03-01", 404),
+        ("DELETE", POLL, 405),
+        ("GET", f"{EVENTS}?api-version=2031-01-01", 404),
+    ],
+)
+def test_the_header_is_checked_first(
+    endpoint: EndpointHarness, method: str, target: str, status: int
+) -> None:
+    """Public clients recognise the service by this refusal, whatever path they ask for."""
+    endpoint.make("db")
+    response = endpoint.send_from("db_0", method, target, {})
+    assert response.status == 400
+    assert "Metadata: true" in response.error
+    assert endpoint.send_from("db_0", method, target, {"Metadata": "true"}).status == status
 
 
 @pytest.mark.spec("M4")
@@ -167,12 +189,3 @@ def test_forwarding_is_checked_first(
     response = endpoint.raw("db_0", sent)
     assert response.startswith(b"HTTP/1.1 400 ")
     assert b"x-forwarded-for" in response
-
-
-@pytest.mark.spec("M5")
-def test_cached_polls_do_not_bypass_the_check(endpoint: EndpointHarness) -> None:
-    """A connection with cached polls is refused exactly while the header is present."""
-    endpoint.make("db")
-    connection = endpoint.client("db_0")
-    for headers, status in (({}, 200), ({}, 200), ({"X-Forwarded-For": "1"}, 400), ({}, 200)):
-        assert poll(connection, **headers).status == status

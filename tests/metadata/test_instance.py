@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, ScopeKind
+from fairwarning.core.model import Machine, ScaleSet, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.metadata.instance import VERSIONS, render
 from fairwarning.metadata.interfaces import NetworkInterface
@@ -36,9 +36,13 @@ def render_text(
     machine: Machine = VM,
     version: str = VERSIONS[-1],
     text: bool = False,
+    scale_set: ScaleSet | None = None,
 ) -> tuple[str, str]:
     """Return the body as text, and the content type."""
-    body, kind = render(CLOUD, scope, machine, version, path, text=text, interface=INTERFACE)
+    body, kind = render(
+        CLOUD, scope, machine, version, path,
+        text=text, scale_set=scale_set, interface=INTERFACE,
+    )  # fmt: skip
     return body.decode(), kind
 
 
@@ -100,7 +104,7 @@ def test_an_instance_of_a_scale_set() -> None:
         harness.make_scale_set(2, name="web_tier", group="shop")
         scope = harness.scope("web_tier/0")
         first, second = (
-            compute(scope=scope, machine=machine)
+            compute(scope=scope, machine=machine, scale_set=harness.scale_set("web_tier"))
             for machine in harness.machines("web_tier/0").values()
         )
     assert (second["name"], second["vmScaleSetName"]) == ("web_tier_1", "web_tier")
@@ -111,14 +115,6 @@ def test_an_instance_of_a_scale_set() -> None:
     )
     assert first["placementGroupId"] == second["placementGroupId"] != ""
     assert first["vmId"] != second["vmId"]
-
-
-def test_a_spot_machine() -> None:
-    """Priority and eviction policy are those of the machine."""
-    spot = changed(VM, priority=Priority.SPOT, eviction=EvictionPolicy.DELETE, size="Standard_F2")
-    fields = compute(machine=spot)
-    assert (fields["priority"], fields["evictionPolicy"]) == ("Spot", "Delete")
-    assert fields["vmSize"] == "Standard_F2"
 
 
 def test_vm_id_of_a_recreated_machine() -> None:

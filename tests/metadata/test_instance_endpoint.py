@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairwarning.core.commands import CreateScope, CreateSet
+from fairwarning.core.commands import CreateScope, CreateSet, JoinSet
 from fairwarning.core.model import EvictionPolicy, Machine, Priority, ScopeKind
 from fairwarning.metadata.instance import VERSIONS
 from fairwarning.service.config.settings import CloudSettings
@@ -110,17 +110,6 @@ def test_unknown_parameters_are_ignored(endpoint: EndpointHarness) -> None:
     assert response.json == _get(endpoint, "instance", "api-version=2021-08-01").json
 
 
-@pytest.mark.parametrize(
-    "path", ["compute/nothing", "Compute", "compute/Name", "compute/name/x", "compute//name"]
-)
-@pytest.mark.parametrize("more", ["", "&format=text"])
-def test_an_unknown_path(endpoint: EndpointHarness, path: str, more: str) -> None:
-    """404 with a text; fields are case-sensitive."""
-    response = _get(endpoint, f"instance/{path}", f"api-version=2025-04-07{more}")
-    assert response.status == 404
-    assert response.error
-
-
 def test_versions(endpoint: EndpointHarness) -> None:
     """GET /metadata/versions needs no api-version, and lists those of instance, oldest first."""
     for target in ("/metadata/versions", "/metadata/Versions/", "/metadata/versions?x=1"):
@@ -143,3 +132,24 @@ def test_each_machine_gets_its_own_metadata(endpoint: EndpointHarness) -> None:
         placement_groups[compute["vmId"]] = compute["placementGroupId"]
     assert len(placement_groups) == 3
     assert len(set(placement_groups.values())) == 1
+
+
+@pytest.mark.parametrize("flexible", [True, False])
+def test_the_identity_of_an_instance_is_stored(
+    endpoint: EndpointHarness, *, flexible: bool
+) -> None:
+    """A name that looks like that of another set's instance says nothing about the machine."""
+    endpoint.create(CreateSet(set="web", capacity=3, flexible=flexible))
+    names = {"web_2": 2}
+    if flexible:
+        joining = Machine(name="db_3")
+        endpoint.create(JoinSet(set="web", machine=joining, scope="web/0", resource="r"))
+        names["db_3"] = 3
+    owner = f"{HOME}/virtualMachineScaleSets/web"
+    for name, number in names.items():
+        target = "/metadata/instance/compute?api-version=2021-03-01"
+        compute = endpoint.send_from(name, "GET", target, {"Metadata": "true"}).json
+        own = f"{HOME}/virtualMachines/{name}" if flexible else f"{owner}/virtualMachines/{number}"
+        assert (compute["name"], compute["resourceId"]) == (name, own)
+        assert compute["vmScaleSetName"] == "web"
+        assert compute["virtualMachineScaleSet"] == {"id": owner if flexible else ""}

@@ -101,20 +101,6 @@ def test_every_version_shows_the_interface(endpoint: EndpointHarness) -> None:
     assert macs == {interface_of(endpoint, "av_0")[1]}
 
 
-def test_a_single_value(endpoint: EndpointHarness) -> None:
-    """A path below `network` works like any other."""
-    endpoint.make("av", 1)
-    base, query = "/metadata/instance/network/interface/0", "?api-version=2021-08-01"
-    mac = endpoint.send_from(
-        "av_0", "GET", f"{base}/macAddress{query}&format=text", {"Metadata": "true"}
-    )
-    assert mac.body.decode() == interface_of(endpoint, "av_0")[1]
-    subnet = endpoint.send_from("av_0", "GET", f"{base}/ipv4/subnet/0{query}", {"Metadata": "true"})
-    assert subnet.json == {"address": "10.128.0.0", "prefix": "16"}
-    missing = endpoint.send_from("av_0", "GET", f"{base}/mac{query}", {"Metadata": "true"})
-    assert missing.status == 404
-
-
 def test_values_of_a_machine_never_change(tmp_path: Path) -> None:
     """Not when others are created or deleted; a new machine of the same name has new values."""
     with EndpointHarness(store=SQLiteStore(tmp_path / "store")) as endpoint:

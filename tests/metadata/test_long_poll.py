@@ -68,16 +68,6 @@ def test_304_when_the_wait_is_over(endpoint: EndpointHarness) -> None:
     assert poll(connection).status == 200
 
 
-@pytest.mark.parametrize("version", ["2017-03-01", "2017-08-01", "2019-08-01", "2020-07-01"])
-def test_every_version_may_wait(endpoint: EndpointHarness, version: str) -> None:
-    """Each version gets its own view of the new document."""
-    _enable(endpoint)
-    connection = endpoint.begin("db_0", version, "&wait=300", **HAVE_1)
-    endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-    endpoint.restart("db_0")
-    assert _end(connection).body == endpoint.get("db_0", version).body
-
-
 @pytest.mark.parametrize("tags", ['"1"', "1", 'W/"1"', '"7", "1"', "*"])
 def test_if_none_match_in_any_form(endpoint: EndpointHarness, tags: str) -> None:
     """A request that would get 304 is held."""

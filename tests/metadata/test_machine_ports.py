@@ -1,6 +1,7 @@
 """A port for each machine, where machines cannot have addresses of their own (M22)."""
 
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,7 @@ from fairwarning.server import machine_ports
 from fairwarning.server.reach import Reach, ReachWay
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.endpoint import EndpointHarness
+from tests.fixtures.files import no_free_descriptor
 from tests.fixtures.http import fetch
 from tests.fixtures.loopback import HERE, free_range, is_free
 
@@ -151,6 +153,23 @@ def test_too_few_descriptors(
         with opened(endpoint, ports) as reach:
             assert [name for name, url in urls(endpoint, reach).items() if url] == ["db_0"]
     assert "leaves room for the ports of 1 machines; raise it with `ulimit -n`" in caplog.text
+
+
+def test_no_free_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The endpoint reports it; later machines have ports, and this one when it can (IB5)."""
+    ports = free_range(2)
+    with EndpointHarness() as endpoint, opened(endpoint, ports) as reach:
+        monkeypatch.setattr(machine_ports, "raise_file_limit", lambda _: sys.maxsize)
+        with no_free_descriptor():
+            make_machine(endpoint, "one")
+            endpoint.wait_until(lambda: endpoint.server.health().problem)
+        assert "1 machines: cannot open it: Too many" in endpoint.server.health().problem
+        make_machine(endpoint, "two")
+        assert name_at(urls(endpoint, reach)["two"]) == "two"
+        assert reach._machine_ports
+        endpoint.call(reach._machine_ports._retry)
+        endpoint.wait_until(lambda: not endpoint.server.health().problem)
+        assert name_at(urls(endpoint, reach)["one"]) == "one"
 
 
 def test_several_workers_share_the_ports() -> None:

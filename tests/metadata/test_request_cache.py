@@ -94,28 +94,6 @@ def test_cached_request_from_an_unknown_caller(endpoint: EndpointHarness) -> Non
     )
 
 
-@pytest.mark.spec("M1", "M11")
-def test_a_change_is_seen_with_the_next_poll(endpoint: EndpointHarness) -> None:
-    """A connection with cached polls sees each change with its next poll."""
-    endpoint.make("db")
-    sent = raw_request(POLL)
-    with endpoint.open("db_0") as client:
-
-        def incarnation() -> int:
-            client.sendall(sent)
-            body = client.recv(65536).partition(b"\r\n\r\n")[2]
-            return int(body.split(b",")[0].partition(b":")[2])
-
-        seen = [incarnation(), incarnation()]
-        event = endpoint.restart("db_0")
-        seen += [incarnation(), incarnation()]
-        endpoint.approve("db_0", event.id)
-        seen.append(incarnation())
-        endpoint.advance(60)
-        seen += [incarnation(), incarnation()]
-    assert seen == [1, 1, 2, 2, 3, 4, 4]
-
-
 @pytest.mark.spec("M1", "M16")
 def test_cache_is_bounded(endpoint: EndpointHarness) -> None:
     """The cache has a limit; responses stay correct once it is full."""

@@ -1,7 +1,9 @@
 """The transport of a connection, with a protocol that records what it is told."""
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -188,3 +190,20 @@ def test_writing_to_a_client_that_has_gone(run: RunTest) -> None:
         assert protocol.calls[0] in {"ConnectionResetError", "BrokenPipeError"}
 
     run(test)
+
+
+def test_a_connection_that_cannot_be_watched_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+    """The system limits what an epoll may watch; the connection is not left open for ever (IB6)."""
+
+    class FullEvents(SocketEvents):
+        def watch(self, *_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def run() -> None:
+        async with connected(FullEvents) as (_, protocol, client):
+            await wait_until_async(lambda: protocol.calls == ["OSError"])
+            client.settimeout(None)
+            assert client.recv(1) == b""
+
+    asyncio.run(run())
+    assert "cannot watch a connection: No space left on device; closing it" in caplog.text

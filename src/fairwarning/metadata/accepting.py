@@ -4,15 +4,13 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from fairwarning.metadata.callers import CallerResolver, PeerAddress
 from fairwarning.metadata.listeners import BACKLOG
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 64  # connections accepted before other callbacks run
 _RETRY_SECONDS = 1.0  # after a failed accept, for example without a free descriptor
 _WARN_SECONDS = 60.0
 
@@ -20,10 +18,22 @@ _WARN_SECONDS = 60.0
 class AcceptWarning:
     """Logs failed accepts, at most once a minute for all listeners."""
 
-    _next = 0.0
+    def __init__(self) -> None:
+        self._next = 0.0
+        self._paused: dict[Acceptor, str] = {}
 
-    def warn(self, error: OSError) -> None:
+    @property
+    def problem(self) -> str:
+        """Why a listener accepts no connections now; empty if all do."""
+        return next(iter(self._paused.values()), "")
+
+    def resumed(self, acceptor: "Acceptor") -> None:
+        """Note that a listener accepts connections again, or is closed."""
+        self._paused.pop(acceptor, None)
+
+    def warn(self, acceptor: "Acceptor", error: OSError) -> None:
         """Log the error, unless one was logged a moment ago."""
+        self._paused[acceptor] = f"cannot accept connections: {error.strerror or error}"
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _WARN_SECONDS
@@ -38,6 +48,7 @@ class Acceptor:
     """Accepts connections from a listening socket, and leaves clients waiting if it cannot."""
 
     _loop: asyncio.AbstractEventLoop
+    _at_once = 64  # connections accepted before other callbacks run
 
     def __init__(self, sock: socket.socket, warning: AcceptWarning) -> None:
         self._sock = sock
@@ -47,7 +58,6 @@ class Acceptor:
         self._let_others_run = False  # before the next connection is accepted
         self._reading = False
         self._retry: asyncio.TimerHandle | None = None
-        self._connecting: set[asyncio.Task[object]] = set()
 
     def start(self) -> None:
         """Accept connections."""
@@ -62,7 +72,7 @@ class Acceptor:
 
     def _accept(self) -> None:
         self._let_others_run = False
-        for _ in range(_AT_ONCE):
+        for _ in range(self._at_once):
             if not self._accept_next() or self._let_others_run:
                 return
 
@@ -80,41 +90,21 @@ class Acceptor:
         self._serve(descriptor, address)
         return True
 
-    def _connect(
-        self,
-        make: Callable[[], asyncio.Protocol],
-        accepted: socket.socket,
-        **options: Any,  # noqa: ANN401  (as asyncio takes them)
-    ) -> "asyncio.Task[object]":
-        """Hand an accepted connection to its protocol; `options` are those of asyncio."""
-        return self._track(self._loop.connect_accepted_socket(make, accepted, **options))
-
-    def _track(self, connecting: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
-        """Run it in a task that is known until the connection is handed over."""
-        task: asyncio.Task[object] = self._loop.create_task(connecting)
-        self._connecting.add(task)
-        task.add_done_callback(self._connected)
-        return task
-
-    def _connected(self, task: "asyncio.Task[object]") -> None:
-        self._connecting.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not isinstance(error, OSError):  # not a reset by the client
-            log.error("cannot serve an accepted connection", exc_info=error)
-
     def _pause(self, error: OSError) -> None:
         """Leave clients in the kernel's queue for a while; the socket would stay readable."""
-        self._warning.warn(error)
+        self._warning.warn(self, error)
         if self._reading and self._retry is None:
             self._loop.remove_reader(self._sock)
             self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
 
     def _resume(self) -> None:
         self._retry = None
+        self._warning.resumed(self)
         self._loop.add_reader(self._sock, self._accept)
 
     def close(self) -> None:
         """Close the socket."""
+        self._warning.resumed(self)
         if self._retry is not None:
             self._retry.cancel()
         elif self._reading and self._sock.fileno() >= 0:

@@ -31,8 +31,8 @@ that take it for their proxy."""
 
 
 @short_record
-class RequestRefused(Exception):
-    """A refused request: the status and text that the client gets, and the reason in metrics."""
+class Refusal:
+    """What the client of a refused request gets, and the reason in metrics."""
 
     status: int
     reason: str
@@ -46,6 +46,14 @@ class RequestRefused(Exception):
         if self.newest:
             body["newest-versions"] = list(self.newest)
         return render(self.status, json.dumps(body).encode(), close=close, headers=self.headers)
+
+
+class RequestRefused(Exception):
+    """A request is refused. Each time a new one: an exception keeps all frames that it has left."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.error)
+        self.refusal = refusal
 
 
 def render(

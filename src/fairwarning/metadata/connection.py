@@ -16,7 +16,7 @@ from typing import cast
 from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import changed
-from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.answers import Refusal, RequestRefused
 from fairwarning.metadata.callers import Caller
 from fairwarning.metadata.events import refusal_of
 from fairwarning.metadata.faults import faulty_response
@@ -28,8 +28,8 @@ from fairwarning.service.faults import FaultKind, FaultRule
 
 log = logging.getLogger(__name__)
 
-_LIMITED = RequestRefused(429, "rate", "Too many requests from this machine.", "Retry-After: 1\r\n")
-_FAILED = RequestRefused(503, "unavailable", "Internal failure; try again.", "Retry-After: 1\r\n")
+_LIMITED = Refusal(429, "rate", "Too many requests from this machine.", "Retry-After: 1\r\n")
+_FAILED = Refusal(503, "unavailable", "Internal failure; try again.", "Retry-After: 1\r\n")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, zero seconds: close() sends RST
 _BLANK = b"\r\n\r\n"
 _KEEP = limits.KEEP_SECONDS
@@ -138,8 +138,8 @@ class MetadataConnection(RequestStream):
         self._closing |= request.last
         try:
             response = self._respond(request)
-        except RequestRefused as refusal:
-            response = self._refused(refusal)
+        except RequestRefused as refused:
+            response = self._refuse(request, refused.refusal)
             if request.head:
                 response = response.partition(_BLANK)[0] + _BLANK
         if isinstance(response, bytes):
@@ -147,20 +147,21 @@ class MetadataConnection(RequestStream):
         elif response is not None:
             self._busy = True
             self._cached = NO_CACHED_REQUESTS
-            self._task = asyncio.get_running_loop().create_task(self._run_work(response))
+            self._task = asyncio.get_running_loop().create_task(self._run_work(request, response))
 
     def _respond(self, request: ReceivedRequest) -> bytes | Work | None:
         """Return the response, or the work that produces it; None if it is held or dropped."""
         caller, parsed = self._caller, request.parsed
         if caller is not None and not request.exempt:
             if caller.polls >= caller.allowed:
-                raise _LIMITED
+                raise RequestRefused(_LIMITED)
             caller.allowed -= 1
             self._handler.callers.queue_for_refill(caller)
-        if parsed is None:
+        identified = caller is not None and caller.machine() is not None
+        if parsed is None and (identified or not request.approval):
             assert request.refusal is not None
-            raise request.refusal
-        if caller is None or caller.machine() is None:
+            raise RequestRefused(request.refusal)
+        if parsed is None or caller is None or not identified:
             return partial(self._identify, request)
         faults = self._handler.faults
         if faults and not request.exempt and (fault := faults.take(caller.scope, caller.name)):
@@ -177,13 +178,18 @@ class MetadataConnection(RequestStream):
 
     # --- Asynchronous work ---
 
-    async def _run_work(self, work: Work) -> None:
+    def _refuse(self, request: ReceivedRequest, refusal: Refusal) -> bytes:
+        if request.approval and self._caller is not None:
+            self._handler.journal_refusal(self._caller, refusal)
+        return self._refused(refusal)
+
+    async def _run_work(self, request: ReceivedRequest, work: Work) -> None:
         try:
             response = await work()
-        except RequestRefused as refusal:
-            response = self._refused(refusal)
+        except RequestRefused as refused:
+            response = self._refuse(request, refused.refusal)
         except FairwarningError as error:
-            response = self._refused(refusal_of(error))
+            response = self._refuse(request, refusal_of(error))
         except Exception:
             log.exception("metadata request failed")
             self._closing = True
@@ -204,16 +210,16 @@ class MetadataConnection(RequestStream):
             self._handler.count_unidentified(self._key)
         caller = await self._handler.callers.find(self._key)
         if caller is None:
-            raise self._handler.unknown_caller(self._key)
+            refusal = request.refusal or self._handler.unknown_caller(self._key)
+            raise RequestRefused(refusal)
         self._handler.uncount_unidentified(self._key)
         self._caller = caller
         caller.connections += 1
         if caller.connections > self._handler.max_connections_per_machine:
             self._closing = True
             self._queue = None
-            raise TOO_MANY_CONNECTIONS
-        assert request.parsed is not None
-        if request.parsed.wait:
+            raise RequestRefused(TOO_MANY_CONNECTIONS)
+        if request.parsed and request.parsed.wait:
             self._requeue(request)  # it may be held
             return None
         response = self._respond(request)

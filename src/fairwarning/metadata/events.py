@@ -8,7 +8,7 @@ from fairwarning.core import limits
 from fairwarning.core.commands import Approve
 from fairwarning.core.document import visible
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
-from fairwarning.metadata.answers import OK_LINE, RequestRefused, render
+from fairwarning.metadata.answers import OK_LINE, Refusal, RequestRefused, render
 from fairwarning.metadata.callers import Caller
 from fairwarning.metadata.counts import RequestCounts
 from fairwarning.metadata.validation import ParsedRequest
@@ -16,7 +16,8 @@ from fairwarning.service import approvals
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 
-GONE = RequestRefused(404, "machine-gone", "Not found. This machine is deleted or stopped.")
+_NOT_READY = Refusal(503, "unavailable", "Not ready yet; try again.", "Retry-After: 1\r\n")
+GONE = Refusal(404, "machine-gone", "Not found. This machine is deleted or stopped.")
 
 
 class EventsResource:
@@ -36,7 +37,7 @@ class EventsResource:
         unchecked = caller.checked_scope is not scope
         if unchecked:
             if not caller.is_running():
-                raise GONE
+                raise RequestRefused(GONE)
             if scope.ready_at > self._fleet.clock.now():
                 return None
             if not self._fleet.faults:  # fault rules must see every request
@@ -95,19 +96,17 @@ class EventsResource:
     async def fetch(self, caller: Caller, parsed: ParsedRequest) -> bytes:
         """Return the document of a disabled scope once the poll has enabled it (M14)."""
         if caller.published.scope is not None and not caller.is_running():
-            raise GONE
+            raise RequestRefused(GONE)
         caller.published = await self._fleet.poll(caller.scope)
         response = self.answer_now(caller, parsed)
         if response is None:  # disabled again in the meantime
-            raise RequestRefused(
-                503, "unavailable", "Not ready yet; try again.", "Retry-After: 1\r\n"
-            )
+            raise RequestRefused(_NOT_READY)
         return response
 
     async def approve(self, caller: Caller, parsed: ParsedRequest, body: bytes) -> bytes:
         """Approve all named events or none (M12, M13); answer 200 once that is durable."""
         if not caller.is_running():
-            raise GONE
+            raise RequestRefused(GONE)
         events = start_requests(body)
         command = Approve(scope=caller.scope, events=events, actor=caller.name)
         await approvals.approve(self._fleet, command)
@@ -147,14 +146,14 @@ _EXAMPLE = '{"StartRequests": [{"EventId": "..."}]}'
 
 
 def _bad(error: str) -> RequestRefused:
-    return RequestRefused(400, "approval", f"Bad request. {error}")
+    return RequestRefused(Refusal(400, "approval", f"Bad request. {error}"))
 
 
-def refusal_of(error: FairwarningError) -> RequestRefused:
+def refusal_of(error: FairwarningError) -> Refusal:
     """Convert an error of the fleet to a response that reveals nothing of its storage (IS3)."""
     if not isinstance(error, Refused):
         text = "The service cannot process this now; try again."
-        return RequestRefused(503, "unavailable", text, "Retry-After: 1\r\n")
+        return Refusal(503, "unavailable", text, "Retry-After: 1\r\n")
     if isinstance(error, NotFound):
-        return RequestRefused(404, error.code, f"Not found. {error.message}")
-    return RequestRefused(400, error.code, f"Bad request. {error.message}")
+        return Refusal(404, error.code, f"Not found. {error.message}")
+    return Refusal(400, error.code, f"Bad request. {error.message}")

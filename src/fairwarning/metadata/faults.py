@@ -1,17 +1,17 @@
 """Injected faults as bytes on the wire (M21)."""
 
-from fairwarning.metadata.answers import RequestRefused, render
+from fairwarning.metadata.answers import Refusal, render
 from fairwarning.metadata.validation import EVENTS, ParsedRequest
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.faults import FaultKind
 
 _REFUSALS = {
-    FaultKind.NOT_FOUND: RequestRefused(404, "fault", "Not found. This is an injected fault."),
-    FaultKind.GONE: RequestRefused(410, "fault", "Gone for the moment. This is an injected fault."),
-    FaultKind.TOO_MANY: RequestRefused(
+    FaultKind.NOT_FOUND: Refusal(404, "fault", "Not found. This is an injected fault."),
+    FaultKind.GONE: Refusal(410, "fault", "Gone for the moment. This is an injected fault."),
+    FaultKind.TOO_MANY: Refusal(
         429, "fault", "Too many requests. This is an injected fault.", "Retry-After: 1\r\n"
     ),
-    FaultKind.ERROR: RequestRefused(500, "fault", "Internal error. This is an injected fault."),
+    FaultKind.ERROR: Refusal(500, "fault", "Internal error. This is an injected fault."),
 }
 
 

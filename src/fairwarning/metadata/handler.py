@@ -9,16 +9,15 @@ from typing import Protocol
 
 from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
-from fairwarning.core.model import Machine, Scope
+from fairwarning.core.model import Machine, ScaleSet, Scope
 from fairwarning.metadata import instance
 from fairwarning.metadata.accepting import Listener
-from fairwarning.metadata.answers import RequestRefused, render
+from fairwarning.metadata.answers import Refusal, RequestRefused, render
 from fairwarning.metadata.callers import Caller, Callers, Key
 from fairwarning.metadata.counts import RequestCounts
 from fairwarning.metadata.dates import DateHeader
 from fairwarning.metadata.events import GONE, EventsResource, refusal_of
 from fairwarning.metadata.interface_finder import InterfaceFinder
-from fairwarning.metadata.interfaces import NetworkInterface
 from fairwarning.metadata.request_cache import RequestCache
 from fairwarning.metadata.validation import API_VERSIONS, EVENTS, ParsedRequest, RequestValidator
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
@@ -27,19 +26,19 @@ from fairwarning.service.fleet import Fleet
 Work = Callable[[], Awaitable[bytes | None]]
 """Asynchronous work that returns the response; None if there is none, or none yet."""
 
-TOO_MANY_CONNECTIONS = RequestRefused(
+TOO_MANY_CONNECTIONS = Refusal(
     429, "connections", "Too many connections from this machine.", "Retry-After: 1\r\n"
 )
-_STALE = RequestRefused(
-    503, "stale", "The cached document may be stale; try again.", "Retry-After: 1\r\n"
-)
-_UNKNOWN = RequestRefused(
+_OUR_FAULT = 500
+_REASON_CHARACTERS = 300  # of the text of a refusal, in the journal
+_STALE = Refusal(503, "stale", "The cached document may be stale; try again.", "Retry-After: 1\r\n")
+_UNKNOWN = Refusal(
     404,
     "unknown-caller",
     "Not found. No machine has this address. Use the URL of a machine (`fairwarning machine list`),"
     " `fairwarning exec`, a Unix socket (--sockets), or --default-machine.",
 )
-_SERVER_FULL = RequestRefused(
+_SERVER_FULL = Refusal(
     503, "connections", "Too many connections to the server.", "Retry-After: 1\r\n"
 )
 
@@ -87,11 +86,13 @@ class RequestHandler:
         self.max_connections_per_machine = self.settings.connections_of_machine
         self._unidentified: dict[Key, int] = {}
         self._cloud = cloud or CloudSettings()
+        self._reader = fleet.reader
+        self._refusals = fleet.refusals
         self._interfaces = InterfaceFinder(fleet.reader)
 
     # --- Counting connections ---
 
-    def admit_unidentified(self, key: Key) -> RequestRefused | None:
+    def admit_unidentified(self, key: Key) -> Refusal | None:
         """Count a connection of an unidentified caller; return a refusal if it is one too many."""
         count = self.count_unidentified(key)
         if len(self.connections) > self.max_connections:
@@ -109,13 +110,13 @@ class RequestHandler:
         if not self._unidentified[key]:
             del self._unidentified[key]
 
-    def unknown_caller(self, key: Key) -> RequestRefused:
+    def unknown_caller(self, key: Key) -> Refusal:
         """Return the refusal of a caller that is no machine (M22)."""
         if not self.callers.takes_default(key):
             return _UNKNOWN
         name = self.settings.default_machine
         text = f"Not found. There is no machine {name!r}, or several: see --default-machine."
-        return RequestRefused(404, "unknown-caller", text)
+        return Refusal(404, "unknown-caller", text)
 
     def hold(self, caller: Caller) -> None:
         """Record a poll now, and count it when it is answered."""
@@ -151,7 +152,7 @@ class RequestHandler:
     def handle(self, caller: Caller, parsed: ParsedRequest, body: bytes) -> bytes | Work:
         """Return the response to a request, or the work that produces it."""
         if self.documents.is_stale():
-            raise _STALE  # IK3
+            raise RequestRefused(_STALE)  # IK3
         if parsed.path == EVENTS and parsed.method == b"GET":
             response = self.events.answer_now(caller, parsed)
             return response or partial(self.events.fetch, caller, parsed)
@@ -159,34 +160,32 @@ class RequestHandler:
             return partial(self.events.approve, caller, parsed, body)
         return self._describe(caller, parsed)
 
+    def journal_refusal(self, caller: Caller, refusal: Refusal) -> None:
+        """Journal that the machine's approval was refused, unless the fault is ours (O7)."""
+        if refusal.status < _OUR_FAULT:
+            reason = refusal.error.removeprefix("Bad request. ")[:_REASON_CHARACTERS]
+            self._refusals.add(caller.scope, caller.name, refusal.reason, reason)
+
     def _describe(self, caller: Caller, parsed: ParsedRequest) -> bytes | Work:
         """Return instance metadata (M19)."""
         self.counts.descriptions += 1
         if parsed.path == API_VERSIONS:
             return render(200, instance.versions_body(), close=parsed.close)
-        if instance.shows_interface(parsed.segments):
-            return partial(self._describe_with_interface, caller, parsed)
-        return self._render_instance(*_state(caller), parsed)
+        return partial(self._describe_instance, caller, parsed)
 
-    async def _describe_with_interface(self, caller: Caller, parsed: ParsedRequest) -> bytes:
+    async def _describe_instance(self, caller: Caller, parsed: ParsedRequest) -> bytes:
         scope, machine = _state(caller)
-        interface = await self._interfaces.find(scope, machine, caller.number)
-        return self._render_instance(scope, machine, parsed, interface)
-
-    def _render_instance(
-        self,
-        scope: Scope,
-        machine: Machine,
-        parsed: ParsedRequest,
-        interface: NetworkInterface | None = None,
-    ) -> bytes:
+        scale_set = await self._reader.read(ScaleSet, scope.owner) if scope.owner else None
+        interface = None
+        if instance.shows_interface(parsed.segments):
+            interface = await self._interfaces.find(scope, machine, caller.number)
         try:
             body, kind = instance.render(
                 self._cloud, scope, machine, parsed.version, parsed.segments,
-                text=parsed.text, interface=interface,
+                text=parsed.text, scale_set=scale_set, interface=interface,
             )  # fmt: skip
         except FairwarningError as error:
-            raise refusal_of(error) from error
+            raise RequestRefused(refusal_of(error)) from error
         return render(200, body, kind=kind, close=parsed.close)
 
 
@@ -194,5 +193,5 @@ def _state(caller: Caller) -> tuple[Scope, Machine]:
     """Return the caller's scope and machine; refuse a machine that cannot send requests."""
     machine, scope = caller.machine(), caller.published.scope
     if machine is None or scope is None or not caller.is_running():
-        raise GONE
+        raise RequestRefused(GONE)
     return scope, machine

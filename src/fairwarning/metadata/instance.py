@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 
 from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import Machine, Priority, Scope, ScopeKind, guid
+from fairwarning.core.model import Machine, Priority, ScaleSet, Scope, ScopeKind, guid
 from fairwarning.metadata.answers import JSON
 from fairwarning.metadata.interfaces import NetworkInterface
 from fairwarning.service.config.settings import CloudSettings
@@ -73,7 +73,6 @@ _FIXED: dict[str, Tree] = {
     "publisher": "",
     "sku": "",
     "version": "",
-    "virtualMachineScaleSet": {"id": ""},  # set for Flexible orchestration only; ours is Uniform
 }
 
 
@@ -95,15 +94,17 @@ def render(
     path: Sequence[str],
     *,
     text: bool,
+    scale_set: ScaleSet | None = None,
     interface: NetworkInterface | None = None,
 ) -> tuple[bytes, str]:
     """Return the body and content type for `path` below /metadata/instance.
 
+    `scale_set` is the owner of the scope, if it has one.
     `version` must be in VERSIONS. `path` is case-sensitive; numbers index arrays. A leaf is served
     as text only. As text, a node is a list of its names, one per line, with a slash after each
     name that has children. A path that `shows_interface` needs the interface.
     """
-    compute = _compute(cloud, scope, machine, version)
+    compute = _compute(cloud, scope, machine, scale_set, version)
     node: Tree = {"compute": compute}
     if interface is not None:
         node = {"compute": compute, "network": _network(interface)}
@@ -143,12 +144,14 @@ def _children(node: Tree) -> dict[str, Tree]:
     return node
 
 
-def _compute(cloud: CloudSettings, scope: Scope, machine: Machine, version: str) -> Tree:
+def _compute(
+    cloud: CloudSettings, scope: Scope, machine: Machine, scale_set: ScaleSet | None, version: str
+) -> Tree:
     tags = sorted(machine.tags.items())
     spot = machine.priority is Priority.SPOT
     fields: dict[str, Tree] = {
         **_FIXED,
-        **_identity(cloud, scope, machine),
+        **_identity(cloud, scope, machine, scale_set),
         "evictionPolicy": machine.eviction.value if spot else "",
         "location": cloud.location,
         "osType": "Windows" if machine.windows else "Linux",
@@ -169,26 +172,26 @@ def _compute(cloud: CloudSettings, scope: Scope, machine: Machine, version: str)
     return {name: fields[name] for name, since in _SINCE.items() if since <= version}
 
 
-def _identity(cloud: CloudSettings, scope: Scope, machine: Machine) -> dict[str, Tree]:
-    """Return the fields that identify the machine."""
+def _identity(
+    cloud: CloudSettings, scope: Scope, machine: Machine, scale_set: ScaleSet | None
+) -> dict[str, Tree]:
+    """Return the fields that identify the machine; an instance of a Flexible set is a machine."""
     group = scope.group or cloud.group
     base = f"/subscriptions/{cloud.subscription}/resourceGroups/{group}/providers/Microsoft.Compute"
-    scale_set, resource = "", f"virtualMachines/{machine.name}"
-    if scope.owner and not machine.name.endswith(f"_{machine.instance}"):
-        # a machine that joined a Flexible set has a name of its own
-        scale_set = scope.owner.removeprefix(f"{scope.group}:")
-    elif scope.owner:  # an instance's name is its scale set's name and its instance id (T7)
-        scale_set = machine.name.rpartition("_")[0]
-        resource = f"virtualMachineScaleSets/{scale_set}/virtualMachines/{machine.instance}"
+    owner = f"{base}/virtualMachineScaleSets/{scale_set.name}" if scale_set else ""
+    alone = scale_set is None or scale_set.flexible  # has an id of its own
     in_placement_group = scope.kind is ScopeKind.PLACEMENT_GROUP
     return {
         "name": machine.name,
         "placementGroupId": guid("placement", scope.id).lower() if in_placement_group else "",
         "resourceGroupName": group,
-        "resourceId": f"{base}/{resource}",
+        "resourceId": f"{base}/virtualMachines/{machine.name}"
+        if alone
+        else f"{owner}/virtualMachines/{machine.instance}",
         "subscriptionId": cloud.subscription,
+        "virtualMachineScaleSet": {"id": owner if alone else ""},
         "vmId": vm_id(scope.id, machine),
-        "vmScaleSetName": scale_set,
+        "vmScaleSetName": scale_set.name if scale_set else "",
     }
 
 

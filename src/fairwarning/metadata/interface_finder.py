@@ -1,57 +1,59 @@
 """Finds the network interface of a machine by its number and its ARM resources."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from fairwarning.core.errors import NotFound
-from fairwarning.core.model import Machine, Ref, Resource, Scope, ScopeKind
+from fairwarning.core.model import Machine, Ref, Resource, Scope
 from fairwarning.metadata import arm_interfaces
 from fairwarning.metadata.interfaces import NetworkInterface, choose
 from fairwarning.service.reader import FleetReader
 
+_KNOWN = 4096
+
+_Versions = dict[str, int]
+"""Versions of resources by id; 0 for one that does not exist."""
+
 
 class InterfaceFinder:
-    """Finds the interfaces of machines."""
+    """Finds the interfaces of machines. A document is parsed once for each of its versions."""
 
     def __init__(self, reader: FleetReader) -> None:
         self._reader = reader
+        self._known: dict[int, tuple[_Versions, NetworkInterface | None]] = {}
+        """What the ARM resources of a machine say, by its number."""
 
     async def find(self, scope: Scope, machine: Machine, number: int) -> NetworkInterface:
-        """Return the interface of the machine; no other machine of its scope has the same values.
+        """Return the interface of the machine, as Azure's tools show it.
 
-        Configured addresses come first, then older machines. Among scopes of several machines only
-        availability sets have machines with ARM network interfaces.
+        No other machine of its scope has its configured address, nor one by its number.
         """
-        members: Sequence[tuple[int, Machine]] = [(number, machine)]
-        if scope.kind is ScopeKind.AVAILABILITY_SET:
-            places = await self._reader.find_machines(scope=scope.id)
-            members = [(place.number, place.machine) for place in places]
-        from_arm = await self._from_arm([member for _, member in members])
         taken = {member.address for member in scope.machines.values()}
-        for member_number, member in members:
-            interface = choose(
-                member_number, member.address, from_arm.get(member.name), taken, member.subnet
-            )
-            if member.name == machine.name:
-                return interface
-            taken |= {interface.address, interface.mac}
-        raise NotFound("UnknownMachine", "this machine no longer exists")
+        from_arm = await self._from_arm(machine.resource, number) if machine.resource else None
+        return choose(number, machine.address, from_arm, taken, machine.subnet)
 
-    async def _from_arm(self, machines: Sequence[Machine]) -> dict[str, NetworkInterface | None]:
-        """Return the primary ARM network interface of each machine, by name."""
-        written = await self._read(machine.resource for machine in machines)
-        ids = {
-            machine.name: arm_interfaces.interface_of(written.get(machine.resource))
-            for machine in machines
-        }
-        interfaces = await self._read(ids.values())
-        networks = await self._read(map(arm_interfaces.network_of, interfaces.values()))
-        shown = {
-            id_: arm_interfaces.parse(resource, networks.get(arm_interfaces.network_of(resource)))
-            for id_, resource in interfaces.items()
-        }
-        return {name: shown.get(id_) for name, id_ in ids.items()}
+    async def _from_arm(self, resource: str, number: int) -> NetworkInterface | None:
+        """Return the primary ARM network interface of a machine."""
+        versions, interface = self._known.get(number, ({}, None))
+        if versions and versions == _versions(await self._read(versions)):
+            return interface
+        read = await self._read([resource])
+        used = arm_interfaces.interface_of(read[resource])
+        read |= await self._read([used])
+        network = arm_interfaces.network_of(read.get(used))
+        read |= await self._read([network])
+        interface = arm_interfaces.parse(read.get(used), read.get(network))
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[number] = _versions(read), interface
+        return interface
 
-    async def _read(self, ids: Iterable[str]) -> dict[str, Resource]:
-        refs: list[Ref] = [(Resource, id_) for id_ in dict.fromkeys(ids) if id_]
-        read = await self._reader.read_all(refs) if refs else {}
-        return {ref[1]: entity for ref, entity in read.items() if isinstance(entity, Resource)}
+    async def _read(self, ids: Iterable[str]) -> dict[str, Resource | None]:
+        refs: list[Ref] = [(Resource, id_) for id_ in ids if id_]
+        read = await self._reader.read_all(refs)
+        return {
+            id_: resource if isinstance(resource, Resource) else None
+            for (_, id_), resource in read.items()
+        }
+
+
+def _versions(read: dict[str, Resource | None]) -> _Versions:
+    return {id_: resource.version if resource else 0 for id_, resource in read.items()}

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from fairwarning.core.errors import Refused
+from fairwarning.core.errors import Refused, reason_of
 from fairwarning.core.record import record
 
 BACKLOG = 4096  # as Linux allows by default; a client beyond it tries again after a second
@@ -123,5 +123,5 @@ def open_unix(path: Path) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise Refused("CannotListen", f"cannot listen on {path}: {error}") from error
+        raise Refused("CannotListen", f"cannot listen on {path}: {reason_of(error)}") from error
     return listener

@@ -28,8 +28,8 @@ class NewConnections:
     def serve(self, listener: Listener, descriptor: int, peer: PeerAddress) -> bool:
         """Identify the caller before its first byte is read (M22), and serve the connection.
 
-        Return whether the next one may be accepted at once: not while this one is closed but still
-        counted, or a machine with many short connections would exceed its limit.
+        Return whether the next one may be accepted at once: not while one of this machine may have
+        ended but is still counted, or a machine with many short connections would exceed its limit.
         """
         sock = SocketType(listener.family, SOCK_STREAM, 0, descriptor)
         try:
@@ -45,7 +45,10 @@ class NewConnections:
                 self._answer(listener, sock, key, caller, response)
                 return True
         transport = self._open(listener, sock, key, data)
-        return transport is None or not transport.is_closing()
+        if transport is None:
+            return True
+        is_only_connection = caller is None or caller.connections <= 1
+        return is_only_connection and not transport.is_closing()
 
     def _cached_response(self, caller: Caller, data: bytes) -> bytes | None:
         """Return the response to a poll, if it is cached and the connection closes after it."""

@@ -7,9 +7,9 @@ asks its proxy for http://169.254.169.254. Nothing is ever forwarded to another 
 import re
 from typing import Final
 
-from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.answers import Refusal, RequestRefused
 
-OTHER_HOST: Final = RequestRefused(
+OTHER_HOST: Final = Refusal(
     403,
     "proxy",
     "Forbidden. This proxy answers for http://169.254.169.254 only; to reach another host"
@@ -24,6 +24,6 @@ def origin_form(target: bytes) -> bytes:
         return target
     match = _URL.fullmatch(target)
     if match is None:
-        raise OTHER_HOST
+        raise RequestRefused(OTHER_HOST)
     path = match["target"] or b"/"
     return path if path.startswith(b"/") else b"/" + path

@@ -6,7 +6,7 @@ import httptools
 
 from fairwarning.core import limits
 from fairwarning.core.record import short_record
-from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.answers import Refusal, RequestRefused
 from fairwarning.metadata.proxy import OTHER_HOST, origin_form
 from fairwarning.metadata.validation import (
     Header,
@@ -16,20 +16,18 @@ from fairwarning.metadata.validation import (
     check_no_browser,
 )
 
-_MALFORMED: Final = RequestRefused(
-    400, "malformed", "Bad request. This is not valid HTTP (RFC 9112)."
-)
-_HEADERS: Final = RequestRefused(
+_MALFORMED: Final = Refusal(400, "malformed", "Bad request. This is not valid HTTP (RFC 9112).")
+_HEADERS: Final = Refusal(
     431,
     "headers",
     f"At most {limits.HEADER_FIELDS} headers with {limits.HEADER_BYTES} bytes are allowed.",
 )
-_BODY: Final = RequestRefused(413, "body", f"A body may have at most {limits.BODY_BYTES} bytes.")
+_BODY: Final = Refusal(413, "body", f"A body may have at most {limits.BODY_BYTES} bytes.")
 _BODY_RAW: Final = 2 * limits.BODY_BYTES  # including chunk sizes
-_CODING: Final = RequestRefused(
+_CODING: Final = Refusal(
     400, "malformed", "Bad request. chunked is the only transfer coding allowed."
 )
-_TRAILER: Final = RequestRefused(
+_TRAILER: Final = Refusal(
     400, "trailer", "Bad request. Trailers (headers after the body) are not allowed."
 )
 _UPGRADING: Final = frozenset({b"upgrade", b"http2-settings"})
@@ -40,10 +38,11 @@ class ReceivedRequest:
     """A request that has been read: parsed, or refused."""
 
     parsed: ParsedRequest | None
-    refusal: RequestRefused | None = None
+    refusal: Refusal | None = None
     body: bytes = b""
     last: bool = False  # the connection closes after it
     head: bool = False  # a HEAD request: send no body
+    approval: bool = False  # a POST
     exempt: bool = False  # rate limit and fault rules have been applied already
 
 
@@ -57,6 +56,7 @@ class RequestReader:
         "_body",
         "_discarding",
         "_headers",
+        "_method",
         "_parsed",
         "_parser",
         "_proxy",
@@ -75,6 +75,7 @@ class RequestReader:
         self._proxy = proxy  # also accept what clients send to a proxy
         self._parser = httptools.HttpRequestParser(self)
         self._ready: list[ReceivedRequest] = []
+        self._method = b""
         self.head: ParsedHeaders | None = None  # of the last request
         self._discarding = False  # the request is refused: ignore further bytes
         self.in_message = False
@@ -129,17 +130,19 @@ class RequestReader:
         self._parser.feed_data(b"\r\n".join([*lines, b"", b""]))
         return True
 
-    def _refuse(self, refusal: RequestRefused) -> None:
+    def _refuse(self, refusal: Refusal) -> None:
         if not self._discarding:
             self._discarding = True
-            self._ready.append(ReceivedRequest(None, refusal, last=True))
+            self._ready.append(
+                ReceivedRequest(None, refusal, last=True, approval=self._method == b"POST")
+            )
 
     # --- Called by httptools ---
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         self.in_message = True
-        self._target = b""
+        self._target = self._method = b""
         self._headers: list[Header] = []
         self._parsed: ParsedRequest | None = None
         self._body = b""
@@ -166,32 +169,32 @@ class RequestReader:
             return
         http = parser.get_http_version()
         keep = parser.should_keep_alive() and http == "1.1"
-        method = parser.get_method()
+        method = self._method = parser.get_method()
         try:
             if len(self._headers) > limits.HEADER_FIELDS:
-                raise _HEADERS
+                raise RequestRefused(_HEADERS)
             target = origin_form(self._target) if self._proxy else self._target
             head = self.head = self._validator.check_head(self._headers, http)
             if head.size + len(self._target) > limits.HEADER_BYTES:
-                raise _HEADERS
+                raise RequestRefused(_HEADERS)
             parsed = self._validator.check(method, target, head, close=not keep)
             if head.metadata is None:
                 check_no_browser(self._headers)
             if head.framing:
                 self._check_body(head.framing, http)
             self._parsed = parsed
-        except RequestRefused as refusal:
-            self._refuse_head(refusal, method, keep=keep)
+        except RequestRefused as refused:
+            self._refuse_head(refused.refusal, method, keep=keep)
 
     def _check_body(self, framing: dict[bytes, bytes], http: str) -> None:
         coding = framing.get(b"transfer-encoding")
         if coding is not None and (coding.lower() != b"chunked" or http != "1.1"):
-            raise _CODING
+            raise RequestRefused(_CODING)
         if int(framing.get(b"content-length", 0)) > limits.BODY_BYTES:
-            raise _BODY
+            raise RequestRefused(_BODY)
         self.wants_continue = framing.get(b"expect", b"").lower() == b"100-continue"
 
-    def _refuse_head(self, refusal: RequestRefused, method: bytes, *, keep: bool) -> None:
+    def _refuse_head(self, refusal: Refusal, method: bytes, *, keep: bool) -> None:
         """Refuse the request; keep the connection open if the request has no body to skip."""
         framing = {b"transfer-encoding", b"content-length"}
         lengths = [value for name, value in self._headers if name.lower() in framing]
@@ -200,7 +203,13 @@ class RequestReader:
         else:
             self._discarding = not keep
             self._ready.append(
-                ReceivedRequest(None, refusal, last=not keep, head=method == b"HEAD")
+                ReceivedRequest(
+                    None,
+                    refusal,
+                    last=not keep,
+                    head=method == b"HEAD",
+                    approval=method == b"POST",
+                )
             )
 
     def on_body(self, body: bytes) -> None:
@@ -215,7 +224,11 @@ class RequestReader:
         self.in_message = self.in_body = self.wants_continue = False
         parsed = self._parsed
         if parsed is not None and not self._discarding:
-            self._ready.append(ReceivedRequest(parsed, None, self._body, parsed.close))
+            self._ready.append(
+                ReceivedRequest(
+                    parsed, None, self._body, parsed.close, approval=parsed.method == b"POST"
+                )
+            )
             self._discarding = parsed.close
 
 

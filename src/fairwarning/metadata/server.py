@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 from fairwarning.core import limits
@@ -12,6 +13,7 @@ from fairwarning.metadata.new_connections import NewConnections
 from fairwarning.metadata.socket_events import EVENTS_AT_ONCE, SocketEvents, new_socket_events
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.health import PartHealth
 from fairwarning.service.metrics import Metric, counter, counters, gauge
 
 _EVICT_TICKS = 300
@@ -32,6 +34,7 @@ class MetadataServer(RequestHandler):
         fleet.polls.collectors.append(self._collect)
         self._listeners: set[Listener] = set()
         self._accept_warning = AcceptWarning()
+        self.machine_problems: list[Callable[[], str]] = []  # of those that open listeners
         self.other_connections = 0  # that other ports of this process may have
         self._events: SocketEvents | None = None
         self._ticker: asyncio.TimerHandle | None = None
@@ -59,6 +62,11 @@ class MetadataServer(RequestHandler):
         for connection in tuple(self.connections):
             if connection.listener is listener:
                 connection.abort()
+
+    def health(self) -> PartHealth:
+        """Whether all machines can connect."""
+        problems = (self._accept_warning.problem, *(read() for read in self.machine_problems))
+        return PartHealth(name="metadata", problem="; ".join(filter(None, problems)))
 
     def _tick_again(self) -> None:
         self._ticker = asyncio.get_running_loop().call_later(1.0, self._tick_again)

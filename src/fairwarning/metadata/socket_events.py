@@ -13,7 +13,7 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 READ, WRITE = 1, 4  # as EPOLLIN and EPOLLOUT
-EVENTS_AT_ONCE = 256  # handled before other callbacks run
+EVENTS_AT_ONCE = 256  # of polls, handled before other callbacks run
 FAILED = "metadata connection failed; closing it"
 HAS_EPOLL = sys.platform.startswith("linux")
 
@@ -51,10 +51,11 @@ class SocketEvents:
 
 
 class EpollEvents(SocketEvents):
-    """Watches sockets with an epoll."""
+    """Watches sockets with an epoll, and handles `at_once` of them before other callbacks run."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, at_once: int = EVENTS_AT_ONCE) -> None:
         super().__init__(loop)
+        self._at_once = at_once
         self._epoll = select.epoll()
         self._targets: dict[int, EventTarget] = {}
         loop.add_reader(self._epoll.fileno(), self._handle)
@@ -62,8 +63,8 @@ class EpollEvents(SocketEvents):
     def watch(self, descriptor: int, target: EventTarget, before: int, events: int) -> None:
         """Watch a socket for these events, and no longer for those `before`."""
         if not before:
-            self._targets[descriptor] = target
             self._epoll.register(descriptor, events)
+            self._targets[descriptor] = target
         elif events:
             self._epoll.modify(descriptor, events)
         else:
@@ -72,7 +73,7 @@ class EpollEvents(SocketEvents):
 
     def _handle(self) -> None:
         targets = self._targets
-        for descriptor, events in self._epoll.poll(0, EVENTS_AT_ONCE):
+        for descriptor, events in self._epoll.poll(0, self._at_once):
             target = targets.get(descriptor)
             if target is None:
                 continue  # closed by one of the others
@@ -83,7 +84,9 @@ class EpollEvents(SocketEvents):
                 target.abort()
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Watch nothing any more; close connections that are still open."""
+        for target in tuple(self._targets.values()):
+            target.abort()
         self.loop.remove_reader(self._epoll.fileno())
         self._epoll.close()
 
@@ -96,6 +99,8 @@ def _call(target: EventTarget, events: int) -> None:
         target.abort()
 
 
-def new_socket_events(loop: asyncio.AbstractEventLoop) -> SocketEvents:
+def new_socket_events(
+    loop: asyncio.AbstractEventLoop, at_once: int = EVENTS_AT_ONCE
+) -> SocketEvents:
     """Return the cheapest kind that this system has."""
-    return EpollEvents(loop) if HAS_EPOLL else SocketEvents(loop)
+    return EpollEvents(loop, at_once) if HAS_EPOLL else SocketEvents(loop)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from fairwarning.core import limits
 from fairwarning.metadata.accepting import Listener
-from fairwarning.metadata.answers import CONTINUE, RequestRefused
+from fairwarning.metadata.answers import CONTINUE, Refusal
 from fairwarning.metadata.callers import Caller, Key
 from fairwarning.metadata.handler import RequestHandler
 from fairwarning.metadata.reader import ReceivedRequest, RequestReader
@@ -19,7 +19,7 @@ CachedRequests = Mapping[bytes, ParsedRequest]
 
 NO_CACHED_REQUESTS: CachedRequests = {}
 _QUEUE = 8  # pipelined requests that may wait; with more, stop reading from the client
-_LATE = RequestRefused(408, "deadline", "The request took too long to arrive.")
+_LATE = Refusal(408, "deadline", "The request took too long to arrive.")
 
 
 class RequestStream(asyncio.Protocol):
@@ -186,11 +186,11 @@ class RequestStream(asyncio.Protocol):
         self._transport.write(self._handler.date.add_to(response))
         self._close_if_done()
 
-    def _refused(self, refusal: RequestRefused) -> bytes:
+    def _refused(self, refusal: Refusal) -> bytes:
         self._handler.counts.refused[refusal.reason] += 1
         return refusal.to_bytes(close=self._closing and not self._queue)
 
-    def end(self, refusal: RequestRefused) -> None:
+    def end(self, refusal: Refusal) -> None:
         """Send a refusal and close."""
         self._closing = True
         self._write(self._refused(refusal))

@@ -5,10 +5,13 @@ often serves one request.
 """
 
 import asyncio
+import logging
 from contextlib import suppress
 from socket import SHUT_WR, SocketType
 
 from fairwarning.metadata.socket_events import READ, WRITE, SocketEvents
+
+log = logging.getLogger(__name__)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -53,8 +56,12 @@ class SocketTransport(asyncio.Transport):
         self._lost = False
 
     def start(self) -> None:
-        """Read from the client."""
-        self._watch()
+        """Read from the client; close the connection if the system cannot watch another one."""
+        try:
+            self._watch()
+        except OSError as error:
+            log.warning("cannot watch a connection: %s; closing it", error.strerror)
+            self._lose(error)
 
     def _watch(self) -> None:
         """Watch the socket for what can be done now."""

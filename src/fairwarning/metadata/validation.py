@@ -13,7 +13,7 @@ from fairwarning.core import limits
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.record import short_record
 from fairwarning.metadata import instance
-from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.answers import Refusal, RequestRefused
 from fairwarning.service.config.settings import MetadataSettings
 
 Header = tuple[bytes, bytes]
@@ -113,12 +113,13 @@ class RequestValidator:
         self, method: bytes, target: bytes, head: ParsedHeaders, *, close: bool
     ) -> ParsedRequest:
         """Parse the request; raise `RequestRefused` if it is not valid."""
-        path, segments, query = _split(target)
-        if method not in _METHODS[path]:
-            allowed = [known_method.decode() for known_method in _METHODS[path]]
-            text = f"{method.decode('latin-1')} is not allowed here; use {' or '.join(allowed)}"
-            raise RequestRefused(405, "method", text, f"Allow: {', '.join(allowed)}\r\n")
-        version = self._version(path, query)
+        try:
+            path, segments, query = _split(target)
+            _check_method(path, method)
+            version = self._version(path, query)
+        except RequestRefused:
+            _check_metadata(head.metadata, optional=False)  # clients rely on this refusal (M4)
+            raise
         if head.metadata != b"true":
             _check_metadata(head.metadata, optional=(method, version) == _FIRST_POST)
         if path != EVENTS:
@@ -154,28 +155,26 @@ class RequestValidator:
         if path == EVENTS and version in VERSIONS and version != PREVIEW:
             return version
         if not _DATE.fullmatch(version):
-            raise RequestRefused(
-                400,
-                "api-version",
-                "Bad request. api-version is invalid or was not specified in the request.",
-                newest=instance.NEWEST,
-            )
+            text = "Bad request. api-version is invalid or was not specified in the request."
+            raise RequestRefused(Refusal(400, "api-version", text, newest=instance.NEWEST))
         if path == INSTANCE:
             if version not in instance.VERSIONS:
                 text = f"Bad request. api-version {version} is unknown."
-                raise RequestRefused(400, "api-version", text, newest=instance.NEWEST)
+                raise RequestRefused(Refusal(400, "api-version", text, newest=instance.NEWEST))
         elif version != PREVIEW or not self._settings.preview:
             supported = ", ".join(name for name in VERSIONS if name != PREVIEW)
             text = f"Not found. api-version {version} is unknown; use one of {supported}."
-            raise RequestRefused(404, "api-version", text)
+            raise RequestRefused(Refusal(404, "api-version", text))
         return version
 
 
 def _bad(reason: str, error: str) -> RequestRefused:
-    return RequestRefused(400, reason, f"Bad request. {error}")
+    return RequestRefused(Refusal(400, reason, f"Bad request. {error}"))
 
 
-_NO_TARGET = _bad("target", "the target must be a path, such as /metadata/scheduledevents")
+_NO_TARGET = Refusal(
+    400, "target", "Bad request. the target must be a path, such as /metadata/scheduledevents"
+)
 _FIRST_POST = (b"POST", "2017-03-01")  # the only request without a Metadata header (M4)
 _FORM_TYPES = frozenset({b"text/plain", b"multipart/form-data"})  # which pages send anywhere
 
@@ -206,11 +205,11 @@ def _split(target: bytes) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """Return path, segments below it, and query. The path is not decoded; case is ignored."""
     raw, _, query = target.decode("latin-1").partition("?")
     if "#" in query:
-        raise _NO_TARGET
+        raise RequestRefused(_NO_TARGET)
     if raw in _METHODS:
         return raw, (), _parameters(query)
     if not raw.startswith("/") or "#" in raw:
-        raise _NO_TARGET
+        raise RequestRefused(_NO_TARGET)
     trimmed = raw.removesuffix("/")
     path = trimmed.lower()
     for known_path in _METHODS:
@@ -218,7 +217,15 @@ def _split(target: bytes) -> tuple[str, tuple[str, ...], dict[str, str]]:
             return known_path, (), _parameters(query)
     if path.startswith(INSTANCE + "/"):
         return INSTANCE, tuple(trimmed.split("/")[3:]), _parameters(query)
-    raise RequestRefused(404, "path", f"Not found. Use one of {', '.join(_METHODS)}.")
+    raise RequestRefused(Refusal(404, "path", f"Not found. Use one of {', '.join(_METHODS)}."))
+
+
+def _check_method(path: str, method: bytes) -> None:
+    if method not in _METHODS[path]:
+        allowed = [known_method.decode() for known_method in _METHODS[path]]
+        text = f"{method.decode('latin-1')} is not allowed here; use {' or '.join(allowed)}"
+        headers = f"Allow: {', '.join(allowed)}\r\n"
+        raise RequestRefused(Refusal(405, "method", text, headers))
 
 
 def _parameters(query: str) -> dict[str, str]:
