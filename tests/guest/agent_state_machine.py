@@ -1,7 +1,8 @@
 """A state machine test of the agent's plan: random documents, hook results, groups and crashes.
 
-A crash may interrupt the actions of any step at any point: the journal survives, running hooks do
-not. IG1 to IG5 are checked after each step.
+Events appear, replace others, start, vanish and come back. A crash may interrupt the actions of any
+step at any point: the journal survives, running hooks do not. IG1 to IG7 and G5 are checked at each
+step; the mark of IG6 is what the hook `drain` leaves until `back` removes it.
 """
 
 from collections import Counter
@@ -15,6 +16,7 @@ from fairwarning.guest.agent.actions import (
     Action,
     AgentJournalEntry,
     GroupMembers,
+    ReportError,
     RunHook,
     SendApproval,
     ShortenHook,
@@ -30,13 +32,16 @@ from tests.guest.notices import MARGIN, ME, NOW, hook
 
 HOOKS = (
     hook("drain"),
-    hook("save", Phase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2)),
+    hook("save", Phase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2), order=1),
     hook("note", required=False),
     hook("watch", required=False, anyone=True),
     hook("flush", Phase.STARTED),
     hook("back", Phase.OVER),
-    hook("unwatch", Phase.OVER, anyone=True),
+    hook("unwatch", Phase.OVER, anyone=True, order=2),
 )
+PREPARING = {"drain", "save", "note", "flush"}  # they run only for events of this machine
+KINDS = [EventType.FREEZE, EventType.REBOOT, "Levitate"]
+SETTLE_SECONDS = 60  # the longest pause after a refused approval
 NAMES = (ME, "vm-2", "vm-3")
 RESOURCES = st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple)
 NO_CRASH = 1_000_000  # more actions than any step has
@@ -70,7 +75,12 @@ class AgentStateMachine(RuleBasedStateMachine):
         self.again: Counter[Key] = Counter()  # failures after which a hook runs again
         self.limited: dict[Key, datetime] = {}  # when its deadline was set
         self.owed: set[Key] = set()  # hooks of documents that were fully processed
+        self.listed: dict[str, Event] = {}  # the last document that this agent read
         self.sent: set[str] = set()
+        self.refused: set[str] = set()
+        self.relied_on: set[str] = set()  # approved events for which the machine is drained
+        self.drained = False
+        self.ended: list[Event] = []
         self.sound = True  # False if a check failed during a step
 
     @initialize(
@@ -91,7 +101,7 @@ class AgentStateMachine(RuleBasedStateMachine):
 
     @rule(
         resources=RESOURCES,
-        kind=st.sampled_from([EventType.FREEZE, EventType.REBOOT]),
+        kind=st.sampled_from(KINDS),
         source=st.sampled_from(EventSource),
         started=st.booleans(),
         notice=NOTICES,
@@ -99,7 +109,7 @@ class AgentStateMachine(RuleBasedStateMachine):
     def appears(
         self,
         resources: tuple[str, ...],
-        kind: EventType,
+        kind: EventType | str,
         source: EventSource,
         started: bool,
         notice: int | None,
@@ -122,7 +132,25 @@ class AgentStateMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def ends(self, data: st.DataObject) -> None:
         """End an event, carried out or cancelled."""
-        del self.world[self._any(data).id]
+        self.ended.append(self.world.pop(self._any(data).id))
+
+    @precondition(lambda self: self.world)
+    @rule(data=st.data(), cut=CUTS)
+    def is_replaced(self, data: st.DataObject, cut: int) -> None:
+        """One document has a new event of this machine, and no longer the old one."""
+        self.ends(data)
+        when = self.now + timedelta(seconds=900)
+        self.count += 1
+        new = Event(f"E{self.count}", EventType.REBOOT, EventStatus.SCHEDULED, (ME,), when, "User")
+        self.world[new.id] = new
+        self.reads(cut)
+
+    @precondition(lambda self: self.ended)
+    @rule()
+    def comes_back(self) -> None:
+        """List an event again that was gone."""
+        event = self.ended.pop()
+        self.world[event.id] = event
 
     @precondition(lambda self: self.world)
     @rule(data=st.data(), notice=NOTICES)
@@ -155,17 +183,18 @@ class AgentStateMachine(RuleBasedStateMachine):
         """Read the document, at a start or later."""
         document = Document(1, tuple(self.world.values()))
         step = self.plan.resume if self.fresh else self.plan.read
-        known = set(self.plan.known)
         self.fresh = False
-        before = {key: self.plan.known[key].over for key in known}
+        self.listed = dict(self.world)
         self.read_last.update(self.world)
+        self.relied_on &= self.world.keys()
         if not self._take(step(document, self.now), cut):
             return
-        for key, over in before.items():
-            assert over or key in self.world or self._noted("over", key), "IG5"
         for event in self.world.values():
-            phase = Phase.STARTED if event.started else Phase.SCHEDULED
-            self.owed |= {(event.id, phase, each) for each in self._fitting(event, phase)}
+            tracked = self.plan.known.get(event.id)
+            if tracked is not None and not tracked.over and not tracked.waits:
+                phase = Phase.STARTED if event.started else Phase.SCHEDULED
+                owed = self._fitting(event, phase)
+                self.owed |= {(event.id, phase, each) for each in owed if each != "save"}
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), failed=FAILURES, cut=CUTS)
@@ -173,10 +202,21 @@ class AgentStateMachine(RuleBasedStateMachine):
         """End a hook, with success or failure, or before it began."""
         key = data.draw(st.sampled_from(sorted(self.running)))
         del self.running[key]
+        self.drained = self.drained or (key[2] == "drain" and not failed)
         in_time = failed not in {NO_TIME_LEFT, OUT_OF_TIME}
         self.again[key] += not in_time or (bool(failed) and key[1] is Phase.OVER)
         if not self._take(self.plan.done(*key, failed, self.now), cut):
             self.cut[key] += not self._noted("done", *key)
+
+    @precondition(lambda self: self.running)
+    @rule()
+    def all_hooks_succeed(self) -> None:
+        """End all hooks, and those that follow."""
+        while self.running:
+            key = min(self.running)
+            del self.running[key]
+            self.drained = self.drained or key[2] == "drain"
+            self._take(self.plan.done(*key, "", self.now), NO_CRASH)
 
     @rule(cut=CUTS)
     def a_tick(self, cut: int) -> None:
@@ -193,17 +233,54 @@ class AgentStateMachine(RuleBasedStateMachine):
         actions = self.plan.tick(dict.fromkeys(keys, members), self.now)
         for action in actions:
             if isinstance(action, SendApproval) and (group := self.config.group):
-                blocking = (failed - ready) & set(action.event.resources) - {ME}
-                assert not blocking or group.approve_over_failures, "G5"
+                others, event = set(action.event.resources) - {ME}, action.event
+                assert not (failed - ready) & others or group.approve_over_failures, "G5"
+                is_near = event.not_before and self.now >= event.not_before - MARGIN
+                assert others <= ready or is_near, "G5: not all are ready"
         self._take(actions, cut)
+
+    @precondition(lambda self: self.plan.shared())
+    @rule()
+    def is_alone(self) -> None:
+        """No other machine of the group is heard of, when this one is ready."""
+        self.all_hooks_succeed()
+        self.looks(set(), set(), set(), NO_CRASH)
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data(), gone=st.booleans(), cut=CUTS)
     def an_approval_is_answered(self, data: st.DataObject, gone: bool, cut: int) -> None:
-        """Answer an approval: accepted, or too late."""
+        """Answer an approval: accepted or refused."""
         name = data.draw(st.sampled_from(sorted(self.sent)))
         self.sent.discard(name)
-        self._take(self.plan.approved(name, self.now, gone=gone), cut)
+        (self.refused.add if gone else self.refused.discard)(name)
+        self._take(self.plan.approved(name, self.now, refused=gone), cut)
+
+    @precondition(lambda self: (self.sent or self.refused) and not self.fresh)
+    @rule()
+    def approvals_are_refused(self) -> None:
+        """Refuse them, and let time pass: they are sent again while there is time (IG7)."""
+        for name in sorted(self.sent):
+            self._take(self.plan.approved(name, self.now, refused=True), NO_CRASH)
+        self.refused |= self.sent
+        self.sent.clear()
+        self.now += timedelta(seconds=SETTLE_SECONDS)
+        expected = {
+            event.id
+            for event in self.listed.values()
+            if event.id in self.refused and self._may_be_approved(event)
+        }
+        actions = self.plan.due(self.now)
+        sent = {action.event.id for action in actions if isinstance(action, SendApproval)}
+        assert expected <= sent, "IG7"
+        self._take(actions, NO_CRASH)
+
+    def _may_be_approved(self, event: Event) -> bool:
+        tracked = self.plan.known.get(event.id)
+        has_time = event.not_before is None or self.now < event.not_before - MARGIN
+        if tracked is None or tracked.over or event.started or not has_time:
+            return False
+        may = event.concerns(ME) and (len(event.resources) == 1 or self.config.group is not None)
+        return may and self.config.approves(event) is not ApprovalPolicy.NEVER
 
     @rule()
     def crashes(self) -> None:
@@ -227,12 +304,15 @@ class AgentStateMachine(RuleBasedStateMachine):
         self.cut.update(self.running.keys())
         self.running.clear()
         self.sent.clear()
+        self.refused.clear()
         self._restart()
 
     def _act(self, action: Action) -> None:
         match action:
             case WriteNote(entry):
-                self.notes.append(entry)
+                self._note(entry)
+            case ReportError(_, error):
+                raise error
             case RunHook():
                 self._begin(action)
             case SendApproval(event):
@@ -245,6 +325,28 @@ class AgentStateMachine(RuleBasedStateMachine):
                     self.limited[event, phase, name] = self.now
             case StopHook(event, phase, name):
                 assert (event, phase, name) in self.running
+
+    def _note(self, entry: AgentJournalEntry) -> None:
+        self.notes.append(entry)
+        if entry.step == "over":
+            assert entry.event not in self.listed, "IG5: the document lists it"
+            self.relied_on.discard(entry.event)
+        elif entry.step == "forgotten":
+            if entry.event not in self.listed:  # else its hooks run at its next end
+                self._check_recovery(entry.event)
+            self.notes = [note for note in self.notes if note.event != entry.event]
+            for counts in (self.begun, self.cut, self.again):
+                for key in [key for key in counts if key[0] == entry.event]:
+                    del counts[key]
+            self.owed = {key for key in self.owed if key[0] != entry.event}
+
+    def _check_recovery(self, event: str) -> None:
+        for key in self.owed:
+            assert key[0] != event or self.begun[key], f"IG2: {key} never ran"
+        names = {name for id_, phase, name in self.begun if id_ == event and phase != Phase.OVER}
+        for over in ["back"] * bool(names & PREPARING) + ["unwatch"] * bool(names):
+            done = self._noted("done", event, Phase.OVER, over, failed=False)
+            assert done, f"IG1, IG6: {over} of {event}"
 
     def _begin(self, run: RunHook) -> None:
         key = (run.event.id, run.phase, run.hook.name)
@@ -260,6 +362,17 @@ class AgentStateMachine(RuleBasedStateMachine):
             assert not preparing, "recovery runs during preparation"
         else:
             assert not self._noted("over", run.event.id)
+        beside = {"back"} if run.hook.name in PREPARING else PREPARING
+        if run.hook.name in PREPARING | {"back"}:
+            assert not beside & {other[2] for other in self.running}, "IG1: side by side"
+        if run.hook.name == "back":
+            assert not self.relied_on, "IG1: it would undo a preparation"
+            self.drained = False
+        for each in HOOKS:
+            comes_before = each.required and each.phase == run.phase and each.order < run.hook.order
+            if comes_before and each.name in self._fitting(run.event, run.phase):
+                done = self._noted("done", run.event.id, each.phase, each.name, failed=False)
+                assert done, f"{run.hook.name} began before {each.name} had succeeded"
         assert run.deadline > self.now
         self.running[key], self.limited[key] = run, self.now
         self.begun[key] += 1
@@ -268,10 +381,13 @@ class AgentStateMachine(RuleBasedStateMachine):
         last = self.read_last[event.id]
         assert last.concerns(ME), "IG3"
         assert len(last.resources) == 1 or self.config.group, "IG3"
+        assert isinstance(event.type, EventType), "IG1: nobody prepared for an unknown type"
         rule_ = self.config.approves(event)
         assert rule_ is not ApprovalPolicy.NEVER
         assert self._noted("approving", event.id)
         if rule_ is not ApprovalPolicy.AT_ONCE:
+            assert self.drained, "IG1: approved, but not drained"
+            self.relied_on.add(event.id)
             for each in HOOKS[:2]:
                 if each.fits(event):
                     key = (event.id, Phase.SCHEDULED, each.name)
@@ -312,24 +428,22 @@ class AgentStateMachine(RuleBasedStateMachine):
             assert times <= 1 + self.cut[key] + self.again[key], key
 
     def teardown(self) -> None:
-        """End all events, and check that every preparation was undone."""
+        """End all hooks, then all events, and check that every preparation was undone."""
         if not hasattr(self, "plan") or not self.sound:
             return
+        self.reads(NO_CRASH)
+        self._settle()
+        assert not any(tracked.waits for tracked in self.plan.known.values()), "IG2: still waits"
         self.world.clear()
         self.reads(NO_CRASH)
         for _ in range(2 + len(self.plan.known)):
-            while self.running:
-                key = min(self.running)
-                del self.running[key]
-                self._take(self.plan.done(*key, "", self.now), NO_CRASH)
-            self.now += timedelta(seconds=LONGEST_RETRY_SECONDS)
-            self._take(self.plan.due(self.now), NO_CRASH)
+            self._settle()
         assert self.plan.known == {}, "all events are forgotten"
-        for key in self.owed:
-            assert self.begun[key], f"IG2: {key} never ran"
-        for name in {name for name, phase, _ in self.begun if phase != Phase.OVER}:
-            prepared = [key for key in self.begun if key[0] == name]
-            by_us = any(key[2] in {"drain", "save", "note", "flush"} for key in prepared)
-            for over in ["back", "unwatch"] if by_us else ["unwatch"]:
-                key = (name, Phase.OVER, over)
-                assert self._noted("done", *key, failed=False), f"IG1: {key}"
+        assert not self.notes
+        assert not self.drained, "IG6: the machine stays marked"
+
+    def _settle(self) -> None:
+        """Let all hooks succeed, and time pass."""
+        self.all_hooks_succeed()
+        self.now += timedelta(seconds=LONGEST_RETRY_SECONDS)
+        self._take(self.plan.due(self.now), NO_CRASH)

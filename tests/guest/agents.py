@@ -70,12 +70,6 @@ class AgentEndpoint(EndpointHarness):
         """Inject this fault into every request."""
         self.call(lambda: self.fleet.faults.put(FaultRule(kind=kind, **more)))
 
-    def refuse_connections(self) -> None:
-        """Reset every connection, including those of held requests."""
-        self.put_fault(FaultKind.RESET)
-        for connection in tuple(self.server.connections):
-            self.call(connection.abort)
-
     def clear_faults(self) -> None:
         """Remove all faults."""
         self.call(self.fleet.faults.clear)

@@ -9,8 +9,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from datetime import datetime
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import pytest
 
@@ -20,27 +19,6 @@ from tests.fixtures.waiting import LIMIT_SECONDS
 T = TypeVar("T")
 
 SOON = 0.01  # seconds between requests, to keep tests fast
-
-
-class Client(Protocol):
-    """The interface of both clients."""
-
-    def __init__(
-        self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
-        name: str = "",
-        version: str = "2020-07-01",
-    ) -> None: ...  # fmt: skip
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
-    def close(self) -> None: ...
-    def events(self) -> tuple[Event, ...]: ...
-    def document(self) -> Document: ...
-    def wait(self, timeout: float | None = None) -> Document: ...
-    def watch(self) -> Iterator[Change]: ...
-    def me(self) -> str: ...
-    def approve(self, *events: Event | str, others: bool = False) -> None: ...
-    def now(self) -> datetime: ...
 
 
 class Plain(ScheduledEvents):
@@ -112,6 +90,7 @@ class Asynchronous:
 
 # --- For tests of both ----------------------------------------------------------------------------
 
+Client = Plain | Asynchronous
 BOTH = pytest.mark.parametrize("guest", [Plain, Asynchronous])
 
 

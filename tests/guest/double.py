@@ -71,8 +71,8 @@ class Double:
         self.requests: list[Request] = []
         self.connections = 0
 
+        self.refusals = 0  # how many of the next approvals are refused
         self.strict = False  # whether unknown parameters are refused
-        self.forbidden = 0  # approvals that are refused with 403
         self.failures: deque[bytes | None] = deque()
         """Replacements of the next responses: raw bytes, or a reset."""
         self.after: Callable[[], None] = lambda: None
@@ -227,9 +227,9 @@ class Double:
         return self._render(200, json.dumps(document).encode(), f"ETag: {tag}")
 
     def _approve(self, request: Request) -> bytes:
-        if self.forbidden:
-            self.forbidden -= 1
-            return self._render(403, b'{"error":"Forbidden"}')
+        if self.refusals:
+            self.refusals -= 1
+            return self._render(400, b'{"error":"Bad request"}')
         ids = [item["EventId"] for item in json.loads(request.body)["StartRequests"]]
         self.approved += ids
         return self._render(200, b"")

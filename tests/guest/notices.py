@@ -60,6 +60,8 @@ def hook(
     required: bool = True,
     anyone: bool = False,
     timeout: timedelta = timedelta(minutes=5),
+    order: int = 0,
+    boot: bool = False,
 ) -> HookSettings:
     """Return a hook whose command is irrelevant."""
     return HookSettings(
@@ -72,6 +74,8 @@ def hook(
         required=required,
         anyone=anyone,
         timeout=timeout,
+        order=order,
+        boot=boot,
     )
 
 
@@ -115,9 +119,13 @@ def members(*alive: str, ready: tuple[str, ...] = ()) -> GroupMembers:
     return GroupMembers(frozenset(alive), frozenset(ready))
 
 
-def restored(*lines: AgentJournalEntry, group: GroupSettings | None = None) -> AgentPlan:
+def restored(
+    *lines: AgentJournalEntry,
+    group: GroupSettings | None = None,
+    hooks: tuple[HookSettings, ...] = ALL,
+) -> AgentPlan:
     """Return the plan of an agent with these journal entries."""
-    agent_plan = plan(group=group)
+    agent_plan = plan(*hooks, group=group)
     agent_plan.restore(lines)
     return agent_plan
 

@@ -5,8 +5,9 @@ JSON may have `die` (`before:3`: SIGKILL before the third line of the journal is
 heartbeat counts as alive, and seconds between queries of the group), `well` (seconds without a
 document before the agent is unhealthy), `resend` (seconds before an approval without effect is
 sent again), `retry` (seconds before a failed hook of phase over runs again), `node` (seconds
-between looks at a Kubernetes node), `full` (a file: while it exists, the disk is full), and `hangs`
-(a folder that does not respond while it contains a file `hangs`).
+between looks at a Kubernetes node), `poison` (an event whose policy raises an error), `full` (a
+file: while it exists, the disk is full), `stall` (a file: while it exists, the deciding thread
+hangs), and `hangs` (a folder that does not respond while it contains a file `hangs`).
 """
 
 import errno
@@ -17,15 +18,18 @@ import signal
 import stat
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fairwarning.cli import main
 from fairwarning.guest.agent import agent, document_reader, event_state, group, plan
 from fairwarning.guest.agent.actions import AgentJournalEntry
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
 from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.kubernetes import reconcile
 from fairwarning.guest.client import ScheduledEvents
+from fairwarning.guest.events import Event
 
 
 def die_at(when: str, line: int) -> None:
@@ -46,11 +50,12 @@ def die_at(when: str, line: int) -> None:
 
 
 def refuse_while_marked(mark: Path) -> None:
-    """Make the agent's disk full; its hooks can still write."""
+    """Make the agent's disk full; its hooks can still write, and so can its log."""
     write = os.write
 
     def refuse(file: int, content: bytes) -> int:
-        if mark.exists() and stat.S_ISREG(os.fstat(file).st_mode):
+        is_log = file == sys.stderr.fileno()
+        if mark.exists() and stat.S_ISREG(os.fstat(file).st_mode) and not is_log:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(file, content)
 
@@ -69,13 +74,47 @@ def hang_while_marked(folder: Path) -> None:
     Path.touch = slow  # type: ignore[assignment,method-assign]
 
 
+def stall_while_marked(mark: Path) -> None:
+    """Make the deciding thread hang, which is noticed after a second."""
+    flush = AgentJournal.flush
+
+    def slow(self: AgentJournal) -> None:
+        while mark.exists():
+            time.sleep(0.02)
+        flush(self)
+
+    AgentJournal.flush = slow  # type: ignore[method-assign]
+    agent.DECIDING_SECONDS, agent.TICK_SECONDS = 1.0, 0.1
+
+
+def poison(poisoned: str) -> None:
+    """Make every decision about an event raise an error."""
+    approves = AgentConfig.approves
+
+    def fail(self: AgentConfig, event: Event) -> ApprovalPolicy:
+        if event.id == poisoned:
+            raise ArithmeticError("poison")
+        return approves(self, event)
+
+    AgentConfig.approves = fail  # type: ignore[method-assign]
+
+
+CHANGES: dict[str, Callable[[str], None]] = {
+    "poison": poison,
+    "full": lambda path: refuse_while_marked(Path(path)),
+    "stall": lambda path: stall_while_marked(Path(path)),
+    "hangs": lambda path: hang_while_marked(Path(path)),
+}
+
+
 def apply(how: dict[str, Any]) -> None:
     """Apply the modifications."""
     if "die" in how:
         when, _, line = how["die"].partition(":")
         die_at(when, int(line))
-    if "full" in how:
-        refuse_while_marked(Path(how["full"]))
+    for name, change in CHANGES.items():
+        if name in how:
+            change(how[name])
     if "every" in how:
         defaults = ScheduledEvents.__init__.__kwdefaults__
         assert defaults
@@ -83,8 +122,6 @@ def apply(how: dict[str, Any]) -> None:
     if "alive" in how:
         group.ALIVE_SECONDS = how["alive"]
         agent.GROUP_SECONDS = how["look"]
-    if "hangs" in how:
-        hang_while_marked(Path(how["hangs"]))
     if "well" in how:
         agent.HEALTHY_SECONDS = how["well"]
         document_reader.READ_SECONDS = how["well"] / 4

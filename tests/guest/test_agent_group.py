@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaigns import split
 from tests.fixtures.http import fetch, free_ports, local_url
 from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
 from tests.guest.double import Double
@@ -106,12 +107,14 @@ def test_a_leader_with_a_long_query_interval_is_alive(tmp_path: Path, kind: str)
         assert [machine for machine, _ in group.cloud.approvals] == ["db_0"]
 
 
-@KINDS
-@pytest.mark.parametrize(("killed", "leader"), [(0, 1), (2, 0)])
-def test_a_machine_that_is_killed_is_not_waited_for(
+@pytest.mark.parametrize(
+    ("kind", "killed", "leader"),
+    split([("peers", 0, 1), ("folder", 2, 0), ("peers", 2, 0), ("folder", 0, 1)], 2),
+)
+def test_a_machine_that_is_killed_is_waited_for(
     tmp_path: Path, kind: str, killed: int, leader: int
 ) -> None:
-    """The first of the others approves before NotBefore, once both are ready."""
+    """Until shortly before NotBefore; then the first of the others approves, and warns."""
     with agent_group(tmp_path, kind) as group:
         event = group.cloud.freeze("db_0", "db_1", "db_2")
         order = [int(name.removeprefix("db_")) for name in event.resources]
@@ -120,10 +123,15 @@ def test_a_machine_that_is_killed_is_not_waited_for(
         others = [number for number in order if number != order[killed]]
         for number in others:
             group.homes[number].release_hooks()
+        agent, dead = group.agents[order[leader]], f"machine db_{order[killed]}"
+        agent.wait_until(lambda: f": waiting for {dead}\n" in agent.output())
+        assert group.cloud.approvals == []
+        group.cloud.advance(event.not_before - group.cloud.clock.now() - 3)
         group.until_all("flush")
         assert [machine for machine, _ in group.cloud.approvals] == [f"db_{order[leader]}"]
         assert {f"db_{number}" for number in others} <= set(group.cloud.observed[0])
-        assert group.cloud.clock.now() < event.not_before
+        warning = f"approving without word from {dead}, as NotBefore is near"
+        assert warning in agent.output()
 
 
 def test_a_machine_says_that_its_required_hook_failed(tmp_path: Path) -> None:

@@ -1,17 +1,21 @@
 """`fairwarning agent check`: what it proves, and what it says when something is missing."""
 
 import json
+import logging
 import os
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fairwarning.cli import agent
 from fairwarning.guest.agent import check
 from fairwarning.guest.agent.check import AgentCheck, check_agent
+from fairwarning.guest.agent.check_report import check_text
 from fairwarning.guest.agent.check_target import CheckFailed, check_hook
 from fairwarning.guest.agent.config import (
     AgentConfig,
@@ -113,11 +117,45 @@ def test_a_url() -> None:
     )
 
 
-def test_a_login_in_a_url_is_not_shown() -> None:
-    """The rest of the URL is."""
-    url = "http://user:secret@host/a"
+def test_secrets_in_a_url_are_not_shown() -> None:
+    """A login, and a path or query that may be a token; what is left is the server."""
+    url = "https://user:secret@host:1/token?key=secret"
     (hook,) = parse(f'[[hook]]\nname = "h"\nphase = "over"\nurl = "{url}"\n').hooks
-    assert check.describe_hook(hook) == "h: when over, for any event: http://host/a"
+    assert check.describe_hook(hook) == "h: when over, for any event: https://host:1"
+
+
+@pytest.mark.parametrize("place", ["hooks.d", "hooks.d/scheduled", "hooks.d/scheduled/drain"])
+def test_what_every_user_can_write(place: str, config: AgentConfig, tmp_path: Path) -> None:
+    """A hook that every user can replace, or add, runs as the agent's user: often root."""
+    program = tmp_path / "hooks.d" / "scheduled" / "drain"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    hooks = parse(f"hooks_folder = '{tmp_path / 'hooks.d'}'")
+    config = replace(config, hooks=hooks.hooks, hooks_folder=hooks.hooks_folder)
+    assert all(result.ok for result in check_agent(config))
+    (tmp_path / place).chmod(0o777)
+    failed = [result for result in check_agent(config) if not result.ok]
+    assert {result.what for result in failed} <= {"hooks", "hook"}
+    assert f"every user can write {tmp_path / place}" in failed[0].detail
+    assert failed[0].next_step == f"chmod o-w {tmp_path / place}"
+
+
+def test_who_may_use_the_configuration(config: AgentConfig, tmp_path: Path) -> None:
+    """A file that every user can write fails; one with secrets that every user can read warns."""
+    file = tmp_path / "agent.toml"
+    file.touch(0o644)
+    secret = NotifySettings("chat", NotifyKind.SLACK, url="http://127.0.0.1:1/secret")
+
+    def look(config: AgentConfig) -> AgentCheck:
+        return next(result for result in check_agent(config, file) if result.what == "config")
+
+    assert check_text(look(config)) == f"ok      config     {file}"
+    assert check_text(look(replace(config, notify=(secret,)))).startswith("warning config")
+    file.chmod(0o600)
+    assert look(replace(config, notify=(secret,))).next_step == ""
+    file.chmod(0o666)
+    assert not look(config).ok
 
 
 @pytest.mark.parametrize(
@@ -165,18 +203,18 @@ def test_notifications(config: AgentConfig, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("approve", "detail"),
     [
-        ({}, "none; events are approved immediately"),
+        ({}, "none; no event is approved"),
         ({"": ApprovalPolicy.AT_ONCE}, "none; events are approved immediately"),
         ({"": ApprovalPolicy.NEVER}, "none; no event is approved"),
         ({"": ApprovalPolicy.USER_ONLY}, "none; some events are approved immediately"),
-        ({"Reboot": ApprovalPolicy.NEVER}, "none; some events are approved immediately"),
+        ({"Reboot": ApprovalPolicy.AT_ONCE}, "none; some events are approved immediately"),
         (dict.fromkeys(EventType, ApprovalPolicy.NEVER), "none; no event is approved"),
     ],
 )
 def test_what_is_approved_without_hooks(
     config: AgentConfig, approve: dict[str, ApprovalPolicy], detail: str
 ) -> None:
-    """It depends on the policy: as its Debian package is installed, the agent approves nothing."""
+    """Approving without preparation must be asked for, as everywhere."""
     (result,) = results(replace(config, approve=approve), "hooks")
     assert (result.ok, result.detail) == (True, detail)
 
@@ -208,7 +246,7 @@ def test_a_port_that_another_program_uses(config: AgentConfig) -> None:
         used = f"127.0.0.1:{other.getsockname()[1]}"
         (result,) = results(replace(config, listen=used), "listen")
         assert not result.ok
-    health = HealthServer("127.0.0.1:0", lambda: True, str, lambda _: False)
+    health = HealthServer("127.0.0.1:0", str, str, lambda _: False)
     try:
         (result,) = results(replace(config, listen=f"127.0.0.1:{health.port}"), "listen")
         assert result.ok
@@ -265,6 +303,32 @@ def test_an_endpoint_that_does_not_answer(tmp_path: Path) -> None:
     assert "instance metadata" not in done.stdout
 
 
+@pytest.mark.spec("G7")
+def test_an_endpoint_that_answers_late(
+    config: AgentConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On Azure the first response takes up to two minutes: the user learns what it waits for."""
+    with Double() as azure, ExitStack() as silence:
+        silence.enter_context(azure.silence())
+
+        class _Speak(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                if "may take two minutes" in record.getMessage():
+                    silence.close()
+
+        settings = replace(config, endpoint=azure.url)
+        speak = _Speak()
+        monkeypatch.setattr(agent, "configure_logging", lambda *_, **__: speak)
+        monkeypatch.setattr(agent, "_read_config", lambda _: settings)
+        monkeypatch.setattr(agent, "_SLOW_SECONDS", 0.01)
+        agent.log.addHandler(speak)
+        try:
+            agent.main(["check"])
+        finally:
+            agent.log.removeHandler(speak)
+    assert "ok      document   incarnation 1" in capsys.readouterr().out
+
+
 def test_what_an_agent_would_do(tmp_path: Path) -> None:
     """It shows endpoint, name, events and hooks; it runs and approves nothing."""
     with one_machine(tmp_path) as (endpoint, home):
@@ -272,7 +336,9 @@ def test_what_an_agent_would_do(tmp_path: Path) -> None:
         home.hook("drain", "scheduled", more='on = ["Reboot"]')
         url = f"{home.endpoint}/b"
         home.hooks.append(f'[[hook]]\nname = "tell"\nphase = "over"\nurl = "{url}"\n')
-        done = run_agent_command("agent", "check", "--config", str(home.config()))
+        file = home.config()
+        file.chmod(0o600)
+        done = run_agent_command("agent", "check", "--config", str(file))
         assert done.returncode == 0, done.stderr
         assert all(line.startswith("ok ") for line in done.stdout.splitlines())
         lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
@@ -284,7 +350,7 @@ def test_what_an_agent_would_do(tmp_path: Path) -> None:
         assert "Reboot of db_0, not before" in done.stdout
         assert event.id in done.stdout
         assert "drain: when scheduled, for Reboot: /bin/sh -c" in done.stdout
-        assert f"tell: when over, for any event: {url}" in done.stdout
+        assert f"tell: when over, for any event: {home.endpoint}\n" in done.stdout
         assert not home.state.exists()
         assert endpoint.approvals == []
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import threading
 from contextlib import aclosing
 
@@ -15,6 +16,8 @@ from fairwarning import (
     ScheduledEvents,
     Unavailable,
 )
+from fairwarning.guest import async_transport, transport
+from tests.fixtures.programs import run_python
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import BOTH, SOON, Client, ids, in_background, result_of
 from tests.guest.double import RESET, Double, Framing, refusal
@@ -84,6 +87,19 @@ def test_a_closed_idle_connection(guest: type[Client]) -> None:
         client.close()
         assert client.document() == Document(1)
         assert azure.connections == 3
+
+
+@BOTH
+def test_bytes_after_a_response(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not read as the next response, although they arrive after the first one."""
+    body = b'{"DocumentIncarnation":5,"Events":[]}'
+    sent = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    for module in (transport, async_transport):
+        monkeypatch.setattr(module, "RECEIVE_BYTES", len(sent))
+    with Double() as azure, guest(azure.url, patience=0) as client:
+        azure.failures.append(sent + HEAD)
+        assert client.document() == Document(5)
+        assert client.document() == Document(1)
 
 
 @pytest.mark.spec("G7")
@@ -280,19 +296,6 @@ def test_watching_an_event(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_watching_through_failures(guest: type[Client]) -> None:
-    """A failure of the endpoint does not end an event."""
-    with Double() as azure, guest(azure.url) as client:
-        event = azure.announce("vm-1")
-        watch = client.watch()
-        next(watch)
-        azure.failures += [RESET, refusal(410), refusal(200), b"HTTP/1.1 2", refusal(503)]
-        azure.failures += [refusal(status) for status in (400, 401, 403, 405)]
-        azure.begin(event)
-        assert next(watch).phase is Phase.STARTED
-
-
-@BOTH
 def test_reading_events_while_watching(guest: type[Client]) -> None:
     """A change that a handler saw with `events` is still reported, and at once."""
     with Double() as azure, guest(azure.url) as client:
@@ -387,3 +390,35 @@ def test_a_client_for_each_thread() -> None:
         assert len(documents) == 40
         assert len(set(documents)) == 1
         assert azure.connections == 8
+
+
+FORKED = """
+import os, sys
+from fairwarning import ScheduledEvents, AsyncScheduledEvents
+kind, url = sys.argv[1:]
+if kind == "Plain":
+    client = ScheduledEvents(url, every=0)
+    read = client.document
+else:
+    import asyncio
+    client, loop = AsyncScheduledEvents(url, every=0), asyncio.new_event_loop()
+    read = lambda: loop.run_until_complete(client.document())
+read()
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+elif kind != "Plain":
+    loop = asyncio.new_event_loop()
+read()
+read()
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@BOTH
+def test_a_forked_client(guest: type[Client]) -> None:
+    """The child opens its own connection: with a shared one, each might read the other's answer."""
+    with Double() as azure:
+        run_python(FORKED, guest.__name__, azure.url, check=True)
+        assert [request.connection for request in azure.requests] == [1, 2, 2, 1, 1]

@@ -1,5 +1,6 @@
 """The agent's configuration: every key, and every error with its place."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -38,6 +39,7 @@ on = ["Reboot", "Redeploy"]
 source = "Platform"
 required = false
 anyone = true
+order = 20
 timeout_seconds = 60
 
 [[hook]]
@@ -49,8 +51,10 @@ url = "http://10.0.0.1:8080/told?x=1"
 name = "back"
 phase = "over"
 call = "my.module:function"
+boot = true
 """
 HOOK = '[[hook]]\nname = "drain"\nphase = "scheduled"\n'
+DRAIN = f'{HOOK}command = ["true"]\n'
 COMMAND = HOOK + 'command = ["true"]\n'
 TEAM = 'notify 1 ("team")'
 NOTIFY = '[[notify]]\nname = "team"\n'
@@ -73,9 +77,10 @@ def test_every_key() -> None:
                 required=False,
                 anyone=True,
                 timeout=timedelta(seconds=60),
+                order=20,
             ),
             HookSettings("tell", Phase.STARTED, HookKind.URL, url="http://10.0.0.1:8080/told?x=1"),
-            HookSettings("back", Phase.OVER, HookKind.CALL, call="my.module:function"),
+            HookSettings("back", Phase.OVER, HookKind.CALL, call="my.module:function", boot=True),
         ),
         endpoint="http://169.254.169.254",
         name="vm-1",
@@ -124,7 +129,28 @@ def test_a_policy_for_each_type() -> None:
     assert config.approves(event(type=EventType.PREEMPT)) is ApprovalPolicy.NEVER
     assert config.approves(event(source=EventSource.USER)) is ApprovalPolicy.WHEN_DONE
     assert config.approves(event(source=EventSource.PLATFORM)) is ApprovalPolicy.NEVER
-    assert parse('approve.Freeze = "never"').approves(event()) is ApprovalPolicy.WHEN_DONE
+    prepared = f'approve.Freeze = "never"\n{DRAIN}'
+    assert parse(prepared).approves(event()) is ApprovalPolicy.WHEN_DONE
+
+
+@pytest.mark.spec("G5")
+@pytest.mark.parametrize("text", ["", 'approve = "when done"', DRAIN.replace("scheduled", "over")])
+def test_an_agent_without_hooks_approves_nothing(text: str) -> None:
+    """Approving without preparation must be asked for."""
+    assert parse(text).approves(event()) is ApprovalPolicy.NEVER
+    assert parse(text).approves_nothing
+    for asked in ('approve = "at once"', 'approve = "user events only"', DRAIN):
+        assert parse(asked).approves(event(source=EventSource.USER)) is not ApprovalPolicy.NEVER
+        assert not parse(asked).approves_nothing
+
+
+@pytest.mark.spec("G5")
+def test_events_of_unknown_types_are_not_approved() -> None:
+    """Unless the configuration says so: nobody knows what they do to the machine."""
+    unknown = replace(event(), type="Levitate")
+    for text in (DRAIN, 'approve = "at once"', 'approve.default = "at once"'):
+        assert parse(text).approves(unknown) is ApprovalPolicy.NEVER
+    assert parse('approve.unknown = "at once"').approves(unknown) is ApprovalPolicy.AT_ONCE
 
 
 @pytest.mark.parametrize(
@@ -165,6 +191,9 @@ def test_every_kind_of_group(text: str, group: GroupSettings) -> None:
         ("margin_seconds = inf", "margin_seconds", "from 0 to 86400"),
         ("listen = 80", "listen", "a non-empty string"),
         ('listen = "localhost"', "listen", "HOST:PORT"),
+        ('listen = ":80"', "listen", "HOST:PORT"),
+        ('listen = "localhost:http"', "listen", "HOST:PORT"),
+        ('listen = "localhost:\u0663"', "listen", "HOST:PORT"),
         ('listen = "127.0.0.1:99999"', "listen", ""),
         ('approve = "sometimes"', "approve", "when done, at once, never, user events only"),
         ("approve = [1]", "approve", "when done"),
@@ -208,6 +237,9 @@ def test_every_kind_of_group(text: str, group: GroupSettings) -> None:
         (COMMAND + 'source = "Me"', 'hook 1 ("drain"), source', "Platform, User"),
         (COMMAND + "required = 1", 'hook 1 ("drain"), required', "true or false"),
         (COMMAND + 'anyone = "yes"', 'hook 1 ("drain"), anyone', "true or false"),
+        (COMMAND + "boot = true", 'hook 1 ("drain")', "only a hook of phase over has boot"),
+        (COMMAND + "order = -1", 'hook 1 ("drain"), order', "a whole number"),
+        (COMMAND + "order = true", 'hook 1 ("drain"), order', "a whole number"),
         (COMMAND + "timeout_seconds = 0", 'hook 1 ("drain"), timeout_seconds', "more than 0"),
         (
             COMMAND + "timeout_seconds = 90000",
@@ -264,6 +296,27 @@ def test_reading_a_file(tmp_path: Path) -> None:
     path.write_text("name = 1", "utf-8")
     with pytest.raises(Refused, match=r"mine\.toml: name: must be"):
         read(path)
+
+
+def test_the_files_of_a_folder(tmp_path: Path) -> None:
+    """Together they are one configuration: hooks follow each other, and each key is set once."""
+    (tmp_path / "1.toml").write_text(f'listen = "127.0.0.1:1"\n{COMMAND}', "utf-8")
+    (tmp_path / "2.toml").write_text(COMMAND.replace("drain", "save"), "utf-8")
+    (tmp_path / "save.sh").write_text("not TOML", "utf-8")
+    assert [hook.name for hook in read(tmp_path).hooks] == ["drain", "save"]
+    assert read(tmp_path).listen == "127.0.0.1:1"
+    (tmp_path / "3.toml").write_text('listen = "127.0.0.1:2"\n', "utf-8")
+    with pytest.raises(Refused, match=r"3\.toml: another file sets listen"):
+        read(tmp_path)
+    (tmp_path / "3.toml").write_text(COMMAND, "utf-8")
+    with pytest.raises(Refused, match="two hooks have the name 'drain'"):
+        read(tmp_path)
+
+
+def test_a_folder_without_files(tmp_path: Path) -> None:
+    """It is a mistake, and not an agent that approves nothing."""
+    with pytest.raises(Refused, match="cannot read"):
+        read(tmp_path)
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])

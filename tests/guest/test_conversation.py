@@ -1,9 +1,10 @@
 """The client's protocol in virtual time, with an endpoint that is a single function."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -12,7 +13,7 @@ from fairwarning.guest import events
 from fairwarning.guest.conversation import ConnectionLost, Conversation, Script, Wait
 from fairwarning.guest.endpoint import EndpointAddress, endpoint
 from fairwarning.guest.session import HttpRequest, HttpResponse
-from tests.guest.test_events import body
+from tests.guest.test_events import ID, OLDEST, body
 from tests.guest.test_session import BUSY, EMPTY, IDLE, SAME, query, refusal
 
 pytestmark = pytest.mark.spec("G1")
@@ -88,7 +89,7 @@ def test_the_document_is_read_each_time() -> None:
     "failure",
     [
         ConnectionLost("reset"),
-        refusal(404),
+        *map(refusal, (404, 408, 425)),
         refusal(410),
         refusal(429),
         refusal(500),
@@ -212,11 +213,71 @@ def test_refusals_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     simulation.run(conversation.document())
     simulation.run(conversation.wait(500))
     (warning,) = caplog.messages
-    assert "refuses to send the document (the response was 403 (not you)); the last" in warning
+    assert "sends no document (the response was 403 (not you)); the last one stays" in warning
     simulation.run(conversation.wait(500))
     simulation.answer = responding(refusal(401))
     simulation.run(conversation.wait(10))
     assert len(caplog.messages) == 2
+
+
+def test_an_outage_is_reported_with_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    """One line when it has begun, one with its duration; a single lost response is only counted."""
+    caplog.set_level("INFO")
+    away = ConnectionLost("refused")
+    simulation = Simulation(lambda _, now: away if now == 5 or 10 <= now < 200 else BUSY)
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    simulation.run(conversation.wait(9))
+    assert (caplog.messages, conversation.failed_reads) == ([], 1)
+    simulation.run(conversation.wait(300))
+    begin, end = caplog.messages
+    assert begin == (
+        "http://127.0.0.1:8169 sends no document (there was no response: refused);"
+        " the last one stays valid; retrying"
+    )
+    assert re.search(r"8169 sends documents again, after 3 min \d+ s without one", end)
+    requests = [when for when in simulation.times if 10 <= when < 200]
+    assert conversation.failed_reads == 1 + len(requests) > 5
+
+
+MALFORMED: dict[str, Any] = {**OLDEST, "EventId": "5CAEA225", "Resources": None}
+
+
+def test_malformed_events_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Per incarnation, with the id and the reason; the other events are delivered."""
+    responses = [HttpResponse(200, {}, body(OLDEST, MALFORMED, incarnation=n)) for n in (8, 8, 9)]
+    simulation = Simulation(responding(*responses))
+    conversation = simulation.conversation()
+    documents = [simulation.run(conversation.document()) for _ in responses]
+    assert [[event.id for event in document.events] for document in documents] == 3 * [[ID]]
+    assert caplog.messages == [
+        f"http://127.0.0.1:8169: a malformed event of document {number} is skipped (id: 5CAEA225):"
+        " its Resources are not a list of names"
+        for number in (8, 9)
+    ]
+
+
+@pytest.mark.parametrize("malformed", [MALFORMED, None])
+def test_a_malformed_event_is_not_over(malformed: object) -> None:
+    """Its last known form stays valid until it is readable again or gone (IG5)."""
+    known = body({**OLDEST, "EventId": "5CAEA225"}, OLDEST)
+    bodies = known, body(OLDEST, malformed), body(malformed), body(OLDEST), body()
+    simulation = Simulation(responding(*(HttpResponse(200, {}, sent) for sent in bodies)))
+    conversation = simulation.conversation()
+    documents = [simulation.run(conversation.document()) for _ in bodies]
+    left = {"5CAEA225"} if malformed else {"5CAEA225", ID}
+    ids = [{event.id for event in document.events} for document in documents]
+    assert ids == [{"5CAEA225", ID}, {"5CAEA225", ID}, left, {ID}, set()]
+
+
+@pytest.mark.parametrize("etag", ['"a\r\nb"', '"a\x00"', '"\rX: x"', "x" * 10_000])
+def test_an_etag_that_cannot_be_sent(etag: str) -> None:
+    """It is not used; the document is read without a condition."""
+    simulation = Simulation(responding(HttpResponse(200, {"etag": etag}, BUSY.body)))
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    simulation.run(conversation.document())
+    assert not any("If-None-Match" in request.headers for _, request in simulation.requests)
 
 
 @pytest.mark.parametrize("status", [401, 403, 405])
@@ -433,7 +494,28 @@ def test_the_name_may_take_as_long_as_the_first_document() -> None:
 
 
 @pytest.mark.spec("G3")
-@pytest.mark.parametrize("sent", [b"", b" \n", b"\x00\x07\x1b{}\x1f", b"\xff\xfe", None])
+@pytest.mark.parametrize(
+    ("answer", "code", "seconds"),
+    [(refusal(404), "NoName", 0), (refusal(503), "NoAnswer", 5), (QUIET, "NoAnswer", 5)],
+)
+def test_an_approval_without_instance_metadata(
+    answer: HttpResponse | ConnectionLost, code: str, seconds: float
+) -> None:
+    """It fails within a part of the shortest notice; the error says what to pass."""
+    simulation = Simulation(lambda request, _: answer if "instance" in request.path else BUSY)
+    conversation = simulation.conversation()
+    (event,) = simulation.run(conversation.document()).events
+    with pytest.raises(Unavailable) as caught:
+        simulation.run(conversation.approve([event]))
+    assert caught.value.code == code
+    assert ("ScheduledEvents(name=...)" in caught.value.message) == (answer is not QUIET)
+    assert simulation.now <= seconds
+
+
+@pytest.mark.spec("G3")
+@pytest.mark.parametrize(
+    "sent", [b"x" * 2_000, b"", b" \n", b"\x00\x07\x1b{}\x1f", b"\xff\xfe", None]
+)
 def test_own_name_is_read_once(sent: bytes | None) -> None:
     """An empty or invalid name is retried like any failure; a machine does not change its name."""
     failure = refusal(500) if sent is None else HttpResponse(200, {}, sent)

@@ -60,7 +60,7 @@ def test_a_hook_ends_before_the_event(event_type: EventType) -> None:
     ("config", "decision"),
     [
         (AgentConfig(hooks=hooks()), WOULD_APPROVE),
-        (AgentConfig(), WOULD_APPROVE_AT_ONCE),
+        (AgentConfig(approve={"": ApprovalPolicy.AT_ONCE}), WOULD_APPROVE_AT_ONCE),
         (AgentConfig(hooks=(hook(required=False),)), WOULD_APPROVE_AT_ONCE),
         (
             AgentConfig(hooks=hooks(), approve={"": ApprovalPolicy.AT_ONCE}),
@@ -80,7 +80,7 @@ def test_the_decision(config: AgentConfig, decision: str) -> None:
 
 def test_the_decision_about_a_shared_event() -> None:
     """The group decides."""
-    config = AgentConfig(group=GroupSettings(folder="/shared"))
+    config = AgentConfig(hooks=hooks(), group=GroupSettings(folder="/shared"))
     assert preview_event(config, ME, event("A", ME, "vm-2"), NOW).decision == WOULD_SIGNAL
 
 
@@ -153,6 +153,20 @@ def test_a_drill_does_not_touch_the_journal_of_a_running_agent(tmp_path: Path) -
             assert code == 0, output
             assert (home.state / "journal").read_bytes() == journal
             assert agent.process.poll() is None
+
+
+def test_no_drill_during_a_real_event(tmp_path: Path) -> None:
+    """Its hook of phase over would undo the preparation. Events of other machines do not count."""
+    with one_machine(tmp_path, 2) as (endpoint, home):
+        home.usual_hooks()
+        endpoint.restart("db_1")
+        assert drill(home)[0] == 0
+        ran = home.ran()
+        endpoint.restart("db_0")
+        code, output = drill(home)
+        assert code == 1
+        assert "a drill would undo the preparation for a real event: Reboot of db_0" in output
+        assert home.ran() == ran
 
 
 def test_an_interrupted_drill_ends_its_hooks(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ def _observe(clock: EndpointClock, truth: float, now: float, held: float = 0.0) 
 def test_without_a_date_the_time_is_unknown() -> None:
     """A missing or unreadable date is ignored."""
     clock = EndpointClock()
-    for date in ("", "now", "Fri, 99 Jan 2026 12:00:00 GMT"):
+    far = ("Fri, 31 Dec 9999 23:59:59 GMT", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+01:00")
+    for date in ("", "now", "Fri, 99 Jan 2026 12:00:00 GMT", *far):
         clock.observe(date, 1.0, 1.0)
     assert clock.time(1.0) is None
 

@@ -87,7 +87,12 @@ def test_both_date_formats(text: str) -> None:
         False,
         0,
         "Mon, 99 Sep 2016 18:29:47 GMT",
+        "0001-01-01T00:00:00",
         "0001-01-01T00:00:00+23:00",
+        "Mon, 01 Jan 0001 00:00:00 GMT",
+        "1969-12-31T23:59:59Z",
+        "3000-01-01T00:00:00Z",
+        "9999-12-31T23:59:59Z",
         "9999-12-31T23:59:59-23:00",
     ],
 )
@@ -185,13 +190,8 @@ def test_events_are_immutable() -> None:
         b'{"DocumentIncarnation":1,"Events":{}}',
         b'{"DocumentIncarnation":"x","Events":[]}',
         b'{"DocumentIncarnation":Infinity,"Events":[]}',
-        b'{"DocumentIncarnation":1,"Events":[{}]}',
-        body("x"),
-        body(None),
-        body({**OLDEST, "EventId": ""}),
-        body({**OLDEST, "EventId": 5}),
-        body({**OLDEST, "Resources": "vm-1"}),
-        body({**OLDEST, "Resources": [""]}),
+        b'{"DocumentIncarnation":1' + b"0" * 1_000 + b',"Events":[]}',
+        body(incarnation="9" * 1_000),
     ],
 )
 def test_unreadable_responses(sent: bytes) -> None:
@@ -199,6 +199,50 @@ def test_unreadable_responses(sent: bytes) -> None:
     with pytest.raises(Unreadable) as caught:
         events.read(sent)
     assert len(str(caught.value)) < 500
+
+
+ODD_IDS: list[object] = ["", 5, None, [], "a\nb", "\x00", "\ud800", "x" * 100]
+ODD_RESOURCES: list[object] = ["vm-1", None, {}, [""], [5], ["\x00"]]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        "x",
+        None,
+        5,
+        [],
+        *({**OLDEST, "EventId": value} for value in ODD_IDS),
+        *({**OLDEST, "Resources": value} for value in ODD_RESOURCES),
+        *({**OLDEST, member: None} for member in ("EventType", "EventStatus")),
+        *({**OLDEST, member: {"a": 1}} for member in ("EventType", "EventStatus")),
+    ],
+)
+def test_a_malformed_event_is_skipped(changed: Any) -> None:  # noqa: ANN401  (any JSON)
+    """The document names it, and has the events before and after it."""
+    first, last = ({**OLDEST, "EventId": name} for name in ("first", "last"))
+    document = events.read(body(first, changed, last))
+    assert [event.id for event in document.events] == ["first", "last"]
+    (skipped,) = document.skipped
+    is_known = isinstance(changed, dict) and changed.get("EventId") == ID
+    assert skipped.id == (ID if is_known else "")
+    assert skipped.reason
+
+
+def test_many_malformed_events() -> None:
+    """Only the first are kept in memory, and the number of the others."""
+    document = events.read(body(*[None] * 1_000, OLDEST))
+    assert len(document.events) == 1
+    assert len(document.skipped) == 101
+    assert document.skipped[-1].reason == "900 more events are malformed"
+
+
+@pytest.mark.parametrize("value", ["x\ud800y", "x" * 10_000, 5, {"a": 1}])
+def test_an_odd_description(value: object) -> None:
+    """It is shortened, and can be printed."""
+    description = parse_event(Description=value).description
+    assert len(description.encode()) <= 4_000
 
 
 JSON = st.recursive(
@@ -240,9 +284,9 @@ def test_parsing_raises_only_unreadable(sent: bytes) -> None:
 @given(EVENTS)
 def test_events_round_trip(raw: dict[str, Any]) -> None:
     """`from_json` reads what `to_json` writes, to the second."""
-    try:
-        (event,) = events.read(body(raw)).events
-    except Unreadable:
+    document = events.read(body(raw))
+    if document.skipped:
         return
+    (event,) = document.events
     written = json.loads(json.dumps(events.to_json(event)))
     assert events.from_json(written) == event

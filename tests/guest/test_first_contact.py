@@ -9,10 +9,8 @@ from fairwarning import Unavailable
 from fairwarning.guest.agent import document_reader
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
-from fairwarning.guest.session import HttpRequest, HttpResponse
-from fairwarning.guest.transport import HttpTransport
 from tests.fixtures.http import free_port
-from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import in_background, result_of
 from tests.guest.double import Double
 
@@ -28,30 +26,6 @@ def test_an_agent_gives_up(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         Agent(AgentConfig(endpoint=url, name=name, state=tmp_path)).run()
     assert url in caught.value.message
     assert CHECK in caught.value.message
-
-
-@pytest.mark.spec("G1", "G4")
-@pytest.mark.parametrize("name", ["", "vm-1"])
-def test_an_agent_waits_for_a_slow_first_response(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Azure's takes up to two minutes, whether the agent asks for its name or for the document."""
-    timeouts: list[float] = []
-    send = HttpTransport.send
-
-    def spy(self: HttpTransport, request: HttpRequest) -> HttpResponse:
-        timeouts.append(request.seconds)
-        return send(self, request)
-
-    monkeypatch.setattr(HttpTransport, "send", spy)
-    with Double() as azure:
-        azure.announce("vm-1")
-        agent = Agent(AgentConfig(endpoint=azure.url, name=name, state=tmp_path))
-        running = in_background(agent.run)
-        wait_until(lambda: azure.approved)
-        agent.stop()
-        result_of(running)
-    assert timeouts[0] > 120
 
 
 @pytest.mark.spec("G6")

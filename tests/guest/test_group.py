@@ -11,8 +11,8 @@ import pytest
 
 from fairwarning.guest.agent import group as module
 from fairwarning.guest.agent.actions import GroupMembers
-from fairwarning.guest.agent.config import GroupSettings, parse
-from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, SharedFolder, create_peers
+from fairwarning.guest.agent.config import parse
+from fairwarning.guest.agent.group import HttpPeers, SharedFolder, create_peers
 from fairwarning.guest.agent.health import HealthServer
 from fairwarning.guest.events import Event
 from tests.fixtures.http import free_port
@@ -201,6 +201,27 @@ def test_finished_events_are_removed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["alive"]
 
 
+def test_the_files_of_a_deleted_machine_are_removed(tmp_path: Path) -> None:
+    """It is silent for a week, by the clock of the folder; nothing else is touched."""
+    first, second, third = folders(tmp_path)
+    for folder in (first, second, third):
+        folder.signal_ready(SHARED)
+        folder.heartbeat()
+    second.signal_failed(event("B", "vm-2"))
+    second.heartbeat()
+    long_ago = time.time() - 8 * 24 * 3600
+    for path in (tmp_path / "alive" / "vm-2", tmp_path / "A" / "vm-3"):
+        os.utime(path, (long_ago, long_ago))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "of a user").touch()
+    SharedFolder(tmp_path, "vm-1").heartbeat()
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")}
+    assert files == {
+        *("alive", "alive/vm-1", "alive/vm-3", "A", "A/vm-1", "A/vm-3"),
+        *("notes", "notes/of a user"),
+    }
+
+
 def test_a_machine_that_failed(tmp_path: Path) -> None:
     """The others see it until the machine is ready after all, or the event is over."""
     first, second, third = folders(tmp_path)
@@ -237,7 +258,7 @@ def serving(peers: HttpPeers, port: int = 0) -> Iterator[int]:
     """Run the health server for peers."""
     health = HealthServer(
         f"127.0.0.1:{port}",
-        lambda: True,
+        str,
         str,
         lambda event: event.upper() in peers.ready,
         lambda event: event.upper() in peers.failed,
@@ -346,20 +367,3 @@ def test_credentials_of_a_peer() -> None:
         create_peers(config.group, "vm-1").members(SHARED)
     (request,) = server.requests
     assert request.headers["authorization"] == "Basic bWU6c2VjcmV0"
-
-
-# --- Selection ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("group", "kind"),
-    [
-        (GroupSettings(folder="/shared"), SharedFolder),
-        (GroupSettings(peers={"vm-2": "http://a"}), HttpPeers),
-    ],
-)
-def test_the_configuration_selects_the_kind(
-    group: GroupSettings, kind: type[PeerDirectory]
-) -> None:
-    """One of three."""
-    assert isinstance(create_peers(group, "vm-1"), kind)

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairwarning.core.errors import Refused
 from fairwarning.guest.agent.health import HealthServer
 from tests.fixtures.http import fetch, local_url
 
@@ -15,12 +14,12 @@ pytestmark = pytest.mark.spec("G4")
 
 @contextmanager
 def health(
-    well: Callable[[], bool] = lambda: True,
+    problem: Callable[[], str] = str,
     metrics: Callable[[], str] = str,
     ready: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[int]:
     """Run a server; yield its port."""
-    server = HealthServer("127.0.0.1:0", well, metrics, ready)
+    server = HealthServer("127.0.0.1:0", problem, metrics, ready)
     try:
         yield server.port
     finally:
@@ -51,7 +50,7 @@ def test_answers(path: str, status: int, kind: str, body: str) -> None:
 
 def test_an_unhealthy_agent_and_other_paths() -> None:
     """503 with the reason; 404 with the valid paths."""
-    with health(lambda: False) as port:
+    with health(lambda: "no document lately") as port:
         unhealthy, other = fetch(local_url(port, "/healthz")), fetch(local_url(port, "/x"))
     assert (unhealthy.status, unhealthy.json) == (503, {"status": "no document lately"})
     assert other.status == 404
@@ -64,22 +63,17 @@ def test_a_silent_client_does_not_block_others() -> None:
         assert fetch(local_url(port, "/healthz")).status == 200
 
 
-@pytest.mark.parametrize(
-    "listen",
-    ["", "80", ":80", "localhost:", "localhost:http", "localhost:\u0663", "127.0.0.1:99999"],
-)
-def test_an_invalid_address_is_refused(listen: str) -> None:
-    """The error names the configuration key."""
-    with pytest.raises(Refused) as refused:
-        HealthServer(listen, lambda: True, str, lambda _: False)
-    assert refused.value.code == "BadConfig"
-    assert refused.value.message.startswith("listen: ")
-
-
-def test_a_port_in_use_is_refused() -> None:
-    """It does not share the port."""
-    with health() as port, pytest.raises(Refused, match="cannot listen on"):
-        HealthServer(f"127.0.0.1:{port}", lambda: True, str, lambda _: False)
+@pytest.mark.parametrize("request_", [b"", b"\0\xff", b"POST /healthz HTTP/1.1\r\n\r\n", b"GET"])
+def test_other_requests(request_: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    """They get 405, and a client that leaves ends nothing; neither is logged."""
+    with health() as port:
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(request_)
+            client.shutdown(socket.SHUT_WR)
+            with client.makefile("rb") as answer:
+                assert answer.readline() == b"HTTP/1.1 405 Method Not Allowed\r\n"
+        assert fetch(local_url(port, "/healthz")).status == 200
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_host_may_be_ipv6() -> None:
@@ -88,5 +82,5 @@ def test_a_host_may_be_ipv6() -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this system has no IPv6")
-    server = HealthServer("[::1]:0", lambda: True, str, lambda _: False)
+    server = HealthServer("[::1]:0", str, str, lambda _: False)
     server.close()

@@ -46,8 +46,16 @@ def test_a_file_is_a_required_hook_for_every_event(tmp_path: Path) -> None:
             required=True,
             anyone=False,
             timeout=timedelta(minutes=5),
+            order=10,
         ),
     )
+
+
+def test_the_number_of_a_file_is_its_order(tmp_path: Path) -> None:
+    """A name without one is 0."""
+    for name in ("scheduled/005-first", "scheduled/10-drain", "scheduled/save9"):
+        write_hook(tmp_path, name)
+    assert [hook.order for hook in hooks_of(tmp_path)] == [5, 10, 0]
 
 
 def test_hooks_come_in_the_order_of_phases_and_names(tmp_path: Path) -> None:

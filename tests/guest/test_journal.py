@@ -26,7 +26,6 @@ from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reserve import RESERVE_BYTES
 from fairwarning.guest.watch import Phase
 from tests.fixtures.programs import ROOT, run_program, run_python
-from tests.fixtures.requirements import needs_ordinary_user
 from tests.guest.notices import ME, NOW, document, event, hook
 from tests.store.test_full_disk import mount_error
 
@@ -221,23 +220,28 @@ def test_a_partial_new_file_is_ignored(tmp_path: Path) -> None:
     assert stored_entries(tmp_path) == [SEEN]
 
 
-@needs_ordinary_user
-def test_an_unwritable_folder(tmp_path: Path) -> None:
-    """The agent reports it before any hook runs."""
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(Unavailable, match="cannot open its journal"):
-            AgentJournal(tmp_path / "state").open()
-    finally:
-        tmp_path.chmod(0o700)
-
-
 def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     """The same."""
     (tmp_path / "state").write_text("", "utf-8")
     with pytest.raises(Unavailable) as refused:
         AgentJournal(tmp_path / "state").open()
     assert refused.value.code == "NoJournal"
+
+
+def test_a_deleted_folder_is_locked_again(tmp_path: Path) -> None:
+    """A second agent does not start; if it was faster, the first one ends."""
+    first, second = AgentJournal(tmp_path / "state"), AgentJournal(tmp_path / "state")
+    first.open()
+    shutil.rmtree(tmp_path / "state")
+    first.flush()
+    with pytest.raises(Unavailable, match="another agent uses the journal"):
+        second.open()
+    shutil.rmtree(tmp_path / "state")
+    second.open()
+    with pytest.raises(Unavailable, match="another agent uses the journal"):
+        first.flush()
+    first.close()
+    second.close()
 
 
 def test_a_deleted_folder_is_restored(tmp_path: Path) -> None:

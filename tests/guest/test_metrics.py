@@ -55,22 +55,6 @@ def test_numbers_keep_their_digits(amount: float) -> None:
     assert metrics.number(math.nan) == "NaN"
 
 
-@pytest.mark.parametrize(
-    ("family", "error"),
-    [
-        (HistogramFamily("b", "B.", [], (1,)), "two metrics have this name"),
-        (CounterFamily("a", "A."), "_total"),  # as promtool demands
-        (GaugeFamily("a_total", "A."), "_total"),
-    ],
-)
-def test_a_wrong_name_is_refused(family: MetricFamily, error: str) -> None:
-    """A name belongs to one metric, and only counters end in `_total`."""
-    registry = MetricRegistry()
-    registry.register(GaugeFamily("b", "B."))
-    with pytest.raises(ValueError, match=error):
-        registry.register(family)
-
-
 def test_label_values() -> None:
     """A series exists as soon as its values are named; a hook's name may have any characters."""
     family = CounterFamily("a_total", "A.", ["hook"])

@@ -209,7 +209,7 @@ def test_a_target_that_hangs_delays_no_other(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_full_queue_drops(monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent never waits, and its memory stays bounded."""
     monkeypatch.setattr(notify, "QUEUE_LENGTH", 2)
-    with Receiver() as receiver:
+    with counted(agent_metrics.FAILED, "full"), Receiver() as receiver:
         receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
         notifier = Notifier([webhook(receiver.url, "full")])
         notifier.send(NOTICE)
@@ -299,6 +299,7 @@ def test_a_hanging_target_does_not_delay_the_approval(tmp_path: Path) -> None:
     with one_machine(tmp_path) as (endpoint, home), Receiver() as receiver:
         receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
         url = json.dumps(receiver.url)
+        home.lines = ['approve = "at once"']
         home.hooks.append(f'[[notify]]\nname = "team"\nkind = "slack"\nurl = {url}\n')
         with AgentProcess(home) as agent:
             endpoint.restart("db_0")

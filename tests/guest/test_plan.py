@@ -3,8 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from fairwarning.guest.agent.actions import (
     Action,
@@ -15,12 +13,11 @@ from fairwarning.guest.agent.actions import (
     StopHook,
     WriteNote,
 )
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
+from fairwarning.guest.agent.config import ApprovalPolicy
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
-from fairwarning.guest.agent.plan import LEAST_TIME, AgentPlan
+from fairwarning.guest.agent.plan import LEAST_TIME
 from fairwarning.guest.events import Event, EventSource, EventType
 from fairwarning.guest.watch import Phase
-from tests.guest.agent_state_machine import AgentStateMachine
 from tests.guest.notices import (
     BACK,
     BEGUN,
@@ -32,10 +29,8 @@ from tests.guest.notices import (
     NOTE,
     NOTE_DONE,
     NOTED,
-    NOTICE,
     NOW,
     SEEN,
-    THREE,
     document,
     entries,
     event,
@@ -45,28 +40,6 @@ from tests.guest.notices import (
     runs,
     sends,
 )
-
-
-@pytest.mark.spec("G4", "G5")
-def test_an_event_from_its_notice_to_its_end() -> None:
-    """Hooks of each phase run once; approval follows the required one."""
-    agent_plan = plan()
-    first = agent_plan.read(document(event()), NOW)
-    assert runs(first) == ["drain", "note"]
-    assert sends(first) == []
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
-    assert agent_plan.done("A", Phase.SCHEDULED, "note", "", NOW) == [
-        WriteNote(AgentJournalEntry("done", "A", Phase.SCHEDULED, "note"))
-    ]
-    assert agent_plan.approved("A", NOW) == [WriteNote(AgentJournalEntry("approved", "A"))]
-    assert runs(agent_plan.read(document(event(started=True)), NOW)) == ["flush"]
-    agent_plan.done("A", Phase.STARTED, "flush", "", NOW)
-    over = agent_plan.read(document(), NOW)
-    assert runs(over) == ["back"]
-    assert [entry.step for entry in entries(over)] == ["over", "begun"]
-    last = agent_plan.done("A", Phase.OVER, "back", "", NOW)
-    assert [entry.step for entry in entries(last)] == ["done", "forgotten"]
-    assert agent_plan.known == {}
 
 
 @pytest.mark.spec("G6")
@@ -79,44 +52,6 @@ def test_every_step_is_journaled_before_it_is_taken() -> None:
     assert [entry.step for entry in entries(begun)] == ["seen", "begun"]
     assert [type(action) for action in done] == [WriteNote, WriteNote, SendApproval]
     assert [entry.step for entry in entries(done)] == ["done", "approving"]
-
-
-@pytest.mark.spec("G5")
-def test_every_required_hook_has_to_be_done() -> None:
-    """Two of them, in any order; IG1."""
-    agent_plan = plan(DRAIN, hook("save"))
-    agent_plan.read(document(event()), NOW)
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "save", "", NOW)) == []
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
-
-
-@pytest.mark.spec("G5")
-def test_a_required_hook_that_failed_withholds_approval() -> None:
-    """The event starts at NotBefore and is still recovered from."""
-    agent_plan = plan(DRAIN, BACK)
-    agent_plan.read(document(event()), NOW)
-    failed = agent_plan.done("A", Phase.SCHEDULED, "drain", "exit code 1", NOW)
-    assert failed == [
-        WriteNote(AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "exit code 1"))
-    ]
-    assert sends(agent_plan.read(document(event(started=True)), NOW)) == []
-    assert runs(agent_plan.read(document(), NOW)) == ["back"]
-
-
-@pytest.mark.spec("G5")
-def test_an_optional_hook_may_fail_or_still_run() -> None:
-    """It does not affect the approval."""
-    agent_plan = plan(NOTE)
-    first = agent_plan.read(document(event()), NOW)
-    assert runs(first) == ["note"]
-    assert sends(first) == ["A"]
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "note", "exit code 1", NOW)) == []
-
-
-@pytest.mark.spec("G5")
-def test_without_hooks_an_event_is_approved_at_once() -> None:
-    """There is nothing to wait for."""
-    assert sends(AgentPlan(AgentConfig(), ME).read(document(event()), NOW)) == ["A"]
 
 
 @pytest.mark.spec("G5")
@@ -157,19 +92,6 @@ def test_hooks_are_selected_by_type_and_source() -> None:
     assert runs(agent_plan.read(two, NOW)) == ["users", "any"]
 
 
-@pytest.mark.spec("G4")
-def test_several_events_at_once() -> None:
-    """Each has its own hooks, approval and end; ids ignore case."""
-    agent_plan = plan(DRAIN, BACK)
-    agent_plan.read(document(event("a"), event("B"), event("C")), NOW)
-    assert sends(agent_plan.done("B", Phase.SCHEDULED, "drain", "", NOW)) == ["B"]
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["a"]
-    over = agent_plan.read(document(event("A"), event("C")), NOW)
-    assert [
-        (action.event.id, action.hook.name) for action in over if isinstance(action, RunHook)
-    ] == [("B", "back")]
-
-
 # --- Relevance ------------------------------------------------------------------------------------
 
 
@@ -194,28 +116,6 @@ def test_hooks_for_anyone_run_for_others_events_but_do_not_approve_them() -> Non
     ]
 
 
-@pytest.mark.spec("G5")
-def test_no_approval_for_several_machines_without_a_group() -> None:
-    """Only a group approves an event of several machines (IG3)."""
-    agent_plan = plan(DRAIN)
-    agent_plan.read(document(event("A", *THREE)), NOW)
-    assert agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW) == [
-        WriteNote(AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain"))
-    ]
-
-
-def test_names_are_normalized() -> None:
-    """Case and the underscore of 2017-03-01 are ignored."""
-    assert sends(AgentPlan(AgentConfig(), "VM-1").read(document(event("A", "_vm-1")), NOW)) == ["A"]
-
-
-def test_an_event_may_come_to_name_this_machine() -> None:
-    """Its hooks run from then on."""
-    agent_plan = plan(DRAIN)
-    agent_plan.read(document(event("A", "vm-2")), NOW)
-    assert runs(agent_plan.read(document(event("A", "vm-2", ME)), NOW)) == ["drain"]
-
-
 @pytest.mark.spec("G4")
 def test_recovery_after_the_event_drops_this_machine() -> None:
     """IG1: a drained machine must be recovered."""
@@ -233,18 +133,6 @@ def test_recovery_after_the_event_drops_this_machine() -> None:
 def time_limits(actions: list[Action]) -> list[timedelta]:
     """Return the time limits of the hooks that start."""
     return [action.deadline - NOW for action in actions if isinstance(action, RunHook)]
-
-
-@pytest.mark.spec("G4")
-def test_a_hook_ends_before_the_event_may_start() -> None:
-    """IG4: its own timeout, or the notice less a margin, whichever is shorter."""
-    short = hook("short", timeout=timedelta(seconds=7))
-    long = hook("long", timeout=timedelta(hours=1))
-    assert time_limits(plan(short, long).read(document(event()), NOW)) == [
-        timedelta(seconds=7),
-        NOTICE - MARGIN,
-    ]
-    assert time_limits(plan(long).read(document(event(notice=None)), NOW)) == [timedelta(hours=1)]
 
 
 @pytest.mark.spec("G4")
@@ -380,16 +268,3 @@ def test_hooks_get_the_latest_event() -> None:
         action for action in agent_plan.read(document(begun), NOW) if isinstance(action, RunHook)
     ]
     assert run.event == begun
-
-
-# --- Invariants -----------------------------------------------------------------------------------
-
-
-@pytest.mark.hypothesis
-@pytest.mark.spec("G4", "G5", "G6")
-def test_invariants_hold() -> None:
-    """IG1 to IG5 hold through any documents, hook results, groups, times and crashes."""
-    examples = 2 * settings().max_examples
-    run_state_machine_as_test(
-        AgentStateMachine, settings=settings(max_examples=examples, stateful_step_count=40)
-    )

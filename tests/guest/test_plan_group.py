@@ -53,15 +53,25 @@ def test_the_leader_approves_once_all_are_ready() -> None:
     assert agent_plan.shared() == []
 
 
-def test_dead_members_are_ignored() -> None:
-    """Nor do they lead."""
-    shared = event("A", "vm-0", ME, "vm-2")
+@pytest.mark.parametrize("alive", [("vm-0", ME), (ME,), (ME, "vm-2")])
+def test_machines_that_are_dead_or_unknown_are_waited_for(alive: tuple[str, ...]) -> None:
+    """Until shortly before NotBefore; but a dead machine does not lead."""
     agent_plan = plan(DRAIN, group=FOLDER)
-    agent_plan.read(document(shared), NOW)
+    agent_plan.read(document(event("A", "vm-0", ME, "vm-2")), NOW)
     agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    ready = (ME, "vm-0")
-    assert agent_plan.tick({"A": members("vm-0", ME, ready=ready)}, NOW) == []
-    assert sends(agent_plan.tick({"A": members(ME, ready=ready)}, NOW)) == ["A"]
+    state = {"A": members(*alive, ready=(ME, "vm-0"))}
+    nearly = NOW + NOTICE - MARGIN
+    assert agent_plan.tick(state, NOW) == []
+    assert agent_plan.tick(state, nearly - timedelta(seconds=1)) == []
+    assert sends(agent_plan.tick(state, nearly)) == ([] if "vm-0" in alive else ["A"])
+
+
+def test_a_dead_leader_that_was_ready_is_replaced_at_once() -> None:
+    """All are ready: there is nothing to wait for."""
+    agent_plan = plan(DRAIN, group=FOLDER)
+    agent_plan.read(document(event("A", "vm-0", ME)), NOW)
+    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    assert sends(agent_plan.tick({"A": members(ME, ready=("vm-0", ME))}, NOW)) == ["A"]
 
 
 def test_the_leader_approves_shortly_before_not_before() -> None:

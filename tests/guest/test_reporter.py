@@ -1,6 +1,7 @@
 """What the log says about each event: its decision, once, with the reason."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.guest.notices import ME, NOW, document, event, hook, runs
 pytestmark = pytest.mark.spec("G8")
 
 GROUP = GroupSettings(folder="/shared")
+AT_ONCE = AgentConfig(approve={"": ApprovalPolicy.AT_ONCE})
 HOOKS = (hook("drain"), hook("save"), hook("note", required=False))
 
 
@@ -93,32 +95,18 @@ def test_failures_of_hooks() -> None:
 def test_a_dry_run_says_so(caplog: pytest.LogCaptureFixture) -> None:
     """Nothing is approved."""
     caplog.set_level(logging.INFO)
-    config = AgentConfig()
-    plan = AgentPlan(config, ME)
+    plan = AgentPlan(AT_ONCE, ME)
     plan.read(document(event()), NOW)
-    EventReporter(config, ME, lambda _: None, dry=True).update(plan.known, {})
+    EventReporter(AT_ONCE, ME, lambda _: None, dry=True).update(plan.known, {})
     assert caplog.records[-1].getMessage().endswith(": approving (dry run)")
-
-
-def test_an_approval() -> None:
-    """Approving until the endpoint has accepted it."""
-    harness = ReporterHarness(AgentConfig(hooks=(hook("drain"),)))
-    harness.read(event())
-    harness.end("drain")
-    assert harness.decision == "approving"
-    harness.plan.approved("A", NOW)
-    harness.tell()
-    assert harness.decision == "approved"
-    harness.read(event(started=True))
-    harness.read()
-    assert harness.phases == ["scheduled", "approved", "started", "over"]
 
 
 @pytest.mark.parametrize("then", ["answer", "end", "silence"])
 def test_a_start_before_the_answer_to_the_approval(
-    monkeypatch: pytest.MonkeyPatch, then: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, then: str
 ) -> None:
     """Two connections: people are told of the approval first, unless its answer does not come."""
+    caplog.set_level(logging.INFO)
     harness = ReporterHarness(AgentConfig(hooks=(hook("drain"),)))
     harness.read(event())
     harness.end("drain")
@@ -135,13 +123,14 @@ def test_a_start_before_the_answer_to_the_approval(
         monkeypatch.setattr(reporter, "ANSWER_SECONDS", 0.0)
         harness.tell()
         assert harness.phases == ["scheduled", "started"]
+    assert ("started without our approval" in caplog.text) == (then == "silence")
 
 
 def test_a_refused_approval() -> None:
     """People are told, once."""
-    harness = ReporterHarness(AgentConfig())
+    harness = ReporterHarness(AT_ONCE)
     harness.read(event())
-    harness.plan.approved("A", NOW, gone=True)
+    harness.plan.approved("A", NOW, refused=True)
     harness.tell()
     harness.tell()
     assert harness.decision == "not approved: the endpoint refused the approval"
@@ -168,6 +157,19 @@ def test_a_refused_approval() -> None:
         ),
         (
             AgentConfig(),
+            event(),
+            (
+                "not approved: there is no hook of phase scheduled; to approve without one,"
+                ' set approve = "at once"'
+            ),
+        ),
+        (
+            AT_ONCE,
+            replace(event(), type="Levitate"),
+            "not approved: its type is unknown; see `approve.unknown`",
+        ),
+        (
+            AT_ONCE,
             event("A", ME, "vm-2"),
             "not approved: it names other machines too, and no group is configured",
         ),
@@ -197,14 +199,14 @@ def test_the_reason(config: AgentConfig, notice: Event, decision: str) -> None:
 
 
 def test_the_machines_it_waits_for() -> None:
-    """Those that are alive and not ready; then the one that leads."""
-    harness = ReporterHarness(AgentConfig(group=GROUP))
+    """All that are not ready, alive or not; then the one that leads."""
+    harness = ReporterHarness(replace(AT_ONCE, group=GROUP))
     harness.read(event("A", "vm-0", ME, "vm-2", "vm-3"))
     assert harness.decision == "ready; waiting for the state of the other machines"
     alive = frozenset({"vm-0", ME, "vm-2"})
     harness.members["A"] = GroupMembers(alive, frozenset({ME}))
-    assert harness.decision == "waiting for machines vm-0, vm-2"
-    harness.members["A"] = GroupMembers(alive, alive)
+    assert harness.decision == "waiting for machines vm-0, vm-2, vm-3"
+    harness.members["A"] = GroupMembers(alive, alive | {"vm-3"})
     assert harness.decision == "ready; machine vm-0 approves"
     harness.members["A"] = GroupMembers(alive, frozenset({ME, "vm-0"}), frozenset({"vm-2"}))
     assert harness.decision == "not approved because a required hook failed on machine vm-2"
@@ -236,7 +238,7 @@ def test_each_decision_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_an_event_that_comes_back_is_new() -> None:
     """It is told again from its beginning; one that never started was cancelled."""
-    harness = ReporterHarness(AgentConfig())
+    harness = ReporterHarness(AT_ONCE)
     for listed in ([event()], [], [event()]):
         harness.read(*listed)
     assert harness.phases == ["scheduled", "over", "scheduled"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning import Document, Refused
-from fairwarning.guest import events, session
+from fairwarning.guest import events
 from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 from tests.guest.test_events import BODIES, OLDEST, body
 
@@ -43,24 +43,6 @@ def informed(response: HttpResponse = BUSY, now: float = 0.0, **settings: float)
 
 
 # --- Requests -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", ["2020-07-01", "2017-03-01"])
-def test_the_first_request(version: str) -> None:
-    """It has the header and the chosen version, no tag, and a timeout of two minutes."""
-    request = PollState(version=version).request(0)
-    assert (request.method, request.path.partition("?")[0]) == ("GET", "/metadata/scheduledevents")
-    assert query(request) == {"api-version": version}
-    assert request.headers == {"Metadata": "true"}
-    assert request.seconds > 120
-    assert request.body == b""
-
-
-def test_later_requests_are_conditional() -> None:
-    """They send the tag of the document and have a shorter timeout."""
-    request = informed().request(1)
-    assert request.headers["If-None-Match"] == '"7"'
-    assert request.seconds <= 15
 
 
 def test_without_a_tag_there_is_no_condition() -> None:
@@ -102,18 +84,6 @@ def test_clocks_do_not_agree_to_the_millisecond() -> None:
     assert query(state.request(3, wait=30))["wait"] == "30"
 
 
-def test_an_endpoint_that_refuses_wait() -> None:
-    """It is polled without `wait`, and the document is kept."""
-    state = informed()
-    assert not state.handle_response(state.request(1, wait=30), refusal(400, "what is wait?"), 1.02)
-    assert state.pause(1.02) == pytest.approx(0.98)
-    request = state.request(2, wait=30)
-    assert "wait" not in query(request)
-    assert request.headers["If-None-Match"] == '"7"'
-    assert state.document == events.read(BUSY.body)
-    assert state.handle_response(request, SAME, 2.02)
-
-
 def test_an_endpoint_with_a_change_every_time() -> None:
     """If it holds nothing, the interval must hold as well."""
     state = informed()
@@ -131,20 +101,6 @@ def test_an_endpoint_with_a_change_every_time() -> None:
 
 
 # --- Failures -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("status", [404, 408, 410, 425, 429, 500, 502, 503, 504, 599])
-def test_transient_failures(status: int) -> None:
-    """The document is kept, and retries back off."""
-    state = informed()
-    now, pauses = 1.0, []
-    for _ in range(12):
-        assert not state.handle_response(state.request(now), refusal(status), now)
-        pauses.append(state.pause(now))
-        now += pauses[-1]
-    assert pauses[:5] == [1, 2, 4, 8, 16]
-    assert max(pauses) == 30
-    assert state.document == events.read(BUSY.body)
 
 
 @pytest.mark.parametrize(
@@ -172,31 +128,6 @@ def test_retry_after(text: str, pause: float) -> None:
     state = PollState()
     assert not state.handle_response(state.request(0), refusal(429, retry_after=text), 0)
     assert state.pause(0) == pause
-
-
-REFUSALS = [201, 204, 301, 400, 401, 403, 405, 413]
-
-
-@pytest.mark.parametrize("status", REFUSALS)
-def test_refusals_after_the_first_document(status: int) -> None:
-    """They are failures like others: the document is kept, and retries back off (IG5)."""
-    state = informed()
-    for now, pause in ((1.0, 1.0), (2.0, 2.0)):
-        assert not state.handle_response(state.request(now), refusal(status, "not you"), now)
-        assert state.pause(now) == pause
-    assert state.document == events.read(BUSY.body)
-    assert state.last_failure == f"the response was {status} (not you)"
-    assert state.refused
-    state.failed("reset", 3)
-    assert not state.refused
-
-
-@pytest.mark.parametrize("status", [status for status in REFUSALS if status != 400])
-def test_refusals_before_the_first_document(status: int) -> None:
-    """The endpoint may be starting."""
-    state = PollState()
-    assert not state.handle_response(state.request(0), refusal(status, "not you"), 0)
-    assert state.document is None
 
 
 @pytest.mark.parametrize(
@@ -293,23 +224,3 @@ def test_only_a_document_is_a_document(response: HttpResponse) -> None:
     assert is_read == (state.document is not None)
     if state.document is not None and response.body.strip():
         assert events.read(response.body) == state.document
-
-
-# --- Other requests -------------------------------------------------------------------------------
-
-
-def test_an_approval() -> None:
-    """One request for all events, without the incarnation, which Azure no longer needs."""
-    request = session.approval_request(["A", "B"], "2019-08-01")
-    assert (request.method, request.headers["Metadata"]) == ("POST", "true")
-    assert query(request) == {"api-version": "2019-08-01"}
-    assert json.loads(request.body) == {"StartRequests": [{"EventId": "A"}, {"EventId": "B"}]}
-
-
-@pytest.mark.spec("G3")
-def test_the_name_request() -> None:
-    """Instance metadata has its own versions, and serves a leaf as text only."""
-    request = session.name_request()
-    assert request.path.partition("?")[0] == "/metadata/instance/compute/name"
-    assert query(request) == {"api-version": "2021-02-01", "format": "text"}
-    assert request.headers == {"Metadata": "true"}

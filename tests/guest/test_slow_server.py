@@ -9,10 +9,9 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from fairwarning import ScheduledEvents, Unavailable
-from fairwarning.guest import conversation, discover, transport
+from fairwarning.guest import conversation, discover, http_message
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import BOTH, Client, in_background, result_of
-from tests.guest.double import Double
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -65,6 +64,35 @@ def dripping(first: bytes, then: bytes, pause: float = 0.05) -> Iterator[str]:
             accepting.join(LIMIT_SECONDS)
 
 
+LENGTH, CHUNKED = HEAD + b"Content-Length: ", HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+INVALID = {
+    "short status": b"HTTP/1.1 20\r\n\r\n",
+    "long status": b"HTTP/1.1 2000 OK\r\n\r\n",
+    "another protocol": b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+    "a terabyte": LENGTH + b"1000000000000\r\n\r\n",
+    "a gigabyte": LENGTH + b"999999999\r\n\r\n",
+    "many digits": LENGTH + b"9" * 10_000 + b"\r\n\r\n",
+    "negative length": LENGTH + b"-1\r\n\r\n",
+    "no length": LENGTH + b"much\r\n\r\n",
+    "two lengths": LENGTH + b"5\r\nContent-Length: 6\r\n\r\n",
+    "large chunk": CHUNKED + b"FFFFFFFFFFFF\r\n",
+    "large second chunk": CHUNKED + b"1\r\n{\r\n7FFFFFFF\r\n",
+    "negative chunk": CHUNKED + b"-1\r\n",
+    "longer chunk": CHUNKED + b"1\r\n{}\r\n",
+    "compressed": HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+}
+
+
+@BOTH
+@pytest.mark.parametrize("sent", INVALID.values(), ids=INVALID)
+def test_an_invalid_response_is_not_awaited(guest: type[Client], sent: bytes) -> None:
+    """It ends the request at once, before anything is allocated, although no timeout is near."""
+    with dripping(sent, b"", pause=LIMIT_SECONDS) as url, guest(url, patience=0) as client:
+        waiting = in_background(client.document)
+        with pytest.raises(Unavailable, match=r"NoDocument.* response"):
+            result_of(waiting)
+
+
 @BOTH
 @DRIPPING
 def test_a_response_that_never_ends(guest: type[Client], drip: tuple[bytes, bytes]) -> None:
@@ -75,18 +103,6 @@ def test_a_response_that_never_ends(guest: type[Client], drip: tuple[bytes, byte
             result_of(waiting)
 
 
-@BOTH
-def test_known_events_survive_it(guest: type[Client]) -> None:
-    """The wait returns the last document (IG5), and a later response is read again."""
-    with Double() as azure, guest(azure.url) as client:
-        event = azure.announce("vm-1")
-        known = client.document()
-        with azure.silence():
-            assert result_of(in_background(lambda: client.wait(0.1))) == known
-        azure.begin(event)
-        assert client.document().events[0].started
-
-
 def test_a_probe_ends_too() -> None:
     """An agent that looks for its endpoint is not held either."""
     with dripping(*DRIPS["length"]) as url:
@@ -95,7 +111,7 @@ def test_a_probe_ends_too() -> None:
 
 def test_a_response_without_end_is_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given up when it is larger than any document."""
-    monkeypatch.setattr(transport, "RESPONSE_BYTES", 100_000)
+    monkeypatch.setattr(http_message, "RESPONSE_BYTES", 100_000)
     with (
         dripping(HEAD + b"\r\n", b"x" * 50_000, pause=0) as url,
         ScheduledEvents(url, patience=0) as client,

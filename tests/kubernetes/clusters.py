@@ -6,10 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from fairwarning.guest.agent.kubernetes.nodes import CORDONED, EVENT_ID, TAINT
 from tests.guest.kubernetes_double import Clock, Double, Raw, serving
+
+if TYPE_CHECKING:
+    from tests.kubernetes.real_cluster import RealCluster
+
+AgentCluster: TypeAlias = "DoubleCluster | RealCluster"
 
 TICK_SECONDS = 0.02
 IMAGES = [
@@ -32,49 +37,6 @@ def pod_names(pods: Iterable[Raw], node: str, *, staying: bool) -> list[str]:
     ]
 
 
-class AgentCluster(Protocol):
-    """What a test does to a cluster, and sees of it."""
-
-    def node(self, name: str, machine: str) -> None:
-        """Create a ready node with a lease."""
-
-    def fill(self, count: int) -> None:
-        """Create nodes of machines `other-N`, each as large as on a busy cluster."""
-
-    def pod(self, name: str, node: str, *, owner: str = "") -> None:
-        """Create a running pod with the label `app: NAME`; it ends one second after eviction."""
-
-    def pods(self, node: str, *, staying: bool = False) -> list[str]:
-        """Return the names of the pods of a node; with `staying`, without those that terminate."""
-
-    def set_budget(self, app: str, allowed: int) -> None:
-        """Allow this many disruptions of the pods with this label."""
-
-    def raw_node(self, name: str) -> Raw:
-        """Return a node."""
-
-    def renew_leases(self) -> None:
-        """Renew the leases of all nodes, as their kubelets do."""
-
-    def config(self, node: str) -> Path:
-        """Return the kubeconfig of the agent of a node."""
-
-    def stop(self) -> None:
-        """Stop the API server."""
-
-    def start(self) -> None:
-        """Start the API server again; return at once or when it is ready."""
-
-    def revoke(self) -> None:
-        """Take the role away from the agents."""
-
-    def grant(self) -> None:
-        """Give the role to the agents."""
-
-    def calls(self) -> Counter[int]:
-        """Return the number of the agents' calls in each second."""
-
-
 def is_free(cluster: AgentCluster, name: str) -> bool:
     """Whether a node has no mark of ours and is not cordoned."""
     node = cluster.raw_node(name)
@@ -92,12 +54,19 @@ def is_drained(cluster: AgentCluster, name: str) -> bool:
     return (
         bool(node["spec"].get("unschedulable"))
         and TAINT in taints
-        and notes.keys()
-        >= {
-            EVENT_ID,
-            CORDONED,
-        }
+        and notes.keys() >= {EVENT_ID, CORDONED}
     )
+
+
+def merge(raw: Raw, change: Raw) -> None:
+    """Change an object as a JSON merge patch does."""
+    for key, value in change.items():
+        if isinstance(value, dict):
+            merge(raw.setdefault(key, {}), value)
+        elif value is None:
+            raw.pop(key, None)
+        else:
+            raw[key] = value
 
 
 class RealTime(Clock):
@@ -129,8 +98,8 @@ class DoubleCluster:
             node = self._double.node(f"other-{number}", f"x://cloud/other-{number}")
             node["status"]["images"] = IMAGES
 
-    def pod(self, name: str, node: str, *, owner: str = "") -> None:
-        raw = self._double.pod(name, node, owner=owner, app=name, grace=1)
+    def pod(self, name: str, node: str, *, owner: str = "", grace: int = 1) -> None:
+        raw = self._double.pod(name, node, owner=owner, app=name, grace=grace)
         raw["metadata"]["uid"] += f"-{time.monotonic()}"
 
     def pods(self, node: str, *, staying: bool = False) -> list[str]:
@@ -141,6 +110,12 @@ class DoubleCluster:
 
     def raw_node(self, name: str) -> Raw:
         return self._double.nodes[name]
+
+    def change_node(self, name: str, change: Raw) -> None:
+        merge(self._double.nodes[name], change)
+
+    def delete_node(self, name: str) -> None:
+        del self._double.nodes[name]
 
     def renew_leases(self) -> None:
         self._renewals += 1

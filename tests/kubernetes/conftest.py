@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kubernetes.agent_node import AgentNode, agent_node
 from tests.kubernetes.clusters import AgentCluster, double_cluster
 from tests.kubernetes.control_plane import MISSING, stop_control_plane
 from tests.kubernetes.real_cluster import RealCluster, real_cluster
@@ -21,6 +22,13 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentClu
         pytest.skip(MISSING)
     with real_cluster() as real_one:
         yield real_one
+
+
+@pytest.fixture
+def node(cluster: AgentCluster, tmp_path: Path) -> Iterator[AgentNode]:
+    """A machine `db_0` that is the node `node-1`, with a pod `web` that may not be evicted yet."""
+    with agent_node(cluster, tmp_path) as machine:
+        yield machine
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.fixtures.http import free_ports, is_listening
 from tests.fixtures.programs import ROOT, run_program
-from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+from tests.fixtures.waiting import WaitLimit, wait_until
 from tests.guest.kubernetes_double import Raw
 from tests.kubernetes.certificates import write_certificates
 
@@ -166,7 +166,7 @@ class ControlPlane:
 
     def call(self, method: str, path: str, body: object = None, *, missing: bool = False) -> Any:  # noqa: ANN401  (JSON)
         """Send a request until the API server takes it; with `missing`, 404 is a result."""
-        deadline = time.monotonic() + LIMIT_SECONDS
+        limit = WaitLimit()
         while True:
             status, answer = self._try(method, path, body)
             if 200 <= status < 300:
@@ -174,7 +174,7 @@ class ControlPlane:
             if status == 404 and missing:
                 return None
             assert status in {0, *_NOT_YET}, f"{method} {path}: {status} {answer}"
-            assert time.monotonic() < deadline, f"{method} {path}: {answer}\n{self.log()}"
+            limit.check(f"{method} {path}: {answer}\n{self.log()}")
             time.sleep(0.05)
 
     def _try(self, method: str, path: str, body: object = None) -> tuple[int, Any]:

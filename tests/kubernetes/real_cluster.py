@@ -57,7 +57,15 @@ class RealCluster:
             path = f"{LEASES}/{item['metadata']['name']}"
             self.plane.call("PATCH", path, {"spec": _renewed()})
 
-    def pod(self, name: str, node: str, *, owner: str = "", namespace: str = "default") -> None:
+    def pod(
+        self,
+        name: str,
+        node: str,
+        *,
+        owner: str = "",
+        grace: int = 1,
+        namespace: str = "default",
+    ) -> None:
         """Create a running pod."""
         metadata: Raw = {"name": name, "labels": {"app": name}}
         if owner:
@@ -66,7 +74,7 @@ class RealCluster:
         spec = {
             "nodeName": node,
             "serviceAccountName": AGENT if namespace == "kube-system" else "default",
-            "terminationGracePeriodSeconds": 1,
+            "terminationGracePeriodSeconds": grace,
             "containers": [{"name": "main", "image": "none"}],
         }
         path = PODS.format(namespace)
@@ -97,6 +105,14 @@ class RealCluster:
         """Return a node."""
         node: Raw = self.plane.call("GET", f"{NODES}/{name}")
         return node
+
+    def change_node(self, name: str, change: Raw) -> None:
+        """Change a node, as a person does with kubectl."""
+        self.plane.call("PATCH", f"{NODES}/{name}", change)
+
+    def delete_node(self, name: str) -> None:
+        """Delete a node, as a cloud's controller does."""
+        self.plane.call("DELETE", f"{NODES}/{name}")
 
     def config(self, node: str) -> Path:
         """Return a kubeconfig with a token that is bound to the agent's pod on this node."""

@@ -4,63 +4,17 @@ Each test runs on the double, and on a real API server if there is one.
 """
 
 import os
-import shutil
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, one_machine
-from tests.kubernetes.clusters import AgentCluster, is_drained, is_free
+from tests.kubernetes.agent_node import AgentNode
+from tests.kubernetes.clusters import is_drained, is_free
 
 RESTARTS = int(os.environ.get("FAIRWARNING_API_RESTARTS", "1"))
 """How often each test with a restart of the API server runs; 20 before a release."""
-LOOK_SECONDS = 0.5
-MODULE = "fairwarning.guest.agent.kubernetes"
 
 pytestmark = pytest.mark.spec("G9")
-
-
-@dataclass
-class AgentNode:
-    """A machine `db_0` that is the node `node-1` of a cluster, with a pod."""
-
-    cluster: AgentCluster
-    endpoint: AgentEndpoint
-    home: AgentFolder
-
-    @contextmanager
-    def agent(self) -> Iterator[AgentProcess]:
-        """Run the machine's agent."""
-        with AgentProcess(self.home, node=LOOK_SECONDS) as agent:
-            yield agent
-
-    def output(self) -> str:
-        """Return the output of all agents so far."""
-        return (self.home.folder / "output").read_text("utf-8", "replace")
-
-
-@pytest.fixture
-def node(
-    cluster: AgentCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[AgentNode]:
-    """The drain of the pod waits for its budget."""
-    cluster.node("node-1", "db_0")
-    cluster.pod("web", "node-1", owner="ReplicaSet")
-    cluster.set_budget("web", 0)
-    monkeypatch.setenv("NODE_NAME", "node-1")
-    monkeypatch.setenv("KUBECONFIG", str(cluster.config("node-1")))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with one_machine(tmp_path / "machine") as (endpoint, home):
-        for name, phase in (("drain", "scheduled"), ("uncordon", "over")):
-            home.hooks.append(
-                f'[[hook]]\nname = "{name}"\nphase = "{phase}"\ncall = "{MODULE}:{name}"\n'
-                "timeout_seconds = 300\n"
-            )
-        yield AgentNode(cluster, endpoint, home)
 
 
 def test_a_drain_from_its_notice_to_its_end(node: AgentNode) -> None:
@@ -110,30 +64,6 @@ def test_the_api_server_restarts_during_an_uncordon(node: AgentNode, number: int
     assert len(set(node.endpoint.approvals)) == 1  # it may be sent again
 
 
-def test_the_state_folder_is_deleted(node: AgentNode) -> None:
-    """The agent is killed during a drain and its journal is lost; the event ends meanwhile."""
-    with node.agent() as agent:
-        event = node.endpoint.restart("db_0")
-        agent.wait_until(lambda: is_drained(node.cluster, "node-1"))
-        agent.kill()
-    shutil.rmtree(node.home.state)
-    node.endpoint.approve("db_0", event.id)
-    node.endpoint.finish("db")
-    with node.agent() as agent:
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
-
-
-def test_the_uncordon_hook_is_missing(node: AgentNode) -> None:
-    """The configuration forgot it; the node is freed all the same."""
-    node.home.hooks.pop()
-    node.cluster.set_budget("web", 1)
-    with node.agent() as agent:
-        node.endpoint.restart("db_0")
-        agent.wait_until(lambda: node.endpoint.approvals)
-        node.endpoint.finish("db")
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
-
-
 def test_the_role_is_removed_and_given_back(node: AgentNode) -> None:
     """During a drain; the agent needs no restart."""
     with node.agent() as agent:
@@ -148,25 +78,6 @@ def test_the_role_is_removed_and_given_back(node: AgentNode) -> None:
         node.endpoint.finish("db")
         agent.wait_until(lambda: is_free(node.cluster, "node-1"))
     assert len(set(node.endpoint.approvals)) == 1  # it may be sent again
-
-
-def test_the_role_was_never_there(node: AgentNode) -> None:
-    """The drain fails at its deadline with the missing right; nothing is approved or cordoned."""
-    node.cluster.revoke()
-    node.home.hooks[0] = node.home.hooks[0].replace("= 300", "= 10")
-    with node.agent() as agent:
-        node.endpoint.restart("db_0")
-        agent.wait_until(lambda: "done" in node.home.steps())
-        (failed,) = [entry.failed for entry in node.home.journal() if entry.step == "done"]
-        assert "lacks the right to" in failed
-        assert node.endpoint.approvals == []
-        node.endpoint.advance(15 * 60 + 2)
-        node.endpoint.finish("db")
-        node.cluster.grant()
-        agent.wait_until(lambda: not node.home.steps())
-    assert is_free(node.cluster, "node-1")
-    assert node.endpoint.approvals == []
-    assert "web" in node.cluster.pods("node-1")
 
 
 def test_pods_that_come_back(node: AgentNode) -> None:

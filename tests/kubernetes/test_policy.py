@@ -1,4 +1,4 @@
-"""The manifests on a real API server: Kustomize builds them, and the policy binds agents."""
+"""The manifests on a real API server: the policy binds agents."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,29 +10,13 @@ from lightkube.resources.core_v1 import Event, Node
 from lightkube.types import PatchType
 
 from fairwarning.guest.agent.kubernetes import permissions
-from tests.fixtures.programs import ROOT
 from tests.fixtures.waiting import wait_until
 from tests.kubernetes.real_cluster import RealCluster
 
 pytestmark = pytest.mark.spec("G9")
 
-AGENT = ROOT / "deploy" / "kubernetes-agent"
-FOLDERS = [AGENT / "base", *sorted((AGENT / "overlays").iterdir())]
 LABEL = {"metadata": {"labels": {"fairwarning.dev/ready-x": "ready"}}}
 STATUS = {"status": {"conditions": [{"type": "ScheduledMaintenance", "status": "False"}]}}
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_kustomize_builds_each_folder(real: RealCluster, folder: Path) -> None:
-    """The DaemonSet refers to the ConfigMap by the name with its hash."""
-    text = real.plane.kubectl("kustomize", str(folder))
-    assert text.count("kind: DaemonSet") == 1
-    (name,) = {
-        word
-        for word in text.split()
-        if word.startswith("fairwarning-agent-") and "notify" not in word
-    }
-    assert text.count(name) == 2
 
 
 def client_of(config: Path) -> lightkube.Client:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, TypeVar
 
-from fairwarning.guest import session
+from fairwarning.guest.client_base import ClientBase
 from fairwarning.guest.conversation import (
-    PATIENCE_SECONDS,
     ConnectionLost,
-    Conversation,
     Reply,
     Script,
     Step,
     Wait,
 )
-from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
 from fairwarning.guest.transport import HttpTransport
 from fairwarning.guest.watch import Change, changes
@@ -29,55 +24,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ScheduledEvents:
+class ScheduledEvents(ClientBase):
     """The scheduled events of this machine, and a way to approve them.
 
     Use one per thread. `for change in ScheduledEvents().watch(): ...` is all a handler needs.
     """
 
-    def __init__(
-        self,
-        endpoint: str | None = None,
-        *,
-        name: str = "",
-        version: str = session.VERSION,
-        every: float = session.INTERVAL_SECONDS,
-        patience: float = PATIENCE_SECONDS,
-    ) -> None:
-        """Use `endpoint`, or FAIRWARNING_ENDPOINT, or Azure's address, in this order.
-
-        `name`: of this machine; default: read from instance metadata.
-        `every`: minimum seconds between requests. `patience`: seconds to retry before giving up.
-        """
-        address = endpoint_of(endpoint)
-        self._transport = HttpTransport(address)
-        self._conversation = Conversation(
-            time.monotonic, address, name=name, version=version, every=every, patience=patience
-        )
+    _connection_class = HttpTransport
+    _transport: HttpTransport
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        """Close the connection; the next request opens a new one."""
-        self._transport.close()
-
-    @property
-    def read_at(self) -> float:
-        """The time of the last successful read, by `time.monotonic`."""
-        return self._conversation.read_at
-
-    def now(self) -> datetime:
-        """Return the endpoint's time, to compare with NotBefore; before any response, our own."""
-        seconds = self._conversation.endpoint_time()
-        return (
-            datetime.now(timezone.utc)
-            if seconds is None
-            else datetime.fromtimestamp(seconds, timezone.utc)
-        )
 
     def events(self) -> tuple[Event, ...]:
         """Return all current events of this machine's scope."""
@@ -132,5 +92,5 @@ class ScheduledEvents:
             return None
         try:
             return self._transport.send(step)
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except OSError as error:
             return ConnectionLost(str(error) or type(error).__name__)

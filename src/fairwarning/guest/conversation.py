@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import TypeVar, Union
 
 from fairwarning.core.errors import Refused, Unavailable
+from fairwarning.core.times import spoken
 from fairwarning.guest import session
 from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint_clock import EndpointClock
@@ -20,8 +21,10 @@ from fairwarning.guest.events import Document, Event
 from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 
 PATIENCE_SECONDS = 70.0  # a restart of Azure's endpoint takes up to that long
+_NAME_BYTES = 1024
 _FOREVER = float("inf")
 _MAX_PAUSE_SECONDS = 15.0
+_NAME_SECONDS = 5.0  # for the machine's name before an approval, as a notice may be of 30 s
 _GRACE_SECONDS = 2.0  # for a response that is on its way at the deadline
 
 _NO_NAME = (
@@ -80,7 +83,13 @@ class Conversation:
         self._name = name
         self._known: Document | None = None  # the document that the caller has
         self._has_answered = False  # with any status
-        self._is_reported = False  # that there is no document, or that it is refused
+        self._is_reported = False  # that there is no document
+        self._skipped: tuple[object, ...] = ()  # the last report of malformed events
+
+    @property
+    def failed_reads(self) -> int:
+        """How many requests for the document have failed so far."""
+        return self._poll_state.all_failures
 
     def endpoint_time(self) -> float | None:
         """Return the endpoint's time, in epoch seconds; None before its first response."""
@@ -160,23 +169,41 @@ class Conversation:
             request = replace(request, seconds=min(request.seconds, left + _GRACE_SECONDS))
         reply = yield from self._send(request)
         if isinstance(reply, HttpResponse):
-            return self._handle_response(request, reply)
-        assert isinstance(reply, ConnectionLost)
-        self._poll_state.failed(reply.reason, self._now())
-        return False
-
-    def _handle_response(self, request: HttpRequest, response: HttpResponse) -> bool:
-        """Return whether the document was read; log once that it is refused."""
-        if self._poll_state.handle_response(request, response, self._now()):
+            is_read = self._poll_state.handle_response(request, reply, self._now())
+        else:
+            assert isinstance(reply, ConnectionLost)
+            is_read = False
+            self._poll_state.failed(reply.reason, self._now())
+        if is_read:
+            self._report_document()
             self.read_at = self._now()
-            self._is_reported = False
-            return True
-        is_known = self._poll_state.document is not None
-        if is_known and self._poll_state.refused and not self._is_reported:
+        else:
+            self._report_failure()
+        return is_read
+
+    def _report_failure(self) -> None:
+        """Log the beginning of an outage: the second failure, or a refusal, which seldom ends."""
+        state = self._poll_state
+        is_outage = state.refused or state.failures > 1
+        if state.document is not None and is_outage and not self._is_reported:
             self._is_reported = True
-            text = "%s refuses to send the document (%s); the last one stays valid; retrying"
-            log.warning(text, self._address, self._poll_state.last_failure)
-        return False
+            text = "%s sends no document (%s); the last one stays valid; retrying"
+            log.warning(text, self._address, state.last_failure)
+
+    def _report_document(self) -> None:
+        """Log the end of an outage, and once per incarnation the events that are skipped."""
+        if self._is_reported and self.read_at >= 0:
+            duration = spoken(self._now() - self.read_at)
+            log.info("%s sends documents again, after %s without one", self._address, duration)
+        self._is_reported = False
+        document = self._poll_state.document
+        if document is None or (document.incarnation, document.skipped) == self._skipped:
+            return
+        self._skipped = document.incarnation, document.skipped
+        for skipped in document.skipped:
+            text = "%s: a malformed event of document %d is skipped (id: %s): %s"
+            shown = skipped.id or "unknown"
+            log.warning(text, self._address, document.incarnation, shown, skipped.reason)
 
     def _send(self, request: HttpRequest) -> Script[Reply]:
         sent_at = self._now()
@@ -188,11 +215,17 @@ class Conversation:
 
     def own_name(self) -> Script[str]:
         """Return the machine's own name; the first result is kept."""
+        is_first = not self._has_answered
+        seconds = session.FIRST_TIMEOUT_SECONDS if is_first else session.TIMEOUT_SECONDS
+        return (yield from self._read_name(seconds, self._patience))
+
+    def _read_name(self, timeout: float, patience: float) -> Script[str]:
+        """Return the name; raise `Unavailable` at once if the endpoint has no instance metadata."""
         if not self._name:
-            is_first = not self._has_answered
-            seconds = session.FIRST_TIMEOUT_SECONDS if is_first else session.TIMEOUT_SECONDS
-            request = session.name_request(seconds)
-            response = yield from self._send_with_retries(request, _is_name, consequence=_NO_NAME)
+            request = session.name_request(timeout)
+            response = yield from self._send_with_retries(
+                request, patience, _is_name, consequence=_NO_NAME
+            )
             self._name = response.body.decode().strip()
         return self._name
 
@@ -205,7 +238,8 @@ class Conversation:
             yield from self._check_machines(events)
         ids = [event.id if isinstance(event, Event) else event for event in events]
         if ids:
-            yield from self._send_with_retries(session.approval_request(ids, self._version))
+            request = session.approval_request(ids, self._version)
+            yield from self._send_with_retries(request, self._patience)
 
     def _check_machines(self, events: Iterable[Event | str]) -> Script[None]:
         document = self._poll_state.document or Document()
@@ -214,7 +248,7 @@ class Conversation:
             known = event if isinstance(event, Event) else by_id.get(event.upper())
             if known is None or not known.resources:
                 continue  # the endpoint decides
-            name = yield from self.own_name()
+            name = yield from self._read_name(_NAME_SECONDS, min(_NAME_SECONDS, self._patience))
             if not known.concerns_only(name):
                 raise Refused(
                     "OtherMachines",
@@ -226,15 +260,17 @@ class Conversation:
     def _send_with_retries(
         self,
         request: HttpRequest,
+        patience: float,
         is_valid: Callable[[HttpResponse], bool] = lambda _: True,
         *,
         consequence: str = "",
     ) -> Script[HttpResponse]:
         """Send a request until it succeeds, for as long as `patience` allows.
 
-        `consequence` says what follows if the endpoint responds, but never as needed.
+        `consequence` says what follows if the endpoint responds, but never as needed; then 404 is
+        final.
         """
-        deadline, pause = self._now() + self._patience, 1.0
+        deadline, pause = self._now() + patience, 1.0
         while True:
             reply = yield from self._send(request)
             if isinstance(reply, HttpResponse):
@@ -242,6 +278,8 @@ class Conversation:
                     return reply
                 failure = f"the response was {reply.status} {session.error_text(reply)}".strip()
                 failure += consequence
+                if consequence and reply.status == HTTPStatus.NOT_FOUND:
+                    raise Unavailable("NoName", f"{self._address} has no name; {failure}")
                 if reply.status != HTTPStatus.OK and not session.is_transient(reply):
                     raise Refused("Refused", f"the endpoint refused the request; {failure}")
                 pause = max(pause, session.retry_after(reply))
@@ -256,5 +294,6 @@ class Conversation:
 
 def _is_name(response: HttpResponse) -> bool:
     """Whether a response is a valid machine name."""
-    name = response.body.decode("utf-8", "replace").strip()
-    return bool(name) and name.isprintable() and "\ufffd" not in name
+    name = response.body[:_NAME_BYTES].decode("utf-8", "replace").strip()
+    is_short = len(response.body) <= _NAME_BYTES
+    return bool(name) and is_short and name.isprintable() and "\ufffd" not in name

@@ -38,7 +38,7 @@ def discover(transaction: int, mac: bytes) -> bytes:
     """Return a DISCOVER packet to broadcast."""
     assert len(mac) == _MAC_BYTES
     header = bytes((_REQUEST, _ETHERNET, _MAC_BYTES, 0))
-    header += transaction.to_bytes(4) + (0).to_bytes(2) + _BROADCAST.to_bytes(2)
+    header += transaction.to_bytes(4, "big") + bytes(2) + _BROADCAST.to_bytes(2, "big")
     header += bytes(16)  # four addresses, all unknown
     header += mac + bytes(_HEADER_BYTES - len(header) - len(mac))
     options = bytes((_OPTION_TYPE, 1, _DISCOVER, _OPTION_END))
@@ -49,7 +49,7 @@ def offer(packet: bytes, transaction: int, mac: bytes) -> DhcpOffer | None:
     """Parse the answer to our DISCOVER; None if the packet is anything else."""
     if len(packet) < _HEADER_BYTES + len(_COOKIE) or packet[0] != _REPLY:
         return None
-    ours = packet[4:8] == transaction.to_bytes(4) and packet[28 : 28 + _MAC_BYTES] == mac
+    ours = packet[4:8] == transaction.to_bytes(4, "big") and packet[28 : 28 + _MAC_BYTES] == mac
     if not ours or packet[_HEADER_BYTES : _HEADER_BYTES + 4] != _COOKIE:
         return None
     return DhcpOffer(_options(packet[_HEADER_BYTES + 4 :]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
@@ -11,6 +12,7 @@ from fairwarning.core.errors import Refused
 LINK_LOCAL = "http://169.254.169.254"
 VARIABLE = "FAIRWARNING_ENDPOINT"
 _PORT = 80
+_PRINTED = re.compile("[!-~]*")  # what a request line may contain
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,12 @@ class EndpointAddress:
     port: int = _PORT
     socket: str = ""
     base: str = ""  # a prefix of every request path
+
+    @property
+    def authority(self) -> str:
+        """The host and the port, as in a URL; empty for a Unix socket."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}{'' if self.port == _PORT else f':{self.port}'}"
 
     def next_step(self) -> str:
         """Return what to do when there is no answer at this address."""
@@ -33,8 +41,7 @@ class EndpointAddress:
     def __str__(self) -> str:
         if self.socket:
             return f"unix:{quote(self.socket)}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}{'' if self.port == _PORT else f':{self.port}'}{self.base}"
+        return f"http://{self.authority}{self.base}"
 
 
 def endpoint(configured: str | None = None) -> EndpointAddress:
@@ -47,9 +54,11 @@ def endpoint(configured: str | None = None) -> EndpointAddress:
     else:
         try:
             parts = urlsplit(text if "//" in text else f"http://{text}")
-            host = (parts.hostname or "").strip()
-            if parts.scheme == "http" and host and not parts.query:
-                return EndpointAddress(host, parts.port or _PORT, base=parts.path.rstrip("/"))
+            host, base = (parts.hostname or "").strip(), parts.path.rstrip("/")
+            if not host.isascii():
+                host = host.encode("idna").decode("ascii")
+            if parts.scheme == "http" and host and not parts.query and _PRINTED.fullmatch(base):
+                return EndpointAddress(host, parts.port or _PORT, base=base)
         except ValueError:
             pass
     shown = f"{text[:80]!r}" + ("" if configured else f" (from {VARIABLE})")

@@ -7,8 +7,7 @@ have no effect either.
 
 from __future__ import annotations
 
-from fairwarning.core.errors import Refused
-from fairwarning.core.times import parse_date
+from fairwarning.guest.dates import read_date
 
 _RESOLUTION_SECONDS = 1.0  # of `Date`
 
@@ -25,9 +24,8 @@ class EndpointClock:
         The endpoint read its clock between the two times. Several responses narrow the bounds; a
         response outside of them shows that one of the clocks was moved.
         """
-        try:
-            seconds = parse_date(date)
-        except (Refused, OverflowError):
+        seconds = read_date(date)
+        if seconds is None:
             return
         least, most = seconds - received_at, seconds + _RESOLUTION_SECONDS - sent_at
         if self._bounds is not None:

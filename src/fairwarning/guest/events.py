@@ -1,7 +1,7 @@
 """Parse the document of scheduled events, at any api-version (G1).
 
 Later versions will add values and members: an unknown type, status or source stays a string, and
-unknown members are ignored.
+unknown members are ignored. An event that cannot be used is skipped, and the document says so.
 
 `Event`, `EventStatus` and `EventType` exist in `core.model` too, which the guest side must not
 import; its users know them by these names.
@@ -10,12 +10,13 @@ import; its users know them by these names.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
 
 from fairwarning.core import times
-from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.core.errors import FairwarningError
+from fairwarning.guest.dates import read_date
 from fairwarning.guest.text_enum import StrEnum
 
 
@@ -88,6 +89,14 @@ class Event:
 
 
 @dataclass(frozen=True)
+class SkippedEvent:
+    """An event of a document that cannot be used."""
+
+    id: str  # empty if it is not known
+    reason: str
+
+
+@dataclass(frozen=True)
 class Document:
     """The document of scheduled events."""
 
@@ -95,6 +104,7 @@ class Document:
     events: tuple[Event, ...] = ()
     assumed: bool = False
     """No document was ever read: the response was empty, as Azure's may be on an idle machine."""
+    skipped: tuple[SkippedEvent, ...] = ()
 
     def find(self, event: str) -> Event | None:
         """Return the event with this id."""
@@ -102,38 +112,98 @@ class Document:
         return next((candidate for candidate in self.events if candidate.id.upper() == key), None)
 
 
-_NO_DOCUMENT = (
-    ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError,
-)  # fmt: skip
+_NUMBER_CHARACTERS = 300  # some Pythons take minutes for longer ones
+_ID_CHARACTERS = 80  # of a GUID: 36
+_NAME_CHARACTERS = 250
+_DESCRIPTION_CHARACTERS = 4000
+_SKIPPED = 100  # of more, only the number is kept
+
+
+class _MalformedEvent(ValueError):
+    """An event lacks a member, or has an unusable one. The text says which."""
 
 
 def read(body: bytes) -> Document:
     """Parse a document; raise `Unreadable` for any other response."""
     try:
-        raw = json.loads(body)
+        raw = json.loads(body, parse_int=_number)
         if not isinstance(raw["Events"], list):
             raise TypeError(raw["Events"])
-        events = tuple(from_json(event) for event in raw["Events"])
-        return Document(int(raw["DocumentIncarnation"]), events)
-    except _NO_DOCUMENT as error:
+        incarnation = raw["DocumentIncarnation"]
+        number = _number(incarnation) if isinstance(incarnation, str) else int(incarnation)
+        return _document(number, raw["Events"])
+    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
         shown = body[:80].decode("utf-8", "replace")
         text = f"the endpoint's response is not a document of scheduled events: {shown!r}"
         raise Unreadable("Unreadable", text) from error
 
 
-def from_json(raw: dict[str, Any]) -> Event:
-    """Parse an event as the endpoint or `to_json` writes it."""
-    return Event(
-        id=_text(raw["EventId"]),
-        type=_known(EventType, raw["EventType"]),
-        status=_known(EventStatus, raw["EventStatus"]),
-        resources=_names(raw["Resources"]),
-        not_before=_date(raw.get("NotBefore")),
-        source=_known(EventSource, raw.get("EventSource") or ""),
-        duration=_duration(raw.get("DurationInSeconds")),
-        description=str(raw.get("Description") or ""),
-        resource_type=str(raw.get("ResourceType") or "VirtualMachine"),
+def keep_skipped(document: Document, before: Document) -> Document:
+    """Return a document with the events of an earlier one that may be among those it skips.
+
+    A malformed event is not over: its last known form stays valid (IG5).
+    """
+    skipped = {event.id.upper() for event in document.skipped}
+    listed = {event.id.upper() for event in document.events}
+    kept = tuple(
+        event
+        for event in before.events
+        if event.id.upper() not in listed and not skipped.isdisjoint({event.id.upper(), ""})
     )
+    return replace(document, events=document.events + kept) if kept else document
+
+
+def _number(text: str) -> int:
+    if len(text) > _NUMBER_CHARACTERS:
+        raise ValueError("the number is too long")
+    return int(text)
+
+
+def _document(incarnation: int, listed: list[object]) -> Document:
+    events: list[Event] = []
+    skipped: list[SkippedEvent] = []
+    for raw in listed:
+        try:
+            events.append(from_json(raw))
+        except _MalformedEvent as error:
+            skipped.append(SkippedEvent(_readable_id(raw), str(error)))
+    if len(skipped) > _SKIPPED:
+        more = SkippedEvent("", f"{len(skipped) - _SKIPPED} more events are malformed")
+        skipped[_SKIPPED:] = [more]
+    return Document(incarnation, tuple(events), skipped=tuple(skipped))
+
+
+def _readable_id(raw: object) -> str:
+    try:
+        return _required(raw, "EventId") if isinstance(raw, dict) else ""
+    except _MalformedEvent:
+        return ""
+
+
+def from_json(raw: object) -> Event:
+    """Parse an event as the endpoint or `to_json` writes it; raise `ValueError` for any other."""
+    if not isinstance(raw, dict):
+        raise _MalformedEvent("it is not a JSON object")
+    resources = raw.get("Resources")
+    if not isinstance(resources, list) or not all(map(_is_name, resources)):
+        raise _MalformedEvent("its Resources are not a list of names")
+    seconds = read_date(raw.get("NotBefore"))
+    return Event(
+        id=_required(raw, "EventId"),
+        type=_known(EventType, _required(raw, "EventType")),
+        status=_known(EventStatus, _required(raw, "EventStatus")),
+        resources=tuple(resources),
+        not_before=None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc),
+        source=_known(EventSource, _text(raw.get("EventSource"), _NAME_CHARACTERS)),
+        duration=_duration(raw.get("DurationInSeconds")),
+        description=_text(raw.get("Description"), _DESCRIPTION_CHARACTERS),
+        resource_type=_text(raw.get("ResourceType"), _NAME_CHARACTERS) or "VirtualMachine",
+    )
+
+
+def date_text(when: datetime | None) -> str:
+    """Return a date as the endpoint writes it; empty for none."""
+    return times.iso(int(when.timestamp())) if when else ""
 
 
 def to_json(event: Event) -> dict[str, Any]:
@@ -144,39 +214,37 @@ def to_json(event: Event) -> dict[str, Any]:
         "EventType": str(event.type),
         "ResourceType": event.resource_type,
         "Resources": list(event.resources),
-        "NotBefore": times.iso(int(event.not_before.timestamp())) if event.not_before else "",
+        "NotBefore": date_text(event.not_before),
         "Description": event.description,
         "EventSource": str(event.source),
         "DurationInSeconds": -1 if event.duration is None else int(event.duration.total_seconds()),
     }
 
 
-def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError(value)
-    return tuple(_text(name) for name in value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError(value)
+def _required(raw: dict[str, object], member: str) -> str:
+    value = raw.get(member)
+    if not _is_name(value, _ID_CHARACTERS):
+        raise _MalformedEvent(f"its {member} is missing or is not a short text")
+    assert isinstance(value, str)
     return value
+
+
+def _is_name(value: object, characters: int = _NAME_CHARACTERS) -> bool:
+    """Whether a value can be used in commands, file names and variables."""
+    return isinstance(value, str) and 0 < len(value) <= characters and value.isprintable()
+
+
+def _text(value: object, characters: int) -> str:
+    """Return a text for people; empty if the value is none."""
+    text = value[:characters] if isinstance(value, str) else ""
+    return text.encode("utf-8", "replace").decode("utf-8")  # half a character cannot be printed
 
 
 E = TypeVar("E", bound=StrEnum)
 
 
-def _known(kind: type[E], value: object) -> E | str:
-    text = str(value)
+def _known(kind: type[E], text: str) -> E | str:
     return next((member for member in kind if member.value.lower() == text.lower()), text)
-
-
-def _date(value: object) -> datetime | None:
-    """Parse a date in either format. An unreadable date counts as missing: any time is possible."""
-    try:
-        return datetime.fromtimestamp(times.parse_date(str(value or "")), timezone.utc)
-    except (Refused, ValueError, OverflowError, OSError):
-        return None
 
 
 def _duration(value: object) -> timedelta | None:

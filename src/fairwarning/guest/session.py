@@ -16,7 +16,7 @@ from http import HTTPStatus
 from urllib.parse import urlencode
 
 from fairwarning.core.errors import Refused
-from fairwarning.guest.events import Document, Unreadable, read
+from fairwarning.guest.events import Document, Unreadable, keep_skipped, read
 
 VERSION = "2020-07-01"  # the newest version available everywhere on Azure
 INSTANCE_VERSION = "2021-02-01"
@@ -27,6 +27,9 @@ TIMEOUT_SECONDS = 10.0
 WAIT_SECONDS = 30.0  # the longest long poll, where the endpoint supports `wait`
 ETAG_SECONDS = 23.5 * 3600  # validity of an ETag: incarnations restart after an idle day (M11)
 NOT_HELD_SECONDS = 0.9  # an unchanged response before this shows that the request was not held
+_ETAG_CHARACTERS = 200
+_ERROR_CHARACTERS = 300
+_ERROR_BYTES = 4096  # a longer error is not read
 _MAX_PAUSE_SECONDS = 30.0
 _RETRIED = frozenset({404, 408, 410, 425, 429})
 _FORBIDDEN = frozenset({401, 403})  # a proxy or firewall may send these for a while
@@ -64,7 +67,9 @@ class PollState:
         self._supports_wait: bool | None = None  # whether `wait` holds requests; None: unknown
         self._requested_at = float("-inf")
         self._not_before = float("-inf")
-        self._failures = 0
+        self.failures = 0
+        """Failed requests since the last document."""
+        self.all_failures = 0
         self.last_failure = "there was no response"
         self.refused = False
         """Whether the last failure was a response that may be permanent, such as 403."""
@@ -110,12 +115,13 @@ class PollState:
             self._record_failure("the response was 304 to an unconditional request", now)
             return False
         self._detect_wait_support(request, now, unchanged=self.document == before)
-        self._failures = 0
+        self.failures = 0
         return True
 
     def _read(self, response: HttpResponse) -> None:
-        self.document = read(response.body)
-        self._etag = response.headers.get("etag", "")
+        self.document = keep_skipped(read(response.body), self.document or Document())
+        etag = response.headers.get("etag", "")
+        self._etag = etag if len(etag) <= _ETAG_CHARACTERS and etag.isprintable() else ""
 
     def _handle_empty(self, response: HttpResponse, now: float) -> bool:
         """Process an empty response, which Azure sends to idle machines.
@@ -128,7 +134,7 @@ class PollState:
             return False
         if self.document is None:
             self.document = Document(assumed=True)
-        self._failures = 0
+        self.failures = 0
         return True
 
     def _detect_wait_support(self, request: HttpRequest, now: float, *, unchanged: bool) -> None:
@@ -159,10 +165,11 @@ class PollState:
         self._record_failure(f"there was no response: {reason}", now)
 
     def _record_failure(self, reason: str, now: float, wait: float = 0.0) -> None:
-        self._failures += 1
+        self.failures += 1
+        self.all_failures += 1
         self.last_failure = reason
         self.refused = False
-        pause = min(self._every * 2.0 ** min(self._failures - 1, 10), _MAX_PAUSE_SECONDS)
+        pause = min(self._every * 2.0 ** min(self.failures - 1, 10), _MAX_PAUSE_SECONDS)
         self._not_before = max(self._not_before, now + max(pause, wait))
 
 
@@ -199,7 +206,10 @@ def retry_after(response: HttpResponse) -> float:
 def error_text(response: HttpResponse) -> str:
     """Return the `error` member of a response, in parentheses."""
     try:
-        error = json.loads(response.body)["error"]
+        error = json.loads(response.body[:_ERROR_BYTES])["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-    return f"({error})" if isinstance(error, str) else ""
+    if not isinstance(error, str):
+        return ""
+    shown = (char if char.isprintable() else " " for char in error[:_ERROR_CHARACTERS])
+    return f"({''.join(shown)})"

@@ -1,142 +1,147 @@
-"""HTTP over one persistent connection, for the synchronous client.
+"""One persistent connection to the endpoint, for the synchronous client.
 
-A request ends by its timeout, whatever the server does: `http.client` alone limits each receive, so
-a server that sends a byte now and then could hold a request without end. It ignores proxy settings.
+A request ends by its timeout, whatever the server does. Proxy settings are ignored.
 """
 
 from __future__ import annotations
 
-import http.client
+import os
 import socket
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from fairwarning.guest.endpoint import EndpointAddress
+from fairwarning.guest.http_message import RECEIVE_BYTES, ResponseParser, serialize
 from fairwarning.guest.session import HttpRequest, HttpResponse
 
 CONNECT_SECONDS = 5.0
-RESPONSE_BYTES = 16 * 1024 * 1024  # a document has at most a few hundred kilobytes
+
+Target = tuple[int, Any]
+"""A family of addresses, and an address of it."""
 
 
-class HttpTransport:
-    """A connection to the endpoint, opened on use."""
+class EndpointConnection:
+    """A socket that is opened on use, by the process that uses it."""
 
     def __init__(self, address: EndpointAddress) -> None:
         self._address = address
-        self._connection: http.client.HTTPConnection | None = None
+        self._socket: socket.socket | None = None
+        self._process = 0
+
+    def close(self) -> None:
+        """Close the connection; the next request opens a new one."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _set_socket(self, connected: socket.socket) -> None:
+        self._socket, self._process = connected, os.getpid()
+
+    def _is_open(self) -> bool:
+        """Whether there is a connection that can be used again.
+
+        After a fork there is none, as two processes would read each other's responses; that of the
+        parent stays open. A server that has closed it, or has sent more than a response, ended it.
+        """
+        if self._socket is not None and (self._process != os.getpid() or _has_input(self._socket)):
+            self.close()
+        return self._socket is not None
+
+
+def _has_input(connected: socket.socket) -> bool:
+    """Whether there are bytes to receive, or the end of the connection."""
+    connected.setblocking(False)  # noqa: FBT003  (as the standard library has it)
+    try:
+        connected.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+class HttpTransport(EndpointConnection):
+    """Sends requests, one after the other."""
 
     def send(self, request: HttpRequest) -> HttpResponse:
         """Send a request and read the complete response within the request's timeout.
 
-        Only the resolution of a host name is not limited.
+        Raise `OSError`. Only the resolution of a host name is not limited.
         """
         deadline = time.monotonic() + request.seconds
-        reused = self._connection is not None
+        is_reused, parser = self._is_open(), ResponseParser()
         try:
-            return self._exchange(request, deadline)
+            return self._exchange(request, parser, deadline)
         except socket.timeout:  # `TimeoutError`, but another class before Python 3.10
             raise
-        except (OSError, http.client.HTTPException):
-            if not reused:
+        except OSError:
+            if not is_reused or parser.has_data:
                 raise
-            return self._exchange(request, deadline)  # the idle connection was closed: retry once
+            # The idle connection was closed: retry once.
+            return self._exchange(request, ResponseParser(), deadline)
 
-    def _exchange(self, request: HttpRequest, deadline: float) -> HttpResponse:
+    def _exchange(
+        self, request: HttpRequest, parser: ResponseParser, deadline: float
+    ) -> HttpResponse:
         try:
-            if self._connection is None:
-                self._connection = _connect(self._address, deadline)
-            connection = self._connection
-            assert isinstance(connection.sock, LimitedSocket)
-            connection.sock.limit(deadline, RESPONSE_BYTES)
-            path = self._address.base + request.path
-            connection.request(request.method, path, request.body or None, dict(request.headers))
-            response = connection.getresponse()
-            body = response.read()
+            if self._socket is None:
+                self._set_socket(_connect(self._address, deadline))
+            assert self._socket is not None
+            data, response = serialize(self._address, request), None
+            while data:
+                _limit(self._socket, deadline)
+                data = data[self._socket.send(data) :]
+            while response is None:
+                _limit(self._socket, deadline)
+                response = parser.feed(self._socket.recv(RECEIVE_BYTES))
         except BaseException:
             self.close()  # leftover bytes must not be read as the next response
             raise
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        if response.will_close:
+        if not parser.is_reusable:
             self.close()
-        return HttpResponse(response.status, headers, body)
-
-    def close(self) -> None:
-        """Close the connection; the next request opens a new one."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        return response
 
 
-class LimitedSocket(socket.socket):
-    """A socket whose operations all end by one deadline, and that receives limited data.
-
-    `http.client` and the files that it makes of a socket use only the methods that are here.
-    """
-
-    _deadline = float("inf")
-    _bytes_left = 0
-
-    def limit(self, deadline: float, size: int) -> None:
-        """Set the deadline, by `time.monotonic`, and how many bytes may be received until then."""
-        self._deadline, self._bytes_left = deadline, size
-
-    def connect(self, address: Any) -> None:  # noqa: ANN401  (of any family)
-        """Connect before the deadline."""
-        self._set_timeout()
-        super().connect(address)
-
-    def sendall(self, data: Any, flags: int = 0) -> None:  # noqa: ANN401  (any buffer)
-        """Send all data before the deadline."""
-        self._set_timeout()
-        super().sendall(data, flags)
-
-    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:  # noqa: ANN401  (any buffer)
-        """Receive before the deadline; raise `OSError` if the response is too large."""
-        self._set_timeout()
-        count = super().recv_into(buffer, nbytes, flags)
-        self._bytes_left -= count
-        if self._bytes_left < 0:
-            raise OSError("the response is too large")
-        return count
-
-    def _set_timeout(self) -> None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise socket.timeout("timed out")
-        self.settimeout(left)
-
-
-def _connect(address: EndpointAddress, deadline: float) -> http.client.HTTPConnection:
+def _connect(address: EndpointAddress, deadline: float) -> socket.socket:
     failure = OSError("the host has no address")
     for family, target in _targets(address):
-        connected = LimitedSocket(family, socket.SOCK_STREAM)
-        connected.limit(min(deadline, time.monotonic() + CONNECT_SECONDS), 0)
+        connected = socket.socket(family, socket.SOCK_STREAM)
         try:
+            _limit(connected, min(deadline, time.monotonic() + CONNECT_SECONDS))
             connected.connect(target)
         except OSError as error:
             connected.close()
             failure = error
-            continue
         except BaseException:
             connected.close()
             raise
-        connection = http.client.HTTPConnection(address.host or "localhost", address.port)
-        connection.auto_open = 0  # it would connect without a deadline
-        connection.sock = connected
-        return connection
+        else:
+            return connected
     raise failure
 
 
-def _targets(address: EndpointAddress) -> Iterator[tuple[int, Any]]:
-    """Yield families and addresses to try, one after the other."""
-    if not address.socket:
-        for family, _, _, _, target in socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM
-        ):
-            yield family, target
-        return
-    unix_family = getattr(socket, "AF_UNIX", None)
-    if unix_family is None:
+def _targets(address: EndpointAddress) -> list[Target]:
+    """Return the addresses to try, one after the other."""
+    if address.socket:
+        return [unix_target(address)]
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except ValueError as error:  # of the encoding of names
+        raise OSError(f"{address.host!r} is not a host name") from error
+    return [(family, target) for family, _, _, _, target in found]
+
+
+def unix_target(address: EndpointAddress) -> Target:
+    """Return the address of a Unix socket; raise `OSError` if this system has none."""
+    family = getattr(socket, "AF_UNIX", None)
+    if family is None:
         raise OSError("this system does not support Unix sockets")
-    yield unix_family, address.socket
+    return family, address.socket
+
+
+def _limit(connected: socket.socket, deadline: float) -> None:
+    """Let the next operation end by a deadline of `time.monotonic`."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise socket.timeout("timed out")
+    connected.settimeout(left)

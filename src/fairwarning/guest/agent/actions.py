@@ -15,7 +15,7 @@ from fairwarning.guest.watch import Phase
 class AgentJournalEntry:
     """A line of the agent's journal."""
 
-    step: str  # seen, begun, done, approving, approved, over, forgotten
+    step: str  # seen, booted, begun, done, approving, approved, over, forgotten
     event: str
     phase: str = ""
     hook: str = ""
@@ -83,7 +83,24 @@ class SignalFailed:
     event: Event
 
 
-Action = Union[WriteNote, RunHook, ShortenHook, StopHook, SendApproval, SignalReady, SignalFailed]
+@dataclass(frozen=True)
+class ReportError:
+    """Report an error in a decision about an event; the decision had no effect."""
+
+    event: Event
+    error: Exception
+
+
+Action = Union[
+    WriteNote,
+    RunHook,
+    ShortenHook,
+    StopHook,
+    SendApproval,
+    SignalReady,
+    SignalFailed,
+    ReportError,
+]
 
 
 @dataclass(frozen=True)
@@ -93,3 +110,11 @@ class GroupMembers:
     alive: frozenset[str]
     ready: frozenset[str]
     failed: frozenset[str] = frozenset()  # they said that a required hook failed
+
+
+def event_key(action: Action) -> str:
+    """Return the event that an action is about, as `AgentPlan.known` has it."""
+    if isinstance(action, WriteNote):
+        return action.entry.event
+    event = action.event
+    return (event if isinstance(event, str) else event.id).upper()

@@ -13,25 +13,31 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
-from fairwarning.core.errors import FairwarningError
-from fairwarning.guest.agent import agent_metrics
+from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.guest.agent import agent_metrics, system
 from fairwarning.guest.agent.actions import (
     Action,
     AgentJournalEntry,
     GroupMembers,
+    ReportError,
     RunHook,
     SendApproval,
     ShortenHook,
+    SignalFailed,
     SignalReady,
     StopHook,
     WriteNote,
+    event_key,
 )
 from fairwarning.guest.agent.approval_sender import ApprovalSender
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.document_reader import DocumentReader, EndpointContact
+from fairwarning.guest.agent.event_state import shift
 from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, create_peers
+from fairwarning.guest.agent.heartbeat import LoopControl, WatchdogNotifier
 from fairwarning.guest.agent.hook_processes import HookProcesses
 from fairwarning.guest.agent.hooks import HookRunner
 from fairwarning.guest.agent.journal import AgentJournal
@@ -39,7 +45,8 @@ from fairwarning.guest.agent.metrics import REGISTRY
 from fairwarning.guest.agent.notices import EventNotice
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
-from fairwarning.guest.events import Document, Event
+from fairwarning.guest.agent.work import to_printable
+from fairwarning.guest.events import Document, Event, EventStatus
 from fairwarning.guest.watch import Phase
 
 if TYPE_CHECKING:
@@ -51,28 +58,63 @@ log = logging.getLogger(__name__)
 
 GROUP_SECONDS = 1.0  # between queries of the group's members
 HEALTHY_SECONDS = 150.0  # an agent without a document for longer; the first takes up to 130 s
+DECIDING_SECONDS = 60.0  # a tick that takes longer hangs; a disk may be slow
 TICK_SECONDS = 2.0  # between checks of pending approvals
 
 _Decide = Callable[[datetime], "list[Action]"]
 """A message of another thread: decides, at a time, what follows from it."""
 
 
+_FIXED = ("endpoint", "name", "state", "listen", "group")  # settings that a reload cannot change
+
+
+def _differ(old: AgentConfig, new: AgentConfig, name: str) -> bool:
+    return bool(getattr(old, name) != getattr(new, name))
+
+
+def _close(notifier: Notifier) -> None:
+    notifier.close()
+
+
+def _boot_event(machine: str) -> Event:
+    """Return an invented event for the latest boot of the machine, with the same id until the next.
+
+    Where boots have no id, each start of the agent counts as one.
+    """
+    name = f"BOOT-{system.boot_id() or int(time.time())}"
+    return Event(name, "Boot", EventStatus.STARTED, (machine,), description="The machine booted.")
+
+
+def _nothing(_: datetime) -> list[Action]:
+    return []
+
+
 class Agent:
     """Runs until stopped; continues where the previous process ended."""
 
-    def __init__(self, config: AgentConfig, *, dry: bool = False) -> None:
-        """With `dry`, log actions and perform none."""
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        dry: bool = False,
+        read_config: Callable[[], AgentConfig] | None = None,
+    ) -> None:
+        """With `dry`, log actions and perform none. `read_config` is for `reload`."""
         self._config = config
         self._dry = dry
+        self._read_config = read_config or (lambda: config)
         self._contacts: queue.SimpleQueue[EndpointContact | None] = queue.SimpleQueue()
         self._messages: queue.SimpleQueue[_Decide | None] = queue.SimpleQueue()
-        self._stopped = threading.Event()
+        self._deciding = LoopControl("deciding", DECIDING_SECONDS)
+        self._loops = {name: LoopControl(name) for name in ("reading", "group", "node")}
+        self._stopped = threading.Event()  # for threads that end by themselves
         self._documents = DocumentReader(
-            config, self._stopped, self._contacts.put, self._document_received
+            config, self._loops["reading"], self._contacts.put, self._document_received
         )
         self._failure: Exception | None = None  # of a thread; ends the agent
         self._shared: list[Event] = []
         self._members: dict[str, GroupMembers] = {}
+        self._errors: dict[str, str] = {}  # the last one of each event
         self._notifier: Notifier | None = None
         self._has_answer = False  # an empty response, or a document
         self._has_document = False
@@ -93,13 +135,17 @@ class Agent:
         agent_metrics.create_series(self._config)
         health = self._start_health_server()
         self._start_notifier()
+        self._watchdog = WatchdogNotifier()
+        self._watchdog.report_ready()
         try:
             self._watch(entries)
         finally:
-            self._stopped.set()
+            for stopped in (self._stopped, *self._loops.values()):
+                stopped.set()
             if self._notifier:
                 self._notifier.close()
             self._journal.close()
+            self._watchdog.close()
             if health:
                 health.close()
 
@@ -118,13 +164,15 @@ class Agent:
     def _wait_for_contact(self) -> EndpointContact | None:
         """Return None if the agent is stopped before."""
         while True:
+            self._report_progress()
             try:
                 return self._contacts.get(timeout=TICK_SECONDS)
             except queue.Empty:  # on Windows, a wait without a timeout delays signals
                 continue
 
     def _prepare(self, contact: EndpointContact, entries: Iterable[AgentJournalEntry]) -> None:
-        self._reader, name = contact.reader, contact.name
+        self._reader, self._name = contact.reader, contact.name
+        name = contact.name
         self._plan = AgentPlan(self._config, name)
         self._plan.restore(entries)
         if self._config.group is not None and not self._dry:
@@ -135,16 +183,44 @@ class Agent:
         self._hooks = HookRunner(name, self._hook_ended, state=self._config.state)
         self._reporter = EventReporter(self._config, name, self._notify, dry=self._dry)
         self._reporter.restore(self._plan.known)
-        log.info("watching for %s; hooks: %d", name, len(self._config.hooks))
-        self._start_node_reconciler(name)
+        nothing = "; approves nothing" if self._config.approves_nothing else ""
+        log.info("watching for %s; hooks: %d%s", name, len(self._config.hooks), nothing)
+        self._start_node_reconciler()
         if self._peers is not None:
             self._start_thread("group", self._watch_group)
 
     def stop(self) -> None:
-        """Stop soon. Running hooks are stopped, and run again at the next start."""
-        self._stopped.set()
+        """Stop soon. Running hooks are stopped, and run again at the next start.
+
+        A signal may interrupt any code, also this: it only puts into queues, which are reentrant.
+        """
         self._contacts.put(None)
         self._messages.put(None)
+
+    def reload(self) -> None:
+        """Read the configuration again soon, or go on with the old one; for signals too."""
+        self._messages.put(self._apply_new_config)
+
+    def _apply_new_config(self, now: datetime) -> list[Action]:
+        try:
+            config = self._read_config()
+            if fixed := [name for name in _FIXED if _differ(self._config, config, name)]:
+                text = f"to change {', '.join(fixed)}, restart the agent"
+                raise Refused("BadConfig", text)
+        except FairwarningError as error:
+            text = "the configuration is refused, and the agent goes on with the old one: %s"
+            log.error(text, error.message)  # noqa: TRY400  (the message says it all)
+            return []
+        old, self._config = self._config, config
+        self._reporter.reconfigure(config)
+        agent_metrics.create_series(config)
+        if old.notify != config.notify:
+            if self._notifier is not None:
+                self._start_thread("notify", partial(_close, self._notifier))
+            self._start_notifier()
+        self._start_node_reconciler()
+        log.info("the configuration is read again; hooks: %d", len(config.hooks))
+        return self._plan.reconfigure(config, now)
 
     def _start_health_server(self) -> HealthServer | None:
         if not self._config.listen or self._dry:
@@ -152,10 +228,11 @@ class Agent:
         from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (few agents listen)
 
         return HealthServer(
-            self._config.listen, self._is_healthy, self._metrics, self._is_ready, self._has_failed
+            self._config.listen, self._problem, self._metrics, self._is_ready, self._has_failed
         )
 
     def _start_notifier(self) -> None:
+        self._notifier = None
         if self._config.notify and not self._dry:
             from fairwarning.guest.agent.notify import Notifier  # noqa: PLC0415  (few agents notify)
 
@@ -165,13 +242,13 @@ class Agent:
         if self._notifier:
             self._notifier.send(notice)
 
-    def _start_node_reconciler(self, name: str) -> None:
-        if self._dry or not self._config.uses_kubernetes:
+    def _start_node_reconciler(self) -> None:
+        if self._dry or not self._config.uses_kubernetes or self._node is not None:
             return
         from fairwarning.guest.agent.kubernetes import NodeReconciler  # noqa: PLC0415  (few agents are on nodes)
 
-        self._node = node = NodeReconciler(name)
-        self._start_thread("node", lambda: node.run(self._stopped))
+        self._node = node = NodeReconciler(self._name)
+        self._start_thread("node", lambda: node.run(self._loops["node"]))
 
     def _start_thread(self, name: str, work: Callable[[], None]) -> None:
         def run() -> None:
@@ -192,7 +269,8 @@ class Agent:
             left = next_tick - time.monotonic()
             if left <= 0:  # however many messages there are
                 next_tick = time.monotonic() + TICK_SECONDS
-                self._act(self._plan.due(self._now()) if self._has_answer else [])
+                self._report_progress()
+                self._act(self._plan.due if self._has_answer else _nothing)
                 continue
             try:
                 decide = self._messages.get(timeout=left)
@@ -200,14 +278,20 @@ class Agent:
                 continue
             if decide is None:
                 return
-            self._act(decide(self._now()))
+            self._act(decide)
             self._shared = self._plan.shared()
 
-    def _act(self, actions: Iterable[Action]) -> None:
-        """Tell people what was decided, and do it."""
-        self._reporter.update(self._plan.known, self._members)
-        agent_metrics.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
-        self._perform(actions)
+    def _act(self, decide: _Decide) -> None:
+        """Decide, tell people what was decided, and do it. An error ends neither (IB1)."""
+        try:
+            actions = decide(self._now())
+            for event, error in self._reporter.update(self._plan.known, self._members):
+                self._report_error(event, error)
+            agent_metrics.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
+        except Exception as error:  # noqa: BLE001  (the next message may be processed)
+            self._report_error("", error)
+        else:
+            self._perform(actions)
 
     def _decide_document(self, document: Document, now: datetime) -> list[Action]:
         self._has_answer = True
@@ -216,34 +300,67 @@ class Agent:
         if self._has_document:
             return self._plan.read(document, now)
         self._has_document = True
-        return self._plan.resume(document, now)
+        return self._plan.resume(document, now, _boot_event(self._name))
 
     def _perform(self, actions: Iterable[Action]) -> None:
+        """Do all of it; after an error, only the actions of other events."""
+        failed: dict[str, Exception] = {}
         for action in actions:
-            if self._dry:
-                self._log_action(action)
-                continue
-            if isinstance(action, WriteNote):
-                self._write(action.entry)
-            elif isinstance(action, RunHook):
-                self._reporter.hook_started(action)
-                self._hooks.run(replace(action, deadline=self._by_own_clock(action.deadline)))
-            elif isinstance(action, ShortenHook):
-                self._hooks.shorten(replace(action, deadline=self._by_own_clock(action.deadline)))
-            elif isinstance(action, StopHook):
-                self._hooks.stop(action)
-            elif isinstance(action, SendApproval):
-                self._approvals.send(action.event)
-            elif self._peers is not None and isinstance(action, SignalReady):
-                self._peers.signal_ready(action.event)
-            elif self._peers is not None:
-                self._peers.signal_failed(action.event)
+            key = event_key(action)
+            try:
+                if key in failed:
+                    raise failed[key]
+                if self._dry:
+                    self._log_action(action)
+                else:
+                    self._perform_action(action)
+            except Exception as error:  # noqa: BLE001  (it concerns this event only)
+                failed[key] = error
+                self._action_failed(action, error)
+
+    def _perform_action(self, action: Action) -> None:
+        if isinstance(action, WriteNote):
+            self._write(action.entry)
+        elif isinstance(action, RunHook):
+            self._reporter.hook_started(action)
+            self._hooks.run(replace(action, deadline=self._by_own_clock(action.deadline)))
+        elif isinstance(action, ShortenHook):
+            self._hooks.shorten(replace(action, deadline=self._by_own_clock(action.deadline)))
+        elif isinstance(action, StopHook):
+            self._hooks.stop(action)
+        elif isinstance(action, SendApproval):
+            self._approvals.send(action.event)
+        elif isinstance(action, ReportError):
+            self._report_error(action.event.id, action.error)
+        elif self._peers is not None and isinstance(action, SignalReady):
+            self._peers.signal_ready(action.event)
+        elif self._peers is not None and isinstance(action, SignalFailed):
+            self._peers.signal_failed(action.event)
+
+    def _action_failed(self, action: Action, error: Exception) -> None:
+        """Report the error, and to the plan what does not happen because of it."""
+        self._report_error(event_key(action), error)
+        if isinstance(action, RunHook):
+            failed = f"cannot be run: {type(error).__name__}: {error}"
+            self._hook_ended(action.event.id, action.phase, action.hook.name, failed)
+        elif isinstance(action, SendApproval):
+            self._approval_answered(action.event.id, refused=True)
+
+    def _report_error(self, event: str, error: Exception) -> None:
+        """Count an error, and log it once for each event."""
+        agent_metrics.EVENT_ERRORS.add()
+        if self._errors.get(event.upper()) != repr(error):
+            self._errors[event.upper()] = repr(error)
+            text = "event %s: %s; it is tried again, other events are not affected. Report this bug"
+            shown = to_printable(event) or "unknown"
+            log.error(text, shown, to_printable(repr(error)), exc_info=error)
 
     def _write(self, entry: AgentJournalEntry) -> None:
         self._journal.write(entry)
         if entry.step == "over":
             self._approvals.forget(entry.event)
         elif entry.step == "forgotten":
+            self._errors.pop(entry.event, None)
             if entry.failed:
                 log.warning("hooks of event %s are given up: %s", entry.event, entry.failed)
             if self._peers is not None:
@@ -270,7 +387,7 @@ class Agent:
 
         The difference is that of the decision, because the endpoint's clock may be moved after it.
         """
-        return deadline + self._own_clock_ahead
+        return shift(deadline, self._own_clock_ahead)
 
     # --- Messages of other threads ---
 
@@ -295,7 +412,7 @@ class Agent:
             result = agent_metrics.REFUSED if refused else agent_metrics.ACCEPTED
             agent_metrics.APPROVALS.add(result)
             self._approvals.forget(event)
-            return self._plan.approved(event, now, gone=refused)
+            return self._plan.approved(event, now, refused=refused)
 
         self._messages.put(decide)
 
@@ -309,13 +426,14 @@ class Agent:
     def _watch_group(self) -> None:
         assert self._peers is not None
         reported = ""
-        while not self._stopped.is_set():
+        stopped = self._loops["group"]
+        while not stopped.is_set():
             members: dict[str, GroupMembers] = {}
             try:
                 self._peers.heartbeat()
                 for event in self._shared:
                     members[event.id.upper()] = self._peers.members(event)
-            except (OSError, FairwarningError) as error:
+            except Exception as error:  # noqa: BLE001  (of one event: the next look is in a second)
                 if str(error) != reported:
                     log.warning("cannot query the group's members: %s; retrying", error)
                 reported = str(error)
@@ -325,12 +443,25 @@ class Agent:
                 reported = ""
             if members:
                 self._members_read(members)
-            self._stopped.wait(GROUP_SECONDS)
+            stopped.wait(GROUP_SECONDS)
 
-    # --- For the health server ---
+    # --- For the health server and the service manager ---
 
-    def _is_healthy(self) -> bool:
-        return time.monotonic() - self._documents.read_at < HEALTHY_SECONDS
+    def _report_progress(self) -> None:
+        """Feed the watchdog if every loop makes progress; this is the deciding loop."""
+        self._deciding.is_set()
+        problems = [problem for loop in self._loops.values() if (problem := loop.problem())]
+        if problems:
+            self._watchdog.report_problem(problems[0])
+        else:
+            self._watchdog.report_progress()
+
+    def _problem(self) -> str:
+        for loop in (self._deciding, *self._loops.values()):
+            if problem := loop.problem():
+                return problem
+        has_document = time.monotonic() - self._documents.read_at < HEALTHY_SECONDS
+        return "" if has_document else "no document lately"
 
     def _metrics(self) -> str:
         if self._has_document:

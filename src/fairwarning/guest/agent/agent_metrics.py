@@ -18,8 +18,11 @@ OTHER_TYPE = "other"  # a type that we do not know: its name must not become a l
 
 READINGS = metrics.counter(
     "readings_total",
-    "Waits for a document that ended with one (ok) or with an error (failed).",
+    "Waits for a document that ended with one (ok); requests for it that failed (failed).",
     ["result"],
+)
+MALFORMED_EVENTS = metrics.counter(
+    "malformed_events_total", "Events that were skipped, as the endpoint sent them malformed."
 )
 LAST_READING = metrics.gauge(
     "last_reading_timestamp_seconds",
@@ -48,6 +51,13 @@ APPROVALS = metrics.counter(
     "Approvals: accepted or refused by the endpoint, or failed attempts, which are repeated.",
     ["result"],
 )
+EVENT_ERRORS = metrics.counter(
+    "event_errors_total",
+    "Steps for an event that failed by an error in the agent; other events are not affected.",
+)
+LOG_LINES_DROPPED = metrics.counter(
+    "log_lines_dropped_total", "Lines of the log that were dropped because nobody read them."
+)
 JOURNAL_FAILING = metrics.gauge(
     "journal_failing", "1 while the agent cannot write its journal, else 0."
 )
@@ -71,6 +81,7 @@ def create_series(config: AgentConfig) -> None:
     """Make every series exist that this configuration can produce."""
     for result in (OK, FAILED):
         READINGS.create(result)
+    MALFORMED_EVENTS.create()
     for result in (ACCEPTED, REFUSED, FAILED):
         APPROVALS.create(result)
     for event_type in (*EventType, OTHER_TYPE):

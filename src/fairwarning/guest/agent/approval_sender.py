@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.core.errors import Refused
 from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event
@@ -49,12 +49,13 @@ class ApprovalSender:
             while event.id.upper() in self._sending and not self._stopped.is_set():
                 try:
                     client.approve(event, others=True)  # the plan has agreed with them
-                except Refused as refused:  # the event is over, or must not be approved
+                except Refused as refused:  # the event is over, or the endpoint fails
                     log.warning("event %s was not approved: %s", event.id, refused.message)
                     self._answered(event.id, True)  # noqa: FBT003  (as `answered` says)
                     return
-                except FairwarningError as error:
-                    log.warning("approving event %s: %s; retrying", event.id, error.message)
+                except Exception as error:  # noqa: BLE001  (whatever it is: only of this event)
+                    text = getattr(error, "message", repr(error))
+                    log.warning("approving event %s: %s; retrying", event.id, text)
                     agent_metrics.APPROVALS.add(agent_metrics.FAILED)
                     self._stopped.wait(_RETRY_SECONDS)
                     continue

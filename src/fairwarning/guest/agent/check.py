@@ -23,14 +23,15 @@ from fairwarning.guest.agent.check_target import (
     CONNECT_SECONDS,
     CheckFailed,
     check_hook,
+    check_not_writable,
     check_url,
 )
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings, files
 from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
 from fairwarning.guest.agent.work import to_printable
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
-from fairwarning.guest.events import Event, EventType, normalize_name
+from fairwarning.guest.events import Event, EventSource, EventStatus, EventType, normalize_name
 
 ENDPOINT_SECONDS = 10.0
 _KUBERNETES = "fairwarning.guest.agent.kubernetes"
@@ -44,17 +45,21 @@ class AgentCheck:
     ok: bool
     what: str
     detail: str
-    next_step: str = ""  # if it failed
+    next_step: str = ""  # if it failed, or as a warning
 
 
-def check_agent(config: AgentConfig) -> Iterator[AgentCheck]:
-    """Yield the result of each check as soon as it is known."""
+def check_agent(config: AgentConfig, file: Path | None = None) -> Iterator[AgentCheck]:
+    """Yield the result of each check as soon as it is known; `file` is the configuration."""
+    for path in files(file) if file is not None else ():
+        yield _check_file(config, path)
     machine = yield from _check_endpoint(config)
     yield _run("state", str(config.state), partial(_check_folder, config.state))
     if config.listen:
         yield _run("listen", config.listen, partial(_check_listen, config.listen))
     if not config.hooks:
         yield AgentCheck(ok=True, what="hooks", detail=f"none; {_describe_approval(config)}")
+    for folder in (config.hooks_folder,) if config.hooks_folder else ():
+        yield _run("hooks", str(folder), partial(_check_hooks_folder, folder))
     for hook in config.hooks:
         yield _run("hook", describe_hook(hook), partial(check_hook, hook))
     for target in config.notify:
@@ -120,7 +125,22 @@ def describe_event(event: Event) -> str:
     return f"{event.type} of {', '.join(event.resources)}, {when} ({event.id})"
 
 
-# --- Folders and ports ----------------------------------------------------------------------------
+# --- Files and ports ----------------------------------------------------------------------------
+
+
+def _check_file(config: AgentConfig, file: Path) -> AgentCheck:
+    """Check who may change the configuration; warn if every user may read a secret in it."""
+    result = _run("config", str(file), partial(check_not_writable, file))
+    if result.ok and config.has_secrets and system.is_readable_by_all(file):
+        detail = f"{file}: every user can read its URLs, which may be secrets"
+        step = f"chmod 600 {file}, if its owner is the agent's user"
+        return AgentCheck(ok=True, what="config", detail=detail, next_step=step)
+    return result
+
+
+def _check_hooks_folder(folder: Path) -> None:
+    for path in (folder, *(path for path in sorted(folder.glob("*")) if path.is_dir())):
+        check_not_writable(path)
 
 
 def _check_folder(folder: Path) -> None:
@@ -182,21 +202,24 @@ def _is_agent(host: str, port: int) -> bool:
 
 
 def describe_hook(hook: HookSettings) -> str:
-    """Return a hook's name, phase, event types and target."""
+    """Return a hook's name, phase, event types and target; the path of a URL may be a secret."""
     types = ", ".join(sorted(hook.types)) or "any event"
-    target = " ".join(hook.command) or hook.url or hook.call
+    parts = urlsplit(hook.url)
+    target = " ".join(hook.command) or hook.call or f"{parts.scheme}://{parts.netloc}"
     return f"{hook.name}: when {hook.phase}, for {types}: {target}"
 
 
 def _describe_approval(config: AgentConfig) -> str:
     """Return what an agent without hooks approves, which may not be what its owner wants."""
-    default = config.approve.get("", ApprovalPolicy.WHEN_DONE)
-    policies = {config.approve.get(kind, default) for kind in EventType}
-    if policies == {ApprovalPolicy.NEVER}:
+    events = (
+        Event("", kind, EventStatus.SCHEDULED, (), source=source)
+        for kind in EventType
+        for source in EventSource
+    )
+    approved = {config.approves(event) is not ApprovalPolicy.NEVER for event in events}
+    if approved == {False}:
         return "no event is approved"
-    if policies & {ApprovalPolicy.NEVER, ApprovalPolicy.USER_ONLY}:
-        return "some events are approved immediately"
-    return "events are approved immediately"
+    return f"{'events' if approved == {True} else 'some events'} are approved immediately"
 
 
 def _check_target(target: NotifySettings) -> str:

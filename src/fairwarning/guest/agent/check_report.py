@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
-from fairwarning.core import times
 from fairwarning.guest.agent.check import AgentCheck
 from fairwarning.guest.agent.drill import EventPreview
+from fairwarning.guest.events import date_text
 
 
 def check_text(result: AgentCheck) -> str:
-    """Return the line of a check, and the next step if it failed."""
-    line = f"{'ok' if result.ok else 'FAILED':8}{result.what:10} {result.detail}"
+    """Return the line of a check, and the next step if there is one."""
+    word = "FAILED" if not result.ok else "warning" if result.next_step else "ok"
+    line = f"{word:8}{result.what:10} {result.detail}"
     return f"{line}\n{'':8}next step: {result.next_step}" if result.next_step else line
 
 
@@ -60,8 +60,3 @@ def preview_text(preview: EventPreview) -> str:
     if not preview.hooks:
         lines.append("  no hook would run")
     return "\n".join([*lines, f"  decision   {preview.decision}"])
-
-
-def date_text(when: datetime | None) -> str:
-    """Return a date as the endpoint writes it; empty for none."""
-    return times.iso(int(when.timestamp())) if when else ""

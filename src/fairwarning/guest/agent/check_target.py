@@ -9,8 +9,10 @@ import socket
 from importlib import import_module
 from pathlib import Path
 
+from fairwarning.guest.agent import system
 from fairwarning.guest.agent.config import HookKind, HookSettings
-from fairwarning.guest.agent.notice_delivery import connect, os_error_text
+from fairwarning.guest.agent.connections import connect
+from fairwarning.guest.agent.notice_delivery import os_error_text
 
 CONNECT_SECONDS = 5.0
 _HEAD_BYTES = 256  # of a program, to find its interpreter
@@ -34,10 +36,17 @@ def check_hook(hook: HookSettings) -> None:
         _check_function(hook.call)
 
 
+def check_not_writable(path: Path) -> None:
+    """Check that not every user can change what the agent runs, often as root."""
+    if (place := system.find_writable(path)) is not None:
+        raise CheckFailed(f"every user can write {place}", f"chmod o-w {place}")
+
+
 def _check_program(name: str) -> None:
     path = _find_program(name)
     if os.name != "posix":
         return
+    check_not_writable(path)
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -83,8 +92,7 @@ def _check_interpreter(path: Path, head: bytes) -> None:
 
 def check_url(url: str) -> str:
     """Resolve, connect, and verify the certificate of an https URL; return the address."""
-    connection = connect(url)
-    connection.timeout = CONNECT_SECONDS
+    connection = connect(url, CONNECT_SECONDS)
     address = f"{connection.host}:{connection.port}"
     try:
         connection.connect()

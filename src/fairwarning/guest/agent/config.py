@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -20,9 +21,9 @@ from fairwarning.core.configuration import (
     table,
     tables,
 )
-from fairwarning.core.errors import Refused
+from fairwarning.core.errors import Refused, reason_of
 from fairwarning.guest.agent import notices, system
-from fairwarning.guest.agent.hooks_folder import find_hooks
+from fairwarning.guest.agent.hooks_folder import PHASES, find_hooks
 from fairwarning.guest.agent.notices import NoticePhase, NotifyKind, NotifySettings
 from fairwarning.guest.agent.urls import ALLOWED, parse_url
 from fairwarning.guest.endpoint import endpoint
@@ -30,8 +31,11 @@ from fairwarning.guest.events import Event, EventSource, EventType
 from fairwarning.guest.text_enum import StrEnum
 from fairwarning.guest.watch import Phase
 
+UNKNOWN_TYPE = "unknown"
+"""The key of the policy for events of types that this version does not know."""
 KUBERNETES_HOOKS = "fairwarning.guest.agent.kubernetes:"
 _LONGEST_SECONDS = 24 * 3600
+_LAST_ORDER = 10**6
 _LAST_PORT = 65535
 
 T = TypeVar("T")
@@ -45,6 +49,9 @@ class ApprovalPolicy(StrEnum):
     AT_ONCE = "at once"
     NEVER = "never"
     USER_ONLY = "user events only"
+
+
+_WITHOUT_HOOKS = (ApprovalPolicy.NEVER, ApprovalPolicy.WHEN_DONE)  # approve nothing
 
 
 class HookKind(StrEnum):
@@ -69,6 +76,8 @@ class HookSettings:
     source: str = ""  # empty: any
     required: bool = True
     anyone: bool = False  # also for events that do not name this machine
+    boot: bool = False  # of phase over: also after each boot of the machine
+    order: int = 0  # it follows the hooks of its phase with a smaller one
     timeout: timedelta = timedelta(seconds=300)
     authorization: str = field(default="", repr=False)  # of the URL: the value of the header
 
@@ -98,15 +107,22 @@ class AgentConfig:
     state: Path = field(default_factory=system.state_folder)  # the folder of the journal
     approve: Mapping[str, ApprovalPolicy] = field(
         default_factory=dict
-    )  # by event type; "" is the default
+    )  # by event type; "" is the default of known types
     margin: timedelta = timedelta(seconds=5)
     listen: str = ""  # HOST:PORT of /healthz and /metrics
     group: GroupSettings | None = None
     notify: tuple[NotifySettings, ...] = ()
+    hooks_folder: Path | None = None  # its hooks are among `hooks`
 
     def hook(self, name: str) -> HookSettings | None:
         """Return the hook with this name."""
         return next((hook for hook in self.hooks if hook.name == name), None)
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether the configuration has a URL, which may be a secret."""
+        peers = self.group.authorizations if self.group else {}
+        return any([*peers, *(hook.url for hook in self.hooks), *(n.url for n in self.notify)])
 
     @property
     def uses_kubernetes(self) -> bool:
@@ -115,34 +131,85 @@ class AgentConfig:
         return ours or (self.group is not None and self.group.kubernetes)
 
     def approves(self, event: Event) -> ApprovalPolicy:
-        """Return the policy for this event."""
-        rule = self.approve.get(event.type, self.approve.get("", ApprovalPolicy.WHEN_DONE))
+        """Return what follows from the policy for this event: when done, at once, or never.
+
+        Without hooks there is nothing to be done: `when done` approves nothing then.
+        """
+        rule = self.policy(event)
         if rule is ApprovalPolicy.USER_ONLY:
-            return (
-                ApprovalPolicy.WHEN_DONE
-                if event.source == EventSource.USER
-                else ApprovalPolicy.NEVER
-            )
+            of_user = event.source == EventSource.USER
+            return ApprovalPolicy.WHEN_DONE if of_user else ApprovalPolicy.NEVER
+        if rule is ApprovalPolicy.WHEN_DONE and not self.prepares:
+            return ApprovalPolicy.NEVER
         return rule
+
+    def policy(self, event: Event) -> ApprovalPolicy:
+        """Return the policy that the configuration names for this event."""
+        if not isinstance(event.type, EventType):
+            return self.approve.get(UNKNOWN_TYPE, ApprovalPolicy.NEVER)
+        return self.approve.get(event.type, self.approve.get("", ApprovalPolicy.WHEN_DONE))
+
+    @property
+    def approves_nothing(self) -> bool:
+        """Whether no event is approved, whatever it is."""
+        policies = {self.approve.get("", ApprovalPolicy.WHEN_DONE), *self.approve.values()}
+        return policies <= set(_WITHOUT_HOOKS[:1] if self.prepares else _WITHOUT_HOOKS)
+
+    @property
+    def prepares(self) -> bool:
+        """Whether there is a hook of phase scheduled."""
+        return any(hook.phase == Phase.SCHEDULED for hook in self.hooks)
 
 
 # --- Reading --------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> AgentConfig:
-    """Read a configuration file; raise `Refused` with the place of an error."""
+    """Read a file, or the files of a folder; raise `Refused` with the place of an error."""
     try:
-        return parse(path.read_text("utf-8"), str(path))
+        return _parse({str(file): file.read_text("utf-8") for file in files(path)}, str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused("BadConfig", f"cannot read {path}: {error}") from error
+        raise Refused("BadConfig", f"cannot read {path}: {reason_of(error)}") from error
+
+
+def files(path: Path) -> list[Path]:
+    """Return the files of a configuration: in a folder, those that end in `.toml`."""
+    if not path.is_dir():
+        return [path]
+    return sorted(path.glob("*.toml")) or [path / "*.toml"]
 
 
 def parse(text: str, source: str = "agent.toml") -> AgentConfig:
     """Parse a configuration."""
+    return _parse({source: text}, source)
+
+
+def _parse(texts: Mapping[str, str], source: str) -> AgentConfig:
+    raw: dict[str, Any] = {}
+    for name, text in texts.items():
+        with _refusing(name):
+            _merge(raw, parse_toml(text))
+    with _refusing(source):
+        return _config(raw)
+
+
+@contextmanager
+def _refusing(source: str) -> Iterator[None]:
     try:
-        return _config(parse_toml(text))
+        yield
     except ConfigurationError as error:
         raise Refused("BadConfig", f"{source}: {error.message}") from None
+
+
+def _merge(raw: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add another file: tables such as `[[hook]]` follow those of earlier files."""
+    for key, value in more.items():
+        if isinstance(raw.get(key), list) and isinstance(value, list):
+            raw[key] = [*raw[key], *value]
+        elif key in raw:
+            raise ConfigurationError(f"another file sets {key}")
+        else:
+            raw[key] = value
 
 
 # Keys that have another name than the field that they set.
@@ -166,7 +233,9 @@ def _config(raw: object) -> AgentConfig:
         _hook(raw, place_of("hook", number, raw))
         for number, raw in enumerate(fields.pop("hook", ()), 1)
     ]
-    hooks += fields.pop("hooks_folder", ())
+    if "hooks_folder" in fields:
+        with at("hooks_folder"):
+            hooks += _folder_hooks(fields["hooks_folder"])
     notifications = [
         _notification(raw, place_of("notify", number, raw))
         for number, raw in enumerate(fields.pop("notify", ()), 1)
@@ -192,6 +261,8 @@ def _hook(raw: object, place: str) -> HookSettings:
             raise ConfigurationError(f"must have one of {', '.join(HookKind)}")
         if "url" in fields:
             fields["url"], fields["authorization"] = fields["url"]
+        if fields.get("boot") and fields["phase"] != Phase.OVER:
+            raise ConfigurationError("only a hook of phase over has boot")
         return HookSettings(kind=kinds[0], **fields)
 
 
@@ -240,6 +311,12 @@ def _seconds(value: object) -> timedelta:
     return timedelta(seconds=number)
 
 
+def _order(value: object) -> int:
+    if type(value) is not int or not 0 <= value <= _LAST_ORDER:
+        raise ConfigurationError(f"must be a whole number from 0 to {_LAST_ORDER}")
+    return value
+
+
 def _positive_seconds(value: object) -> timedelta:
     seconds = _seconds(value)
     if not seconds:
@@ -256,11 +333,11 @@ def _set_of(words: Iterable[str]) -> Read:
 
 
 def _approve(value: object) -> dict[str, ApprovalPolicy]:
-    """Read one policy for all events, or one per event type with `default` for the others."""
+    """Read one policy for all known types, or one per type with `default` and `unknown`."""
     policy = one_of(ApprovalPolicy)
     if not isinstance(value, dict):
         return {"": policy(value)}
-    policies = table(value, dict.fromkeys(("default", *EventType), policy))
+    policies = table(value, dict.fromkeys(("default", UNKNOWN_TYPE, *EventType), policy))
     return {"" if name == "default" else name: policy for name, policy in policies.items()}
 
 
@@ -321,15 +398,15 @@ def _mail_address(value: object) -> str:
     return address
 
 
-def _hooks_folder(value: object) -> tuple[HookSettings, ...]:
-    """Read the folder now, once: a later file is a hook after the next start."""
+def _folder_hooks(folder: Path) -> list[HookSettings]:
+    """Read the folder now, once: a later file is a hook after a start or a reload."""
     try:
-        return tuple(
-            HookSettings(f"{phase}/{path.name}", phase, HookKind.COMMAND, (str(path),))
-            for phase, path in find_hooks(Path(_text(value)).absolute())
-        )
+        return [
+            HookSettings(name, phase, HookKind.COMMAND, (str(path),), order=order)
+            for name, phase, path, order in find_hooks(folder)
+        ]
     except OSError as error:
-        raise ConfigurationError(f"cannot read the folder: {error}") from None
+        raise ConfigurationError(f"cannot read the folder: {reason_of(error)}") from None
 
 
 # --- Keys -----------------------------------------------------------------------------------------
@@ -342,7 +419,7 @@ _GROUP: dict[str, Read] = {
 }
 _HOOK: dict[str, Read] = {
     "name": _text,
-    "phase": one_of((Phase.SCHEDULED, Phase.STARTED, Phase.OVER)),
+    "phase": one_of(PHASES),
     "command": _words,
     "url": _url,
     "call": _call,
@@ -350,6 +427,8 @@ _HOOK: dict[str, Read] = {
     "source": one_of(EventSource),
     "required": flag,
     "anyone": flag,
+    "boot": flag,
+    "order": _order,
     "timeout_seconds": _positive_seconds,
 }
 _NOTIFY: dict[str, Read] = {
@@ -375,5 +454,5 @@ _CONFIG: dict[str, Read] = {
     "group": _group,
     "hook": tables,
     "notify": tables,
-    "hooks_folder": _hooks_folder,
+    "hooks_folder": lambda value: Path(_text(value)).absolute(),
 }

@@ -6,12 +6,18 @@
 from __future__ import annotations
 
 from fairwarning.guest.agent.actions import GroupMembers
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
+from fairwarning.guest.agent.config import (
+    UNKNOWN_TYPE,
+    AgentConfig,
+    ApprovalPolicy,
+    HookSettings,
+)
 from fairwarning.guest.agent.event_state import EventState, HookState
-from fairwarning.guest.events import Event, normalize_name
+from fairwarning.guest.events import Event, EventType, normalize_name
 from fairwarning.guest.watch import Phase
 
 APPROVED = "approved"
+OVER_UNREADY = "approving without word from"
 
 
 def describe_decision(
@@ -19,6 +25,8 @@ def describe_decision(
 ) -> str:
     """Return the decision about an event: approved, not approved and why, or what it waits for."""
     event = tracked.event
+    if tracked.boot:
+        return "booted"
     if tracked.over:
         return "cancelled" if tracked.cancelled else "over"
     if tracked.refused:
@@ -28,7 +36,7 @@ def describe_decision(
     if event.started:
         return "started without our approval"
     if tracked.approving:
-        return "approving"
+        return _approving(tracked)
     if reason := _prohibition(event, config, machine):
         return f"not approved: {reason}"
     if reason := _hooks_reason(tracked, config):
@@ -38,17 +46,33 @@ def describe_decision(
     return "approving"
 
 
+def _approving(tracked: EventState) -> str:
+    if not tracked.unready_members:
+        return "approving"
+    return f"{OVER_UNREADY} {_machines(list(tracked.unready_members))}, as NotBefore is near"
+
+
 def _prohibition(event: Event, config: AgentConfig, machine: str) -> str:
     """Return why this agent must not approve an event; empty if it may."""
     if not event.concerns(machine):
         return "it names other machines only"
     if config.approves(event) is ApprovalPolicy.NEVER:
-        rule = config.approve.get(event.type, config.approve.get("", ApprovalPolicy.NEVER))
-        source = f", source {event.source}" if rule is ApprovalPolicy.USER_ONLY else ""
-        return f"policy {rule}{source}"
+        return _policy_reason(event, config)
     if len(event.resources) > 1 and config.group is None:
         return "it names other machines too, and no group is configured"
     return ""
+
+
+def _policy_reason(event: Event, config: AgentConfig) -> str:
+    rule = config.policy(event)
+    if rule is ApprovalPolicy.WHEN_DONE:
+        return (
+            'there is no hook of phase scheduled; to approve without one, set approve = "at once"'
+        )
+    if not isinstance(event.type, EventType) and UNKNOWN_TYPE not in config.approve:
+        return "its type is unknown; see `approve.unknown`"
+    source = f", source {event.source}" if rule is ApprovalPolicy.USER_ONLY else ""
+    return f"policy {rule}{source}"
 
 
 def _hooks_reason(tracked: EventState, config: AgentConfig) -> str:
@@ -90,7 +114,9 @@ def _group_reason(
     if failed and not over_failures:
         return f"not approved because a required hook failed on {_machines(failed)}"
     alive = [name for name in event.resources if normalize_name(name) in members.alive | {own}]
-    unready = [name for name in alive if normalize_name(name) not in members.ready | {own}]
+    unready = [
+        name for name in event.resources if normalize_name(name) not in members.ready | {own}
+    ]
     if unready:
         return f"waiting for {_machines(unready)}"
     if alive and normalize_name(alive[0]) != own:

@@ -13,7 +13,7 @@ from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
-from fairwarning.guest.events import Document
+from fairwarning.guest.events import Document, SkippedEvent
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,8 @@ class DocumentReader:
         self._stopped = stopped
         self._contacted = contacted
         self._received = received
+        self._failed_reads = 0
+        self._skipped: tuple[SkippedEvent, ...] = ()
         self._give_up_at = time.monotonic() + FIRST_CONTACT_SECONDS
 
     def run(self) -> None:
@@ -85,11 +87,22 @@ class DocumentReader:
                 if is_first and time.monotonic() >= self._give_up_at:
                     raise
                 log.warning("%s", error.message)
-                agent_metrics.READINGS.add(agent_metrics.FAILED)
+                self._count(reader)
                 self._stopped.wait(RETRY_SECONDS)
                 continue
-            if reader.read_at > self.read_at:
-                agent_metrics.READINGS.add(agent_metrics.OK)
-                agent_metrics.LAST_READING.set(time.time())
-            self.read_at = max(self.read_at, reader.read_at)
+            self._count(reader, document)
             self._received(document, reader.read_at)
+
+    def _count(self, reader: ScheduledEvents, document: Document | None = None) -> None:
+        """Count what was read, or not, since the last time."""
+        for _ in range(self._failed_reads, reader.failed_reads):
+            agent_metrics.READINGS.add(agent_metrics.FAILED)
+        self._failed_reads = reader.failed_reads
+        if document is None or reader.read_at <= self.read_at:
+            return
+        self.read_at = reader.read_at
+        agent_metrics.READINGS.add(agent_metrics.OK)
+        agent_metrics.LAST_READING.set(time.time())
+        for _ in set(document.skipped) - set(self._skipped):
+            agent_metrics.MALFORMED_EVENTS.add()
+        self._skipped = document.skipped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
 from fairwarning.guest.events import Event
@@ -14,8 +14,12 @@ NO_TIME_LEFT = "no time left"
 OUT_OF_TIME = "ran out of time"
 """The first words of the failure of a hook that was ended at its deadline."""
 _ENDING = timedelta(seconds=3)  # a program is terminated a little before its deadline
+FIRST_RESEND_SECONDS = 2.0  # after a refused approval; doubled after each
+LONGEST_RESEND_SECONDS = 60.0
 FIRST_RETRY_SECONDS = 5.0  # after the first failure of a hook of phase over; doubled after each
 LONGEST_RETRY_SECONDS = 300.0
+_EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
+_LATEST = datetime.max.replace(tzinfo=timezone.utc)
 LONG_AGO = datetime.fromtimestamp(0, timezone.utc)
 
 
@@ -30,11 +34,15 @@ class HookState(StrEnum):
 
 
 @dataclass(frozen=True)
-class HookRetry:
-    """A hook of phase over that failed, and how long to wait after that."""
+class Retry:
+    """What failed, and how long to wait after that."""
 
     failed_at: datetime
     pause_seconds: float
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether it has waited long enough."""
+        return has_passed(self.failed_at, self.pause_seconds, now)
 
 
 @dataclass
@@ -44,15 +52,23 @@ class EventState:
     event: Event
     hooks: dict[tuple[str, str], HookState] = field(default_factory=dict)  # by phase and name
     timeouts: dict[tuple[str, str], datetime] = field(default_factory=dict)  # of running hooks
-    retries: dict[str, HookRetry] = field(default_factory=dict)  # hooks of phase over, by name
+    retries: dict[str, Retry] = field(default_factory=dict)  # hooks of phase over, by name
     approving: bool = False
     approved_at: datetime | None = None  # when the endpoint answered the approval
-    refused: bool = False  # by the endpoint: do not approve again
+    refusal: Retry | None = None  # of our approval, by the endpoint; until it is accepted
     signalled: HookState | None = None  # to the group: DONE or FAILED
     failed_members: frozenset[str] = frozenset()  # of the group, by normalized name
+    unready_members: tuple[str, ...] = ()  # when the event was approved for the group
+    waits: bool = False  # until other events are undone
     over: bool = False
+    boot: bool = False  # invented: the machine has booted, and what undoes preparations runs
     cancelled: bool = False
     reappeared: Event | None = None  # listed again after it was gone; handled after recovery
+
+    @property
+    def refused(self) -> bool:
+        """Whether the endpoint refused our approval, and has not accepted it before or since."""
+        return self.refusal is not None and self.approved_at is None
 
     @property
     def approval_pending(self) -> bool:
@@ -67,8 +83,17 @@ class EventState:
         )
 
     def is_waiting(self) -> bool:
-        """Whether only failed hooks of phase over, which wait, keep the event."""
-        return self.over and bool(self.retries) and not self.is_running(*Phase)
+        """Whether only hooks of phase over that wait keep the event."""
+        return self.over and not self.boot and not self.is_running(*Phase)
+
+    def copy(self) -> EventState:
+        """Return an independent copy."""
+        hooks, timeouts, retries = dict(self.hooks), dict(self.timeouts), dict(self.retries)
+        return replace(self, hooks=hooks, timeouts=timeouts, retries=retries)
+
+    def restore(self, saved: EventState) -> None:
+        """Take over the values of a copy."""
+        vars(self).update(vars(saved))
 
     def interrupted(self) -> list[tuple[Phase, str]]:
         """Return the phases and names of interrupted hooks."""
@@ -77,6 +102,10 @@ class EventState:
             for (phase, name), state in self.hooks.items()
             if state is HookState.INTERRUPTED
         ]
+
+    def is_pending(self, phase: str, name: str) -> bool:
+        """Whether a hook has not run to its end."""
+        return self.hooks.get((phase, name)) in {None, HookState.INTERRUPTED}
 
     def hook_ended(self, phase: str, name: str, failed: str, now: datetime) -> None:
         """Record the result of a hook."""
@@ -87,7 +116,15 @@ class EventState:
         previous = self.retries.pop(name, None)
         if failed:
             pause = 2 * previous.pause_seconds if previous else FIRST_RETRY_SECONDS
-            self.retries[name] = HookRetry(now, min(pause, LONGEST_RETRY_SECONDS))
+            self.retries[name] = Retry(now, min(pause, LONGEST_RETRY_SECONDS))
+
+    def approval_answered(self, now: datetime, *, refused: bool) -> None:
+        """Record the answer to an approval. A refusal is not final: it may be a failure."""
+        if not refused:
+            self.approved_at, self.refusal = now, None
+            return
+        pause = 2 * self.refusal.pause_seconds if self.refusal else FIRST_RESEND_SECONDS
+        self.refusal = Retry(now, min(pause, LONGEST_RESEND_SECONDS))
 
     def note_failures(self, failed: frozenset[str], ready: frozenset[str]) -> None:
         """Record which members of the group failed: until they are ready, also while silent."""
@@ -96,18 +133,21 @@ class EventState:
     def was_cut_short(self, phase: str, name: str, failed: str, now: datetime) -> bool:
         """Whether a hook was ended before its own timeout, so by NotBefore."""
         timeout = self.timeouts.pop((phase, name), now)
-        return failed.startswith(OUT_OF_TIME) and now < timeout - _ENDING
+        return failed.startswith(OUT_OF_TIME) and now < shift(timeout, -_ENDING)
 
     def is_retry(self, phase: str, name: str) -> bool:
         """Whether a hook of phase over has failed, and not succeeded since."""
         return phase == Phase.OVER and name in self.retries
 
-    def may_retry(self, name: str, now: datetime) -> bool:
-        """Whether a failed hook of phase over has waited long enough."""
-        retry = self.retries[name]
-        return has_passed(retry.failed_at, retry.pause_seconds, now)
-
 
 def has_passed(since: datetime, seconds: float, now: datetime) -> bool:
     """Whether so much time has passed, or the clock was moved back."""
-    return not since <= now < since + timedelta(seconds=seconds)
+    return not since <= now < shift(since, timedelta(seconds=seconds))
+
+
+def shift(when: datetime, difference: timedelta) -> datetime:
+    """Add to a date; the earliest and the latest possible date limit the result."""
+    try:
+        return when + difference
+    except OverflowError:
+        return _EARLIEST if difference < timedelta() else _LATEST

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
 import time
@@ -20,6 +19,8 @@ from fairwarning.guest.events import Event, normalize_name
 ALIVE_SECONDS = 10.0  # a machine without a sign of life for this long is not alive
 _TIMEOUT_SECONDS = 2.0  # to connect to a peer, and for its response
 _FOLDER_SECONDS = 2.0  # a shared folder usually takes milliseconds
+_DELETED_SECONDS = 7 * 24 * 3600.0  # a machine that is silent for so long was probably deleted
+_CLEAN_SECONDS = 3600.0  # between two searches for such machines
 
 T = TypeVar("T")
 
@@ -108,6 +109,7 @@ class SharedFolder:
         self._wishes: dict[str, _Wish] = {}  # by event
         self._silence = _Silence()
         self._working: threading.Thread | None = None
+        self._cleaned_at = float("-inf")
 
     def heartbeat(self) -> None:
         """Write this machine's files; raise `OSError` if the folder fails or hangs."""
@@ -169,7 +171,11 @@ class SharedFolder:
     def _write_files(self) -> None:
         alive = self._folder / "alive"
         alive.mkdir(parents=True, exist_ok=True)
-        (alive / _file_name(self._name)).touch()
+        own = alive / _file_name(self._name)
+        own.touch()
+        if time.monotonic() - self._cleaned_at > _CLEAN_SECONDS:
+            self._cleaned_at = time.monotonic()
+            self._remove_machines(alive, own.stat().st_mtime - _DELETED_SECONDS)
         with self._lock:
             wishes = dict(self._wishes)
         for event, wish in wishes.items():
@@ -177,6 +183,23 @@ class SharedFolder:
             with self._lock:
                 if wish is self._wishes[event] is _Wish.FORGOTTEN:
                     del self._wishes[event]
+
+    def _remove_machines(self, alive: Path, before: float) -> None:
+        """Remove the files of machines that are silent since then, by the clock of the folder.
+
+        They were probably deleted. One that comes back writes its files again.
+        """
+        for sign in alive.iterdir():
+            modified = _modified(sign)
+            if modified is None or modified >= before:
+                continue
+            for folder in self._folder.iterdir():
+                if folder != alive and folder.is_dir():
+                    (folder / sign.name).unlink(missing_ok=True)
+                    (folder / f"{sign.name}.failed").unlink(missing_ok=True)
+                    with suppress(OSError):  # it has files of other machines
+                        folder.rmdir()
+            sign.unlink(missing_ok=True)
 
     def _fulfil(self, folder: Path, wish: _Wish) -> None:
         """Create this machine's file for an event, and delete the other, or delete both."""
@@ -293,15 +316,13 @@ class HttpPeers:
 
 def _query(url: str, event: str, headers: Mapping[str, str]) -> dict[str, Any] | None:
     """Return a peer's answer, whether it is `ready` and has `failed`; None if there is none."""
-    parts = urlsplit(url)
-    if not parts.hostname:
-        return None
-    connection_class: Callable[..., http.client.HTTPConnection] = (
-        http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    )
-    connection = connection_class(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
+    import http.client  # noqa: PLC0415  (takes 6 MiB, and few agents have peers)
+
+    from fairwarning.guest.agent.connections import connect  # noqa: PLC0415  (as above)
+
+    connection = connect(url, _TIMEOUT_SECONDS)
     try:
-        path = f"{parts.path.rstrip('/')}/ready/{quote(event, safe='')}"
+        path = f"{urlsplit(url).path.rstrip('/')}/ready/{quote(event, safe='')}"
         connection.request("GET", path, headers=dict(headers))
         response = connection.getresponse()
         body: dict[str, Any] = json.loads(response.read(4096))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from pathlib import Path
@@ -52,5 +51,7 @@ def _file_name(name: str) -> str:
     quoted = quote(name, safe=" ", errors="replace")
     if len(quoted) <= _NAME_CHARACTERS:
         return quoted
+    import hashlib  # noqa: PLC0415  (OpenSSL takes 4 MiB, and few names are long)
+
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
     return f"{quoted[:_NAME_CHARACTERS]}-{digest[:16]}"

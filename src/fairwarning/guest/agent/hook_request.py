@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import http.client
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from http import HTTPStatus
-from urllib.parse import urlsplit
 
+from fairwarning.guest.agent.connections import connect, is_success, is_transient, request_path
 from fairwarning.guest.session import HttpResponse, retry_after
 
 CONNECT_SECONDS = 5.0
@@ -52,11 +50,11 @@ class HookRequest:
                 return f"the URL is invalid: {error}"
             else:
                 self._output = body = response.body.decode("utf-8", "replace")
-                if _is_success(response.status):
+                if is_success(response.status):
                     return ""
                 error_message = f"the response was {response.status} {phrase}"
                 wait = retry_after(response)
-                if not _is_transient(response.status):
+                if not is_transient(response.status):
                     return error_message
             if not self._cancelled.is_set():
                 self._output = f"{body}\n{error_message}"
@@ -65,13 +63,9 @@ class HookRequest:
             pause *= 2
 
     def _post(self) -> tuple[HttpResponse, str]:
-        parts = urlsplit(self._url)
-        if not parts.hostname:
-            raise http.client.InvalidURL("it has no host")
-        self._connection = connection = _connection(parts.scheme, parts.hostname, parts.port)
+        self._connection = connection = connect(self._url, CONNECT_SECONDS)
         try:
-            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.putrequest("POST", path)
+            connection.putrequest("POST", request_path(self._url))
             for name, value in self._headers.items():
                 connection.putheader(name, value)
             connection.connect()
@@ -82,7 +76,7 @@ class HookRequest:
             current.settimeout(left + _SPARE_SECONDS)
             response = connection.getresponse()
             headers = {name.lower(): value for name, value in response.getheaders()}
-            body = b"" if _is_success(response.status) else _first_part(response, current)
+            body = b"" if is_success(response.status) else _first_part(response, current)
             return HttpResponse(response.status, headers, body), response.reason
         finally:
             connection.close()
@@ -103,18 +97,6 @@ class HookRequest:
         """Do nothing: `terminate` has closed the connection."""
 
 
-def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-    if scheme == "https":
-        return http.client.HTTPSConnection(
-            host, port, timeout=CONNECT_SECONDS, context=ssl.create_default_context()
-        )
-    return http.client.HTTPConnection(host, port, timeout=CONNECT_SECONDS)
-
-
-def _is_success(status: int) -> bool:
-    return status // 100 == 2  # noqa: PLR2004  (all 2xx are success)
-
-
 def _first_part(response: http.client.HTTPResponse, connection: socket.socket) -> bytes:
     """Return what has arrived of a body; it often says why the server refused the request."""
     connection.settimeout(_BODY_SECONDS)
@@ -122,8 +104,3 @@ def _first_part(response: http.client.HTTPResponse, connection: socket.socket) -
         return response.read1(_BODY_BYTES)
     except (OSError, ValueError, http.client.HTTPException):
         return b""
-
-
-def _is_transient(status: int) -> bool:
-    too_many = status == HTTPStatus.TOO_MANY_REQUESTS
-    return too_many or status >= HTTPStatus.INTERNAL_SERVER_ERROR

@@ -21,6 +21,7 @@ from fairwarning.guest.agent.hook_output import HookOutput
 from fairwarning.guest.agent.hook_processes import GRACE_SECONDS, KILLED_SECONDS, HookProcesses
 from fairwarning.guest.agent.log_format import event_fields
 from fairwarning.guest.agent.work import HookWork, create_work, start_thread, to_printable
+from fairwarning.guest.events import date_text
 from fairwarning.guest.watch import Phase
 
 GRACE_SHARE = 0.25  # the grace period is at most this share of the remaining time
@@ -102,7 +103,7 @@ class HookRunner:
     def _supervise(self, running: _Running) -> None:
         began = time.monotonic()
         try:
-            message = f"starts, deadline {running.run.deadline.isoformat()}"
+            message = f"starts, deadline {date_text(running.run.deadline)}"
             self._log(logging.INFO, running.run, message, result="started")
             failed = running.execute()
         except Exception as error:  # noqa: BLE001  (the end must be reported in any case)

@@ -14,20 +14,25 @@ from pathlib import Path
 
 from fairwarning.guest.watch import Phase
 
-_PHASES = (Phase.SCHEDULED, Phase.STARTED, Phase.OVER)
+PHASES = (Phase.SCHEDULED, Phase.STARTED, Phase.OVER)
+_NUMBER = re.compile(r"[0-9]{1,6}")
 _IGNORED = re.compile(r"^\.|~$|\.bak$|\.dpkg-[a-z]+$")
 
 logger = logging.getLogger(__name__)
 
 
-def find_hooks(folder: Path) -> Iterator[tuple[Phase, Path]]:
-    """Yield the programs of each phase, sorted by name; a missing folder has none."""
+def find_hooks(folder: Path) -> Iterator[tuple[str, Phase, Path, int]]:
+    """Yield name, phase, program and order of each hook; a missing folder has none.
+
+    The order is the number that a file's name begins with, as in `10-drain`.
+    """
     if not folder.exists():
         logger.warning("hooks folder %s does not exist; it counts as empty", folder)
-    for phase in _PHASES:
+    for phase in PHASES:
         for path in _files(folder / phase.value):
             if os.access(path, os.X_OK):
-                yield phase, path
+                number = _NUMBER.match(path.name)
+                yield f"{phase}/{path.name}", phase, path, int(number[0]) if number else 0
             else:
                 logger.warning("skipped %s: not executable; chmod +x makes it a hook", path)
 

@@ -18,9 +18,9 @@ from typing import Any, BinaryIO
 from fairwarning.core.errors import Unavailable
 from fairwarning.guest.agent import system
 from fairwarning.guest.agent.actions import AgentJournalEntry
+from fairwarning.guest.agent.hooks_folder import PHASES
 from fairwarning.guest.agent.reserve import DiskReserve, is_disk_full
 from fairwarning.guest.events import from_json, to_json
-from fairwarning.guest.watch import Phase
 
 _FILE = "journal"
 _NEW = "journal.new"
@@ -29,7 +29,6 @@ _LOCK_RETRY_SECONDS = 0.05
 _COMPACT_LINES = 1000  # compact a longer journal when an event is forgotten
 _LINE_BYTES = 4 * 1024 * 1024  # more than an event with 10,000 machines
 _REPORTED_LINES = 10  # damaged lines that are logged one by one
-_PHASES = (Phase.SCHEDULED, Phase.STARTED, Phase.OVER)
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +78,28 @@ class AgentJournal:
             if self._lock is None:
                 time.sleep(_LOCK_RETRY_SECONDS)
         if self._lock is None:
-            text = f"another agent uses the journal in {self._path.parent}; stop it first"
-            raise Unavailable("AlreadyRuns", text)
+            raise self._already_runs()
+
+    def _keep_lock(self) -> None:
+        """Lock the file again if it was deleted, before another agent creates and locks it."""
+        path = self._path.with_name("lock")
+        assert self._lock is not None
+        try:
+            if path.exists() and os.path.samestat(os.fstat(self._lock), path.stat()):
+                return
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = system.lock(path)
+        except OSError:
+            return  # a full disk, or no permission: another agent has the same problem
+        if lock is None:
+            raise self._already_runs()
+        log.warning("%s was deleted; the agent has locked it again", path)
+        os.close(self._lock)
+        self._lock = lock
+
+    def _already_runs(self) -> Unavailable:
+        text = f"another agent uses the journal in {self._path.parent}; stop it first"
+        return Unavailable("AlreadyRuns", text)
 
     def _read(self) -> list[AgentJournalEntry]:
         entries, damaged = [], 0
@@ -116,6 +135,8 @@ class AgentJournal:
 
     def flush(self) -> None:
         """Write the entries that are missing in the file; called about every two seconds."""
+        if self._lock is not None:
+            self._keep_lock()
         if not self._missing and not self.failing:
             if self._lock is not None:
                 self._reserve.renew()
@@ -289,6 +310,6 @@ def _entry(raw: object) -> AgentJournalEntry:
         raise ValueError("no step or no event")
     if seen is not None and seen.id.upper() != entry.event:
         raise ValueError("two different events")
-    if (entry.phase or entry.step in {"begun", "done"}) and entry.phase not in _PHASES:
+    if (entry.phase or entry.step in {"begun", "done"}) and entry.phase not in PHASES:
         raise ValueError("no such phase")
     return entry

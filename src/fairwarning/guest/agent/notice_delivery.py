@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import urlsplit
 
+from fairwarning.guest.agent.connections import connect, is_success, is_transient, request_path
 from fairwarning.guest.agent.notices import (
     EventNotice,
     NotifyKind,
@@ -104,29 +104,11 @@ _PAYLOADS: Mapping[NotifyKind, Callable[[EventNotice, str], dict[str, Any]]] = {
 # --- HTTP -----------------------------------------------------------------------------------------
 
 
-def connect(url: str) -> http.client.HTTPConnection:
-    """Return a connection for a URL, not yet open. Proxies are ignored."""
-    parts = urlsplit(url)
-    assert parts.hostname
-    if parts.scheme == "https":
-        import ssl  # noqa: PLC0415  (not every agent needs it)
-
-        return http.client.HTTPSConnection(
-            parts.hostname,
-            parts.port,
-            timeout=TIMEOUT_SECONDS,
-            context=ssl.create_default_context(),
-        )
-    return http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
-
-
 def _post(url: str, headers: Mapping[str, str], body: bytes) -> None:
-    parts = urlsplit(url)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    connection = connect(url)
+    connection = connect(url, TIMEOUT_SECONDS)
     try:
         with _time_limit(lambda: connection.sock):
-            connection.request("POST", path, body, dict(headers))
+            connection.request("POST", request_path(url), body, dict(headers))
             response = connection.getresponse()
     except OSError as error:
         raise DeliveryFailed(f"there was no response: {os_error_text(error)}") from None
@@ -135,10 +117,10 @@ def _post(url: str, headers: Mapping[str, str], body: bytes) -> None:
     finally:
         connection.close()
     status = response.status
-    if status // 100 == 2:  # noqa: PLR2004  (all 2xx are success)
+    if is_success(status):
         return
     reason = f"the response was {status} {response.reason}"
-    if status in {408, 429} or status >= 500:  # noqa: PLR2004  (transient failures)
+    if is_transient(status):
         raise DeliveryFailed(reason, pause=_retry_after(response.getheader("Retry-After", "")))
     raise DeliveryFailed(reason, final=True)
 

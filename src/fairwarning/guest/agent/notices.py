@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairwarning.core import times
 from fairwarning.guest.agent.urls import parse_url
-from fairwarning.guest.events import Event
+from fairwarning.guest.events import Event, date_text
 from fairwarning.guest.text_enum import StrEnum
 
 DEFAULT_SMTP = "localhost:25"
@@ -124,7 +123,7 @@ def check_settings(fields: Mapping[str, object]) -> None:
 def text_fields(notice: EventNotice) -> dict[str, str]:
     """Return the fields of a template."""
     event = notice.event
-    not_before = times.iso(int(event.not_before.timestamp())) if event.not_before else ""
+    not_before = date_text(event.not_before)
     return {
         "type": str(event.type),
         "machine": notice.machine,

@@ -2,20 +2,26 @@
 
 IG1: required hooks are done before an event is approved, and every preparation is undone by the
 hooks of phase over, which run again until they succeed. IG2: a hook is journaled before and after
-it runs; an interrupted hook runs again for the same event. IG3: an agent approves only for its own
-machine, or as the leader of a group. IG4: hooks of phase scheduled end before the event may start,
-or soon after they begin. IG5: only a document shows that an event is over.
+it runs; an interrupted hook runs again for the same event. IG4: hooks of phase scheduled end before
+the event may start, or soon after they begin. IG5: only a document shows that an event is over.
+
+One event is finished before the other: what undoes a preparation runs while the machine is prepared
+for no other event, and the preparation for a new event waits for it. An error in a decision about
+one event stays in that event (IB1): its state is as before, and the next document tries again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from fairwarning.guest.agent.actions import (
     Action,
     AgentJournalEntry,
     GroupMembers,
+    ReportError,
     RunHook,
     SendApproval,
     ShortenHook,
@@ -24,30 +30,33 @@ from fairwarning.guest.agent.actions import (
     StopHook,
     WriteNote,
 )
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
+from fairwarning.guest.agent.config import AgentConfig, HookSettings
+from fairwarning.guest.agent.event_rules import EventRules
 from fairwarning.guest.agent.event_state import (
     LONG_AGO,
     NO_TIME_LEFT,
     EventState,
     HookState,
     has_passed,
+    shift,
 )
-from fairwarning.guest.events import Document, Event, normalize_name
-from fairwarning.guest.watch import Phase, changes
+from fairwarning.guest.events import Document, Event, keep_skipped, normalize_name
+from fairwarning.guest.watch import Change, Phase, changes
 
 RESEND_SECONDS = 5.0  # an approval without effect is sent again after this time
 LEAST_TIME = timedelta(seconds=5)  # for a hook that begins close to NotBefore or after it
-MOST_WAITING_EVENTS = 100  # with failed hooks of phase over; a hook that always fails stays cheap
+MOST_WAITING_EVENTS = 100  # with hooks of phase over; a hook that always fails stays cheap
 
 
 class AgentPlan:
     """Tracks every event that is relevant for the agent."""
 
     def __init__(self, config: AgentConfig, name: str) -> None:
-        self._config = config
         self._name = name
+        self._rules = EventRules(config, name)
         self._last = Document()
         self._has_document = False
+        self._failed: set[str] = set()  # events whose last step raised an error
         self.known: dict[str, EventState] = {}
 
     # --- Restart ---
@@ -71,13 +80,19 @@ class AgentPlan:
             tracked.approving = True
         elif entry.step == "approved":
             tracked.approved_at = LONG_AGO  # the time is not in the journal
+        elif entry.step == "booted":
+            tracked.over = tracked.boot = True
         elif entry.step == "over":
             tracked.over, tracked.cancelled = True, entry.cancelled
         elif entry.step == "forgotten":
             del self.known[entry.event]
 
-    def resume(self, document: Document, now: datetime) -> list[Action]:
-        """Process the first document after a restart of the agent or the machine (G6)."""
+    def resume(self, document: Document, now: datetime, boot: Event | None = None) -> list[Action]:
+        """Process the first document after a restart of the agent or the machine (G6).
+
+        `boot` is the invented event of the machine's latest boot.
+        """
+        notes = self._boot(boot) if boot is not None else []
         unsent = [
             tracked
             for tracked in self.known.values()
@@ -86,24 +101,37 @@ class AgentPlan:
         for tracked in self.known.values():
             if not tracked.over:
                 tracked.event = document.find(tracked.event.id) or tracked.event
-        actions = self.read(document, now)
+        actions = [*notes, *self.read(document, now)]
         for tracked in list(self.known.values()):
-            if tracked.over:
-                actions += self._recover(tracked, now)
-                continue
-            actions += self._rerun_hooks(tracked, now)
-            actions += self._begin_phase(tracked, _phase(tracked.event), now)
+            if not tracked.over:
+                phase = _phase(tracked.event)
+                actions += self._guard(tracked.event, self._begin_phase, tracked, phase, now)
         for tracked in unsent:
             if not tracked.over and not tracked.event.started:
-                tracked.approving = self._may_approve(tracked)
+                tracked.approving = self._rules.may_approve(tracked.event)
                 actions += [SendApproval(tracked.event)] if tracked.approving else []
         return actions
+
+    def _boot(self, boot: Event) -> list[Action]:
+        """Note a boot, if it is new; hooks of phase over with `boot` run for it once.
+
+        A reimage loses the journal, and with it all other events to undo.
+        """
+        key = boot.id.upper()
+        if key in self.known or not any(hook.boot for hook in self._rules.config.hooks):
+            return []
+        notes: list[Action] = []
+        for earlier in [known for known, tracked in self.known.items() if tracked.boot]:
+            del self.known[earlier]
+            notes.append(WriteNote(AgentJournalEntry("forgotten", earlier)))
+        self.known[key] = EventState(boot, over=True, boot=True)
+        return [*notes, WriteNote(AgentJournalEntry("booted", key, seen=boot))]
 
     def _rerun_hooks(self, tracked: EventState, now: datetime) -> list[Action]:
         """Run interrupted hooks again, unless it is too late for their phase."""
         actions: list[Action] = []
         for phase, name in tracked.interrupted():
-            hook = self._config.hook(name)
+            hook = self._rules.config.hook(name)
             late = phase is Phase.SCHEDULED and tracked.event.started
             if hook is None or hook.phase != phase or late:
                 actions += self._give_up_hook(tracked, phase, name, now)
@@ -123,29 +151,52 @@ class AgentPlan:
 
     def read(self, document: Document, now: datetime) -> list[Action]:
         """Process a document."""
+        document = keep_skipped(document, self._last)  # which may be of the journal
         actions: list[Action] = []
-        for change in changes(self._last, document):
-            event = change.event
-            key = event.id.upper()
-            if key not in self.known and not self._is_relevant(event):
-                continue
-            tracked = self.known.get(key)
-            if tracked is not None and tracked.over:  # recovery must end before it begins again
-                tracked.reappeared = None if change.phase is Phase.OVER else event
-                actions += self._recover(tracked, now)
-                continue
-            if tracked is None:
-                if change.phase is Phase.OVER:
-                    continue
-                tracked = self.known[key] = EventState(event)
-            if change.phase is Phase.OVER:
-                actions += self._end_event(tracked, now, cancelled=change.cancelled)
-            else:
-                tracked.event = event
-                actions.append(WriteNote(AgentJournalEntry("seen", key, seen=event)))
-                actions += self._begin_phase(tracked, change.phase, now)
+        for change in self._changes(document):
+            actions += self._guard(change.event, self._process_change, change, now)
         self._last, self._has_document = document, True
-        return actions
+        return [*actions, *self._continue(now)]
+
+    def reconfigure(self, config: AgentConfig, now: datetime) -> list[Action]:
+        """Go on with another configuration: current events get its hooks and its policy."""
+        self._rules = EventRules(config, self._name)
+        actions: list[Action] = []
+        for tracked in list(self.known.values()):
+            if self._has_document and not tracked.over:
+                step = self._begin_phase
+                actions += self._guard(tracked.event, step, tracked, Phase.CHANGED, now)
+        return [*actions, *self._continue(now)]
+
+    def _changes(self, document: Document) -> list[Change]:
+        """Return what has changed, and events whose last step raised an error."""
+        found = list(changes(self._last, document))
+        failed = self._failed - {change.event.id.upper() for change in found}
+        self._failed = set()
+        for key in sorted(failed):
+            event, tracked = document.find(key), self.known.get(key)
+            if event is not None:
+                found.append(Change(Phase.CHANGED, event))
+            elif tracked is not None and not tracked.over:
+                gone = tracked.event
+                found.insert(0, Change(Phase.OVER, gone, cancelled=not gone.started))
+        return found
+
+    def _process_change(self, change: Change, now: datetime) -> list[Action]:
+        event, key = change.event, change.event.id.upper()
+        tracked = self.known.get(key)
+        if tracked is None:
+            if change.phase is Phase.OVER or not self._rules.is_relevant(event):
+                return []
+            tracked = self.known[key] = EventState(event)
+        elif tracked.over:  # recovery must end before it begins again
+            tracked.reappeared = None if change.phase is Phase.OVER else event
+            return []
+        if change.phase is Phase.OVER:
+            return self._end_event(tracked, now, cancelled=change.cancelled)
+        tracked.event = event
+        seen = WriteNote(AgentJournalEntry("seen", key, seen=event))
+        return [seen, *self._begin_phase(tracked, change.phase, now)]
 
     def due(self, now: datetime) -> list[Action]:
         """Do what only needs time to pass; called every few seconds.
@@ -155,25 +206,17 @@ class AgentPlan:
         """
         actions: list[Action] = []
         for tracked in list(self.known.values()):
-            if tracked.over:
-                actions += self._recover(tracked, now)
-            elif self._has_document and self._is_unanswered(tracked, now):
-                tracked.approved_at = now
-                actions += [SendApproval(tracked.event)] if self._may_approve(tracked) else []
-        return [*actions, *self._give_up_oldest(now)]
+            if not tracked.over and self._has_document:
+                actions += self._guard(tracked.event, self._approve_again, tracked, now)
+        return [*actions, *self._continue(now), *self._give_up_oldest(now)]
 
     def _give_up_oldest(self, now: datetime) -> list[Action]:
-        """Forget the oldest events with failed hooks of phase over, if there are too many."""
+        """Forget the oldest events with hooks of phase over that wait, if there are too many."""
         actions: list[Action] = []
         waiting = [tracked for tracked in self.known.values() if tracked.is_waiting()]
         for tracked in waiting[: max(0, len(waiting) - MOST_WAITING_EVENTS)]:
-            actions += self._forget(tracked, now, "too many events wait for hooks that failed")
+            actions += self._forget(tracked, now, "too many events wait for hooks of phase over")
         return actions
-
-    def _is_unanswered(self, tracked: EventState, now: datetime) -> bool:
-        if tracked.approved_at is None or tracked.refused or tracked.event.started:
-            return False
-        return has_passed(tracked.approved_at, RESEND_SECONDS, now)
 
     def done(self, event: str, phase: Phase, hook: str, failed: str, now: datetime) -> list[Action]:
         """Process the end of a hook."""
@@ -186,18 +229,17 @@ class AgentPlan:
         tracked.hook_ended(phase, hook, failed, now)
         entry = AgentJournalEntry("done", event.upper(), phase, hook, failed)
         notes = [] if failed_again else [WriteNote(entry)]
-        return [*notes, *self._advance(tracked, now)]
+        next_step = self._guard(tracked.event, self._advance, tracked, now)
+        return [*notes, *next_step, *self._continue(now)]
 
-    def approved(self, event: str, now: datetime, *, gone: bool = False) -> list[Action]:
-        """Process an accepted approval, or with `gone` a refused one."""
+    def approved(self, event: str, now: datetime, *, refused: bool = False) -> list[Action]:
+        """Process the answer to an approval."""
         tracked = self.known.get(event.upper())
         if tracked is None:
             return []
-        first = tracked.approved_at is None
-        tracked.approved_at, tracked.refused = now, tracked.refused or gone
-        return (
-            [WriteNote(AgentJournalEntry("approved", event.upper()))] if first and not gone else []
-        )
+        first = tracked.approved_at is None and not refused
+        tracked.approval_answered(now, refused=refused)
+        return [WriteNote(AgentJournalEntry("approved", event.upper()))] if first else []
 
     def tick(self, members: Mapping[str, GroupMembers], now: datetime) -> list[Action]:
         """Process the state of the groups, by event, and the passing of time."""
@@ -205,7 +247,8 @@ class AgentPlan:
         for key, tracked in self.known.items():
             if not tracked.over and not tracked.approving and key in members:
                 tracked.note_failures(members[key].failed, members[key].ready)
-                actions += self._approve_as_leader(tracked, members[key], now)
+                step = self._approve_as_leader
+                actions += self._guard(tracked.event, step, tracked, members[key], now)
         return actions
 
     def shared(self) -> list[Event]:
@@ -216,7 +259,7 @@ class AgentPlan:
             if not tracked.over
             and not tracked.approving
             and not tracked.event.started
-            and self._is_shared(tracked.event)
+            and self._rules.is_shared(tracked.event)
         ]
 
     @property
@@ -225,46 +268,93 @@ class AgentPlan:
         return sum(
             hook.name in tracked.retries
             for tracked in self.known.values()
-            for hook in self._hooks(tracked, Phase.OVER)
+            for hook in self._rules.hooks(tracked, Phase.OVER)
         )
 
-    # --- One event ---
+    # --- All events ---
 
-    def _is_relevant(self, event: Event) -> bool:
-        return event.concerns(self._name) or any(
-            hook.anyone and hook.fits(event) for hook in self._config.hooks
+    def _guard(
+        self,
+        event: Event,
+        step: Callable[..., list[Action]],
+        *arguments: Any,  # noqa: ANN401  (those of the step)
+    ) -> list[Action]:
+        """Take a step for one event; after an error its state is as before (IB1)."""
+        key = event.id.upper()
+        tracked = self.known.get(key)
+        saved = tracked.copy() if tracked else None
+        try:
+            return step(*arguments)
+        except Exception as error:  # noqa: BLE001  (whatever it is, it concerns this event only)
+            if tracked is None or saved is None:
+                self.known.pop(key, None)
+            else:
+                tracked.restore(saved)
+                self.known[key] = tracked
+            self._failed.add(key)
+            return [ReportError(event, error)]
+
+    def _continue(self, now: datetime) -> list[Action]:
+        """Go on with events that may have waited for others: first with those that are over."""
+        actions: list[Action] = []
+        over = [tracked for tracked in self.known.values() if tracked.over]
+        for tracked in sorted(over, key=lambda tracked: bool(tracked.retries)):
+            actions += self._guard(tracked.event, self._recover, tracked, now)
+        for tracked in list(self.known.values()):
+            if tracked.waits and self._may_begin(tracked):
+                phase = _phase(tracked.event)
+                actions += self._guard(tracked.event, self._begin_phase, tracked, phase, now)
+        return actions
+
+    def _is_prepared(self) -> bool:
+        """Whether the machine is prepared for an event, which hooks of phase over would undo."""
+        return any(map(self._rules.is_prepared, self.known.values()))
+
+    def _is_stopping(self) -> bool:
+        """Whether a hook that prepares the machine runs, although its event may be over."""
+        return any(
+            tracked.is_running(Phase.SCHEDULED, Phase.STARTED) and self._rules.is_own(tracked)
+            for tracked in self.known.values()
         )
 
-    def _hooks(self, tracked: EventState, phase: Phase) -> list[HookSettings]:
-        own = tracked.event.concerns(self._name) or (phase is Phase.OVER and bool(tracked.hooks))
-        return [
-            hook
-            for hook in self._config.hooks
-            if hook.phase == phase and hook.fits(tracked.event) and (own or hook.anyone)
-        ]
+    def _may_begin(self, tracked: EventState) -> bool:
+        """Whether hooks of an event may begin: nothing would undo what they do."""
+        return (
+            not self._rules.is_own(tracked)
+            or self._is_prepared()
+            or not any(map(self._rules.is_recovering, self.known.values()))
+        )
+
+    # --- Preparation ---
 
     def _begin_phase(self, tracked: EventState, phase: Phase, now: datetime) -> list[Action]:
-        actions: list[Action] = []
+        tracked.waits = not self._may_begin(tracked)
+        if tracked.waits:
+            return self._shorten_recovery(now)
+        actions = self._rerun_hooks(tracked, now)
         if phase is Phase.CHANGED:  # it may name this machine now, or start earlier
             phase = _phase(tracked.event)
             actions += self._shorten_hooks(tracked, now)
-        for hook in self._hooks(tracked, phase):
+        for hook in self._rules.hooks(tracked, phase):
             state = tracked.hooks.get((phase, hook.name))
-            again = state is HookState.NO_TIME and self._has_time(tracked, now)
-            if state is None or again:
+            if state is HookState.NO_TIME and self._has_time(tracked, now):
                 actions += self._start_hook(tracked, hook, phase, now)
         return [*actions, *self._advance(tracked, now)]
 
     def _has_time(self, tracked: EventState, now: datetime) -> bool:
         """Whether a hook that begins now can end before the event may start."""
         event = tracked.event
-        has_notice = event.not_before is None or event.not_before - self._config.margin > now
+        has_notice = event.not_before is None or self._time_left(event.not_before, now) > _NO_TIME
         return has_notice and not event.started
+
+    def _time_left(self, not_before: datetime, now: datetime) -> timedelta:
+        """Return the time until an event may start, less the margin."""
+        return not_before - now - self._rules.config.margin
 
     def _shorten_hooks(self, tracked: EventState, now: datetime) -> list[Action]:
         if tracked.event.not_before is None:
             return []
-        deadline = max(tracked.event.not_before - self._config.margin, now + LEAST_TIME)
+        deadline = shift(now, max(self._time_left(tracked.event.not_before, now), LEAST_TIME))
         return [
             ShortenHook(tracked.event.id, Phase.SCHEDULED, name, deadline)
             for (phase, name), state in tracked.hooks.items()
@@ -276,7 +366,7 @@ class AgentPlan:
     ) -> list[Action]:
         is_retry = tracked.is_retry(phase, hook.name)
         tracked.hooks[phase, hook.name] = HookState.RUNNING
-        tracked.timeouts[phase, hook.name] = now + hook.timeout
+        tracked.timeouts[phase, hook.name] = shift(now, hook.timeout)
         entry = AgentJournalEntry("begun", tracked.event.id.upper(), phase, hook.name)
         notes = [] if is_retry else [WriteNote(entry)]  # the journal has its first failure
         return [*notes, self._run_hook(tracked, hook, phase, now)]
@@ -284,106 +374,107 @@ class AgentPlan:
     def _run_hook(
         self, tracked: EventState, hook: HookSettings, phase: Phase, now: datetime
     ) -> RunHook:
-        deadline = now + hook.timeout
-        if phase is Phase.SCHEDULED and tracked.event.not_before and not tracked.event.started:
-            latest = max(tracked.event.not_before - self._config.margin, now + LEAST_TIME)
-            deadline = min(deadline, latest)
-        return RunHook(hook, phase, tracked.event, deadline, tracked.cancelled)
+        event, time = tracked.event, hook.timeout
+        if phase is Phase.SCHEDULED and event.not_before and not event.started:
+            time = min(time, max(self._time_left(event.not_before, now), LEAST_TIME))
+        if phase is Phase.OVER:
+            time = min(time, self._time_to_recover(now))
+        return RunHook(hook, phase, event, shift(now, time), tracked.cancelled)
 
     def _advance(self, tracked: EventState, now: datetime) -> list[Action]:
         """Take the next step for an event, if nothing blocks it."""
         if tracked.over:
             return self._recover(tracked, now)
+        actions = self._start_next_hooks(tracked, now)
         if tracked.approving or tracked.event.started:
-            return []
-        if self._is_shared(tracked.event):
-            return self._report_readiness(tracked)
-        return self._approve(tracked) if self._is_ready(tracked) else []
+            return actions
+        if self._rules.is_shared(tracked.event):
+            actions += self._report_readiness(tracked)
+        elif self._rules.is_ready(tracked):
+            actions += self._approve(tracked)
+        return actions
 
-    def _is_shared(self, event: Event) -> bool:
-        """Whether several machines have to agree on the event."""
-        return len(event.resources) > 1 and self._config.group is not None
+    def _start_next_hooks(self, tracked: EventState, now: datetime) -> list[Action]:
+        """Begin the hooks whose turn it is."""
+        actions: list[Action] = []
+        phase = _phase(tracked.event)
+        for hook in self._rules.hooks(tracked, phase):
+            is_new = (phase, hook.name) not in tracked.hooks
+            if is_new and not tracked.waits and self._rules.may_follow(tracked, hook):
+                actions += self._start_hook(tracked, hook, phase, now)
+        return actions
+
+    # --- Approval ---
 
     def _report_readiness(self, tracked: EventState) -> list[Action]:
         """Tell the group once that this machine is ready, or that it will not be."""
-        is_ready = self._is_ready(tracked)
+        is_ready = self._rules.is_ready(tracked)
         state = HookState.DONE if is_ready else HookState.FAILED
-        if tracked.signalled is state or not (is_ready or self._has_failed(tracked)):
+        if tracked.signalled is state or not (is_ready or self._rules.has_failed(tracked)):
             return []
         tracked.signalled = state
         return [SignalReady(tracked.event) if is_ready else SignalFailed(tracked.event)]
 
-    def _is_ready(self, tracked: EventState) -> bool:
-        """Whether required hooks are done and this agent may approve (IG1, IG3)."""
-        if not self._may_approve(tracked):
-            return False
-        if self._config.approves(tracked.event) is ApprovalPolicy.AT_ONCE:
-            return True
-        return all(state is HookState.DONE for state in self._required_states(tracked))
-
-    def _has_failed(self, tracked: EventState) -> bool:
-        """Whether a required hook has failed on this machine."""
-        if self._config.approves(tracked.event) is ApprovalPolicy.AT_ONCE:
-            return False
-        failed = {HookState.FAILED, HookState.NO_TIME}
-        return not failed.isdisjoint(self._required_states(tracked))
-
-    def _required_states(self, tracked: EventState) -> list[HookState | None]:
-        hooks = self._hooks(tracked, Phase.SCHEDULED)
-        required = [hook for hook in hooks if hook.required]
-        return [tracked.hooks.get((Phase.SCHEDULED, hook.name)) for hook in required]
-
-    def _may_approve(self, tracked: EventState) -> bool:
-        """IG3: whether the event names this machine alone, or there is a group to coordinate."""
-        event = tracked.event
-        coordinated = len(event.resources) == 1 or self._config.group is not None
-        never = self._config.approves(event) is ApprovalPolicy.NEVER
-        return event.concerns(self._name) and coordinated and not never
-
     def _approve(self, tracked: EventState) -> list[Action]:
-        if not self._may_approve(tracked):
-            return []
         tracked.approving = True
         return [
             WriteNote(AgentJournalEntry("approving", tracked.event.id.upper())),
             SendApproval(tracked.event),
         ]
 
+    def _approve_again(self, tracked: EventState, now: datetime) -> list[Action]:
+        """Repeat an approval that had no effect, or that was refused while there is time."""
+        if tracked.event.started or not self._rules.may_approve(tracked.event):
+            return []
+        if tracked.refusal is not None:
+            if not tracked.refusal.is_due(now) or not self._has_time(tracked, now):
+                return []
+            tracked.refusal = replace(tracked.refusal, failed_at=now)
+        elif tracked.approved_at is None or not has_passed(
+            tracked.approved_at, RESEND_SECONDS, now
+        ):
+            return []
+        else:
+            tracked.approved_at = now
+        return [SendApproval(tracked.event)]
+
     def _approve_as_leader(
         self, tracked: EventState, members: GroupMembers, now: datetime
     ) -> list[Action]:
-        """Approve for the group if this machine leads it and all members are ready (G5).
+        """Approve for the group if this machine leads it and all other machines are ready (G5).
 
-        Shortly before NotBefore it approves for silent members too. For a member that said that a
+        Shortly before NotBefore it approves for silent machines too. For one that said that a
         required hook failed, it approves only if the configuration allows it, and not earlier.
         """
-        event, group = tracked.event, self._config.group
-        if event.started or group is None or not self._is_ready(tracked):
+        event, group = tracked.event, self._rules.config.group
+        if event.started or group is None or not self._rules.is_ready(tracked):
             return []
-        earlier = _earlier_resources(event, self._name)
-        if any(normalize_name(name) in members.alive for name in earlier):
+        if not members.alive.isdisjoint(self._rules.earlier_machines(event)):
             return []  # the first living machine in the list leads
-        own_name = normalize_name(self._name)
-        others = [normalize_name(name) for name in event.resources]
-        others = [name for name in others if name != own_name]
-        if not group.approve_over_failures and not tracked.failed_members.isdisjoint(others):
+        others = self._rules.other_machines(event)
+        failed = tracked.failed_members.intersection(map(normalize_name, others))
+        if failed and not group.approve_over_failures:
             return []
-        all_ready = all(name in members.ready for name in others if name in members.alive)
-        due = event.not_before is not None and now >= event.not_before - self._config.margin
-        return self._approve(tracked) if all_ready or due else []
+        unready = tuple(name for name in others if normalize_name(name) not in members.ready)
+        if unready and self._has_time(tracked, now):
+            return []
+        tracked.unready_members = unready
+        return self._approve(tracked)
+
+    # --- Recovery ---
 
     def _end_event(self, tracked: EventState, now: datetime, *, cancelled: bool) -> list[Action]:
         not_before = tracked.event.not_before
         # The agent may have missed the start: an event that was approved or due has taken place.
         cancelled = cancelled and not tracked.approving and (not_before is None or now < not_before)
-        tracked.over, tracked.cancelled = True, cancelled
+        tracked.over, tracked.cancelled, tracked.waits = True, cancelled, False
         stops = [
             StopHook(tracked.event.id, Phase(phase), name)
             for (phase, name), state in tracked.hooks.items()
             if state is HookState.RUNNING
         ]
         entry = AgentJournalEntry("over", tracked.event.id.upper(), cancelled=cancelled)
-        return [WriteNote(entry), *stops, *self._advance(tracked, now)]
+        return [WriteNote(entry), *stops]
 
     def _recover(self, tracked: EventState, now: datetime) -> list[Action]:
         """Run the hooks of phase over once no other hook runs, then forget the event.
@@ -396,61 +487,73 @@ class AgentPlan:
                 actions += self._give_up_hook(tracked, phase, name, now)
         if tracked.is_running(Phase.SCHEDULED, Phase.STARTED):
             return actions
-        hooks = self._hooks(tracked, Phase.OVER)
+        hooks = self._rules.hooks(tracked, Phase.OVER)
         for hook in hooks:
             if self._may_undo(tracked, hook, now):
                 actions += self._start_hook(tracked, hook, Phase.OVER, now)
         is_waiting = tracked.reappeared is None and any(
-            hook.name in tracked.retries for hook in hooks
+            hook.name in tracked.retries or tracked.is_pending(Phase.OVER, hook.name)
+            for hook in hooks
         )
-        if is_waiting or tracked.is_running(Phase.OVER):
-            return actions
+        if is_waiting or tracked.boot or tracked.is_running(Phase.OVER):
+            return actions  # a boot is known until the next one
         return [*actions, *self._forget(tracked, now)]
 
     def _may_undo(self, tracked: EventState, hook: HookSettings, now: datetime) -> bool:
         """Whether a hook of phase over may begin, for the first time or again.
 
-        What failed is not tried again while the machine is prepared for another event, which the
-        hook would undo.
+        It waits while the machine is prepared for another event, which the hook would undo.
         """
-        state = tracked.hooks.get((Phase.OVER, hook.name))
-        if hook.name not in tracked.retries:
-            return state in {None, HookState.INTERRUPTED}
+        retry = tracked.retries.get(hook.name)
+        is_turn = retry is not None or tracked.is_pending(Phase.OVER, hook.name)
+        if not is_turn or not self._rules.may_follow(tracked, hook):
+            return False
+        if self._rules.is_own(tracked) and (self._is_prepared() or self._is_stopping()):
+            return False
+        if retry is None and not tracked.boot:
+            return True
         runs = HookState.RUNNING in (
             other.hooks.get((Phase.OVER, hook.name)) for other in self.known.values()
         )
-        if runs or tracked.reappeared is not None:
-            return False  # it does not run beside itself, which many events would cause
-        is_prepared = any(
-            not other.over
-            and other.event.concerns(self._name)
-            and any(self._required_states(other))
-            for other in self.known.values()
+        # It does not run beside itself, which many events would cause.
+        return not runs and tracked.reappeared is None and (retry is None or retry.is_due(now))
+
+    def _time_to_recover(self, now: datetime) -> timedelta:
+        """Return how long hooks of phase over may run: half the notice of an event that waits."""
+        return min(
+            (
+                max(self._time_left(tracked.event.not_before, now) / 2, LEAST_TIME)
+                for tracked in self.known.values()
+                if tracked.waits and tracked.event.not_before and not tracked.event.started
+            ),
+            default=timedelta.max,
         )
-        return not is_prepared and tracked.may_retry(hook.name, now)
+
+    def _shorten_recovery(self, now: datetime) -> list[Action]:
+        deadline = shift(now, self._time_to_recover(now))
+        return [
+            ShortenHook(tracked.event.id, Phase.OVER, name, deadline)
+            for tracked in self.known.values()
+            if self._rules.is_own(tracked)
+            for (phase, name), state in tracked.hooks.items()
+            if phase == Phase.OVER and state is HookState.RUNNING
+        ]
 
     def _forget(self, tracked: EventState, now: datetime, failed: str = "") -> list[Action]:
         """Forget an event; begin with it anew if it is listed again."""
         key = tracked.event.id.upper()
         del self.known[key]
         forgotten = WriteNote(AgentJournalEntry("forgotten", key, failed=failed))
-        if tracked.reappeared is None or not self._is_relevant(tracked.reappeared):
+        if tracked.reappeared is None or not self._rules.is_relevant(tracked.reappeared):
             return [forgotten]
         new = self.known[key] = EventState(tracked.reappeared)
         seen = WriteNote(AgentJournalEntry("seen", key, seen=new.event))
         return [forgotten, seen, *self._begin_phase(new, _phase(new.event), now)]
 
 
+_NO_TIME = timedelta()
+
+
 def _phase(event: Event) -> Phase:
     """Return the phase of a listed event."""
     return Phase.STARTED if event.started else Phase.SCHEDULED
-
-
-def _earlier_resources(event: Event, name: str) -> list[str]:
-    """Return the machines that an event lists before this one."""
-    earlier: list[str] = []
-    for resource in event.resources:
-        if normalize_name(resource) == normalize_name(name):
-            break
-        earlier.append(resource)
-    return earlier

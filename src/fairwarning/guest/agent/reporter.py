@@ -15,7 +15,7 @@ from fairwarning.core import times
 from fairwarning.guest.agent import agent_metrics
 from fairwarning.guest.agent.actions import GroupMembers, RunHook
 from fairwarning.guest.agent.config import AgentConfig
-from fairwarning.guest.agent.decisions import describe_decision
+from fairwarning.guest.agent.decisions import OVER_UNREADY, describe_decision
 from fairwarning.guest.agent.event_state import EventState
 from fairwarning.guest.agent.hooks import STOPPED
 from fairwarning.guest.agent.log_format import event_fields
@@ -58,27 +58,43 @@ class EventReporter:
         self.events: list[Event] = []
         """This machine's current events; replaced as a whole, so any thread may read it."""
 
+    def reconfigure(self, config: AgentConfig) -> None:
+        """Describe decisions by another configuration from now on."""
+        self._config = config
+
     def restore(self, known: Mapping[str, EventState]) -> None:
         """Count the steps of the journal as reported: they are not told again."""
         for key, state in known.items():
             self._reports[key] = _EventReport(state, self._reached(state))
 
-    def update(self, known: Mapping[str, EventState], members: Mapping[str, GroupMembers]) -> None:
-        """Tell what has changed."""
+    def update(
+        self, known: Mapping[str, EventState], members: Mapping[str, GroupMembers]
+    ) -> list[tuple[str, Exception]]:
+        """Tell what has changed; return the events about which it could not, and the errors."""
         events = [state.event for state in known.values() if not state.over]
         self.events = [event for event in events if event.concerns(self._machine)]
         for key, report in list(self._reports.items()):
             if known.get(key) is not report.state:  # forgotten; perhaps seen anew since
                 self._tell(report, report.state, self._reached(report.state) | {NoticePhase.OVER})
                 del self._reports[key]
+        errors: list[tuple[str, Exception]] = []
         for key, state in known.items():
-            report = self._reports.setdefault(key, _EventReport(state))
-            if not self._awaits_answer(report, state):
-                self._tell(report, state, self._reached(state))
-            decision = describe_decision(state, self._config, self._machine, members.get(key))
-            if decision != report.decision:
-                report.decision = decision
-                self._log_decision(state.event, decision)
+            try:
+                self._update_event(key, state, members.get(key))
+            except Exception as error:  # noqa: BLE001  (other events are still told)
+                errors.append((key, error))
+        return errors
+
+    def _update_event(self, key: str, state: EventState, members: GroupMembers | None) -> None:
+        told = set(NoticePhase) if state.boot else set()  # the endpoint lists no boot
+        report = self._reports.setdefault(key, _EventReport(state, told))
+        if self._awaits_answer(report, state):
+            return
+        self._tell(report, state, self._reached(state))
+        decision = describe_decision(state, self._config, self._machine, members)
+        if decision != report.decision:
+            report.decision = decision
+            self._log_decision(state.event, decision)
 
     def _awaits_answer(self, report: _EventReport, state: EventState) -> bool:
         """Return True while a start must wait, so that people read of the approval first."""
@@ -91,7 +107,7 @@ class EventReporter:
     def _reached(self, state: EventState) -> set[NoticePhase]:
         """Return the steps that an event has reached."""
         reached = {NoticePhase.STARTED if state.event.started else NoticePhase.SCHEDULED}
-        if state.approved_at is not None and not state.refused:
+        if state.approved_at is not None:
             reached.add(NoticePhase.APPROVED)
         if state.refused and not state.over:
             reached.add(NoticePhase.FAILED)
@@ -149,7 +165,8 @@ class EventReporter:
         decision = f"{decision} (dry run)" if self._dry else decision
         not_before = _date(event, 0.0)
         deadline = _date(event, -self._config.margin.total_seconds())
-        level = logging.WARNING if decision.startswith("not approved") else logging.INFO
+        is_warning = decision.startswith(("not approved", OVER_UNREADY))
+        level = logging.WARNING if is_warning else logging.INFO
         when = f", not before {not_before}, deadline {deadline}" if not_before else ""
         log.log(
             level,

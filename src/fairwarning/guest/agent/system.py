@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -124,10 +125,15 @@ else:
 # --- Programs of an earlier agent -----------------------------------------------------------------
 
 
+def boot_id() -> str:
+    """Return a text that differs after each boot of the machine; empty except on Linux."""
+    return _read_text(_BOOT_ID)
+
+
 def process_mark(process: int) -> str:
     """Return a text that no later process with this id has; empty if it has ended or on Windows."""
     if sys.platform == "linux":
-        boot, status = _read_text(_BOOT_ID), _process_status(process)
+        boot, status = boot_id(), _process_status(process)
         return f"{boot} {status[1]}" if boot and status else ""
     elif sys.platform == "win32":  # noqa: RET505  (mypy checks one platform at a time)
         return ""
@@ -174,7 +180,7 @@ def kill_group(group: int) -> None:
 
 def _has_member(group: int, boot: str, variable: str) -> bool:
     """Whether a process of this group and boot has an environment variable, on Linux."""
-    if boot != _read_text(_BOOT_ID):
+    if boot != boot_id():
         return False
     ids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     statuses = ((process, _process_status(process)) for process in ids)
@@ -209,8 +215,34 @@ def make_blocking(descriptor: int) -> None:
 STOP_SIGNALS: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
 """The signals that stop the agent."""
 
+RELOAD_SIGNALS: tuple[signal.Signals, ...] = ()
+"""The signals that make the agent read its configuration again."""
+
 if sys.platform == "win32":
     STOP_SIGNALS = (*STOP_SIGNALS, signal.SIGBREAK)
+else:
+    RELOAD_SIGNALS = (signal.SIGHUP,)
+
+
+def reap_as_init() -> None:
+    """As process 1 of a container, stay as its init process, and return in a child.
+
+    Process 1 is the parent of every orphan. The child, the agent, waits only for its own hooks.
+    """
+    if sys.platform == "win32" or os.getpid() != 1:
+        return
+    forwarded = (*STOP_SIGNALS, signal.SIGHUP, signal.SIGUSR1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)  # process 1 loses what it does not handle
+    child = os.fork()
+    if child != 0:
+        for number in forwarded:
+            signal.signal(number, lambda number, _: os.kill(child, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, forwarded)
+    while child != 0:
+        process, status = os.wait()
+        if process == child:
+            code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+            os._exit(code)
 
 
 # --- Files ----------------------------------------------------------------------------------------
@@ -231,6 +263,27 @@ def lock(path: Path) -> int | None:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def find_writable(path: Path) -> Path | None:
+    """Return this path or a folder above it that every user can write; Windows has no such mode.
+
+    In a folder with the sticky bit, as /tmp, users replace only files of their own.
+    """
+    if sys.platform == "win32":
+        return None
+    for place in (path.resolve(), *path.resolve().parents):
+        with suppress(OSError):
+            mode = place.stat().st_mode
+            is_sticky = place != path.resolve() and mode & stat.S_ISVTX
+            if mode & stat.S_IWOTH and not is_sticky:
+                return place
+    return None
+
+
+def is_readable_by_all(path: Path) -> bool:
+    """Whether every user can read a file; on Windows this is not known."""
+    return sys.platform != "win32" and bool(path.stat().st_mode & stat.S_IROTH)
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import sys
 import threading
@@ -17,7 +16,6 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
-from fairwarning.core import times
 from fairwarning.guest.agent import system
 from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.config import HookKind
@@ -28,8 +26,7 @@ from fairwarning.guest.agent.hook_processes import (
     KILLED_SECONDS,
     HookProcesses,
 )
-from fairwarning.guest.agent.hook_request import HookRequest
-from fairwarning.guest.events import to_json
+from fairwarning.guest.events import date_text, to_json
 
 _CHUNK_BYTES = 64 * 1024  # the capacity of a pipe
 _VARIABLE_CHARACTERS = 30_000  # Windows allows 32,767 and Linux four times that; stdin has it all
@@ -143,7 +140,7 @@ def _write_body(write_end: int, body: bytes) -> None:
 @contextmanager
 def _output_pipe(kept: bytearray) -> Iterator[int]:
     """Yield a descriptor for output; the end of the output is kept."""
-    mark = secrets.token_bytes(16)
+    mark = os.urandom(16)
     read_end, write_end = os.pipe()
     ending = threading.Event()
     try:
@@ -235,6 +232,8 @@ def create_work(
     if run.hook.kind is HookKind.COMMAND:
         return _Command(run, machine, processes or HookProcesses(None))
     if run.hook.kind is HookKind.URL:
+        from fairwarning.guest.agent.hook_request import HookRequest  # noqa: PLC0415  (takes 6 MiB)
+
         return HookRequest(run.hook.url, _body(run, machine), _headers(run), deadline)
     return _Call(run)
 
@@ -246,7 +245,7 @@ def describe(run: RunHook, machine: str) -> dict[str, Any]:
         "Phase": str(run.phase),
         "Machine": machine,
         "Cancelled": run.cancelled,
-        "Deadline": times.iso(int(run.deadline.timestamp())),
+        "Deadline": date_text(run.deadline),
         "Drill": run.drill,
     }
 

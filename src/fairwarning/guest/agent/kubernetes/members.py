@@ -49,7 +49,8 @@ _ALIVE_SECONDS = 5.0  # between looks of the leader at one machine, in a small g
 _LEADER_LOOKS = 5  # at machines that are not ready, in one second
 _BEGIN_A_SECOND = 5  # machines of a large group that begin in one second
 _READY_A_SECOND = 10  # machines of a large group that signal readiness in one second
-_LONGEST_SPREAD_SECONDS = 10.0
+_LONGEST_BEGIN_SECONDS = 20.0  # so a hundred machines
+_LONGEST_READY_SECONDS = 10.0
 _NEVER = float("-inf")
 _FORGET_SECONDS = 60
 
@@ -150,7 +151,7 @@ class KubernetesNodes:
         group = self._groups.get(event.id.upper())
         if group is None or group.names != names:
             rank = names.index(self._name)
-            delay = spread_seconds(rank, _BEGIN_A_SECOND, _LONGEST_SPREAD_SECONDS)
+            delay = spread_seconds(rank, _BEGIN_A_SECOND, _LONGEST_BEGIN_SECONDS)
             group = _Group(names, rank, time.monotonic() + delay)
             self._groups[event.id.upper()] = group
         return group
@@ -161,7 +162,7 @@ class KubernetesNodes:
             state, since = self._states.get(event.id.upper(), (PREPARING, now))
         if state == group.written:
             return
-        delay = spread_seconds(group.rank, _READY_A_SECOND, _LONGEST_SPREAD_SECONDS)
+        delay = spread_seconds(group.rank, _READY_A_SECOND, _LONGEST_READY_SECONDS)
         if group.written and now < since + delay:
             return
         key = group_key(event.id)

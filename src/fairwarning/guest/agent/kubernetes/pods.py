@@ -38,9 +38,12 @@ _CONCURRENT_EVICTIONS = 16
 _REPORT_SECONDS = 2  # for the kubelet to report that a pod has ended
 _DEFAULT_GRACE_SECONDS = 30  # of a pod without terminationGracePeriodSeconds
 _SHOWN_PODS = 20  # in an error or a line of the log
-_NOT_SENT = Unavailable("NotSent", "the Kubernetes API does not answer")
 
 log = logging.getLogger(__name__)
+
+
+class _NotSentError(Exception):
+    """An eviction is left out because the API was silent at another one."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,7 @@ class _Evictions:
         if error is None:
             self.reasons[str(pod)] = "terminating"
             log.info("pod %s is evicted", pod)
-        elif error is _NOT_SENT:
+        elif isinstance(error, _NotSentError):
             return
         elif is_missing(error) or status_of(error) == HTTPStatus.CONFLICT:
             self.reasons[str(pod)] = "replaced"  # it is gone, or another one has its name
@@ -174,13 +177,13 @@ def _is_answer(error: Exception) -> bool:
     """Whether the API has decided about the eviction, rather than failed."""
     decided = {HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
     is_decided = status_of(error) in decided or _budget(error) is not None
-    return error is _NOT_SENT or is_missing(error) or is_decided
+    return isinstance(error, _NotSentError) or is_missing(error) or is_decided
 
 
 def _try_evict(client: Client, pod: _Pod, left: float, silent: threading.Event) -> Exception | None:
     """Evict a pod; return the failure. Once the API is silent, do not wait for it again."""
     if silent.is_set():
-        return _NOT_SENT
+        return _NotSentError()
     try:
         _evict(client, pod, left)
     except Exception as error:  # noqa: BLE001  (from the HTTP library that lightkube uses)

@@ -1,0 +1,47 @@
+"""The first cases of the fuzzer of the guest side, and planted bugs that it must find."""
+
+import re
+
+import pytest
+
+from fairwarning.guest import dates, events, http_message, session
+from tests.guest.fuzz import FuzzFailure, fuzz
+
+pytestmark = pytest.mark.spec("G1")
+
+
+@pytest.mark.parametrize(
+    ("cases", "seed"), [(2_000, 0), pytest.param(40_000, 100, marks=pytest.mark.campaign)]
+)
+def test_random_responses(cases: int, seed: int) -> None:
+    """No foreign exception leaves the clients or the plan, and no well-formed event is lost."""
+    fuzz(cases, seed)
+
+
+def _all_or_nothing(raw: object) -> events.Event:
+    try:
+        return FROM_JSON(raw)
+    except ValueError as error:
+        raise KeyError("planted") from error
+
+
+FROM_JSON = events.from_json
+BRIEF_SECONDS = 1.0  # for a client that waits for what is not to come, as some planted bugs do
+PLANTS = {
+    "a malformed event hides the others": (events, "from_json", _all_or_nothing),
+    "a malformed event is over": (session, "keep_skipped", lambda document, _: document),
+    "any date is used": (dates, "_LATEST", 10**12),
+    "chunk sizes are believed": (http_message, "_CHUNK", re.compile(rb"(.*)", re.DOTALL)),
+    "any status is interim": (http_message, "_FIRST_FINAL", 300),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS)
+def test_a_planted_bug_is_found(
+    plant: tuple[object, str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fuzzer can fail."""
+    monkeypatch.setattr(*plant)
+    monkeypatch.setattr(session, "FIRST_TIMEOUT_SECONDS", BRIEF_SECONDS)
+    with pytest.raises(FuzzFailure):
+        fuzz(5_000)

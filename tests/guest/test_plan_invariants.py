@@ -1,0 +1,88 @@
+"""IG1 to IG7 hold through any sequence of inputs; a plan that breaks one is found."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from fairwarning.guest.agent.actions import Action, WriteNote
+from fairwarning.guest.agent.event_rules import EventRules
+from fairwarning.guest.agent.event_state import EventState
+from fairwarning.guest.agent.plan import AgentPlan
+from fairwarning.guest.events import Document
+from tests.campaigns import split
+from tests.guest.agent_state_machine import AgentStateMachine
+
+pytestmark = [pytest.mark.hypothesis, pytest.mark.spec("G4", "G5", "G6")]
+
+
+def test_invariants_hold() -> None:
+    """Documents, hook results, group members, refusals, times and crashes in any order."""
+    examples = 2 * settings().max_examples
+    run_state_machine_as_test(
+        AgentStateMachine, settings=settings(max_examples=examples, stateful_step_count=40)
+    )
+
+
+def _always(value: object) -> Callable[..., object]:
+    return lambda *_: value
+
+
+def _start_silently(self: AgentPlan, *arguments: Any) -> list[Action]:  # noqa: ANN401  (of the method)
+    return [action for action in START(self, *arguments) if not isinstance(action, WriteNote)]
+
+
+def _due_without_document(self: AgentPlan, now: datetime) -> list[Action]:
+    return self.read(Document(), now)
+
+
+def _forget(self: AgentPlan, tracked: EventState, now: datetime) -> list[Action]:
+    return self._forget(tracked, now)
+
+
+START = AgentPlan._start_hook
+PLANTS: list[tuple[str, list[tuple[type, str, object]]]] = [
+    ("IG1: approved before hooks", [(EventRules, "required_states", _always([]))]),
+    ("IG1: prepared beside recovery", [(AgentPlan, "_may_begin", _always(value=True))]),
+    (
+        "IG1: a preparation is undone",
+        [
+            (AgentPlan, "_is_prepared", _always(value=False)),
+            (AgentPlan, "_is_stopping", _always(value=False)),
+        ],
+    ),
+    ("IG2: not journaled", [(AgentPlan, "_start_hook", _start_silently)]),
+    ("IG2: an interrupted hook is lost", [(EventState, "interrupted", _always([]))]),
+    ("IG2: waits for ever", [(AgentPlan, "_may_begin", _always(value=False))]),
+    ("IG3", [(EventRules, "may_approve", _always(value=True))]),
+    ("IG4", [(AgentPlan, "_time_left", _always(timedelta(hours=1)))]),
+    ("IG5", [(AgentPlan, "due", _due_without_document)]),
+    ("IG6", [(AgentPlan, "_recover", _forget)]),
+    ("IG7", [(AgentPlan, "_approve_again", _always([]))]),
+    ("order", [(EventRules, "may_follow", _always(value=True))]),
+    ("G5", [(EventRules, "other_machines", _always([]))]),
+]
+
+
+@pytest.mark.parametrize(("name", "patches"), split(PLANTS, 3), ids=[name for name, _ in PLANTS])
+def test_a_planted_bug_is_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, patches: list[tuple[type, str, object]]
+) -> None:
+    """Within 1,500 sequences, without a random choice of them."""
+    for owner, attribute, value in patches:
+        assert hasattr(owner, attribute), name
+        monkeypatch.setattr(owner, attribute, value)
+    search = settings(
+        max_examples=1500,
+        stateful_step_count=30,
+        phases=[Phase.generate],
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    with pytest.raises(Exception):  # noqa: B017  (of an invariant, or of the plan itself)
+        run_state_machine_as_test(AgentStateMachine, settings=search)
