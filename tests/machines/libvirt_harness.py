@@ -169,13 +169,14 @@ async def libvirt_harness(
     *,
     claim_seconds: float = 0.4,
     timeout_seconds: float = 20,
+    grace_seconds: float = 5,
     destination: str = "",
 ) -> AsyncIterator[LibvirtDriverHarness]:
     """Provide a driver with short time limits."""
     driver = LibvirtDriver(
         uri,
         destination=destination,
-        grace_seconds=5,
+        grace_seconds=grace_seconds,
         timeout_seconds=timeout_seconds,
         claim_seconds=claim_seconds,
     )

@@ -59,13 +59,25 @@ class Site:
         )
 
     def pid(self) -> int:
-        return int((self.machine / "pid").read_text())
+        return int((self.machine / "pid").read_text().split()[0])
 
     async def end(self) -> None:
         """Close the driver and kill the machine."""
         await self.driver.close()
         with suppress(OSError):
             os.kill(self.pid(), signal.SIGKILL)
+
+
+@run_async
+async def test_a_process_id_that_is_used_again(tmp_path: Path) -> None:
+    """After a reboot of the host, the id of another program: it is not ended."""
+    site = Site(tmp_path)
+    assert await site.execute("start") == ""
+    own = site.pid()
+    (site.machine / "pid").write_text(f"{os.getpid()} 1")
+    assert await site.execute("stop") == ""
+    os.kill(own, signal.SIGKILL)
+    await site.end()
 
 
 @run_async

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fairwarning
-from fairwarning.machines.command import driver
+from fairwarning.machines.command import driver, keepers
 from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, run_async
 from tests.machines.command_harness import QUICK, command_harness
 
@@ -32,6 +32,15 @@ async def main():
     await driver.close()
 
 asyncio.run(main())
+"""
+
+
+_CUT_SHORT = """
+import os, socket
+with socket.socket(fileno=0) as service:
+    while (received := socket.recv_fds(service, 1 << 20, 1))[0]:
+        os.write(received[1][0], b'{"error": ')
+        os.close(received[1][0])
 """
 
 
@@ -81,6 +90,16 @@ async def test_a_keeper_that_fails_at_its_start(
         reported = await harness.outcome(QUICK)
         assert reported.startswith(f"failed on every attempt: the keeper process {error}")
         assert harness.log() == []
+
+
+@run_async
+async def test_an_answer_that_is_cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keeper that is killed while it answers has not answered."""
+    script = f"#!{sys.executable}\n{_CUT_SHORT}"
+    async with command_harness(tmp_path) as harness:
+        _replace_interpreter(tmp_path / "python", monkeypatch, script)
+        reported = await harness.outcome(QUICK)
+        assert reported == f"failed on every attempt: {keepers._KILLED}"
 
 
 @run_async

@@ -167,21 +167,6 @@ async def test_a_service_is_killed(tmp_path: Path) -> None:
 
 
 @run_async
-async def test_a_service_is_killed_and_its_program_ends_meanwhile(tmp_path: Path) -> None:
-    """The next service reads the result from the record."""
-    async with command_harness(tmp_path) as harness:
-        with service(tmp_path) as first:
-            await harness.wait_for_runs()
-            first.kill()
-            first.wait()
-        harness.release()
-        await wait_until_async(lambda: "ended" in harness.words(), "it ends")
-        with service(tmp_path) as second:
-            assert await output(second) == "Succeeded"
-        assert harness.words() == ["begun", "ended"]
-
-
-@run_async
 async def test_all_but_the_program_are_killed(tmp_path: Path) -> None:
     """Its result is unknown: the next service waits for it and repeats it, marked as such."""
     async with command_harness(tmp_path) as harness:
@@ -299,15 +284,6 @@ async def test_a_check_that_cannot_tell(tmp_path: Path) -> None:
         harness.start_driver(QUICK)
         harness.submit()
         assert await harness.result(times=2) == ""
-
-
-@run_async
-async def test_a_check_that_can_tell_after_a_while(tmp_path: Path) -> None:
-    """A temporary failure of the check only delays the impact by a second or two."""
-    async with command_harness(tmp_path) as harness:
-        check = CHECKS + 'if [ -e "$0/asked" ]; then exit 1; fi; touch "$0/asked"; exit 2'
-        assert await harness.outcome(QUICK, check=check) == ""
-        assert harness.words() == ["check", "check", "begun", "ended"]
 
 
 @run_async

@@ -14,6 +14,7 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.machines.process import namespace
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import (
+    needs_linux,
     needs_mounts,
     needs_namespaces,
     needs_root_namespaces,
@@ -115,6 +116,22 @@ print(socket.gethostbyname("localhost"))
             program = harness.start("hostname", "-f")
             assert await harness.exit_code(program) == 0, harness.err(1)
             assert harness.out(1) == "web000000\n"
+    assert hosts() == before
+
+
+@needs_root_namespaces
+@needs_mounts
+@with_process_harness
+async def test_a_program_can_mount_over_the_files_of_its_machine(harness: ProcessHarness) -> None:
+    """As container runtimes do with /etc/hosts; nothing is left in the temporary folder."""
+    script = """
+mount --bind /etc/os-release /etc/hosts && mount --bind /etc/os-release /etc/hostname
+cmp /etc/hosts /etc/os-release && cmp /etc/hostname /etc/os-release && ls -A "$TMPDIR"
+"""
+    before = hosts()
+    program = harness.start("sh", "-ec", script)
+    assert await harness.exit_code(program) == 0, harness.err()
+    assert harness.out() == ""
     assert hosts() == before
 
 
@@ -254,6 +271,21 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
         assert hint in caught.value.message
 
 
+@needs_linux
+def test_a_limit_of_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system says that no space is left on a device; the message names the settings."""
+
+    def refuse(_flags: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(namespace, "_unshare", refuse)
+    with pytest.raises(
+        FairwarningError, match=r"the limit user\.max_user_namespaces or "
+    ) as caught:
+        namespace.create()
+    assert "device" not in caught.value.message
+
+
 @needs_unshare
 @needs_namespaces
 @with_process_harness
@@ -264,4 +296,4 @@ async def test_where_the_kernel_forbids_namespaces(harness: ProcessHarness) -> N
     options = ("--isolation", "namespaces")
     program = harness.start("true", before=before, options=options)
     assert await harness.exit_code(program) == 1
-    assert "does not let a user create namespaces (No space left on device)" in harness.err()
+    assert "create namespaces (the limit user.max_net_namespaces is reached)" in harness.err()

@@ -1,15 +1,17 @@
 """The libvirt driver: the effect of each impact on a domain, and the errors."""
 
 import sys
+from typing import Any
 
 import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.machines.libvirt import host as hosts
+from fairwarning.machines.libvirt import impacts
 from fairwarning.machines.libvirt.record import PREFIX, RECORD, DomainRecord, read
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.requirements import needs_libvirt
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 from tests.machines.libvirt_harness import (
     URI,
     impact,
@@ -44,6 +46,29 @@ async def test_the_effect_of_an_impact(kind: str, history: str, state: str) -> N
         async with libvirt_harness() as driver:
             assert await driver.execute(impact(kind, seconds=1)) == ""
         assert (await hypervisor.history(), hypervisor.state()) == (history, state)
+
+
+@pytest.mark.spec("E9")
+@run_async
+async def test_a_guest_that_misses_the_request_to_shut_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked again, not powered off: its agent may start late."""
+    asked: list[str] = []
+    shut_down = libvirt.virDomain.shutdown
+
+    def listen_late(domain: Any) -> object:  # noqa: ANN401  (libvirt has no types)
+        asked.append(domain.name())
+        return shut_down(domain) if len(asked) == 3 else 0
+
+    monkeypatch.setattr(libvirt.virDomain, "shutdown", listen_late)
+    monkeypatch.setattr(impacts, "_ASK_AGAIN_SECONDS", 0.05)
+    with open_hypervisor() as hypervisor:
+        hypervisor.define("web_0")
+        async with libvirt_harness(grace_seconds=LIMIT_SECONDS) as harness:
+            assert await harness.execute(impact("stop")) == ""
+        assert asked == ["web_0"] * 3
+        assert hypervisor.state() == "off"
 
 
 @pytest.mark.spec("E9")

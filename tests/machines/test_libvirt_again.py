@@ -122,26 +122,6 @@ async def _calls_of(kind: str) -> int:
 
 
 @pytest.mark.spec("E9")
-@pytest.mark.parametrize("kind", ["reboot", "freeze"])
-@run_async
-async def test_two_drivers_at_once(kind: str) -> None:
-    """Both get the same impacts at the same time: one executes them, both report them."""
-    with open_hypervisor() as hypervisor:
-        names = [f"web_{number}" for number in range(5)]
-        for name in names:
-            hypervisor.define(name)
-        every = [impact(kind, name, seconds=1) for name in names]
-        async with (
-            libvirt_harness(claim_seconds=10) as first,
-            libvirt_harness(claim_seconds=10) as second,
-        ):
-            errors = await asyncio.gather(first.execute(*every), second.execute(*every))
-            assert set(errors) == {""}
-        for name in names:
-            assert await hypervisor.history(name) == KINDS[kind]
-
-
-@pytest.mark.spec("E9")
 @run_async
 async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is delayed between its read and its write while another one claims: only one acts."""

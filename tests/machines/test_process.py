@@ -207,9 +207,12 @@ async def test_a_redeploy_empties_the_temporary_disk(
 @pytest.mark.parametrize("kind", ["evict", "delete"])
 @with_process_harness
 async def test_impacts_that_end_the_machine(harness: ProcessHarness, kind: str) -> None:
-    """The program ends, exec ends with its exit code, and the fallback driver takes over."""
+    """Program and exec end, the temporary disk is lost, and the fallback driver takes over."""
     program = await harness.start_counter()
+    temporary = harness.data / "machines" / "web_0" / "tmp"
+    (temporary / "file").touch()
     assert await harness.result(harness.submit(kind)) == ""
+    assert list(temporary.iterdir()) == []
     assert await harness.exit_code(program) == 0
     assert harness.log() == ["started", "ended"]
     assert harness.err().startswith(f"fairwarning: web_0 is {kind}")
@@ -221,9 +224,12 @@ async def test_impacts_that_end_the_machine(harness: ProcessHarness, kind: str) 
 @pytest.mark.parametrize("kind", ["stop", "deallocate"])
 @with_process_harness
 async def test_a_stopped_machine_can_be_started(harness: ProcessHarness, kind: str) -> None:
-    """Exec waits without a program; a second start does nothing."""
+    """Exec waits without a program; only a deallocated machine has lost its temporary disk."""
     program = await harness.start_counter()
+    file = harness.data / "machines" / "web_0" / "tmp" / "file"
+    file.touch()
     assert await harness.result(harness.submit(kind)) == ""
+    assert file.exists() == (kind == "stop")
     assert harness.log() == ["started", "ended"]
     assert harness.processes_inside() == []
     assert harness.listeners.open == []
@@ -360,15 +366,6 @@ async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(
         lambda: harness.log() == ["started", "ended", "started"], "it starts again"
     )
     moved.rename(harness.data)
-
-
-@with_process_harness
-async def test_machines_without_a_program_use_the_fallback_driver(
-    harness: ProcessHarness,
-) -> None:
-    """Without exec the driver changes nothing."""
-    assert await harness.result(harness.submit("reboot")) == ""
-    assert harness.fallback.executed == ["impact 1"]
 
 
 @with_process_harness

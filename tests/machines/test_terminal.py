@@ -25,16 +25,20 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 
-# Prints the keys it receives, and ends at the second Ctrl-C.
+# Prints the keys it receives, and ends at the second Ctrl-C. It waits for signals without handlers:
+# one that arrived just before `pause` would be handled at the next signal only.
 KEYS = """
 import os, signal
 keys = []
-signal.signal(signal.SIGINT, lambda *_: keys.append("interrupted"))
-signal.signal(signal.SIGCONT, lambda *_: print("continued", flush=True))
+awaited = {signal.SIGINT, signal.SIGCONT}
+signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
 print("foreground" if os.tcgetpgrp(0) == os.getpgrp() else "background", flush=True)
 while len(keys) < 2:
-    signal.pause()
-    print(*keys, flush=True)
+    if signal.sigwait(awaited) == signal.SIGCONT:
+        print("continued", flush=True)
+    else:
+        keys.append("interrupted")
+        print(*keys, flush=True)
 raise SystemExit(9)
 """
 

@@ -62,6 +62,7 @@ class CommandDriver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._keepers = KeeperProcesses()
         self._closing = False
+        self.problem = ""  # why the last impact could not be started
 
     def carry_out(self, impact: Impact, report: Report) -> None:
         """Queue the impact: the impacts of one machine run one at a time and in order."""
@@ -103,11 +104,13 @@ class CommandDriver:
             try:
                 result = ImpactResult(**json.loads(await self._keepers.run(run)))
             except OSError as error:
+                self.problem = f"cannot start a process: {error.strerror or error}"
                 return ImpactResult(f"not started: cannot start a process: {error}")
             except KeeperLost as error:
-                reason = str(error)
+                reason = self.problem = str(error)
                 log.warning("impact %s: %s; trying again", impact.id, reason)
                 continue
+            self.problem = ""
             if result.stopped:  # the service probably stops too; the next one starts anew
                 await asyncio.sleep(_STOPPED_SECONDS)
             return result

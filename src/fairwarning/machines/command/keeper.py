@@ -191,7 +191,7 @@ def keep(run: CommandRun) -> None:
 
 def _send(descriptor: int, result: ImpactResult) -> None:
     with suppress(BrokenPipeError):  # the next service reads the record
-        os.write(descriptor, json.dumps(result._asdict()).encode())
+        os.write(descriptor, json.dumps(result._asdict()).encode() + b"\n")
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ class KeeperProcesses:
             answer = await _read(reader)
         finally:
             os.close(reader)
-        if not answer:
+        if not answer.endswith(b"\n"):  # it ended before it had answered
             raise KeeperLost(parent.ending() or _KILLED)
         return answer
 

@@ -10,6 +10,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from fairwarning.core.printable import printable
+
 KILLED_SECONDS = 5.0  # a killed program ends at once, unless it is blocked in the kernel
 _KEPT_BYTES = 16 * 1024  # of a program's output, from its end
 _CHUNK_BYTES = 64 * 1024
@@ -142,7 +144,8 @@ class _RunningProgram:
 def output_lines(output: bytes | bytearray) -> list[str]:
     """Return the last lines of a program's output, without empty ones."""
     lines = output.decode("utf-8", "replace").splitlines()
-    return [line for line in map(_clean, lines) if line][-_SHOWN_LINES:]
+    shown = (printable(line.strip(), _LINE_CHARACTERS) for line in lines)
+    return [line for line in shown if line][-_SHOWN_LINES:]
 
 
 def start_time(process: int) -> str:
@@ -157,12 +160,6 @@ def start_time(process: int) -> str:
         return ""
     state, ticks = stat[0], stat[19]
     return "" if state in "ZX" else f"{boot} {ticks}"
-
-
-def _clean(line: str) -> str:
-    """Replace characters that could corrupt a terminal or a log."""
-    shown = "".join(char if char.isprintable() else " " for char in line[:_LINE_CHARACTERS])
-    return shown.strip()
 
 
 def _signal_name(number: int) -> str:

@@ -67,6 +67,12 @@ class LibvirtDriver:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    @property
+    def problem(self) -> str:
+        """Why impacts wait; empty while libvirt answers."""
+        lost = any(host.is_lost for host in self._options.hosts)
+        return "libvirt cannot be reached; impacts wait for it" if lost else ""
+
     async def guest_at(self, address: str) -> str:
         """Return the machine whose domain has a DHCP lease for this address; empty if none."""
         for host in self._options.hosts:

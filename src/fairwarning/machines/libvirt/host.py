@@ -83,6 +83,7 @@ class LibvirtHost:
         self._error = library().libvirtError
         self._connection: Connection = None
         self._opening: asyncio.Future[None] | None = None
+        self.is_lost = False  # whether the last attempt to connect failed
         self._slots = asyncio.Semaphore(_CALLS)
         self.migrations = asyncio.Semaphore(_MIGRATIONS)
 
@@ -97,6 +98,7 @@ class LibvirtHost:
                     await asyncio.shield(self._opening)
             except TimeoutError as error:
                 raise self._unreachable(f"no answer in {_WAIT_SECONDS:g} s") from error
+        self.is_lost = False
         return self._connection
 
     async def call(self, connection: Connection, function: Callable[[], T]) -> T:
@@ -153,6 +155,7 @@ class LibvirtHost:
             raise self._unreachable(why) from error
 
     def _unreachable(self, why: str) -> RetryLater:
+        self.is_lost = True
         return RetryLater(
             f"libvirt at {self.uri} cannot be reached: {why}; check that it is running and "
             "that the user of this service may connect to it"

@@ -22,6 +22,7 @@ from fairwarning.machines.libvirt.migration import migrate
 from fairwarning.machines.libvirt.record import DomainRecord, ImpactStage
 
 _RESUME_SECONDS = 5.0
+_ASK_AGAIN_SECONDS = 10.0  # a guest to shut down
 
 
 @record
@@ -129,9 +130,16 @@ async def _power_off(
         raise LibvirtRefused(f"{text}; make it persistent with `virsh define`")
     record = await claim.begin()
     if grace_seconds and record.not_restarted and await domain.is_not_paused():
-        await domain.request_shutdown(_not_restarted)
-        await claim.wait(_left(grace_seconds, record.began_at), domain.is_off)
+        await _shut_down(claim, _left(grace_seconds, record.began_at))
     await domain.power_off(_not_restarted)
+
+
+async def _shut_down(claim: DomainClaim, seconds: float) -> None:
+    """Ask the guest to shut down, again and again: its agent may be late, or busy."""
+    ends = time.monotonic() + seconds
+    while (left := ends - time.monotonic()) > 0 and not await claim.domain.is_off():
+        await claim.domain.request_shutdown(_not_restarted)
+        await claim.wait(min(left, _ASK_AGAIN_SECONDS), claim.domain.is_off)
 
 
 def _not_restarted(record: DomainRecord) -> bool:

@@ -84,6 +84,12 @@ def _try_namespaces(writer: int) -> NoReturn:
         namespace.bind_endpoint().close()
         code = 0
     except FairwarningError as error:
-        os.write(writer, os.fsencode(getattr(error.__cause__, "strerror", None) or error.message))
+        os.write(writer, os.fsencode(_short(error)))
     finally:
         os._exit(code)
+
+
+def _short(error: FairwarningError) -> str:
+    """Return why the system refused, without what an administrator can do."""
+    cause = error.__cause__
+    return namespace.reason(cause) if isinstance(cause, OSError) else error.message

@@ -4,16 +4,17 @@ Uses system calls directly, as `os.unshare` needs Python 3.12.
 """
 
 import ctypes
+import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fcntl import ioctl
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 
-from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.core.errors import FairwarningError, Refused, reason_of
 
 ENDPOINT = ("169.254.169.254", 80)  # the metadata endpoint of every Azure machine
 ENDPOINT_URL = f"http://{ENDPOINT[0]}"
@@ -25,6 +26,7 @@ _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWPID = 0x20000000
 _CLONE_NEWNET = 0x40000000
 _MACHINE = _CLONE_NEWNET | _CLONE_NEWUTS | _CLONE_NEWPID
+_KINDS = ("user", "net", "uts", "pid")  # of namespaces, each with a limit of its own
 
 _SIOCSIFFLAGS = 0x8914
 _SIOCSIFADDR = 0x8916
@@ -34,6 +36,7 @@ _LOOPBACK_NETWORK = 127
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND = 0x2, 0x4, 0x8, 0x1000
 _MS_REC, _MS_PRIVATE = 0x4000, 0x40000
+_MNT_DETACH = 0x2
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -155,17 +158,22 @@ def mount_proc() -> None:
         _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
 
 
-def replace_file(path: str, text: str, folder: Path) -> None:
-    """Have this process and its children read another text in a file. Needs `own_mounts`.
+def mount_texts(texts: Mapping[str, str], folder: Path) -> None:
+    """Have this process and its children read other texts in files. Needs `own_mounts`.
 
-    `folder` holds the text for a moment. Where the file does not exist, or the system forbids to
-    mount over it, the file stays as it is.
+    They are on a file system of their own, mounted in `folder` for a moment: nothing is left there,
+    and a program can mount over them, which the kernel forbids for files that are deleted. Where a
+    file does not exist, or the system forbids to mount over it, it stays as it is.
     """
-    with suppress(OSError), NamedTemporaryFile("w", dir=folder) as file:
-        file.write(text)
-        file.flush()
-        os.fchmod(file.fileno(), 0o644)
-        _mount(file.name, path, None, _MS_BIND)
+    with suppress(OSError), TemporaryDirectory(dir=folder) as place:
+        _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+        for number, (path, text) in enumerate(texts.items()):
+            file = Path(place, str(number))
+            file.write_text(text)
+            file.chmod(0o644)
+            with suppress(OSError):
+                _mount(str(file), path, None, _MS_BIND)
+        _call(_libc.umount2(place.encode(), _MNT_DETACH))
 
 
 def die_with_parent(signal: int) -> None:
@@ -208,6 +216,17 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int) -> Non
     _call(_libc.mount(*texts, ctypes.c_ulong(flags), None))
 
 
+def reason(error: OSError) -> str:
+    """Return why no namespace could be created. ENOSPC is a limit, not a full disk."""
+    if error.errno != errno.ENOSPC:
+        return reason_of(error)
+    limits = {
+        kind: int(Path(f"/proc/sys/user/max_{kind}_namespaces").read_text()) for kind in _KINDS
+    }
+    reached = [kind for kind in _KINDS if not limits[kind]] or _KINDS
+    return f"the limit {' or '.join(f'user.max_{kind}_namespaces' for kind in reached)} is reached"
+
+
 def _call(result: int) -> None:
     if result != 0:
         number = ctypes.get_errno()
@@ -215,7 +234,7 @@ def _call(result: int) -> None:
 
 
 def _forbidden(error: OSError) -> str:
-    return f"""this system does not let a user create namespaces ({error.strerror}).
+    return f"""this system does not let a user create namespaces ({reason(error)}).
 Without them, run the program with --isolation none, which says what it cannot show.
 Or have an administrator allow them with whichever of these settings the system has:
   sysctl user.max_user_namespaces=15000

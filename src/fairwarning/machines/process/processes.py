@@ -69,8 +69,8 @@ class NamespaceProcesses:
         """Name the host, and let its name resolve."""
         name = namespace.name_host(host_name)
         if self._own_mounts:
-            namespace.replace_file("/etc/hostname", f"{name}\n", self._folder)
-            namespace.replace_file("/etc/hosts", _hosts(name, self._aliases), self._folder)
+            hosts = _hosts(name, self._aliases)
+            namespace.mount_texts({"/etc/hostname": f"{name}\n", "/etc/hosts": hosts}, self._folder)
 
     def started(self, program: int) -> None:
         """Do nothing: every process is in the namespace."""

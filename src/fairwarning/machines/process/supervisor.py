@@ -28,6 +28,7 @@ _HARMLESS = {signal.SIGUSR1, signal.SIGUSR2}  # they do not end a machine that i
 _RUNNING = "running"  # the power state of a machine that is up
 _FINAL = {"evict", "delete"}
 _EMPTYING = {"redeploy", "reimage"}  # of the temporary disk
+_LEAVING = _FINAL | {"deallocate"}  # the host, and so the temporary disk
 _BOOTING = _EMPTYING | {"reboot", "start"}
 _ENDING = _FINAL | _EMPTYING | {"reboot", "stop", "deallocate"}
 _MESSAGES = {
@@ -164,6 +165,9 @@ class Supervisor:
             await self._freeze(order.seconds)
         if order.kind in _ENDING:
             await self._stop()
+        if order.kind in _LEAVING:
+            with suppress(OSError):  # the machine has left all the same
+                self._program.temporary.empty()
         if order.kind in _BOOTING and self._phase is _Phase.DOWN:
             try:
                 self._prepare_disk(order)
