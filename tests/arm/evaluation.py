@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.templates.calls import Functions
-from fairwarning.arm.templates.evaluation import Evaluation, Loops, ValueBudget
+from fairwarning.arm.templates.evaluation import Evaluation, Functions, Loops, ValueBudget
 from fairwarning.arm.templates.expressions import parse
 from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.template import DeploymentScope, Template
@@ -31,22 +30,13 @@ SCOPE = DeploymentScope(
     now=1_700_000_000.0,
     tags={"team": "web"},
 )
-KNOWN = {
-    ("microsoft.network", "virtualnetworks"): ["2022-01-01", "2021-02-01"],
-    ("microsoft.compute", "virtualmachinescalesets"): ["2026-04-01", "2024-11-01"],
-}
-
-
-def versions(namespace: str, kind: str) -> list[str]:
-    """Return the versions of a resource type of these tests."""
-    return KNOWN.get((namespace.lower(), kind.lower()), [])
 
 
 def evaluate(template: Json, values: Json | None = None) -> Template:
     """Return a template with these values of its parameters."""
     parameters = {name: {"value": value} for name, value in (values or {}).items()}
     properties = {"mode": "Incremental", "template": template, "parameters": parameters}
-    return Template(properties, SCOPE, versions)
+    return Template(properties, SCOPE)
 
 
 def refusal(make: Callable[[], object]) -> str:
@@ -95,14 +85,6 @@ def outputs(template: Template, known: Json | None = None) -> Json:
     """Return the values of the outputs."""
     results = template.outputs(known or {})
     return {name: output["value"] for name, output in results.items()}
-
-
-def dependencies(template: Template) -> dict[str, list[str]]:
-    """Return the names of the resources before each resource that has some, by the last names."""
-    return {
-        key.rpartition("/")[2]: [step.name for step in before]
-        for key, before in template.dependencies.items()
-    }
 
 
 def output(text: object, values: Json | None = None, **sections: object) -> Value:

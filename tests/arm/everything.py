@@ -485,10 +485,15 @@ class FleetSnapshot:
             fill(arm)
         self._store = pickle.dumps(store)
 
+    def store(self) -> MemoryStore:
+        """Return a copy of the store of the filled fleet."""
+        copy: MemoryStore = pickle.loads(self._store)
+        return copy
+
     @contextmanager
     def restore(self) -> Iterator[Everything]:
         """Start a copy of the filled fleet."""
-        with Everything(store=pickle.loads(self._store)) as arm:
+        with Everything(store=self.store()) as arm:
             yield arm
 
 

@@ -11,15 +11,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fairwarning.arm.schema.values import (
+    DECIMAL,
+    FLAG,
     REFERENCE,
-    Decimal,
-    Flag,
+    TEXT,
+    WHOLE,
     ListOf,
     MapOf,
     Shape,
-    Text,
     ValueType,
-    WholeNumber,
     Words,
 )
 
@@ -119,12 +119,12 @@ def _map(items: dict[str, Sample]) -> Sample:
 
 def _scalars(kind: ValueType) -> st.SearchStrategy[Sample]:
     texts = _NAMES.map(lambda name: Sample(name, name))
-    if isinstance(kind, Flag):
+    if kind is FLAG:
         flags = (True, False)
         return st.sampled_from(
             [Sample(sent, flag) for flag in flags for sent in (flag, str(flag), str(flag).lower())]
         )
-    if isinstance(kind, WholeNumber):
+    if kind is WHOLE:
         return st.sampled_from(
             [
                 Sample(sent, number)
@@ -132,7 +132,7 @@ def _scalars(kind: ValueType) -> st.SearchStrategy[Sample]:
                 for sent in (number, str(number), number / 1)
             ]
         )
-    if isinstance(kind, Decimal):
+    if kind is DECIMAL:
         return st.sampled_from([Sample(1.5, 1.5), Sample("1.5", 1.5), Sample(2, 2)])
     if isinstance(kind, Words):
         return st.sampled_from(
@@ -142,7 +142,7 @@ def _scalars(kind: ValueType) -> st.SearchStrategy[Sample]:
                 for sent in (word, word.lower(), word.upper(), word.title())
             ]
         )
-    if isinstance(kind, Text):
+    if kind is TEXT:
         return st.one_of(texts, st.sampled_from([Sample(8, "8"), Sample(80, "80")]))
     return texts
 

@@ -4,7 +4,6 @@ import re
 import pytest
 from azure.mgmt.compute.operations import _operations
 
-from fairwarning.arm.registry import TYPES
 from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused
 from tests.fixtures.arm import ArmHarness
 
@@ -89,10 +88,3 @@ def test_an_operation_is_polled_with_any_version() -> None:
         arm.put(f"{NETWORKS}/net", {"location": "local"})
         accepted = arm.delete(f"{NETWORKS}/net", version="2015-05-01-preview")
         assert arm.ended(accepted)["status"] == "Succeeded"
-
-
-def test_the_lists_are_sorted() -> None:
-    """Clients take the first version for the newest."""
-    for kind in TYPES:
-        versions = kind.api_versions
-        assert list(versions) == sorted(set(versions), reverse=True), kind.name

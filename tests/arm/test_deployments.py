@@ -1,11 +1,15 @@
+import threading
 from typing import Any
 
 import pytest
 
+from fairwarning.arm.templates.evaluation import MAX_VALUES
+from fairwarning.arm.templates.template import Template
 from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused
 from tests.arm.templates import TEMPLATE, resource
 from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 Json = dict[str, Any]
 
@@ -225,3 +229,36 @@ def test_unknown_groups_names_and_statuses() -> None:
         assert arm.put(f"{DEPLOYMENTS}/.", {}).status == 400
         deploy(arm)
         assert refused(arm.get(f"{DEPLOYMENT}/operationStatuses/x")) == (404, "NotFound")
+
+
+# --- What a template may take of the service ------------------------------------------------------
+
+
+def test_a_template_is_computed_beside_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long computation delays neither the event loop nor the writes of others (IB4)."""
+    others = threading.Event()
+    outputs = Template.outputs
+
+    def wait_for_others(*arguments: Any) -> Json:  # noqa: ANN401  (as the method)
+        assert others.wait(LIMIT_SECONDS)
+        return outputs(*arguments)
+
+    monkeypatch.setattr(Template, "outputs", wait_for_others)
+    with ArmHarness() as arm:
+        arm.group()
+        arm.fleet.publisher.readers.append(others.set)  # called after the next write
+        properties = {"mode": "Incremental", "template": {"resources": []}}
+        account = f"{RG}/providers/Microsoft.Storage/storageAccounts/a"
+        deployed, written = arm.put_at_once(
+            {DEPLOYMENT: {"properties": properties}, account: {"location": "local"}}
+        )
+        assert (deployed.status, written.status) == (201, 201)
+        assert arm.ended(deployed) == {"status": "Succeeded"}
+
+
+def test_a_template_of_too_many_values() -> None:
+    """It is refused before it is read."""
+    with ArmHarness() as arm:
+        arm.group()
+        response = deploy(arm, variables={"a": [0] * MAX_VALUES})
+        assert refused(response) == (413, "RequestContentTooLarge")

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.templates.calls import TemplateFunction
-from fairwarning.arm.templates.evaluation import MAX_VALUES
+from fairwarning.arm.templates.evaluation import MAX_VALUES, TemplateFunction
 from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.values import DEPTH
 from tests.arm import evaluation
@@ -105,7 +104,7 @@ def test_values_are_evaluated_at_any_depth_and_names_never() -> None:
         ("[int('four')]", "takes a string only if it is an integer"),
         ("[bool('yes')]", "takes a string only if it is 'true' or 'false'"),
         ("[format('{1}', 'a')]", "has no value for {1}; the first value is {0}"),
-        ("[format('{0:N}', 1)]", "takes {0}, {1} and so on in its pattern"),
+        ("[format('{0:N}', 1)]", "takes only the formats {0:D3}"),
         ("[split('a', createArray(1))]", "takes strings as delimiters"),
         ("[tree().nome]", "tree() leads to a value of type object, which has no member 'nome'"),
         ("[tree().list[2]]", "leads to a value of type array, which has no member 2"),

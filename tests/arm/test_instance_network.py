@@ -1,11 +1,15 @@
 """A machine's ARM network interface, as the machine sees it in its instance metadata (M19)."""
 
+import json
 from typing import Any
 
 import pytest
 
+from fairwarning.core.model import Ref
+from fairwarning.metadata import arm_interfaces
 from fairwarning.metadata.interface_finder import InterfaceFinder
 from fairwarning.metadata.interfaces import NetworkInterface, derived
+from fairwarning.service.reader import FleetReader
 from tests.arm.bodies import AV, AV_SCOPE, COMPUTE, VM_SCOPE, created, machine
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
@@ -16,14 +20,19 @@ NIC = f"{NETWORK}/networkInterfaces/nic"
 VNET = f"{NETWORK}/virtualNetworks/net"
 
 
-def seen(arm: ArmHarness, scope: str = VM_SCOPE, name: str = "vm") -> NetworkInterface:
+def seen(
+    arm: ArmHarness,
+    scope: str = VM_SCOPE,
+    name: str = "vm",
+    finder: InterfaceFinder | None = None,
+) -> NetworkInterface:
     """Return the interface that a machine sees."""
     reader = arm.fleet.reader
     (place,) = [
         place for place in arm.run(reader.find_machines(scope=scope)) if place.machine.name == name
     ]
-    work = InterfaceFinder(reader).find(arm.scope(scope), place.machine, place.number)
-    return arm.run(work)
+    finder = finder or InterfaceFinder(reader)
+    return arm.run(finder.find(arm.scope(scope), place.machine, place.number))
 
 
 def nic(
@@ -90,22 +99,62 @@ def test_a_machine_without_an_arm_interface(properties: dict[str, Any]) -> None:
         assert seen(arm) == next(derived(1))
 
 
-def test_machines_of_a_set_with_the_same_arm_address() -> None:
-    """Each still has its own: the oldest one has that of the interface."""
+def in_set(arm: ArmHarness, name: str, address: str, **members: Any) -> None:  # noqa: ANN401
+    """Create a machine in the availability set, with an interface in a network of its own."""
+    path = f"{NETWORK}/networkInterfaces/{name}"
+    nic(arm, path, f"{NETWORK}/virtualNetworks/{name}", privateIPAddress=address)
+    own = {"availabilitySet": {"id": SUBSCRIPTION + AV}, **with_interfaces(path)}
+    body = {"location": "local", "properties": own, **members}
+    created(arm.put(f"{COMPUTE}/virtualMachines/{name}", body))
+
+
+def test_machines_of_a_set_see_what_azures_tools_show() -> None:
+    """Two networks may have the same address."""
     with ArmHarness() as arm:
         arm.group()
         created(arm.put(AV, {"location": "local", "properties": {}}))
-        for name in ("a", "b", "c"):
-            path = f"{NETWORK}/networkInterfaces/{name}"
-            address = "10.7.8.10" if name == "c" else "10.7.8.9"  # in networks of their own
-            nic(arm, path, f"{NETWORK}/virtualNetworks/{name}", privateIPAddress=address)
-            machine(
-                arm,
-                f"{COMPUTE}/virtualMachines/{name}",
-                availabilitySet={"id": SUBSCRIPTION + AV},
-                **with_interfaces(path),
-            )
-        shown = {name: seen(arm, AV_SCOPE, name) for name in ("a", "b", "c")}
-        assert (shown["a"].address, shown["c"].address) == ("10.7.8.9", "10.7.8.10")
-        assert shown["b"] == next(derived(2))
-        assert len({interface.mac for interface in shown.values()}) == 3
+        for name, address in (("a", "10.7.8.9"), ("b", "10.7.8.9"), ("c", "10.7.8.10")):
+            in_set(arm, name, address)
+        shown = [seen(arm, AV_SCOPE, name) for name in ("a", "b", "c")]
+        assert [each.address for each in shown] == ["10.7.8.9", "10.7.8.9", "10.7.8.10"]
+        assert len({each.mac for each in shown}) == 3
+
+
+class Documents:
+    """Counts the bytes of documents that are parsed, and the resources that are read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bytes = 0
+        self.read = 0
+        monkeypatch.setattr(arm_interfaces, "json", self)
+        read_all = FleetReader.read_all
+
+        async def counted(reader: FleetReader, refs: list[Ref]) -> object:
+            self.read += len(refs)
+            return await read_all(reader, refs)
+
+        monkeypatch.setattr(FleetReader, "read_all", counted)
+
+    def loads(self, body: str) -> object:
+        """Parse JSON."""
+        self.bytes += len(body)
+        return json.loads(body)
+
+
+def test_a_document_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost of an answer grows neither with the members of a set nor with their documents."""
+    with ArmHarness() as arm:
+        arm.group()
+        created(arm.put(AV, {"location": "local", "properties": {}}))
+        for number in range(5):
+            in_set(arm, f"vm{number}", f"10.7.8.{number + 9}", tags={"x": "y" * 200})
+        finder = InterfaceFinder(arm.fleet.reader)
+        counted = Documents(monkeypatch)
+        first = seen(arm, AV_SCOPE, "vm3", finder)
+        assert counted.read == 3  # the machine, its interface and its network
+        counted.bytes = counted.read = 0
+        assert seen(arm, AV_SCOPE, "vm3", finder) == first
+        assert (counted.bytes, counted.read) == (0, 3)
+        nic(arm, f"{NETWORK}/networkInterfaces/vm3", privateIPAddress="10.7.8.77")
+        assert seen(arm, AV_SCOPE, "vm3", finder).address == "10.7.8.77"
+        assert counted.bytes > 0

@@ -1,11 +1,16 @@
 """Messages of errors name resources as their users did, and never show ids of the store."""
 
+import ast
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+import fairwarning.arm as arm_package
+from fairwarning.arm import catalogue
 from fairwarning.arm.http import errors
+from fairwarning.arm.types import references, users
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Scope
 from tests.arm.bodies import WEB, WEB_SCOPE, notice, scale_set
@@ -22,6 +27,11 @@ INTERNAL = re.compile(
     r"microsoft\.[a-z]+/[a-z/]+:|(?:\b(?:as|cs):)?\b(?:ours|theirs|rg):[\w/.-]+", re.IGNORECASE
 )
 """Ids of the store, `microsoft.compute/disks:ours:d`, and of scopes and sets, `Ours:web/0`."""
+
+
+PLACES = re.compile(r"(?<!\{)\{(\w+)\}(?!\})")
+"""The placeholders of an error's text."""
+IN_USE = {reference.error for reference in references.TABLE if reference.error}
 
 
 def assert_public(response: Response, label: str) -> None:
@@ -135,3 +145,20 @@ def test_ids_of_the_core(text: str, expected: str | None) -> None:
     """Ids become names; other quoted words stay as they are."""
     assert errors.public_message(Conflict("Some", text)) == (expected or text)
     assert errors.public_message(errors.ArmError("Some", text)) == text
+
+
+def test_the_texts_of_errors_are_complete() -> None:
+    """Each error of the catalogue is raised somewhere, with a value for each of its places."""
+    raised = set()
+    for path in Path(arm_package.__path__[0]).rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "azure_error":
+                (key,) = call.args
+                if isinstance(key, ast.Constant):  # else one of a table: see test_references.py
+                    assert isinstance(key.value, str)
+                    raised.add(key.value)
+                    values = {keyword.arg for keyword in call.keywords}
+                    assert values == set(PLACES.findall(catalogue.errors()[key.value][1])), (
+                        key.value
+                    )
+    assert not {*catalogue.errors()} - raised - {*users.REFUSALS.values(), *IN_USE}

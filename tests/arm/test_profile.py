@@ -172,6 +172,19 @@ def test_any_other_notice_is_refused(duration: object, enable: bool) -> None:
         assert arm.machines(WEB_SCOPE)["web_0"].terminate_seconds == 300
 
 
+@pytest.mark.spec("T1", "T3", "T8")
+def test_the_request_of_azures_page() -> None:
+    """A PUT of nothing but the notice changes a set's model; an upgrade changes its instances."""
+    with ArmHarness() as arm:
+        scale_set(arm, capacity=2)
+        profile = terminate(notBeforeTimeout="PT5M", enable=True)
+        body = {"properties": {"virtualMachineProfile": profile}}
+        assert arm.put(WEB, body, version="2019-03-01").status == 200
+        assert {each.terminate_seconds for each in arm.machines(WEB_SCOPE).values()} == {0}
+        arm.post(f"{WEB}/manualupgrade", {"instanceIds": ["*"]}, version="2019-03-01")
+        assert [each.terminate_seconds for each in arm.machines(WEB_SCOPE).values()] == [300, 300]
+
+
 @pytest.mark.parametrize("settings", [{"enable": "yes"}, {"enable": 1}, [], "PT5M"])
 def test_invalid_profiles(settings: object) -> None:
     """An invalid profile is refused."""

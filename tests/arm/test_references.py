@@ -80,8 +80,8 @@ def test_a_public_address_shows_its_configuration() -> None:
         assert "ipConfiguration" not in arm.get(PIP).json["properties"]
 
 
-def test_subnets_and_security_groups_show_their_users() -> None:
-    """Configurations of interfaces and of instances; interfaces and subnets."""
+def test_subnets_show_their_users() -> None:
+    """Configurations of interfaces and of instances."""
     with ArmHarness() as arm:
         arm.group()
         put(arm, NSG)
@@ -100,10 +100,6 @@ def test_subnets_and_security_groups_show_their_users() -> None:
         assert arm.get(SUBNET).json["properties"]["ipConfigurations"] == users
         (listed,) = arm.get("/providers/Microsoft.Network/virtualNetworks").json["value"]
         assert listed["properties"]["subnets"][0]["properties"]["ipConfigurations"] == users
-        group = arm.get(NSG).json["properties"]
-        assert (group["networkInterfaces"], group["subnets"]) == ([link(NIC)], [link(SUBNET)])
-        (entry,) = arm.get(f"{NETWORK}/networkSecurityGroups").json["value"]
-        assert entry["properties"] == group
 
 
 def test_a_load_balancer_shows_its_users() -> None:
@@ -141,21 +137,16 @@ def test_what_is_in_use_is_not_deleted() -> None:
     with ArmHarness() as arm:
         network(arm)
         put(arm, PIP)
-        put(arm, NSG)
         nic(arm, publicIPAddress=link(PIP))
-        body = arm.get(NIC).json
-        body["properties"]["networkSecurityGroup"] = link(NSG)
-        assert arm.put(NIC, body).status == 200
         put(arm, DISK, diskSizeGB=4)
         entry = {"lun": 0, "createOption": "Attach", "managedDisk": link(DISK)}
         vm(arm, VM, NIC, storageProfile={"dataDisks": [entry]})
-        before = [arm.get(path).body for path in (NIC, PIP, VNET, NSG, DISK)]
+        before = [arm.get(path).body for path in (NIC, PIP, VNET, DISK)]
         for path, code, user in (
             (NIC, (400, "NicInUse"), VM),
             (PIP, (400, "PublicIPAddressCannotBeDeleted"), CONFIGURATION),
             (SUBNET, (400, "InUseSubnetCannotBeDeleted"), CONFIGURATION),
             (VNET, (400, "InUseSubnetCannotBeDeleted"), CONFIGURATION),
-            (NSG, (400, "InUseNetworkSecurityGroupCannotBeDeleted"), NIC),
             (DISK, (409, "OperationNotAllowed"), VM),
         ):
             response = arm.delete(path)
@@ -164,8 +155,8 @@ def test_what_is_in_use_is_not_deleted() -> None:
             assert "microsoft.network" not in response.json["error"]["message"]
         replaced = arm.put(VNET, {"location": "local", "properties": {"subnets": []}})
         assert refused(replaced) == (400, "InUseSubnetCannotBeDeleted")
-        assert [arm.get(path).body for path in (NIC, PIP, VNET, NSG, DISK)] == before
-        for path in (VM, NIC, PIP, NSG, SUBNET, VNET, DISK):
+        assert [arm.get(path).body for path in (NIC, PIP, VNET, DISK)] == before
+        for path in (VM, NIC, PIP, SUBNET, VNET, DISK):
             assert arm.delete(path).status in {200, 202}
             arm.advance(120)
 
@@ -208,38 +199,13 @@ def test_a_public_address_has_one_user() -> None:
 
 # --- Invalid references ---------------------------------------------------------------------------
 
-_BAD = [
-    ("nothing", "LinkedInvalidPropertyId"),
-    (f"{SUBSCRIPTION}{VNET}", "LinkedInvalidPropertyId"),
-    (f"{SUBSCRIPTION}{VNET}/subnets/missing", "InvalidResourceReference"),
-]
-
-
-@pytest.mark.parametrize(("subnet", "code"), _BAD)
-def test_a_bad_subnet(subnet: str, code: str) -> None:
-    """Neither an interface nor a scale set is created; the text names the id."""
-    with ArmHarness() as arm:
-        network(arm)
-        arm.group("other")
-        inner = {"subnet": {"id": subnet}}
-        configurations = [{"name": "ip", "properties": inner}]
-        interface = {"name": "n", "properties": {"ipConfigurations": configurations}}
-        profile = {"networkProfile": {"networkInterfaceConfigurations": [interface]}}
-        model = {"virtualMachineProfile": profile}
-        web = f"{COMPUTE}/virtualMachineScaleSets/web"
-        for path, properties in ((NIC, {"ipConfigurations": configurations}), (web, model)):
-            response = arm.put(path, {"location": "local", "properties": properties})
-            assert refused(response) == (400, code)
-            assert subnet in response.json["error"]["message"]
-            assert arm.get(path).status == 404
-
 
 @pytest.mark.parametrize(
     "properties",
     [
         {"networkProfile": {"networkInterfaces": [{}]}},
         {"networkProfile": {"networkInterfaces": ["nic"]}},
-        {"proximityPlacementGroup": {}},
+        {"networkProfile": {"networkInterfaces": [{"id": f"{SUBSCRIPTION}{VNET}"}]}},
         {"availabilitySet": {"id": "av"}},
         {"storageProfile": {"osDisk": {"managedDisk": {"id": "disk"}}}},
     ],

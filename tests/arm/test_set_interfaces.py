@@ -8,7 +8,7 @@ import pytest
 
 from fairwarning.service.config.settings import ArmSettings
 from tests.arm.attached import LB, NETWORK, NSG, SUBNET, address, link, network, put
-from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused, scale_set
+from tests.arm.bodies import COMPUTE, VM, WEB, WEB_SCOPE, created, refused, scale_set
 from tests.arm.type_samples import without_etags
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
@@ -197,6 +197,19 @@ def test_an_instance_has_its_interfaces() -> None:
         older = arm.get(f"{WEB}/virtualMachines/0").json["properties"]
         assert older["latestModelApplied"] is False
         assert "imageReference" not in older["storageProfile"]
+
+
+def test_a_machine_that_joined_has_its_own_network() -> None:
+    """It has no interfaces of the set's model, neither in lists nor in its documents."""
+    with ArmHarness() as arm:
+        web(arm, mode="Flexible")
+        own = {"virtualMachineScaleSet": link(WEB)}
+        assert arm.put(VM, {"location": "local", "properties": own}).status == 201
+        for path in (f"{WEB}/networkInterfaces", f"{NETWORK}/networkInterfaces"):
+            assert len(values(arm, path)) == 6  # two for each instance
+        for path in (VM, f"{WEB}/virtualMachines/3"):
+            profile = arm.get(path).json["properties"]["networkProfile"]
+            assert profile["networkInterfaces"] == []
 
 
 def test_a_set_without_a_network() -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairwarning.arm.http.request import BODY_VALUES
 from fairwarning.arm.types import stored
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, VM, Json, machine, names, refused
@@ -134,6 +135,7 @@ TOO_MANY_LEVELS = "/".join("a/b" for _ in range(9))
         (ACCOUNT, deep(400), 400, "InvalidRequestContent"),
         (ACCOUNT, {"properties": {"a": "x" * 600_000}}, 413, "RequestContentTooLarge"),
         (ACCOUNT, {"properties": {"a": "x" * 5_000_000}}, 413, "RequestContentTooLarge"),
+        (ACCOUNT, {"properties": {"a": [0] * (BODY_VALUES + 1)}}, 413, "RequestContentTooLarge"),
         (ACCOUNT, {"properties": "text"}, 400, "InvalidParameter"),
         (ACCOUNT, {"tags": {"a": None}}, 400, "InvalidParameter"),
         (f"{ACCOUNTS}/a\x01b", {}, 400, "InvalidParameter"),

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from fairwarning.arm.catalogue import api_versions
 from fairwarning.arm.http.listing import encode_skip_token
 from fairwarning.arm.registry import TYPES
-from fairwarning.arm.resources.providers import versions_of
 from fairwarning.service.config.settings import TENANT, CloudSettings
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
@@ -107,9 +107,10 @@ def test_other_providers() -> None:
 def test_versions_for_templates() -> None:
     """Versions are newest first, names are case-insensitive, and unknown types have one."""
     for kind in TYPES:
-        assert versions_of(TYPES, kind.name.upper()) == kind.api_versions
-    assert versions_of(TYPES, "Microsoft.Compute/virtualMachineScaleSets")[0] == "2026-04-01"
-    assert versions_of(TYPES, "Acme.X/y") == ("2024-11-01",)
+        versions = api_versions(kind.name.upper())
+        assert list(versions) == sorted(set(versions), reverse=True), kind.name
+    assert api_versions("Microsoft.Compute/virtualMachineScaleSets")[0] == "2026-04-01"
+    assert api_versions("Acme.X/y") == ("2024-11-01",)
 
 
 # --- Resources ------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from tests.arm.evaluation import (
     GROUP,
     Json,
     bodies,
-    dependencies,
     evaluate,
     names,
     net,
@@ -49,17 +48,6 @@ def test_copies_of_a_resource() -> None:
     template = evaluate({"variables": {"sizes": ["x", "y"]}, "resources": resources})
     assert names(template) == ["a1", "a2", "b1", "last", "never"]
     assert bodies(template)["a2"] == {"tags": {"n": "y"}}
-    assert dependencies(template) == {"b1": ["a2"], "last": ["a1", "a2"]}
-
-
-def test_serial_copies() -> None:
-    """A copy of a serial loop waits for all copies of the batch before its own."""
-    loop = {"name": "nets", "count": 5, "mode": "Serial", "batchSize": 2}
-    template = evaluate({"resources": [net("[concat('a', copyIndex())]", copy=loop)]})
-    assert dependencies(template) == {"a2": ["a0", "a1"], "a3": ["a0", "a1"], "a4": ["a2", "a3"]}
-    alone = {"name": "nets", "count": 3, "mode": "serial"}
-    template = evaluate({"resources": [net("[concat('a', copyIndex())]", copy=alone)]})
-    assert dependencies(template) == {"a1": ["a0"], "a2": ["a1"]}
 
 
 def test_copies_of_properties_variables_and_outputs() -> None:

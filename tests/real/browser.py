@@ -60,6 +60,13 @@ roles = { FrontEnd = 2 }
 _LIMIT_MILLISECONDS = 1000 * LIMIT_SECONDS
 
 Scheme = Literal["light", "dark"]
+LOOKS: tuple[tuple[tuple[int, int], Scheme], ...] = (
+    (WIDE, "light"),
+    (PHONE, "dark"),
+    (WIDE, "dark"),
+    (PHONE, "light"),
+)
+"""The first two have both sizes and both schemes."""
 
 
 class BrowserHarness:
@@ -123,6 +130,7 @@ class BrowserHarness:
         page.get_by_label("Scopes", exact=True).fill("db")
         page.get_by_role("button", name="Start", exact=True).click()
         expect(page.get_by_role("heading", name="patches")).to_be_visible()
+        open_clock(page)
         page.get_by_role("button", name="+1 min").click()
         expect(page.locator("#notice")).to_contain_text("Advanced")
         page.goto("/sets/web")
@@ -197,6 +205,7 @@ def fill_timeline(harness: BrowserHarness) -> Page:
     page.get_by_label("Name").fill("patches")
     page.get_by_label("Scopes", exact=True).fill("db")
     page.get_by_role("button", name="Start", exact=True).click()
+    expect(page.get_by_role("heading", name="patches")).to_be_visible()
     advance(page, "4")
     page.goto(event_of(page, "web_5"))
     press(page, "Cancel")
@@ -205,6 +214,8 @@ def fill_timeline(harness: BrowserHarness) -> Page:
     press(page, "Restart")
     page.goto("/sets/web")
     page.get_by_label("Scale to").fill("10")
+    page.get_by_role("button", name="Scale", exact=True).click()
+    expect(page.get_by_role("heading", name="Scale web to 10")).to_be_visible()
     press(page, "Scale")
     page.goto("/machines/web_7")
     press(page, "Redeploy")
@@ -219,8 +230,15 @@ def fill_timeline(harness: BrowserHarness) -> Page:
     return page
 
 
+def open_clock(page: Page) -> None:
+    """Show the controls of the clock."""
+    page.locator("details.clock:not([open]) summary").click()
+
+
 def advance(page: Page, minutes: str) -> None:
     """Let time pass."""
+    page.goto("/")
+    open_clock(page)
     page.get_by_label("Minutes to advance").fill(minutes)
     page.get_by_role("button", name="Advance", exact=True).click()
     expect(page.locator("#notice")).to_contain_text("Advanced")

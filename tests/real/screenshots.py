@@ -10,6 +10,7 @@ from tests.real.browser import (
     WIDE,
     BrowserHarness,
     Scheme,
+    advance,
     browser_harness,
     event_of,
     fill_timeline,
@@ -26,6 +27,10 @@ LARGE: Sequence[Screenshot] = (
     ("large-fleet-phone", "/", PHONE, "dark"),
     ("large-events", "/events", WIDE, "dark"),
     ("large-events-phone", "/events", PHONE, "light"),
+    ("large-map", "/map", WIDE, "light"),
+    ("large-map-phone", "/map", PHONE, "dark"),
+    ("large-timeline", "/timeline", WIDE, "dark"),
+    ("large-timeline-phone", "/timeline", PHONE, "light"),
 )
 
 
@@ -52,6 +57,7 @@ def main() -> None:
             take(harness, small)
         with browser_harness(Path(name) / "large", fleet()) as harness:
             fill(harness)
+            advance(harness.tab("/"), "0.5")
             take(harness, LARGE)
 
 

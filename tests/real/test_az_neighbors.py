@@ -41,6 +41,10 @@ def test_tags(tmp_path: Path) -> None:
         ids = ("--ids", service.path("virtualMachines/vm"))
         service.az_json("resource", "tag", *ids, "--tags", "a=b")
         assert service.az_json("resource", "show", *ids)["tags"] == {"a": "b"}
+        subscription = ("--resource-id", service.path("").partition("/resourceGroups/")[0])
+        service.az_json("tag", "create", *subscription, "--tags", "cost=42")
+        tags = service.az_json("tag", "list", *subscription)["properties"]["tags"]
+        assert tags == {"cost": "42"}
 
 
 @pytest.mark.spec("C2", "C1")

@@ -195,3 +195,40 @@ def test_platform_events_of_instances(tmp_path: Path) -> None:
         assert service.get("web_0").status == 404
         assert service.machines() == {}
         assert service.az("vmss", "show", *SET).returncode == 3
+
+
+@pytest.mark.spec("C2", "C1", "C6")
+@pytest.mark.usefixtures("az")
+def test_machines_of_a_flexible_set(tmp_path: Path) -> None:
+    """They have public addresses, `az vm update` changes them, `az vm create --vmss` adds one."""
+    with AzureCliService(tmp_path / "data") as service:
+        service.az_json("group", "create", "--name", GROUP, "--location", "westus")
+        service.az_json("vmss", "create", *SET, *NEW, "--public-ip-per-vm")
+        listed = service.az_json("network", "public-ip", "list", "--resource-group", GROUP)
+        of_instances = [entry for entry in listed if entry["name"].startswith("web_")]
+        assert len({entry["ipAddress"] for entry in of_instances}) == 2
+
+        instance = ("--resource-group", GROUP, "--name", "web_0")
+        service.az_json("vm", "update", *instance, "--size", "Standard_D2s_v5")
+        (size,) = service.az_json("vm", "show", *instance, "--query", "[hardwareProfile.vmSize]")
+        assert size == "Standard_D2s_v5"
+
+        machine = ("--resource-group", GROUP, "--name", "db")
+        service.az_json("vm", "create", *machine, *NEW, "--vmss", "web")
+        assert list(instances(service, "name").values()) == ["web_0", "web_1", "db"]
+        assert set(service.machines()) == {"web_0", "web_1", "db"}
+        with service.time_running():
+            service.az_json("vm", "delete", *machine, "--yes")
+        assert set(service.machines()) == {"web_0", "web_1"}
+
+
+@pytest.mark.spec("C2", "C6")
+@pytest.mark.usefixtures("az")
+def test_public_addresses_of_a_uniform_set(tmp_path: Path) -> None:
+    """`az vmss list-instance-public-ips` has one for each instance."""
+    with AzureCliService(tmp_path / "data") as service:
+        service.az_json("group", "create", "--name", GROUP, "--location", "westus")
+        uniform = ("--orchestration-mode", "Uniform", "--public-ip-per-vm")
+        service.az_json("vmss", "create", *SET, *NEW, *uniform)
+        addresses = service.az_json("vmss", "list-instance-public-ips", *SET)
+        assert len({entry["ipAddress"] for entry in addresses}) == 2

@@ -229,5 +229,7 @@ def test_when_it_is_set_up_again(tmp_path: Path) -> None:
     assert [az_command.is_set_up(folder.config, digest, 2000.0) for digest in digests].count(
         True
     ) == 1
+    (folder.config / "fairwarning.json").write_text("[]")
+    assert not az_command.is_set_up(folder.config, first, 2000.0)
     profile.write_text(json.dumps({"subscriptions": []}))
     assert not az_command.is_set_up(folder.config, first, 2000.0)

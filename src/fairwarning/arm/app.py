@@ -1,10 +1,9 @@
 """The control plane as an ASGI application: authentication, authorization and routing (C3)."""
 
 import logging
-import random
-import uuid
-from functools import cache
+from functools import cache, lru_cache
 from http import HTTPStatus
+from uuid import uuid4
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -13,12 +12,11 @@ from starlette.types import Receive, Scope, Send
 from fairwarning.arm import login
 from fairwarning.arm.compute import images, maintenance, set_interfaces
 from fairwarning.arm.http import batch, errors
-from fairwarning.arm.http.api_versions import check_api_version
 from fairwarning.arm.http.azure_id import ResourcePath, parse_path
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.listing import refuse_ignored
 from fairwarning.arm.http.own_hosts import OwnHosts
-from fairwarning.arm.http.request import ArmRequest, api_version, json_response
+from fairwarning.arm.http.request import ArmRequest, api_version, check_api_version, json_response
 from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.resources import deployments, groups, locks, operations, subscriptions, tags
@@ -37,6 +35,8 @@ MODULES = (
     maintenance, batch,
 )  # fmt: skip
 """The modules that have routes of their own, beside those of the resource types."""
+_RECEIVE = "fairwarning.receive"  # in the scope of a client's request, before it is handled
+_PATHS = 256  # whose routes are kept
 ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
 
@@ -61,11 +61,13 @@ class ArmApplication:
         self.context = context
         self._hosts = OwnHosts(context.settings.hosts)
         self.table = route_table()
+        self._find = lru_cache(_PATHS)(self._match)  # clients read the same again and again
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         assert scope["type"] == "http"
         scope["app"] = self  # for `http.internal`
+        scope[_RECEIVE] = receive
         request = Request(scope, receive)
         try:
             response = await self.answer(request)
@@ -89,18 +91,17 @@ class ArmApplication:
         raw = response.raw_headers
         raw.append((b"cache-control", b"no-store"))
         if not any(name == b"x-ms-request-id" for name, _ in raw):
-            raw.append((b"x-ms-request-id", _request_id()))
+            raw.append((b"x-ms-request-id", str(uuid4()).encode()))
         return response
 
     async def _dispatch(self, http: Request) -> Response:
-        match = self.table.find(http.method, http.scope["path"])
+        match, path = self._find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
             return await match.route.handler(self.context, request)
         token = self.context.tokens.verifier.read(_bearer(http), TokenUse.ARM, TokenUse.API)
-        path = parse_path(http.scope["path"])
-        if isinstance(match, set):
-            match = self._resource_match(http, path, match)
+        if isinstance(match, ArmError):
+            raise ArmError(match.code, match.message, match.status)  # the match is kept
         version = api_version(http)
         base_url = self._hosts.base_url(http)  # refuses an invalid Host
         request = ArmRequest(http, match.params, token.principal, base_url, version, target=path)
@@ -109,30 +110,50 @@ class ArmApplication:
             check_api_version(match.route.kind, version, self.context.cloud.location)
         if match.route.writes and path:
             await locks.check(self.context, http.method, path.id)
-        response = await match.route.handler(self.context, request)
+        response = await self._handle(request, match.route)
         if not match.route.writes:
             refuse_ignored(request)
         if http.method == "HEAD" and match.route.is_item:
             return Response(b"", HTTPStatus.NO_CONTENT)  # the resource exists
         return response
 
-    def _resource_match(
-        self, http: Request, path: ResourcePath | None, allowed: set[str]
-    ) -> RouteMatch:
+    async def _handle(self, request: ArmRequest, route: Route) -> Response:
+        """Call the handler, in its lane; a part of another request stays in that one's."""
+        share = self.context.fleet.reader.share
+        receive = request.http.scope.pop(_RECEIVE, None)
+        if route.writes:
+            with share.write():
+                return await route.handler(self.context, request)
+        if receive is None:
+            return await route.handler(self.context, request)
+        async with share.enter(request.principal.name, receive):
+            return await route.handler(self.context, request)
+
+    def _match(self, method: str, text: str) -> tuple[RouteMatch | ArmError, ResourcePath | None]:
+        """Return the route of a request, or why there is none, and the resource of its path."""
+        match, path = self.table.find(method, text), parse_path(text)
+        if isinstance(match, RouteMatch):
+            return match, path
+        try:
+            if path is None or match or not (path.id.kind or path.member):
+                raise _no_route(method, text, match)
+            return self._resource_match(method, path), path
+        except ArmError as error:
+            return error, path
+
+    def _resource_match(self, method: str, path: ResourcePath) -> RouteMatch:
         """Return the route of a request to a resource, a list of resources, or for an action."""
-        if path is None or allowed or not (path.id.kind or path.member):
-            raise _no_route(http, allowed)
         id_, types = path.id, self.context.types
-        is_list = path.member and http.method != "POST"
+        is_list = path.member and method != "POST"
         kind = types.canonical(path.listed_kind if is_list else id_.kind)
         end = "" if is_list else f"/{{name}}/{path.member}".rstrip("/")
         route = Route(
-            http.method,
+            method,
             f"/providers/{kind}{end}",
-            find_handler(self.context, http.method, path),
-            reads_only=http.method == "POST" and path.member.lower().startswith("list"),
+            find_handler(self.context, method, path),
+            reads_only=method == "POST" and path.member.lower().startswith("list"),
             subscription_wide=not id_.group and bool(id_.kind),
-            any_version=not (types.get(kind) or types.nested(kind) or types.get(id_.kind)),
+            any_version=not (types.acts(kind) or types.get(id_.kind)),
         )
         params = {"subscription": id_.subscription, "group": id_.group, "name": id_.names[-1]}
         return RouteMatch(route, params)
@@ -141,8 +162,7 @@ class ArmApplication:
         """Refuse another subscription, a group outside the principal's scope, and reader writes."""
         subscription, group = match.params.get("subscription"), match.params.get("group")
         if subscription and subscription.lower() != self.context.cloud.subscription.lower():
-            text = f"The subscription '{subscription[:80]}' could not be found."
-            raise ArmError("SubscriptionNotFound", text, 404)
+            raise azure_error("SubscriptionNotFound", subscription=subscription[:80])
         own = request.principal.group
         foreign = own and (
             match.route.subscription_wide or (group and own.lower() != group.lower())
@@ -156,11 +176,6 @@ class ArmApplication:
             )
 
 
-def _request_id() -> bytes:
-    """Return a GUID for a client's log; nothing depends on it, so it need not be unguessable."""
-    return str(uuid.UUID(int=random.getrandbits(128), version=4)).encode()
-
-
 def _bearer(request: Request) -> str:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
@@ -169,13 +184,10 @@ def _bearer(request: Request) -> str:
     return token.strip()
 
 
-def _no_route(request: Request, allowed: set[str]) -> ArmError:
+def _no_route(method: str, path: str, allowed: set[str]) -> ArmError:
     if allowed:
-        methods = ", ".join(sorted(allowed))
-        text = f"{request.method} is not supported for this path; use {methods}."
-        return ArmError("MethodNotAllowed", text, 405)
-    text = f"The path '{request.scope['path'][:200]}' does not exist."
-    return ArmError("InvalidResourceType", text, 404)
+        return azure_error("MethodNotAllowed", method=method, methods=", ".join(sorted(allowed)))
+    return azure_error("InvalidResourceType/path", path=path[:200])
 
 
 def _error_response(error: FairwarningError) -> Response:

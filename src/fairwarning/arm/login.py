@@ -5,13 +5,13 @@ Entra. Only the client credentials grant is supported.
 """
 
 import base64
-import binascii
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairwarning.arm.catalogue import document
 from fairwarning.arm.compute import images
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import (
@@ -24,20 +24,17 @@ from fairwarning.arm.http.routes import Route
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.issued_tokens import SignedToken
-from fairwarning.service.tokens import TokenUse, Unauthorized
+from fairwarning.service.tokens import TOKEN_BYTES, TokenUse, Unauthorized
 
-NAME = "Fairwarning"
 ADFS = "adfs"
 TENANTS = frozenset({TENANT, ADFS, "common", "organizations"})
 """The names of the only tenant."""
-FORM_BYTES = 64 * 1024  # eight times the longest client secret
+FORM_BYTES = TOKEN_BYTES + 2048  # the longest client secret, and the rest
 FORM_FIELDS = 32
 
 _AZURE_STACK_VERSION = "1.0"  # of clients that know Azure Stack; the flat object
 _LIST_SINCE = "2018-05-01"  # a list of clouds since this api-version, a flat object before
 _OBJECT_SINCE = "2022-09-01"  # the object of a single cloud since this api-version
-_INVALID_DOMAIN = "fairwarning.invalid"  # for services we do not have; reserved by RFC 2606
-_ISSUER = f"https://sts.windows.net/{TENANT}/"  # the `iss` of our tokens
 
 
 # --- The cloud ------------------------------------------------------------------------------------
@@ -47,53 +44,18 @@ async def _metadata(_context: ArmContext, request: ArmRequest) -> Response:
     """Return the endpoints of this cloud, in the form of the requested api-version."""
     base = request.base_url
     if request.query("api-version") == _AZURE_STACK_VERSION:
-        return json_response(_legacy_metadata(base))
+        return json_response(_cloud("legacyCloud", base))
     version = api_version(request.http) if request.query("api-version") else _OBJECT_SINCE
     if version >= _OBJECT_SINCE:
-        return json_response(_cloud_metadata(base))
+        return json_response(_cloud("cloud", base))
     return json_response(
-        [_cloud_metadata(base)] if version >= _LIST_SINCE else _legacy_metadata(base)
+        [_cloud("cloud", base)] if version >= _LIST_SINCE else _cloud("legacyCloud", base)
     )
 
 
-def _authentication(base: str) -> dict[str, Any]:
-    """Return the login server. With another tenant or provider, clients assume Azure Stack."""
-    return {
-        "loginEndpoint": f"{base}/{ADFS}",
-        "audiences": [base, "https://management.azure.com/"],
-        "tenant": "common",
-        "identityProvider": "AAD",
-    }
-
-
-def _cloud_metadata(base: str) -> dict[str, Any]:
-    endpoints = (
-        "portal", "resourceManager", "media", "graph", "graphAudience", "batch", "sqlManagement",
-        "gallery", "activeDirectoryDataLake", "microsoftGraphResourceId", "appInsightsResourceId",
-        "appInsightsTelemetryChannelResourceId", "attestationResourceId", "logAnalyticsResourceId",
-        "ossrdbmsResourceId", "synapseAnalyticsResourceId",
-    )  # fmt: skip
-    suffixes = {
-        "storage": "storage",
-        "keyVaultDns": "vault",
-        "mhsmDns": "managedhsm",
-        "acrLoginServer": "registry",
-        "sqlServerHostname": "database",
-        "azureDataLakeStoreFileSystem": "datalake",
-        "azureDataLakeAnalyticsCatalogAndJob": "analytics",
-    }
-    return {
-        "name": NAME,
-        **dict.fromkeys(endpoints, f"{base}/"),
-        "authentication": _authentication(base),
-        "vmImageAliasDoc": f"{base}/aliases.json",
-        "suffixes": {name: f"{part}.{_INVALID_DOMAIN}" for name, part in suffixes.items()},
-    }
-
-
-def _legacy_metadata(base: str) -> dict[str, Any]:
-    names = ("galleryEndpoint", "graphEndpoint", "portalEndpoint")
-    return {**dict.fromkeys(names, f"{base}/"), "authentication": _authentication(base)}
+def _cloud(name: str, base: str) -> dict[str, Any]:
+    """Return the endpoints of this cloud. With another login server, clients assume Azure Stack."""
+    return document(name, base=base, authentication=document("authentication", base=base))
 
 
 async def _aliases(_context: ArmContext, _request: ArmRequest) -> Response:
@@ -116,13 +78,7 @@ async def _discover_instance(_context: ArmContext, request: ArmRequest) -> Respo
     version = "" if tenant == ADFS else "/v2.0"
     network = base.removeprefix("https://")
     return json_response(
-        {
-            "tenant_discovery_endpoint": f"{tenant_url}{version}/.well-known/openid-configuration",
-            "api-version": "1.1",
-            "metadata": [
-                {"preferred_network": network, "preferred_cache": network, "aliases": [network]}
-            ],
-        }
+        document("instanceDiscovery", url=tenant_url, version=version, network=network)
     )
 
 
@@ -136,25 +92,13 @@ def _split_authority(url: str) -> tuple[str, str]:
 
 
 async def _openid_configuration(_context: ArmContext, request: ArmRequest) -> Response:
-    """Return the OpenID Connect discovery document."""
     tenant = request.params["tenant"].lower()
     if tenant not in TENANTS:
         return _unknown_tenant()
     tenant_url = _tenant_url(request.base_url, tenant)
     version = "/v2.0" if "/v2.0/" in request.path.lower() else ""
     return json_response(
-        {
-            "issuer": _ISSUER,
-            "token_endpoint": f"{tenant_url}/oauth2{version}/token",
-            "authorization_endpoint": f"{tenant_url}/oauth2{version}/authorize",
-            "device_authorization_endpoint": f"{tenant_url}/oauth2{version}/devicecode",
-            "jwks_uri": f"{tenant_url}/discovery{version}/keys",
-            "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
-            "grant_types_supported": ["client_credentials"],
-            "response_types_supported": ["token"],
-            "subject_types_supported": ["pairwise"],
-            "id_token_signing_alg_values_supported": ["HS256"],
-        }
+        document("openIdConfiguration", tenant=TENANT, url=tenant_url, version=version)
     )
 
 
@@ -182,7 +126,6 @@ class _LoginError(Exception):
 
 
 async def _token(context: ArmContext, request: ArmRequest) -> Response:
-    """Return an access token for a client id and its secret."""
     if request.params["tenant"].lower() not in TENANTS:
         return _unknown_tenant()
     try:
@@ -255,7 +198,7 @@ def _credentials(form: dict[str, str], request: Request) -> tuple[str, str]:
 def _basic(encoded: str) -> tuple[str, str]:
     try:
         plain = base64.b64decode(encoded.strip(), validate=True).decode()
-    except (ValueError, binascii.Error):
+    except ValueError:
         plain = ""
     client, colon, secret = plain.partition(":")
     if not colon:

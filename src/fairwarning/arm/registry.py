@@ -18,29 +18,34 @@ from fairwarning.arm.types.names import (
     LOAD_BALANCER,
     NETWORK,
     PUBLIC_ADDRESS,
-    SECURITY_GROUP,
 )
 from fairwarning.arm.types.resource_type import ResourceType, ResourceTypes
 
+_OF_INSTANCES = (
+    ResourceType(
+        name=INTERFACE,
+        purpose="gives a machine its private address",
+        parts=("ipConfigurations",),
+        plan=interfaces.plan,
+        complete=interfaces.complete,
+    ),
+    ResourceType(
+        name=PUBLIC_ADDRESS,
+        purpose="is an address of a range for documentation, which no host has",
+        plan=addresses.plan,
+    ),
+)
+"""The types of resources that instances of Flexible sets have, too."""
 _NETWORK_TYPES = (
     ResourceType(
         name=NETWORK,
         purpose="has the subnets that machines get their addresses from",
-        versions="network",
         parts=("subnets", "virtualNetworkPeerings"),
         nested=("subnets", "virtualNetworkPeerings"),
     ),
     ResourceType(
-        name=SECURITY_GROUP,
-        purpose="is stored, and names its users; no traffic is filtered",
-        versions="network",
-        parts=("securityRules",),
-        nested=("securityRules",),
-    ),
-    ResourceType(
         name=LOAD_BALANCER,
         purpose="is stored, and names its users; no traffic is balanced",
-        versions="network",
         parts=(
             "frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules",
             "inboundNatRules", "inboundNatPools", "outboundRules",
@@ -52,16 +57,6 @@ _NETWORK_TYPES = (
 )  # fmt: skip
 
 
-def _with_instances(kind: ResourceType) -> ResourceType:
-    """Return a type whose lists have resources of the instances of Flexible sets, too."""
-    return replace(
-        kind,
-        get=partial(set_interfaces.get_with_instances, kind),
-        list=partial(set_interfaces.list_with_instances, kind),
-        exists=partial(set_interfaces.exists, kind),
-    )
-
-
 TYPES = ResourceTypes(
     (
         machines.TYPE,
@@ -69,23 +64,14 @@ TYPES = ResourceTypes(
         instances.TYPE,
         availability.TYPE,
         disks.TYPE,
-        _with_instances(
-            ResourceType(
-                name=INTERFACE,
-                purpose="gives a machine its private address",
-                versions="network",
-                parts=("ipConfigurations",),
-                plan=interfaces.plan,
-                complete=interfaces.complete,
+        *(
+            replace(
+                kind,
+                get=partial(set_interfaces.get_with_instances, kind),
+                list=partial(set_interfaces.list_with_instances, kind),
+                exists=partial(set_interfaces.exists, kind),
             )
-        ),
-        _with_instances(
-            ResourceType(
-                name=PUBLIC_ADDRESS,
-                purpose="is an address of a range for documentation, which no host has",
-                versions="network",
-                plan=addresses.plan,
-            )
+            for kind in _OF_INSTANCES
         ),
         *_NETWORK_TYPES,
         deployments.TYPE,

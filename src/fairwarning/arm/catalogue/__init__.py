@@ -1,71 +1,39 @@
-"""What Azure offers everywhere: regions, images, sizes and api-versions, as data.
+"""What Azure offers everywhere, as data: regions, images, sizes, api-versions, fixed documents.
 
 They are not limits: a machine may have any image and size, and be in any region.
 """
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 import msgspec
 
-
-class Region(msgspec.Struct, frozen=True):
-    """A region that examples use."""
-
-    name: str
-    display: str
-    geography: str
+_OTHER_VERSIONS = ("2024-11-01",)  # of namespaces whose types are only stored
 
 
-class Image(msgspec.Struct, frozen=True):
-    """An image with an alias."""
-
-    alias: str
-    publisher: str
-    offer: str
-    sku: str
-    system: str
-
-
-class MachineSize(msgspec.Struct, frozen=True):
-    """The size of a machine."""
-
-    name: str
-    cores: int
-    memory_mb: int
-    data_disks: int
-    scratch_mb: int  # size of the temporary disk
-    family: str
-
-
-class Catalogue(msgspec.Struct, frozen=True):
-    """The regions, images and sizes."""
-
-    regions: tuple[Region, ...]
-    images: tuple[Image, ...]
-    sizes: tuple[MachineSize, ...]
+Catalogue = dict[str, list[dict[str, Any]]]
 
 
 @cache
 def catalogue() -> Catalogue:
-    """Return the regions, images and sizes."""
+    """Return the regions, images with an alias, and sizes of machines."""
     return msgspec.json.decode(_read("catalogue.json"), type=Catalogue)
 
 
 @cache
-def api_versions(family: str) -> tuple[str, ...]:
-    """Return the api-versions of a family of types that public clients use, newest first.
+def api_versions(kind: str) -> tuple[str, ...]:
+    """Return the api-versions of a resource type that public clients use, newest first.
+
+    Old clients use one version for all types of a namespace, so all have the same.
 
     They are lists and not ranges of dates: Azure refuses a date on which it published no version,
     and a script with such a date should fail here, too. A version counts if a public client has it:
     Azure's SDKs for Python and Go, the Azure CLI, Ansible's collection, Libcloud, the Bicep types.
     """
-    return tuple(_api_versions()[family])
-
-
-@cache
-def _api_versions() -> dict[str, list[str]]:
-    return msgspec.json.decode(_read("api_versions.json"), type=dict[str, list[str]])
+    known = msgspec.json.decode(_read("api_versions.json"), type=dict[str, tuple[str, ...]])
+    return known.get(kind.partition("/")[0].lower(), _OTHER_VERSIONS)
 
 
 @cache
@@ -76,6 +44,33 @@ def computed_members(kind: str) -> str:
     """
     known = msgspec.json.decode(_read("computed_members.json"), type=dict[str, msgspec.Raw])
     return bytes(known.get(kind.lower(), b"{}")).decode()
+
+
+@cache
+def errors() -> dict[str, tuple[int, str]]:
+    """Return the status and the text, with {placeholders}, of each error."""
+    return msgspec.json.decode(_read("errors.json"), type=dict[str, tuple[int, str]])
+
+
+def document(name: str, /, **values: Any) -> dict[str, Any]:  # noqa: ANN401  (any JSON)
+    """Return a fixed document of Azure's, with values for its {placeholders}."""
+    filled: dict[str, Any] = _fill(_documents()[name], values)
+    return filled
+
+
+@cache
+def _documents() -> dict[str, Any]:
+    return msgspec.json.decode(_read("documents.json"), type=dict[str, Any])
+
+
+def _fill(part: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  (any JSON)
+    if isinstance(part, dict):
+        return {name: _fill(inner, values) for name, inner in part.items()}
+    if isinstance(part, list):
+        return [_fill(inner, values) for inner in part]
+    if isinstance(part, str) and part.startswith("{") and part[1:-1] in values:
+        return values[part[1:-1]]  # of any type
+    return part.format_map(values) if isinstance(part, str) else part
 
 
 def _read(name: str) -> bytes:

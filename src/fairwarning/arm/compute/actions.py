@@ -10,7 +10,7 @@ from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, accepted, json_response
 from fairwarning.arm.http.routes import Handler
-from fairwarning.arm.types import handlers, stored
+from fairwarning.arm.types import stored
 from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.core import commands
 from fairwarning.core.commands import Approve, Command, Delete, Evict, Operate, OperateInstances
@@ -52,7 +52,7 @@ async def act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> 
 async def delete(context: ArmContext, request: ArmRequest) -> Response:
     """Delete a machine; if a deletion is already running, return 202 for that operation."""
     if not await targets.exists(context, request.id):
-        return await handlers.no_content(context, request)
+        return await context.no_content(request.id)
     target = await targets.find(context, request.id)
     impact = target.scope.impacts.get(target.machine.name)
     if impact and impact.kind is ImpactKind.DELETE:

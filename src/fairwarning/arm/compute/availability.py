@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 
-from starlette.responses import Response
-
 from fairwarning.arm.compute import profile
 from fairwarning.arm.compute.profile import AVAILABILITY_POLICY_SINCE
-from fairwarning.arm.http.listing import parse_expand
-from fairwarning.arm.http.request import ArmRequest, Body
-from fairwarning.arm.types import documents, handlers, writing
+from fairwarning.arm.http.request import Body
+from fairwarning.arm.types import documents, writing
 from fairwarning.arm.types.context import ArmContext
-from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.names import AVAILABILITY_SET, MACHINE
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite
@@ -19,8 +15,6 @@ from fairwarning.core.commands import Configure, CreateScope
 from fairwarning.core.model import Machine, Resource, Scope, ScopeKind
 from fairwarning.core.record import changed
 
-_UPDATES = "properties.platformUpdateDomainCount"
-_FAULTS = "properties.platformFaultDomainCount"
 _FAULT_DOMAINS = 2  # Azure's default
 _FAULT_DOMAINS_MAX = 3
 
@@ -30,15 +24,14 @@ _FAULT_DOMAINS_MAX = 3
 
 def domains(body: Body) -> tuple[int, int]:
     """Return the numbers of update domains and fault domains of a set."""
-    updates = typed_value(body, _UPDATES, int, limits.UPDATE_DOMAINS)
-    faults = typed_value(body, _FAULTS, int, _FAULT_DOMAINS)
-    for path, value, most in (
-        (_UPDATES, updates, limits.UPDATE_DOMAINS_MAX),
-        (_FAULTS, faults, _FAULT_DOMAINS_MAX),
-    ):
-        if not 1 <= value <= most:
-            raise invalid_value(path, value, f"a whole number from 1 to {most}")
-    return updates, faults
+    updates = range(1, limits.UPDATE_DOMAINS_MAX + 1)
+    faults = range(1, _FAULT_DOMAINS_MAX + 1)
+    return (
+        documents.number(
+            body, "properties.platformUpdateDomainCount", updates, limits.UPDATE_DOMAINS
+        ),
+        documents.number(body, "properties.platformFaultDomainCount", faults, _FAULT_DOMAINS),
+    )
 
 
 def place(machine: Machine, resource: Resource, scope: Scope) -> Machine:
@@ -50,11 +43,6 @@ def place(machine: Machine, resource: Resource, scope: Scope) -> Machine:
         update_domain=min(range(updates), key=[update for update, _ in used].count),
         fault_domain=min(range(faults), key=[fault for _, fault in used].count),
     )
-
-
-def name_of(scope: Scope) -> str:
-    """Return the name of an availability set; its scope is `as:{group}:{name}`."""
-    return scope.id.rpartition(":")[2]
 
 
 # --- Writing --------------------------------------------------------------------------------------
@@ -98,7 +86,6 @@ async def _change(write: ResourceWrite, existing: Resource, body: Body) -> Desir
 
 
 def _document(context: ArmContext, resource: Resource, scope: Scope) -> Body:
-    """Return an availability set in Azure's form."""
     machines = [
         {"id": context.arm_id(MACHINE, resource.group, machine.name)}
         for machine in scope.machines.values()
@@ -130,18 +117,12 @@ async def _documents(context: ArmContext, rows: Sequence[Resource]) -> list[Body
     return [_document(context, row, scopes[row.scope]) for row in rows if row.scope in scopes]
 
 
-async def _list(context: ArmContext, request: ArmRequest) -> Response:
-    parse_expand(request, ("virtualMachines/$ref",))  # which is always there
-    return await handlers.list_rows(TYPE, context, request)
-
-
 TYPE = ResourceType(
     name=AVAILABILITY_SET,
     purpose="is a scope: its machines see one document, one update domain is maintained at a time",
-    versions="compute",
     new_status=200,  # Azure returns it also for a new set, and clients accept no other
     merges=True,
     plan=_plan,
     documents=_documents,
-    list=_list,
+    expands=("virtualMachines/$ref",),  # which is always there
 )

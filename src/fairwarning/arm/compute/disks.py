@@ -1,4 +1,4 @@
-"""Managed disks: their defaults, their names, and those that are created with a machine."""
+"""Managed disks, as `az vm create`, `az vm disk` and `az disk` need them (C6)."""
 
 import uuid
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from fairwarning.arm.compute.views import system_of
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents, references
 from fairwarning.arm.types.context import ArmContext
-from fairwarning.arm.types.documents import invalid_value, typed_value
+from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import DISK
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite
@@ -26,19 +26,17 @@ _DEFAULTS = {
     "encryption": {"type": "EncryptionAtRestWithPlatformKey"},
 }
 DEFAULT_SKU = "Premium_LRS"
-_IMAGE_SIZES = {"Linux": 30, "Windows": 127}  # gigabytes of a disk that an image gives no size
+IMAGE_SIZES = {"Linux": 30, "Windows": 127}  # gigabytes of a disk that an image gives no size
 
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
-    """Check a disk, and add Azure's defaults."""
     properties = body["properties"]
     for name in _COMPUTED:
         properties.pop(name, None)
     body.pop("managedBy", None)
     body.setdefault("sku", {"name": DEFAULT_SKU})
-    size = typed_value(body, "properties.diskSizeGB", int)
-    if size is not None:
-        check_size(size, "properties.diskSizeGB")
+    if "diskSizeGB" in properties:
+        check_size(body, "properties.diskSizeGB")
     before = documents.stored_body(write.existing).get("properties", {})
     now = iso(int(write.context.fleet.clock.now()))
     properties["timeCreated"] = before.get("timeCreated", now)
@@ -46,10 +44,9 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     return DesiredResource({**body, "properties": {**_DEFAULTS, **properties}})
 
 
-def check_size(size: int, path: str) -> None:
-    """Refuse a size that no disk has."""
-    if not 1 <= size <= _LARGEST:
-        raise invalid_value(path, size, f"a whole number of gigabytes from 1 to {_LARGEST}")
+def check_size(body: Body, path: str) -> None:
+    """Refuse a size in gigabytes that no disk has."""
+    documents.number(body, path, range(1, _LARGEST + 1), 1)
 
 
 async def _complete(context: ArmContext, rows: Sequence[Resource], shown: list[Body]) -> None:
@@ -74,7 +71,6 @@ async def _complete(context: ArmContext, rows: Sequence[Resource], shown: list[B
 TYPE = ResourceType(
     name=DISK,
     purpose="is created, attached and deleted with machines; it has no content",
-    versions="disks",
     new_status=200,
     plan=_plan,
     complete=_complete,
@@ -98,7 +94,6 @@ def instance_storage(
     data = [
         _instance_disk(context, group, (scope, machine.name, f"DataDisk_{place}"), entry)
         for place, entry in enumerate(typed_value(model, "dataDisks", list, []))
-        if isinstance(entry, dict)
     ]
     disk = _instance_disk(context, group, (scope, machine.name, "OsDisk_1"), system)
     return {**model, "osDisk": disk, "dataDisks": data}
@@ -106,7 +101,7 @@ def instance_storage(
 
 def of_flexible_instance(context: ArmContext, target: ActionTarget) -> Body:
     """Return the storage of a Flexible set's instance as a machine; nothing for another machine."""
-    if not target.scale_set or not target.machine.model:  # a machine may join a set without one
+    if not target.scale_set or not target.machine.model:  # a machine that joined has its own
         return {}
     system = {"osDisk": {"osType": system_of(target.machine)}}
     storage = instance_storage(context, target.group, target.scope.id, target.machine, system)
@@ -121,22 +116,6 @@ def _instance_disk(
     sku = typed_value(entry, "managedDisk.storageAccountType", str, DEFAULT_SKU)
     disk = {"storageAccountType": sku, "id": context.arm_id(DISK, group, name)}
     return {**entry, "name": name, "managedDisk": disk}
-
-
-def image_size(system: str) -> int:
-    """Return the size of a disk whose size nobody has said."""
-    return _IMAGE_SIZES.get(system, _IMAGE_SIZES["Linux"])
-
-
-def rewrite(disk: Resource, body: Body) -> Write:
-    """Return the command that changes the body of an existing disk."""
-    return Write(
-        resource=disk.id,
-        group=disk.group,
-        name=disk.name,
-        body=documents.encode(body),
-        at=disk.version,
-    )
 
 
 def create(context: ArmContext, group: Resource, machine: Body, name: str, disk: Body) -> Write:

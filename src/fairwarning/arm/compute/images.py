@@ -1,65 +1,52 @@
-"""Images, sizes and quotas, which tools read before they create a machine.
+"""Images, sizes and quotas, which `az vm create` and `az vm image list --all` read.
 
 They are not limits: a machine may have any image and size. Every image has exactly one version.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
 
-from fairwarning.arm.catalogue import Image, MachineSize, catalogue, normalize_region
-from fairwarning.arm.http.errors import ArmError, invalid_value
+from fairwarning.arm.catalogue import (
+    catalogue,
+    document,
+    normalize_region,
+)
+from fairwarning.arm.http.errors import azure_error, invalid_value
 from fairwarning.arm.http.listing import parse_expand, parse_top
 from fairwarning.arm.http.request import ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
 from fairwarning.arm.types.context import ArmContext
-from fairwarning.arm.types.names import SCALE_SET
 from fairwarning.core import limits
 from fairwarning.service.config.settings import CloudSettings
 
 LINUX, WINDOWS = "Linux", "Windows"
 VERSION = "1.0.0"
 """The only version of every image."""
-_SYSTEM_DISK_MB = 1_047_552
-_ZONES = ("1", "2", "3")
 _FILTER = re.compile(r"\s*location eq '([^']{1,80})'\s*", re.IGNORECASE)
 
 
 def aliases() -> dict[str, Any]:
     """Return the image alias document of the Azure CLI."""
     by_system: dict[str, dict[str, Any]] = {LINUX: {}, WINDOWS: {}}
-    for image in catalogue().images:
-        by_system[image.system][image.alias] = {
-            "publisher": image.publisher,
-            "offer": image.offer,
-            "sku": image.sku,
-            "version": "latest",
-            "architecture": "x64",
-        }
-    return {
-        "contentVersion": "1.0.0.0",
-        "parameters": {},
-        "variables": {},
-        "resources": [],
-        "outputs": {"aliases": {"type": "object", "value": by_system}},
-    }
+    for image in catalogue()["images"]:
+        by_system[image["system"]][image["alias"]] = document("alias", **image)
+    return document("aliases", aliases=by_system)
 
 
 # --- Images ---------------------------------------------------------------------------------------
 
 
-async def _publishers(_context: ArmContext, request: ArmRequest) -> Response:
-    return _list_response(request, (image.publisher for image in catalogue().images))
-
-
-async def _offers(_context: ArmContext, request: ArmRequest) -> Response:
-    return _list_response(request, (image.offer for image in _of(request, "publisher")))
-
-
-async def _skus(_context: ArmContext, request: ArmRequest) -> Response:
-    return _list_response(request, (image.sku for image in _of(request, "publisher", "offer")))
+async def _names(level: str, _context: ArmContext, request: ArmRequest) -> Response:
+    """List the publishers, or the offers or SKUs in the path: a bare list, only for images."""
+    path, images = request.path.rstrip("/"), catalogue()["images"]
+    for above in ("publisher", "offer"):
+        if name := request.params.get(above, "").lower():
+            images = [image for image in images if image[above].lower() == name]
+    names = dict.fromkeys(image[level] for image in images)
+    return json_response([_entry(request, path, name) for name in names])
 
 
 async def _versions(_context: ArmContext, request: ArmRequest) -> Response:
@@ -84,41 +71,14 @@ async def _version(_context: ArmContext, request: ArmRequest) -> Response:
     return json_response({**_entry(request, path, version), "properties": properties})
 
 
-def _image_properties(request: ArmRequest) -> dict[str, object]:
-    return {
-        "osDiskImage": {"operatingSystem": _operating_system(request.params)},
-        "dataDiskImages": [],
-        "hyperVGeneration": "V2",
-        "architecture": "x64",
-        "features": [],
-        "imageDeprecationStatus": {"imageState": "Active"},
-    }
-
-
-def _of(request: ArmRequest, *levels: str) -> list[Image]:
-    """Return the images of the publisher, or of the publisher and offer, in the path."""
-    names = {level: request.params[level].lower() for level in levels}
-    return [
-        image
-        for image in catalogue().images
-        if all(getattr(image, level).lower() == names[level] for level in names)
-    ]
-
-
-def _list_response(request: ArmRequest, names: Iterable[str]) -> Response:
-    """Return a bare JSON list, which Azure uses only for images."""
-    path = request.path.rstrip("/")
-    return json_response([_entry(request, path, name) for name in dict.fromkeys(names)])
+def _image_properties(request: ArmRequest) -> dict[str, Any]:
+    """Return the properties of an image; its name implies its operating system."""
+    words = f"{request.params['publisher']} {request.params['offer']}".lower()
+    return document("imageProperties", system=WINDOWS if "windows" in words else LINUX)
 
 
 def _entry(request: ArmRequest, path: str, name: str) -> dict[str, str]:
     return {"id": f"{path}/{name}", "name": name, "location": _region(request)}
-
-
-def _operating_system(params: Mapping[str, str]) -> str:
-    """Return the operating system of an image, which its name implies."""
-    words = f"{params['publisher']} {params['offer']}".lower()
-    return WINDOWS if "windows" in words else LINUX
 
 
 # --- Sizes ----------------------------------------------------------------------------------------
@@ -126,78 +86,43 @@ def _operating_system(params: Mapping[str, str]) -> str:
 
 async def list_sizes(_context: ArmContext, _request: ArmRequest) -> Response:
     """List the sizes of a region, or those that a machine may be given."""
-    value = [
-        {
-            "name": size.name,
-            "numberOfCores": size.cores,
-            "osDiskSizeInMB": _SYSTEM_DISK_MB,
-            "resourceDiskSizeInMB": size.scratch_mb,
-            "memoryInMB": size.memory_mb,
-            "maxDataDiskCount": size.data_disks,
-        }
-        for size in catalogue().sizes
-    ]
+    value = [document("size", **size) for size in catalogue()["sizes"]]
     return json_response({"value": value})
 
 
 async def list_set_sizes(_context: ArmContext, _request: ArmRequest) -> Response:
     """List the sizes that a scale set may be given."""
-    value = [
-        {
-            "resourceType": SCALE_SET,
-            "sku": {"name": size.name, "tier": "Standard"},
-            "capacity": {
-                "minimum": 0,
-                "maximum": limits.SET_INSTANCES,
-                "defaultCapacity": 1,
-                "scaleType": "Automatic",
-            },
-        }
-        for size in catalogue().sizes
-    ]
-    return json_response({"value": value})
-
-
-async def _all_skus(context: ArmContext, request: ArmRequest) -> Response:
-    """List one entry for each size and region."""
-    expression = request.query("$filter")
-    match = _FILTER.fullmatch(expression)
-    if expression and not match:
-        text = "The $filter is not supported; use: location eq 'REGION'."
-        raise ArmError("InvalidFilterInQueryString", text)
-    names = [normalize_region(match[1])] if match else region_names(context.cloud)
+    most = limits.SET_INSTANCES
+    sizes = catalogue()["sizes"]
     return json_response(
-        {"value": [_sku(size, name) for name in names for size in catalogue().sizes]}
+        {"value": [document("setSize", name=size["name"], maximum=most) for size in sizes]}
     )
 
 
-def _sku(size: MachineSize, region: str) -> dict[str, Any]:
-    capabilities = {
-        "vCPUs": size.cores,
-        "vCPUsAvailable": size.cores,
-        "MemoryGB": f"{size.memory_mb / 1024:g}",
-        "MaxDataDiskCount": size.data_disks,
-        "MaxResourceVolumeMB": size.scratch_mb,
-        "OSVhdSizeMB": _SYSTEM_DISK_MB,
-        "HyperVGenerations": "V1,V2",
-        "CpuArchitectureType": "x64",
-        "PremiumIO": "s" in size.name.split("_")[1].lower(),
-        "LowPriorityCapable": True,
-        "EphemeralOSDiskSupported": False,
-        "AcceleratedNetworkingEnabled": False,
-        "EncryptionAtHostSupported": False,
-    }
-    return {
-        "resourceType": "virtualMachines",
-        "name": size.name,
-        "tier": "Standard",
-        "size": size.name.removeprefix("Standard_"),
-        "family": size.family,
-        "locations": [region],
-        "locationInfo": [{"location": region, "zones": list(_ZONES), "zoneDetails": []}],
-        "capabilities": [{"name": name, "value": str(v)} for name, v in capabilities.items()],
-        "restrictions": [],
-    }
+async def _all_skus(context: ArmContext, request: ArmRequest) -> Response:
+    expression = request.query("$filter")
+    match = _FILTER.fullmatch(expression)
+    if expression and not match:
+        raise azure_error("InvalidFilterInQueryString/only location")
+    names = [normalize_region(match[1])] if match else region_names(context.cloud)
+    return json_response(
+        {"value": [_sku(size, name) for name in names for size in catalogue()["sizes"]]}
+    )
+
+
+def _sku(size: dict[str, Any], region: str) -> dict[str, Any]:
+    return document(
+        "sku",
+        region=region,
+        name=size["name"],
+        size=size["name"].removeprefix("Standard_"),
+        family=size["family"],
+        memory_gb=f"{size['memory_mb'] / 1024:g}",
+        premium=str("s" in size["name"].split("_")[1].lower()),
+        cores=str(size["cores"]),
+        data_disks=str(size["data_disks"]),
+        scratch_mb=str(size["scratch_mb"]),
+    )
 
 
 async def _usages(_context: ArmContext, _request: ArmRequest) -> Response:
@@ -208,11 +133,10 @@ async def _usages(_context: ArmContext, _request: ArmRequest) -> Response:
 def region_names(cloud: CloudSettings) -> list[str]:
     """Return the names of the regions, with the cloud's own first."""
     own = normalize_region(cloud.location)
-    return list(dict.fromkeys((own, *(region.name for region in catalogue().regions))))
+    return list(dict.fromkeys((own, *(region["name"] for region in catalogue()["regions"]))))
 
 
 def _region(request: ArmRequest) -> str:
-    """Return the normalized region of the path."""
     return normalize_region(request.params["location"])
 
 
@@ -223,9 +147,9 @@ _SKUS = f"{_OFFERS}/{{offer}}/skus"
 _VERSIONS = f"{_SKUS}/{{sku}}/versions"
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", _PUBLISHERS, _publishers),
-    Route("GET", _OFFERS, _offers),
-    Route("GET", _SKUS, _skus),
+    Route("GET", _PUBLISHERS, partial(_names, "publisher")),
+    Route("GET", _OFFERS, partial(_names, "offer")),
+    Route("GET", _SKUS, partial(_names, "sku")),
     Route("GET", _VERSIONS, _versions),
     Route("GET", f"{_VERSIONS}/{{version}}", _version),
     Route("GET", f"{_LOCATION}/vmSizes", list_sizes),

@@ -25,12 +25,9 @@ from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite, WriteResult
 from fairwarning.core.commands import ProtectInstances, Reimage
-from fairwarning.core.model import Ref, Resource
-from fairwarning.service import resources
+from fairwarning.core.model import Resource
 
 _EXPANDED = ("instanceView", "userData")  # there is never user data
-_NO_MODEL = 0  # of a machine that joined the set
-_MODELS = {_NO_MODEL: "VirtualMachine"}
 _MODEL_PROPERTIES = (
     "diagnosticsProfile", "licenseType", "osProfile", "securityProfile",
 )  # fmt: skip
@@ -39,15 +36,17 @@ _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
 
 
 def document(
-    context: ArmContext, target: ActionTarget, owner: Resource, body: Body, *, view: bool = False
+    context: ArmContext, target: ActionTarget, owner: Resource, *, view: bool = False
 ) -> Body:
-    """Return an instance of the set `owner` in Azure's form; `body` is its stored body."""
+    """Return an instance of the set `owner` in Azure's form."""
     machine, scope, scale_set = target.machine, target.scope, target.scale_set
     assert scale_set is not None
+    joined = not machine.model  # as a machine with a name and a resource of its own
+    latest = machine.model == scale_set.model  # older models are not stored
     computed = {
         **views.read_only_properties(scope, machine),
-        "latestModelApplied": machine.model in {_NO_MODEL, scale_set.model},
-        "modelDefinitionApplied": _MODELS.get(machine.model, "VirtualMachineScaleSet"),
+        "latestModelApplied": latest or joined,
+        "modelDefinitionApplied": "VirtualMachine" if joined else "VirtualMachineScaleSet",
         "protectionPolicy": {
             "protectFromScaleIn": machine.protected,
             "protectFromScaleSetActions": machine.shielded,
@@ -68,12 +67,14 @@ def document(
         **({"zones": [machine.zone]} if machine.zone else {}),
         "properties": views.default_properties(context.cloud, machine),
     }
-    inherited = _network_of(context, target, owner, model)
-    if machine.model != _NO_MODEL:
-        latest = machine.model == scale_set.model  # older models are not stored
-        inherited |= _from_model(context, target, owner.group, model if latest else {})
-    defaults = documents.merge(defaults, {"properties": inherited})
-    return documents.merge(documents.merge(defaults, body), {"properties": computed})
+    if not joined:
+        inherited = {
+            **_network_of(context, target, owner, model),
+            **_from_model(context, target, owner.group, model if latest else {}),
+        }
+        defaults = documents.merge(defaults, {"properties": inherited})
+    body = documents.merge(defaults, documents.stored_body(target.resource))
+    return documents.merge(body, {"properties": computed})
 
 
 def _from_model(context: ArmContext, target: ActionTarget, group: str, body: Body) -> Body:
@@ -88,7 +89,6 @@ def _from_model(context: ArmContext, target: ActionTarget, group: str, body: Bod
 
 
 def _network_of(context: ArmContext, target: ActionTarget, owner: Resource, model: Body) -> Body:
-    """Return the network interfaces of an instance."""
     profile = typed_value(model, f"{SET_PROFILE}.networkProfile", dict, {})
     configurations = profile.get("networkInterfaceConfigurations")
     if not configurations:
@@ -103,33 +103,19 @@ def _network_of(context: ArmContext, target: ActionTarget, owner: Resource, mode
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
-    """List a page of the instances, in the order of their ids."""
     resource = await context.get(SCALE_SET, request.id.group, request.id.name)
     scale_set = await context.scale_set(resource)
     page, token = await machine_listing.list_instances(context, request, scale_set)
     view = "instanceView" in parse_expand(request, _EXPANDED)
-    value = await _documents(context, resource, page, view=view)
+    value = [document(context, target, resource, view=view) for target in page]
     return list_response(request, value, token)
-
-
-async def _documents(
-    context: ArmContext, owner: Resource, page: list[ActionTarget], *, view: bool
-) -> list[Body]:
-    refs: list[Ref] = [(Resource, t.machine.resource) for t in page if t.machine.resource]
-    entities = (await context.fleet.reader.read_all(refs)).values()
-    bodies = {row.id: documents.stored_body(row) for row in entities if isinstance(row, Resource)}
-    return [
-        document(context, target, owner, bodies.get(target.machine.resource, {}), view=view)
-        for target in page
-    ]
 
 
 async def _document(
     context: ArmContext, request: ArmRequest, target: ActionTarget, *, view: bool = False
 ) -> Body:
-    resource = await context.fleet.reader.read(Resource, target.machine.resource)
     owner = await context.get(SCALE_SET, request.group, request.id.names[0])
-    return document(context, target, owner, documents.stored_body(resource), view=view)
+    return document(context, target, owner, view=view)
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
@@ -147,8 +133,10 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find(context, request.id)
     assert target.scale_set is not None
     scale_set, machine = target.scale_set, target.machine
-    kind, name = _stored_as(target)
-    write = await writing.parse_write(context, request, replace(request.id, kind=kind, name=name))
+    id_ = replace(request.id, name=f"{scale_set.name}/{machine.instance}")
+    if not machine.model:  # it joined the set
+        id_ = replace(request.id, kind=MACHINE, name=machine.name)
+    write = await writing.parse_write(context, request, id_)
     # The instance exists, even if no client has written a body for it.
     write = replace(write, must_exist=False)
 
@@ -167,19 +155,9 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     return handlers.write_response(context, request, replace(result, created=False), shown)
 
 
-def _stored_as(target: ActionTarget) -> tuple[str, str]:
-    """Return the kind and name of the resource that stores the body of an instance."""
-    machine, scale_set = target.machine, target.scale_set
-    assert scale_set is not None
-    if machine.resource.startswith(resources.id_prefix(MACHINE)):  # a machine that joined the set
-        return MACHINE, machine.name
-    return INSTANCE, f"{scale_set.name}/{machine.instance}"
-
-
 TYPE = ResourceType(
     name=INSTANCE,
     purpose="is a machine of a scale set",
-    versions="compute",
     listed=False,
     put=_put,
     get=_get,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fairwarning.arm.compute import disks, machine_model
 from fairwarning.arm.http.azure_id import parse_id
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents, references, writing
 from fairwarning.arm.types.documents import choice, invalid_value, typed_value
@@ -75,7 +75,7 @@ class _Disks:
         entries = [
             entry
             for entry in typed_value(profile, "dataDisks", list, [])
-            if not (isinstance(entry, dict) and typed_value(entry, "toBeDetached", bool))
+            if not typed_value(entry, "toBeDetached", bool)
         ]
         units: set[int] = set()
         for number, entry in enumerate(entries):
@@ -128,7 +128,7 @@ class _Disks:
         entry["name"] = disk.name
         managed["id"] = self._write.context.arm_id(DISK, disk.group, disk.name)
         managed["storageAccountType"] = body["sku"]["name"]
-        self._resize(entry, stored, disk, body)
+        self._check_size(entry, stored, disk, body["properties"].get("diskSizeGB"))
 
     async def _find(self, managed: Body, path: str) -> Resource:
         """Return the disk that an entry names, which exists; refuse one of another machine."""
@@ -139,42 +139,29 @@ class _Disks:
         if self._write.is_free(disk):
             return disk
         owner = await references.user_path(context, disk)
-        text = (
-            f"Disk '{disk.name}' cannot be attached as the disk is already owned by VM '{owner}'."
-        )
-        raise ArmError("ConflictingUserInput", text, 409)
+        raise azure_error("ConflictingUserInput/disk in use", name=disk.name, owner=owner)
 
-    def _resize(self, entry: Body, stored: Body, disk: Resource, body: Body) -> None:
-        """Give a disk the size that the machine's entry asks for; show the disk's otherwise."""
-        size, current = entry.get("diskSizeGB"), body["properties"].get("diskSizeGB")
-        if size in {None, current, stored.get("diskSizeGB")}:
-            if current is not None:
-                entry["diskSizeGB"] = current
-            return
-        wanted = typed_value(entry, "diskSizeGB", int)
-        disks.check_size(wanted, "diskSizeGB")
-        if current is not None and wanted < current:
-            text = f"Disk '{disk.name}' has {current} GB; the size of a disk cannot be reduced."
-            raise ArmError("ResizeDiskError", text, 409)
-        entry["diskSizeGB"] = body["properties"]["diskSizeGB"] = wanted
-        self.commands.append(disks.rewrite(disk, body))
+    def _check_size(self, entry: Body, stored: Body, disk: Resource, size: int | None) -> None:
+        """Show the size of the disk; refuse another one."""
+        if entry.get("diskSizeGB") not in {None, size, stored.get("diskSizeGB")}:
+            raise azure_error("ResizeDiskError", name=disk.name, size=size)
+        if size is not None:
+            entry["diskSizeGB"] = size
 
     async def _create_disk(self, entry: Body, path: str, lun: int | None) -> None:
         context, group = self._write.context, self._write.group
         name = typed_value(entry, "name", str) or disks.default_name(self._write.name, lun)
         writing.check_name(name)
         if await context.find(DISK, group.name, name):
-            text = (
-                f"Disk {name} already exists in resource group {group.name}. Only "
-                "CreateOption.Attach is supported."
-            )
-            raise ArmError("ConflictingUserInput", text, 409)
+            raise azure_error("ConflictingUserInput/disk exists", name=name, group=group.name)
         size = typed_value(entry, "diskSizeGB", int)
         if size is None and entry["createOption"] == "Empty":
             raise invalid_value(f"{path}.diskSizeGB", "", "the size of the new disk in gigabytes")
         system = machine_model.os_type(self._machine["properties"])
-        entry["diskSizeGB"] = disks.image_size(system) if size is None else size
-        disks.check_size(entry["diskSizeGB"], f"{path}.diskSizeGB")
+        entry["diskSizeGB"] = (
+            disks.IMAGE_SIZES.get(system, disks.IMAGE_SIZES["Linux"]) if size is None else size
+        )
+        disks.check_size(entry, "diskSizeGB")
         entry["name"] = name
         managed = entry["managedDisk"]
         managed["storageAccountType"] = typed_value(
@@ -186,10 +173,8 @@ class _Disks:
         self.commands.append(command)
 
 
-def _unit(entry: object, path: str, units: set[int]) -> int:
+def _unit(entry: Body, path: str, units: set[int]) -> int:
     """Return the logical unit of a data disk; no two disks have the same."""
-    if not isinstance(entry, dict):
-        raise invalid_value(path, entry, "an object")
     lun: int | None = typed_value(entry, "lun", int)
     if lun is None or not 0 <= lun < _UNITS or lun in units:
         allowed = f"a whole number from 0 to {_UNITS - 1} that no other data disk has"

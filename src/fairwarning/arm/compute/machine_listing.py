@@ -4,12 +4,10 @@ Both parts are in the order of their resource ids, so that a page costs the same
 page looks at a bounded number of scale sets; it may be short, or empty, and have a `nextLink`.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from fairwarning.arm.compute.targets import ActionTarget
-from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token, invalid_skip_token
 from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.types.context import PAGE, ArmContext
@@ -17,35 +15,15 @@ from fairwarning.arm.types.names import MACHINE, SCALE_SET
 from fairwarning.core.model import Ref, Resource, ScaleSet
 from fairwarning.service import resources
 
-_FILTER = re.compile(r"'?virtualMachineScaleSet/id'?\s+eq\s+'([^']+)'", re.IGNORECASE)
 _ALL = 10**9  # past every instance id
 MachinePage = tuple[list[ActionTarget], str]
 """Machines, and the $skiptoken of the next page ("" on the last page)."""
 
 
-@dataclass(frozen=True)
-class _Position:
-    """A place among the instances of Flexible sets: after this instance of this set."""
-
-    resource: str  # the id of the set's resource, or the prefix of all of them
-    instance: int
-
-    @property
-    def token(self) -> str:
-        """The $skiptoken of the page after this place."""
-        return encode_skip_token(f"{self.resource}/{self.instance}")
-
-
 async def list_machines(context: ArmContext, request: ArmRequest, group: str) -> MachinePage:
     """Return a page of the machines of a group, or of all that the client may read."""
-    match = _FILTER.fullmatch(request.query("$filter").strip())
-    owner = parse_id(match[1]) if match else None
-    allowed = group or request.principal.group
-    readable = owner and allowed.lower() in {"", owner.group.lower()}
-    if owner and readable and owner.kind.lower() == SCALE_SET.lower():
-        return await _list_members(context, request, owner.group, owner.name)
     rows, instances, token = await with_instances(context, request, MACHINE, group)
-    return [*await _machines(context, rows), *instances], token
+    return [*await machines_of(context, rows), *instances], token
 
 
 async def with_instances(
@@ -53,146 +31,91 @@ async def with_instances(
 ) -> tuple[Sequence[Resource], list[ActionTarget], str]:
     """Return a page of the resources of a kind, and then of the instances of Flexible sets."""
     prefix = resources.id_prefix(SCALE_SET, group or request.principal.group)
-    position = _position(request.query("$skiptoken"), prefix)
-    if position is not None:
-        return (), *await _instances(context, prefix, position, PAGE)
-    rows, token = await context.page(request, kind, group)
-    if token:
-        return rows, [], token
-    start = _Position(prefix, _ALL)
-    return rows, *await _instances(context, prefix, start, PAGE - len(rows))
+    rows: Sequence[Resource] = ()
+    last = decode_skip_token(request.query("$skiptoken"))
+    if not last.startswith(prefix):
+        rows, token = await context.page(request, kind, group)
+        if token:
+            return rows, [], token
+        last = f"{prefix}/{_ALL}"
+    set_row, _, instance = last.rpartition("/")
+    return rows, *await _instances(context, prefix, set_row, instance, PAGE - len(rows))
 
 
-async def _list_members(
-    context: ArmContext, request: ArmRequest, group: str, name: str
-) -> MachinePage:
-    """Return a page of the machines of the set that a filter names; no other set is read."""
-    resource = await context.find(SCALE_SET, group, name)
-    scale_set = await context.fleet.reader.read(ScaleSet, resource.set) if resource else None
-    if scale_set is None or not scale_set.flexible:  # instances of a Uniform set are no machines
-        return [], ""
-    position = _position(request.query("$skiptoken"), scale_set.resource)
-    after = position.instance if position else -1
-    members = await _members(context, scale_set, after)
-    page = members[:PAGE]
-    more = len(members) > PAGE
-    token = _Position(scale_set.resource, page[-1].machine.instance).token if more else ""
-    return await _with_bodies(context, page), token
-
-
-def _position(token: str, prefix: str) -> _Position | None:
-    """Return the place that a token names; None if it names a machine with its own resource."""
-    last = decode_skip_token(token)
-    resource, _, instance = last.rpartition("/")
-    if not resource.startswith(prefix):
-        return None
-    if not instance.isascii() or not instance.isdigit() or len(instance) > len(str(_ALL)):
-        raise invalid_skip_token()
-    return _Position(resource, int(instance))
-
-
-# --- Machines with resources of their own ---------------------------------------------------------
-
-
-async def _machines(context: ArmContext, rows: Sequence[Resource]) -> list[ActionTarget]:
+async def machines_of(context: ArmContext, rows: Sequence[Resource]) -> list[ActionTarget]:
+    """Return the machines of resources, without those that were deleted meanwhile."""
     scopes = await context.scopes(rows)
     owners: list[Ref] = [(ScaleSet, scope.owner) for scope in scopes.values() if scope.owner]
-    sets = await context.fleet.reader.read_all(dict.fromkeys(owners))
-    machines = []
-    for row in rows:
-        scope = scopes.get(row.scope)
-        machine = scope.machines.get(row.machine) if scope else None
-        if scope and machine:
-            owner = sets.get((ScaleSet, scope.owner))
-            scale_set = owner if isinstance(owner, ScaleSet) else None
-            machines.append(ActionTarget(scope, machine, scale_set, row))
-    return machines
+    found = (await context.fleet.reader.read_all(owners)).values() if owners else ()
+    sets = {owner.id: owner for owner in found if isinstance(owner, ScaleSet)}
+    return [
+        ActionTarget(scope, machine, sets.get(scope.owner), row)
+        for row in rows
+        if (scope := scopes.get(row.scope)) and (machine := scope.machines.get(row.machine))
+    ]
 
 
 # --- Instances of Flexible sets -------------------------------------------------------------------
 
 
-async def _instances(context: ArmContext, prefix: str, start: _Position, room: int) -> MachinePage:
-    """Return the next instances; look for one more, to know whether there is a next page."""
-    rows, more = await _sets_from(context, prefix, start)
+async def _instances(
+    context: ArmContext, prefix: str, set_row: str, instance: str, room: int
+) -> MachinePage:
+    """Return instances after one of a set, and of the sets after it; look for one more."""
+    after, reader = _number(instance), context.fleet.reader
+    rows = await reader.resources(prefix, set_row, PAGE + 1)
+    more, rows = len(rows) > PAGE, rows[:PAGE]
+    current = await reader.read(Resource, set_row) if after < _ALL else None
+    rows = [current, *rows] if current else rows
     refs: list[Ref] = [(ScaleSet, row.set) for row in rows]
-    sets = await context.fleet.reader.read_all(refs)
+    sets = await reader.read_all(refs)
     page: list[ActionTarget] = []
-    position = start
+    position = f"{set_row}/{instance}"
     for row in rows:
         scale_set = sets[ScaleSet, row.set]
-        after = start.instance if row.id == start.resource else -1
-        if not isinstance(scale_set, ScaleSet) or not scale_set.flexible:
-            members = []
-        else:
-            members = await _members(context, scale_set, after, numbered=True)
-        for member in members:
-            if len(page) == room:
-                return await _with_bodies(context, page), position.token
-            page.append(member)
-            position = _Position(row.id, member.machine.instance)
-        position = _Position(row.id, _ALL)
-    return await _with_bodies(context, page), position.token if more else ""
+        if isinstance(scale_set, ScaleSet) and scale_set.flexible:
+            first = after if row.id == set_row else -1
+            for member in await members(context, scale_set, first):
+                if not member.machine.model:  # it joined: a machine that users created
+                    continue
+                if len(page) == room:
+                    return await _with_bodies(context, page), encode_skip_token(position)
+                page.append(member)
+                position = f"{row.id}/{member.machine.instance}"
+        position = f"{row.id}/{_ALL}"
+    return await _with_bodies(context, page), encode_skip_token(position) if more else ""
 
 
-async def _sets_from(
-    context: ArmContext, prefix: str, start: _Position
-) -> tuple[list[Resource], bool]:
-    """Return the set at a place and those after it, and whether there are more."""
-    reader = context.fleet.reader
-    rows = await reader.resources(prefix, start.resource, PAGE + 1)
-    more = len(rows) > PAGE
-    current = await reader.read(Resource, start.resource) if start.instance < _ALL else None
-    return [*([current] if current else []), *rows[:PAGE]], more
-
-
-async def _members(
-    context: ArmContext, scale_set: ScaleSet, after: int, *, numbered: bool = False
-) -> list[ActionTarget]:
-    """Return the machines of a set by instance id; `numbered`: only those that the set named."""
-    own = resources.id_prefix(MACHINE)
-    members = [
+async def members(context: ArmContext, scale_set: ScaleSet, after: int = -1) -> list[ActionTarget]:
+    """Return the machines of a set after an instance, in the order of their ids."""
+    targets = [
         ActionTarget(scope, machine, scale_set)
         for scope in await context.placement_groups(scale_set)
         for machine in scope.machines.values()
-        if machine.instance > after and not (numbered and machine.resource.startswith(own))
+        if machine.instance > after
     ]
-    return sorted(members, key=lambda member: member.machine.instance)
+    return sorted(targets, key=lambda target: target.machine.instance)
 
 
 async def _with_bodies(context: ArmContext, page: list[ActionTarget]) -> list[ActionTarget]:
     """Add the resources of the instances that a client has written."""
     refs: list[Ref] = [(Resource, t.machine.resource) for t in page if t.machine.resource]
     rows = await context.fleet.reader.read_all(refs)
-    return [
-        ActionTarget(t.scope, t.machine, t.scale_set, row if isinstance(row, Resource) else None)
-        for t in page
-        for row in (rows.get((Resource, t.machine.resource)),)
-    ]
-
-
-# --- Instances of one set -------------------------------------------------------------------------
+    found = {row.id: row for row in rows.values() if isinstance(row, Resource)}
+    return [replace(target, resource=found.get(target.machine.resource)) for target in page]
 
 
 async def list_instances(
     context: ArmContext, request: ArmRequest, scale_set: ScaleSet
-) -> tuple[list[ActionTarget], str]:
-    """Return a page of the instances in the order of their ids, and the token of the next page."""
-    after = _after(request.query("$skiptoken"))
-    later = [
-        ActionTarget(scope, machine, scale_set)
-        for scope in await context.placement_groups(scale_set)
-        for machine in scope.machines.values()
-        if machine.instance > after
-    ]
-    later.sort(key=lambda target: target.machine.instance)
-    token = str(later[PAGE - 1].machine.instance) if len(later) > PAGE else ""
-    return later[:PAGE], token
+) -> MachinePage:
+    """Return a page of the instances of a set, and the token of the next page."""
+    token = request.query("$skiptoken")
+    later = await members(context, scale_set, _number(token) if token else -1)
+    more = str(later[PAGE - 1].machine.instance) if len(later) > PAGE else ""
+    return await _with_bodies(context, later[:PAGE]), more
 
 
-def _after(token: str) -> int:
-    if not token:
-        return -1
-    if not token.isascii() or not token.isdigit() or len(token) > len(str(10**9)):
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_ALL)):
         raise invalid_skip_token()
-    return int(token)
+    return int(text)

@@ -2,7 +2,7 @@
 
 from fairwarning.arm.compute import profile
 from fairwarning.arm.compute.profile import MACHINE_PROFILE
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents, writing
 from fairwarning.arm.types.documents import choice, tags_of, typed_value
@@ -45,8 +45,7 @@ def os_type(body: Body) -> str:
 def check_eviction(body: Body, at: str, priority: Priority) -> None:
     """Refuse an eviction policy on a machine that is not a Spot machine."""
     if priority is not Priority.SPOT and typed_value(body, f"{at}.evictionPolicy", str):
-        text = "Eviction policy can be set only on Azure Spot Virtual Machines."
-        raise ArmError("EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines", text)
+        raise azure_error("EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines")
 
 
 def zones_of(body: Body) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from starlette.responses import Response
 
@@ -22,17 +21,17 @@ from fairwarning.arm.compute import (
 from fairwarning.arm.compute.profile import MACHINE_PROFILE
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.azure_id import parse_id
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field
-from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
+from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.network import interfaces
-from fairwarning.arm.types import documents, handlers, registered, writing
-from fairwarning.arm.types.context import ArmContext, new_operation
+from fairwarning.arm.types import documents, handlers, writing
+from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import AVAILABILITY_SET, INSTANCE, MACHINE, SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
-from fairwarning.arm.types.writing import ResourceWrite, WriteResult
+from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.commands import (
     AddMachines,
     Command,
@@ -40,10 +39,9 @@ from fairwarning.core.commands import (
     CreateScope,
     JoinSet,
     UpdateMachine,
-    Write,
 )
 from fairwarning.core.joining import group_with_room
-from fairwarning.core.model import Machine, Priority, Resource, Scope, ScopeKind
+from fairwarning.core.model import Machine, Priority, Resource, Rules, ScopeKind
 from fairwarning.core.record import changed
 
 _EXPANDED = ("instanceView", "userData", "resiliencyView")  # there is never user data
@@ -56,43 +54,41 @@ _FIELDS = {
 """The fields of a `$filter` of machines."""
 _OF_INSTANCES = (("sku",), ("properties", "protectionPolicy"))
 """Members of an instance that a machine does not have."""
-_OWNERS = {AVAILABILITY_SET: "availabilitySet", SCALE_SET: "virtualMachineScaleSet"}
+_OWNERS = {"availabilitySet": AVAILABILITY_SET, "virtualMachineScaleSet": SCALE_SET}
 
 
 # --- Writing --------------------------------------------------------------------------------------
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
-    """Create a machine, or change its mutable properties."""
-    writing.check_name(request.name)
+    """Write a machine; of an instance of a Flexible set, write the body of the instance."""
+    target = await targets.find_flexible_instance(context, request.group, request.name)
+    if target is None:
+        return await handlers.put(TYPE, context, request)
     write = await writing.parse_write(context, request, request.id)
-    profile.check_api_version(write.body, write.version, MACHINE_PROFILE)
-    if instance := await targets.find_flexible_instance(context, request.group, request.name):
-        result = await _put_instance(write, instance)
-    else:
-        result = await writing.write_resource(write, partial(registered.plan, TYPE))
-    target = await targets.find_machine(context, request.group, request.name)
-    (shown,) = await _documents(context, [target])
-    return handlers.write_response(context, request, result, shown)
-
-
-async def _put_instance(write: ResourceWrite, target: ActionTarget) -> WriteResult:
-    """Change an instance of a Flexible set; its body is stored as that of the instance."""
-    assert target.scale_set is not None
     if write.must_be_new:
         raise writing.precondition_failed(write.name)
-    name = f"{target.scale_set.name}/{target.machine.instance}"
 
     async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
-        return await _change(write, replace(target, resource=write.existing), _normalize(body))
+        body = _normalize(write, documents.without_read_only(body))
+        return await _change(write, replace(target, resource=write.existing), body)
 
-    id_ = replace(write.id, kind=INSTANCE, name=name)
-    result = await writing.write_resource(replace(write, id=id_, must_exist=False), plan)
-    return replace(result, created=False)
+    assert target.scale_set is not None
+    name = f"{target.scale_set.name}/{target.machine.instance}"
+    write = replace(write, id=replace(write.id, kind=INSTANCE, name=name), must_exist=False)
+    result = await writing.write_resource(write, plan)
+    written = await targets.find_machine(context, request.group, request.name)
+    (shown,) = await _documents(context, [written])
+    return handlers.write_response(context, request, replace(result, created=False), shown)
+
+
+def _normalize(write: ResourceWrite, body: Body) -> Body:
+    profile.check_api_version(write.body, write.version, MACHINE_PROFILE)
+    return profile.normalize(body, MACHINE_PROFILE)
 
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
-    body = _normalize(body)
+    body = _normalize(write, body)
     if write.existing is None:
         desired = await _create(write, body)
     else:
@@ -101,27 +97,21 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     return await machine_disks.attach(write, desired)
 
 
-def _normalize(body: Body) -> Body:
-    return profile.normalize(documents.without_read_only(body), MACHINE_PROFILE)
-
-
 async def _create(write: ResourceWrite, body: Body) -> DesiredResource:
     context, group = write.context, write.group
     if naming := await targets.find_naming_set(context, group.name, write.name):
-        text = f"Names such as '{write.name}' are for the instances of the set '{naming.name}'."
-        raise ArmError("Conflict", text, 409)
+        raise azure_error("Conflict/name of instance", name=write.name, set=naming.name)
     subnet, address = await interfaces.address_of_machine(context, body)
     machine = changed(machine_model.parse_machine(write.name, body), address=address, subnet=subnet)
-    if await _owner(write, body, SCALE_SET):
-        return await _join(write, body, machine)
-    if resource := await _owner(write, body, AVAILABILITY_SET):
-        scope = await context.scope(resource)
+    owner = await _owner_of_new(write, body)
+    if owner and owner.set:
+        return await _join(write, body, machine, owner)
+    if owner:
+        scope = await context.scope(owner)
         if machine.priority is Priority.SPOT:
-            text = "Azure Spot Virtual Machine is not supported in Availability Set."
-            raise ArmError("AzureSpotVMNotSupportedInAvailabilitySet", text)
-        if profile.with_policy(scope.rules, body) != scope.rules:
-            _check_standalone(scope)
-        placed = availability.place(machine, resource, scope)
+            raise azure_error("AzureSpotVMNotSupportedInAvailabilitySet")
+        _check_policy(scope.rules, body)
+        placed = availability.place(machine, owner, scope)
         add = AddMachines(scope=scope.id, machines=(placed,))
         return DesiredResource(body, (add,), scope=scope.id, machine=write.name)
     name = f"{group.name}:{write.name}"
@@ -135,38 +125,34 @@ async def _create(write: ResourceWrite, body: Body) -> DesiredResource:
     return DesiredResource(body, (create,), scope=name, machine=write.name)
 
 
-async def _join(write: ResourceWrite, body: Body, machine: Machine) -> DesiredResource:
-    """Add a new machine to the Flexible set that it names."""
-    if await _owner(write, body, AVAILABILITY_SET):
-        text = "A machine is in an availability set or in a scale set, not in both."
-        raise ArmError("InvalidParameter", text)
-    resource = await _owner(write, body, SCALE_SET)
-    assert resource is not None
-    scale_set = await write.context.scale_set(resource)
+async def _join(
+    write: ResourceWrite, body: Body, machine: Machine, owner: Resource
+) -> DesiredResource:
+    """Add a new machine to the Flexible set that it names (`az vm create --vmss`)."""
+    scale_set = await write.context.scale_set(owner)
     if not scale_set.flexible:
-        text = (
-            f"The machine cannot join the scale set '{resource.name}': only sets with the "
-            "orchestration mode Flexible have machines with names of their own."
-        )
-        raise ArmError("OperationNotAllowed", text, 409)
-    if profile.with_policy(scale_set.rules, body) != scale_set.rules:
-        raise _policy_of_owner()
+        raise azure_error("OperationNotAllowed/set is Uniform", name=owner.name)
+    _check_policy(scale_set.rules, body)
     groups = {scope.id: scope for scope in await write.context.placement_groups(scale_set)}
     scope = group_with_room(scale_set, groups)
     join = JoinSet(set=scale_set.id, machine=machine, scope=scope, resource=write.store_id)
     return DesiredResource(body, (join,), scope=scope, machine=write.name)
 
 
-async def _owner(write: ResourceWrite, body: Body, kind: str) -> Resource | None:
+async def _owner_of_new(write: ResourceWrite, body: Body) -> Resource | None:
     """Return the availability set or scale set that a body names; None if it names none."""
-    path = f"properties.{_OWNERS[kind]}.id"
-    text = typed_value(body, path, str)
-    owner = parse_id(text)
-    if owner is None:
-        return None
-    if owner.group.lower() != write.id.group.lower():
-        raise documents.invalid_value(path, text, f"the id of a {kind} in the same resource group")
-    return await write.context.get_id(owner)
+    owner = None
+    for member, kind in _OWNERS.items():
+        path = f"properties.{member}.id"
+        text = typed_value(body, path, str)
+        id_ = parse_id(text)
+        if id_ is None:
+            continue
+        if owner or id_.group.lower() != write.id.group.lower():
+            allowed = f"the only set of the machine, a {kind} in the same resource group"
+            raise documents.invalid_value(path, text, allowed)
+        owner = await write.context.get_id(id_)
+    return owner
 
 
 async def _change(write: ResourceWrite, target: ActionTarget, body: Body) -> DesiredResource:
@@ -175,13 +161,12 @@ async def _change(write: ResourceWrite, target: ActionTarget, body: Body) -> Des
     before, after = (documents.merge(defaults, each) for each in (before, body))
     updated = machine_model.parse_machine(machine.name, after)
     machine_model.check_immutable(machine_model.parse_machine(machine.name, before), updated)
-    owners = {
-        f"{_OWNERS[kind]}.id": (own.lower(), (typed_value(body, path, str) or own).lower())
-        for kind, own in _owner_ids(context, target).items()
-        for path in (f"properties.{_OWNERS[kind]}.id",)
-    }
-    locations = {"location": (writing.location_of(before), writing.location_of(after))}
-    writing.refuse_changes({**locations, **owners})
+    fixed = {"location": (writing.location_of(before), writing.location_of(after))}
+    for member in _OWNERS:
+        own = _owner(context, target).get(member, {"id": ""})["id"]
+        sent = typed_value(body, f"properties.{member}.id", str) or own
+        fixed[f"{member}.id"] = own.lower(), sent.lower()
+    writing.refuse_changes(fixed)
     update = UpdateMachine(
         scope=scope.id,
         machine=machine.name,
@@ -193,19 +178,15 @@ async def _change(write: ResourceWrite, target: ActionTarget, body: Body) -> Des
     commands: list[Command] = [update]
     rules = profile.with_policy(scope.rules, body)
     if rules != scope.rules:
-        _check_standalone(scope)
+        if scope.kind is not ScopeKind.STANDALONE:
+            raise azure_error("OperationNotAllowed/policy of owner")
         commands.append(Configure(scope=scope.id, rules=rules))
     return DesiredResource(body, tuple(commands), scope=scope.id, machine=machine.name)
 
 
-def _check_standalone(scope: Scope) -> None:
-    if scope.kind is not ScopeKind.STANDALONE:
-        raise _policy_of_owner()
-
-
-def _policy_of_owner() -> ArmError:
-    text = "Set scheduledEventsPolicy on the availability set or scale set of the machine instead."
-    return ArmError("OperationNotAllowed", text, 409)
+def _check_policy(rules: Rules, body: Body) -> None:
+    if profile.with_policy(rules, body) != rules:
+        raise azure_error("OperationNotAllowed/policy of owner")
 
 
 # --- Reading --------------------------------------------------------------------------------------
@@ -229,10 +210,7 @@ def _document(
     context: ArmContext, target: ActionTarget, links: list[Body] | None, *, view: bool
 ) -> Body:
     machine, scope = target.machine, target.scope
-    computed = views.read_only_properties(scope, machine)
-    for kind, owner in _owner_ids(context, target).items():
-        if owner:
-            computed[_OWNERS[kind]] = {"id": owner}
+    computed = {**views.read_only_properties(scope, machine), **_owner(context, target)}
     if view:
         computed["instanceView"] = views.instance_view(scope, machine, context.fleet.clock.now())
     own = documents.stored_body(target.resource)
@@ -263,15 +241,19 @@ def _defaults(context: ArmContext, target: ActionTarget) -> Body:
     }
 
 
-def _owner_ids(context: ArmContext, target: ActionTarget) -> dict[str, str]:
-    """Return the Azure ids of the machine's availability set and scale set; "" for none."""
-    group, scope, scale_set = target.group, target.scope, target.scale_set
-    in_set = scope.kind is ScopeKind.AVAILABILITY_SET
-    name = availability.name_of(scope) if in_set else ""
-    return {
-        AVAILABILITY_SET: context.arm_id(AVAILABILITY_SET, group, name) if name else "",
-        SCALE_SET: context.arm_id(SCALE_SET, group, scale_set.name) if scale_set else "",
-    }
+def _owner(context: ArmContext, target: ActionTarget) -> Body:
+    """Return the reference of a machine to its availability set or scale set, if it has one."""
+    if target.scale_set:
+        owner = context.arm_id(SCALE_SET, target.group, target.scale_set.name)
+        return {"virtualMachineScaleSet": {"id": owner}}
+    if target.scope.kind is ScopeKind.AVAILABILITY_SET:
+        name = target.scope.id.rpartition(":")[2]  # of as:{group}:{name}
+        return {"availabilitySet": {"id": context.arm_id(AVAILABILITY_SET, target.group, name)}}
+    return {}
+
+
+async def _of_rows(context: ArmContext, rows: Sequence[Resource]) -> list[Body]:
+    return await _documents(context, await machine_listing.machines_of(context, rows))
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
@@ -295,32 +277,17 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _reapply(context: ArmContext, request: ArmRequest) -> Response:
-    """Accept the request: the state of a machine is always the one that was written."""
-    resource = (await targets.find_machine(context, request.group, request.name)).resource
-    if resource is None:  # an instance of a Flexible set, which no client has written
-        return Response(b"", 200)
-    command = Write(
-        resource=resource.id,
-        body=resource.body,
-        group=resource.group,
-        name=resource.name,
-        at=resource.version,
-        scope=resource.scope,
-        machine=resource.machine,
-        uses=resource.uses,
-        owns=resource.owns,
-        operation=new_operation(),
-        actor=request.actor,
-    )
-    return accepted(request, await context.fleet.submit(command), context.cloud.location)
+    """Do nothing: the state of a machine is always the one that was written."""
+    await targets.find_machine(context, request.group, request.name)
+    return Response(b"", 200)
 
 
 TYPE = ResourceType(
     name=MACHINE,
     purpose="is restarted, redeployed, evicted, ... and told before",
-    versions="compute",
     plan=_plan,
     merges=True,
+    documents=_of_rows,
     put=_put,
     get=_get,
     list=_list,

@@ -5,7 +5,7 @@ Api-versions compare as dates. A member that is newer than the api-version is an
 
 from typing import Any
 
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types.documents import invalid_value, merge, typed_value
 from fairwarning.core import limits, times
@@ -38,8 +38,7 @@ def check_api_version(body: Body, version: str, at: str, policy_since: str = _PO
 
 
 def _unknown_member(member: str, kind: str) -> ArmError:
-    text = f"Could not find member '{member}' on object of type '{kind}'"
-    return ArmError("BadRequest", text)
+    return azure_error("BadRequest", member=member, kind=kind)
 
 
 def terminate_seconds(body: Body, at: str) -> int:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from fairwarning.arm.compute import (
     actions,
     images,
-    machine_model,
+    machine_listing,
     profile,
     set_interfaces,
     set_model,
@@ -18,19 +18,17 @@ from fairwarning.arm.compute import (
 )
 from fairwarning.arm.compute.actions import ACTIONS
 from fairwarning.arm.compute.profile import SET_PROFILE
-from fairwarning.arm.compute.targets import ActionTarget, parse_instance_ids
-from fairwarning.arm.http.listing import parse_expand
+from fairwarning.arm.compute.targets import parse_instance_ids
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.network import subnets
-from fairwarning.arm.types import documents, handlers, stored
+from fairwarning.arm.types import documents, stored
 from fairwarning.arm.types.context import ArmContext, new_operation
-from fairwarning.arm.types.documents import tags_of, typed_value
-from fairwarning.arm.types.names import SCALE_SET
+from fairwarning.arm.types.documents import tags_of
+from fairwarning.arm.types.names import INTERFACE, PUBLIC_ADDRESS, SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.commands import (
     Command,
-    CreateSet,
     Delete,
     DeleteSet,
     Operate,
@@ -50,6 +48,7 @@ from fairwarning.core.model import (
     Scope,
     guid,
 )
+from fairwarning.core.record import changed
 
 # --- Writing --------------------------------------------------------------------------------------
 
@@ -67,27 +66,14 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
 
 async def _create(write: ResourceWrite, body: Body) -> DesiredResource:
     context, group = write.context, write.group
-    capacity = set_model.capacity_of(write.body) or 0
-    set_model.check_single_group(body, write.name, capacity)
     name = f"{group.name}:{write.name}"
-    create = CreateSet(
+    create = changed(
+        set_model.parse(body),
         set=name,
         name=write.name,
         group=group.name,
-        capacity=capacity,
-        prefix=set_model.prefix_of(body),
-        terminate_seconds=profile.terminate_seconds(body, SET_PROFILE),
-        upgrade=set_model.upgrade_mode_of(body),
-        scale_in=set_model.scale_in_rule_of(body),
-        priority=set_model.priority_of(body),
-        eviction=set_model.eviction_of(body),
-        fault_domains=set_model.fault_domains_of(body),
+        capacity=set_model.capacity_of(write.body, body, write.name) or 0,
         rules=profile.with_policy(context.settings.rules, body),
-        size=typed_value(body, "sku.name", str, ""),
-        zones=machine_model.zones_of(body),
-        tags=tags_of(body),
-        windows=machine_model.os_type(typed_value(body, SET_PROFILE, dict, {})) == "Windows",
-        flexible=set_model.is_flexible(body),
         subnet=await subnets.of_set(context, body),
     )
     return DesiredResource(body, (create,), set=name)
@@ -98,23 +84,22 @@ async def _change(write: ResourceWrite, existing: Resource, body: Body) -> Desir
     scale_set = await context.scale_set(existing)
     defaults = _defaults(context, scale_set)
     before, after = (documents.merge(defaults, b) for b in (documents.stored_body(existing), body))
+    model = set_model.parse(after)
     set_model.check_immutable(before, after)
     rules = profile.with_policy(scale_set.rules, after)
-    size = typed_value(after, "sku.name", str)
     update = UpdateSet(
         set=scale_set.id,
-        terminate_seconds=profile.terminate_seconds(after, SET_PROFILE),
-        upgrade=set_model.upgrade_mode_of(after),
-        scale_in=set_model.scale_in_rule_of(after),
+        terminate_seconds=model.terminate_seconds,
+        upgrade=model.upgrade,
+        scale_in=model.scale_in,
         rules=rules if rules != scale_set.rules else None,
-        size=None if size == (scale_set.size or context.cloud.size) else size,
+        size=None if model.size == (scale_set.size or context.cloud.size) else model.size,
         tags=tags_of(body) if "tags" in body else None,
         renewed=set_model.instance_model(before) != set_model.instance_model(after),
     )
     commands: list[Command] = [update]
-    capacity = set_model.capacity_of(write.body)
+    capacity = set_model.capacity_of(write.body, body, existing.name)
     if capacity is not None:
-        set_model.check_single_group(body, existing.name, capacity)
         commands.append(Scale(set=scale_set.id, capacity=capacity, operation=write.operation))
     return DesiredResource(body, tuple(commands), set=existing.set)
 
@@ -153,7 +138,6 @@ def _defaults(context: ArmContext, scale_set: ScaleSet) -> Body:
 def _document(
     context: ArmContext, resource: Resource, scale_set: ScaleSet, placement: list[Scope]
 ) -> Body:
-    """Return a scale set in Azure's form."""
     impacts = [impact.kind for scope in placement for impact in scope.impacts.values()]
     deleting = impacts.count(ImpactKind.DELETE)
     state = "Deleting" if scale_set.deleting else "Updating" if impacts else "Succeeded"
@@ -182,13 +166,7 @@ async def _documents(context: ArmContext, rows: Sequence[Resource]) -> list[Body
     ]
 
 
-async def _get(context: ArmContext, request: ArmRequest) -> Response:
-    parse_expand(request, ("userData",))  # which is a secret: never stored, so there is none
-    return await handlers.get(TYPE, context, request)
-
-
 async def _view(context: ArmContext, request: ArmRequest) -> Response:
-    """Return the number of instances in each state."""
     scale_set = await _scale_set(context, request)
     counts: Counter[str] = Counter()
     for scope in await context.placement_groups(scale_set):
@@ -206,7 +184,7 @@ async def _view(context: ArmContext, request: ArmRequest) -> Response:
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     resource = await context.find_id(request.id)
     if resource is None:
-        return await handlers.no_content(context, request)
+        return await context.no_content(request.id)
     scale_set = await context.scale_set(resource)
     if scale_set.deleting:
         return await actions.accept_running(context, request, scale_set.deleting)
@@ -245,10 +223,13 @@ async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
     scale_set = await _scale_set(context, request)
     instances = await parse_instance_ids(context, request, scale_set)
     selected = [
-        ActionTarget(scope, machine, scale_set)
-        for scope in await context.placement_groups(scale_set)
-        for machine in scope.machines.values()
-        if (not machine.shielded if instances is None else machine.instance in instances)
+        target
+        for target in await machine_listing.members(context, scale_set)
+        if (
+            not target.machine.shielded
+            if instances is None
+            else target.machine.instance in instances
+        )
     ]
     if instances is not None and len(selected) < len(instances):
         numbers = ", ".join(map(str, instances))
@@ -260,11 +241,10 @@ async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
 TYPE = ResourceType(
     name=SCALE_SET,
     purpose="is scaled, upgraded and deleted; with terminate notification, instances are told",
-    versions="compute",
     merges=True,
     plan=_plan,
     documents=_documents,
-    get=_get,
+    expands=("userData",),  # a secret: never stored
     remove=_delete,
     actions={
         "delete": partial(_act, Delete),
@@ -279,8 +259,8 @@ TYPE = ResourceType(
     ),
     views={
         "instanceview": _view,
-        "networkinterfaces": set_interfaces.list_of_set,
-        "publicipaddresses": set_interfaces.list_addresses_of_set,
+        "networkinterfaces": partial(set_interfaces.list_of_set, INTERFACE),
+        "publicipaddresses": partial(set_interfaces.list_of_set, PUBLIC_ADDRESS),
         "skus": images.list_set_sizes,
     },
 )

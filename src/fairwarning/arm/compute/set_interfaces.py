@@ -1,4 +1,7 @@
-"""Requests for network interfaces and public addresses of scale-set instances (C6)."""
+"""Requests for network interfaces and public addresses of scale-set instances (C6).
+
+Ansible's inventory, `az vm list-ip-addresses` and `az vmss list-instance-public-ips` read them.
+"""
 
 from starlette.responses import Response
 
@@ -21,28 +24,14 @@ _INTERFACES = f"{INSTANCE}/networkInterfaces"
 # --- Of a set, nested in it -----------------------------------------------------------------------
 
 
-async def list_of_set(context: ArmContext, request: ArmRequest) -> Response:
-    """List the interfaces of all instances of a set."""
-    network, page, token = await _page(context, request)
-    value = [interface for target in page for interface in network.interfaces(target)]
-    return json_response({"value": value, **next_link(request, token)})
-
-
-async def list_addresses_of_set(context: ArmContext, request: ArmRequest) -> Response:
-    """List the public addresses of all instances of a set."""
-    network, page, token = await _page(context, request)
-    value = [address for target in page for address in network.public_addresses(target)]
-    return json_response({"value": value, **next_link(request, token)})
-
-
-async def _page(
-    context: ArmContext, request: ArmRequest
-) -> tuple[SetNetwork, list[ActionTarget], str]:
-    """Return the network of the set, and a page of its instances."""
+async def list_of_set(kind: str, context: ArmContext, request: ArmRequest) -> Response:
+    """List the interfaces or public addresses of a page of a set's instances."""
     owner = await context.get_id(request.id)
     scale_set = await context.scale_set(owner)
     page, token = await machine_listing.list_instances(context, request, scale_set)
-    return await set_network.read(context, owner), page, token
+    network = await set_network.read(context, owner)
+    value = [document for target in page for document in _of_kind(kind, network, target)]
+    return json_response({"value": value, **next_link(request, token)})
 
 
 async def list_of_instance(context: ArmContext, request: ArmRequest) -> Response:
@@ -90,7 +79,7 @@ async def list_with_instances(
     rows, instances, token = page
     value = await registered.read_documents(kind, context, rows)
     for target, network in await set_network.of_instances(context, instances):
-        value += _of_kind(kind, network, target)
+        value += _of_kind(kind.name, network, target)
     return list_response(request, value, token)
 
 
@@ -113,16 +102,16 @@ async def exists(kind: ResourceType, context: ArmContext, id_: AzureId) -> bool:
 async def _find(kind: ResourceType, context: ArmContext, id_: AzureId) -> Body | None:
     for end in (n for n, character in enumerate(id_.name) if character == "-"):
         target = await targets.find_flexible_instance(context, id_.group, id_.name[:end])
-        for instance, network in await set_network.of_instances(
-            context, [target] if target else []
-        ):
-            for document in _of_kind(kind, network, instance):
+        if target is None:
+            continue
+        for instance, network in await set_network.of_instances(context, [target]):
+            for document in _of_kind(kind.name, network, instance):
                 if document["name"].lower() == id_.name.lower():
                     return document
     return None
 
 
-def _of_kind(kind: ResourceType, network: SetNetwork, target: ActionTarget) -> list[Body]:
-    if kind.name == INTERFACE:
+def _of_kind(kind: str, network: SetNetwork, target: ActionTarget) -> list[Body]:
+    if kind == INTERFACE:
         return network.interfaces(target)
     return network.public_addresses(target)

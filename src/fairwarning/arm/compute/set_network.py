@@ -13,7 +13,7 @@ from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.network import addresses, subnets
-from fairwarning.arm.types import documents, instance_ids, references
+from fairwarning.arm.types import documents, parts, references
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import INTERFACE, PUBLIC_ADDRESS
@@ -40,20 +40,21 @@ class SetNetwork:
     owner: Resource
     ranges: Mapping[str, IPv4Network]  # by the names of interface and IP configuration
 
-    @property
-    def _model(self) -> list[_Named]:
-        return interface_configurations(documents.stored_body(self.owner))
+    def _model(self, target: ActionTarget) -> list[_Named]:
+        """Return the interfaces that the set gives an instance; a machine that joined has none."""
+        model = documents.stored_body(self.owner) if target.machine.model else {}
+        return interface_configurations(model)
 
     def interfaces(self, target: ActionTarget) -> list[Body]:
         """Return the network interfaces of an instance in Azure's form."""
         return [
             self._interface(target, name, model, primary=primary)
-            for (name, model), primary in _with_primary(self._model)
+            for (name, model), primary in _with_primary(self._model(target))
         ]
 
     def _interface(self, target: ActionTarget, name: str, model: Body, *, primary: bool) -> Body:
         path = interface_id(self.context, self.owner, target, name)
-        machine = instance_ids.machine_id(self.context, self.owner, _set_of(target), target.machine)
+        machine = self.context.instance_id(self.owner, _set_of(target), target.machine)
         dns = {"dnsServers": [], "appliedDnsServers": [], **(model.get("dnsSettings") or {})}
         properties: Body = {
             "primary": primary,
@@ -73,7 +74,7 @@ class SetNetwork:
         for entry in properties["ipConfigurations"] if primary and target.machine.address else ():
             if entry["properties"]["primary"]:
                 entry["properties"]["privateIPAddress"] = target.machine.address
-        return self._document(path, properties, INTERFACE)
+        return {**self._document(path, properties), "type": INTERFACE}
 
     def _ip_configuration(
         self, target: ActionTarget, path: str, names: str, model: Body, *, primary: bool
@@ -93,7 +94,7 @@ class SetNetwork:
         """Return the public addresses of an instance in Azure's form."""
         return [
             self._public_address(target, f"{path}/ipConfigurations/{own}", public)
-            for name, model in self._model
+            for name, model in self._model(target)
             for path in (interface_id(self.context, self.owner, target, name),)
             for own, inner in _named(model, "ipConfigurations")
             if (public := inner.get("publicIPAddressConfiguration"))
@@ -109,9 +110,8 @@ class SetNetwork:
             "publicIPAllocationMethod": "Dynamic",
             "ipConfiguration": {"id": configuration},
         }
-        return self._document(
-            self._public_id(target, configuration, model), properties, PUBLIC_ADDRESS
-        )
+        path = self._public_id(target, configuration, model)
+        return {**self._document(path, properties), "type": PUBLIC_ADDRESS}
 
     def _public_id(self, target: ActionTarget, configuration: str, model: Body) -> str:
         """Return the id of a public address, which is a resource of its own in a Flexible set."""
@@ -127,16 +127,12 @@ class SetNetwork:
         start = _number(f"{self.owner.id}/{names}")
         return str(net[_FIRST + (start + target.machine.instance) % places])
 
-    def _document(self, path: str, properties: Body, kind: str = "") -> Body:
-        state: Body = {"provisioningState": "Succeeded"}
-        if kind:
-            state["resourceGuid"] = guid(path.lower()).lower()
+    def _document(self, path: str, properties: Body) -> Body:
         return {
             "name": path.rpartition("/")[2],
             "id": path,
-            **({"type": kind} if kind else {}),
             "etag": documents.etag(self.owner),
-            "properties": {**state, **properties},
+            "properties": {"provisioningState": "Succeeded", **properties},
         }
 
 
@@ -156,9 +152,8 @@ async def of_instances(
     context: ArmContext, page: Sequence[ActionTarget]
 ) -> list[tuple[ActionTarget, SetNetwork]]:
     """Return the networks of instances, each scale set of which is read once."""
-    owners = await references.read_all(
-        context, (target.scale_set.resource for target in page if target.scale_set)
-    )
+    sets = {target.scale_set.resource for target in page if target.scale_set}
+    owners = await references.read_all(context, sets) if sets else {}
     networks = {id_: await read(context, owner) for id_, owner in owners.items()}
     return [
         (target, networks[target.scale_set.resource])
@@ -170,23 +165,14 @@ async def of_instances(
 def check(body: Body) -> None:
     """Refuse a network profile whose configurations have no names of their own."""
     interfaces = typed_value(body, _CONFIGURATIONS, list, [])
-    _check_names(interfaces, _CONFIGURATIONS)
+    parts.check_names(interfaces, _CONFIGURATIONS)
     for interface in interfaces:
         entries = typed_value(interface, "properties.ipConfigurations", list, [])
-        _check_names(entries, f"{_CONFIGURATIONS}.ipConfigurations")
+        parts.check_names(entries, f"{_CONFIGURATIONS}.ipConfigurations")
         for entry in entries:
             public = typed_value(entry, "properties.publicIPAddressConfiguration", dict)
             if public is not None:
-                _check_names([public], f"{_CONFIGURATIONS}.publicIPAddressConfiguration")
-
-
-def _check_names(entries: list[object], where: str) -> None:
-    names: set[str] = set()
-    for entry in entries:
-        name = entry.get("name") if isinstance(entry, dict) else None
-        if not isinstance(name, str) or not name or "/" in name or name.lower() in names:
-            raise documents.invalid_value(f"{where}.name", name, "a name, different in its list")
-        names.add(name.lower())
+                parts.check_names([public], f"{_CONFIGURATIONS}.publicIPAddressConfiguration")
 
 
 # --- The model ------------------------------------------------------------------------------------
@@ -220,7 +206,7 @@ def _set_of(target: ActionTarget) -> ScaleSet:
 
 def interface_id(context: ArmContext, owner: Resource, target: ActionTarget, name: str) -> str:
     """Return the Azure id of an instance's interface."""
-    return instance_ids.interface_id(context, owner, _set_of(target), target.machine, name)
+    return context.interface_id(owner, _set_of(target), target.machine, name)
 
 
 def links(context: ArmContext, target: ActionTarget, owner: Resource) -> list[Body]:

@@ -94,7 +94,6 @@ async def find_instance(context: ArmContext, group: str, name: str, number: str)
 async def _find_in_set(
     context: ArmContext, scale_set: ScaleSet, instance: str
 ) -> ActionTarget | None:
-    """Return the instance with this id or name, or None."""
     number = int(instance) if _NUMBER.fullmatch(instance) else None
     for scope in await context.placement_groups(scale_set):
         for machine in scope.machines.values():

@@ -9,7 +9,6 @@ An extension resource belongs to another resource, and has an id below that one'
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 _SUBSCRIPTIONS, _GROUPS, _PROVIDERS = "subscriptions", "resourcegroups", "providers"
 
@@ -85,7 +84,6 @@ class ResourcePath:
         return self.member if "/" in self.member else f"{self.id.kind}/{self.member}"
 
 
-@lru_cache(maxsize=256)  # clients poll the same resource again and again
 def parse_path(path: str) -> ResourcePath | None:
     """Return the id and the member that a path names; None for another path."""
     parts = [part for part in path.split("/") if part]  # the Azure CLI doubles some slashes

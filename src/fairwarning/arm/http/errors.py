@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from http import HTTPStatus
 
+from fairwarning.arm import catalogue
 from fairwarning.core.errors import FairwarningError, Refused
 
 _CODES: Mapping[str, str] = {
@@ -46,6 +47,15 @@ class ArmError(Refused):
         self.status = status
 
 
+def azure_error(key: str, /, **values: object) -> ArmError:
+    """Return an error whose status and text `catalogue/errors.json` has.
+
+    The key is Azure's code; if it has several texts, a slash and a word follow.
+    """
+    status, text = catalogue.errors()[key]
+    return ArmError(key.partition("/")[0], text.format_map(values), status)
+
+
 def invalid_value(path: str, value: object, allowed: str) -> ArmError:
     """The error for a value that is not allowed at a path."""
     quoted = str(value)[:60]
@@ -55,17 +65,7 @@ def invalid_value(path: str, value: object, allowed: str) -> ArmError:
 
 def resource_not_found(kind: str, name: str, group: str) -> ArmError:
     """The error for a resource that does not exist."""
-    return ArmError(
-        "ResourceNotFound",
-        f"The Resource '{kind}/{name}' under resource group '{group}' was not found. For more "
-        "details please go to https://aka.ms/ARMResourceNotFoundFix",
-        404,
-    )
-
-
-def group_not_found(group: str) -> ArmError:
-    """The error for a resource group that does not exist."""
-    return ArmError("ResourceGroupNotFound", f"Resource group '{group}' could not be found.", 404)
+    return azure_error("ResourceNotFound", kind=kind, name=name, group=group)
 
 
 def from_error(error: FairwarningError) -> tuple[int, dict[str, object]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.errors import ArmError, invalid_value
+from fairwarning.arm.http.errors import ArmError, azure_error, invalid_value
 from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field, parse_filter
 from fairwarning.arm.http.request import ArmRequest, Body, json_response, query_pairs
 
@@ -48,6 +48,8 @@ def parse_top(request: ArmRequest) -> int | None:
 def parse_expand(request: ArmRequest, allowed: Collection[str]) -> frozenset[str]:
     """Return the words of `$expand`, in the case of `allowed`; refuse others."""
     text = request.query("$expand")
+    if not text:
+        return frozenset()
     canonical = {word.lower(): word for word in allowed}
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not all(word in canonical for word in words):
@@ -57,14 +59,11 @@ def parse_expand(request: ArmRequest, allowed: Collection[str]) -> frozenset[str
 
 def refuse_ignored(request: ArmRequest) -> None:
     """Refuse OData options that the handler has not read: ignored, they would change the answer."""
-    ignored = request.ignored_options()
+    options = [name for name, _ in query_pairs(request.http) if name.startswith("$")]
+    ignored = [name for name in options if name.lower() not in request.options_read]
     if ignored:
-        supported = ", ".join(request.options_read()) or "none"
-        text = (
-            f"The query option '{ignored[0][:40]}' is not supported for this path. Supported "
-            f"options: {supported}."
-        )
-        raise ArmError("UnsupportedQueryOption", text)
+        supported = ", ".join(request.options_read) or "none"
+        raise azure_error("UnsupportedQueryOption", ignored=ignored[0][:40], supported=supported)
 
 
 # --- Pages ----------------------------------------------------------------------------------------
@@ -85,7 +84,7 @@ def next_link(
         if key.lower() not in {"$skiptoken", "api-version"}
     }
     query |= {**(changes or {}), "$skiptoken": token}
-    return {"nextLink": request.link_with(request.path, query)}
+    return {"nextLink": request.link(request.path, query)}
 
 
 def encode_skip_token(last: str) -> str:
@@ -103,5 +102,4 @@ def decode_skip_token(token: str) -> str:
 
 def invalid_skip_token() -> ArmError:
     """The error for a $skiptoken that this service did not issue for this listing."""
-    text = "The $skiptoken is not valid for this listing; use the nextLink of its previous page."
-    return ArmError("InvalidSkipToken", text)
+    return azure_error("InvalidSkipToken")

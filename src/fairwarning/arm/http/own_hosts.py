@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import ip_address
 
 from starlette.requests import Request
 
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 
 _HOST = re.compile(
     r"(?P<name>[A-Za-z0-9._\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?", re.ASCII
@@ -20,29 +21,21 @@ class OwnHosts:
     def __init__(self, names: Iterable[str]) -> None:
         lower = [name.lower() for name in names]
         self._names = frozenset({"localhost", *(name for name in lower if name[:2] != "*.")})
-        self._urls: dict[tuple[str, str, int | None], str] = {}
         self._domains = frozenset(name[2:] for name in lower if name[:2] == "*.")
+        self._url = lru_cache(_KEPT)(self._compute)
 
     def base_url(self, request: Request) -> str:
         """Return the URL of this service: on the host that the client used, if it is our own.
 
         Any port is accepted: a forwarded port differs from the one that is listened on.
         """
-        host = request.headers.get("host", "")
         address, port = request.scope.get("server") or ("localhost", None)
-        known = self._urls.get((host, address, port))
-        if known is None:
-            known = self._url(host, address, port)
-            if len(self._urls) >= _KEPT:
-                self._urls.clear()
-            self._urls[host, address, port] = known
-        return known
+        return self._url(request.headers.get("host", ""), address, port)
 
-    def _url(self, host: str, address: str, port: int | None) -> str:
+    def _compute(self, host: str, address: str, port: int | None) -> str:
         match = _HOST.fullmatch(host)
         if not match:
-            text = "The Host header is missing or invalid; send the host name of this service."
-            raise ArmError("InvalidHost", text)
+            raise azure_error("InvalidHost")
         if self._is_own(match["name"].strip("[]").lower().removesuffix("."), address):
             return f"https://{host}"
         own = f"[{address}]" if ":" in address else address

@@ -10,15 +10,18 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairwarning.arm.catalogue import api_versions
 from fairwarning.arm.http.azure_id import AzureId, ResourcePath
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.service.tokens import Principal
 
 Body = dict[str, Any]
 """A JSON object."""
 
+RESOURCES = "Microsoft.Resources"
 BODY_BYTES = 4 * 1024 * 1024  # Azure's limit
+BODY_VALUES = 20_000  # of JSON, but for templates: more take longer than others may wait (IB4)
 RETRY_SECONDS = "1"
 _VERSION = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(-[a-z]{1,20})?", re.ASCII)
 _encode = msgspec.json.Encoder().encode
@@ -43,7 +46,7 @@ class ArmRequest:
         self.base_url = base_url  # of this service, for links
         self.version = version
         self._target = target
-        self._options_read: dict[str, None] = {}
+        self.options_read: dict[str, None] = {}  # of OData, by the handler
 
     @property
     def id(self) -> AzureId:
@@ -75,32 +78,25 @@ class ArmRequest:
     def query(self, name: str) -> str:
         """Return a query parameter, or "" if it is missing. Names are case-insensitive."""
         if name.startswith("$"):
-            self._options_read[name] = None
+            self.options_read[name] = None
         for key, value in query_pairs(self.http):
             if key.lower() == name:
                 return value
         return ""
 
-    def options_read(self) -> list[str]:
-        """Return the OData options that the handler has read."""
-        return list(self._options_read)
-
-    def ignored_options(self) -> list[str]:
-        """Return the OData options of the request that the handler has not read."""
-        names = [name for name, _ in query_pairs(self.http) if name.startswith("$")]
-        return [name for name in names if name.lower() not in self._options_read]
-
     async def body(self) -> Body:
         """Return the JSON object of the body; an empty body is an empty object."""
-        return await read_body(self.http)
+        raw = await read_bytes(self.http)
+        check_values(raw, BODY_VALUES)
+        try:
+            body: Body = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise azure_error("InvalidRequestContent/no object") from error
+        return body
 
-    def link(self, path: str, **query: str) -> str:
+    def link(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """Return a URL of this service."""
-        return self.link_with(path, query)
-
-    def link_with(self, path: str, query: Mapping[str, str]) -> str:
-        """Return a URL with query parameters whose names need not be identifiers."""
-        return f"{self.base_url}{path}?{urlencode({**query, 'api-version': self.version})}"
+        return f"{self.base_url}{path}?{urlencode({**(query or {}), 'api-version': self.version})}"
 
 
 def query_pairs(request: Request) -> list[tuple[str, str]]:
@@ -117,30 +113,35 @@ def api_version(request: Request) -> str:
     """Return the api-version of a request: a date, optionally with a suffix."""
     versions = [v for k, v in query_pairs(request) if k.lower() == "api-version"]
     if not versions or not versions[0]:
-        raise ArmError(
-            "MissingApiVersionParameter",
-            "The api-version query parameter (?api-version=) is required for all requests.",
-        )
+        raise azure_error("MissingApiVersionParameter")
     if len(versions) > 1 or not _VERSION.fullmatch(versions[0]):
-        raise ArmError(
-            "InvalidApiVersionParameter",
-            f"The api-version '{versions[0][:40]}' is invalid. Use a date such as 2024-11-01, "
-            "optionally with a suffix, such as 2024-11-01-preview.",
-        )
+        raise azure_error("InvalidApiVersionParameter/no date", version=versions[0][:40])
     return versions[0]
 
 
-async def read_body(request: Request) -> Body:
-    """Return the JSON object of a request body."""
-    raw = await read_bytes(request)
-    try:
-        body: Body = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ArmError(
-            "InvalidRequestContent",
-            "The request content was invalid and could not be deserialized: send a JSON object.",
-        ) from error
-    return body
+def check_api_version(kind: str, version: str, location: str) -> None:
+    """Refuse an api-version that the provider of this type never had, as Azure does."""
+    namespace, _, name = kind.partition("/")
+    accepted = api_versions(namespace)
+    if version in accepted:
+        return
+    supported = ", ".join(accepted)
+    if namespace == RESOURCES:
+        text = f"The api-version '{version}' is invalid. The supported versions are '{supported}'."
+        raise ArmError("InvalidApiVersionParameter", text)
+    raise azure_error(
+        "NoRegisteredProviderFound",
+        location=location,
+        version=version,
+        kind=name.partition("/")[0],
+        supported=supported,
+    )
+
+
+def check_values(raw: bytes, most: int) -> None:
+    """Refuse a body that may have more values, before it is decoded."""
+    if raw.count(b",") >= most:
+        raise azure_error("RequestContentTooLarge/values", most=most)
 
 
 async def read_bytes(request: Request) -> bytes:
@@ -149,8 +150,7 @@ async def read_bytes(request: Request) -> bytes:
     async for part in request.stream():
         raw += part
         if len(raw) > BODY_BYTES:
-            text = f"The request content has more than {BODY_BYTES} bytes."
-            raise ArmError("RequestContentTooLarge", text, 413)
+            raise azure_error("RequestContentTooLarge/request", most=BODY_BYTES)
     return bytes(raw)
 
 
@@ -178,7 +178,7 @@ def operation_headers(request: ArmRequest, operation: Operation, location: str) 
     )
     return {
         "Azure-AsyncOperation": request.link(path),
-        "Location": request.link(path, monitor="true"),
+        "Location": request.link(path, {"monitor": "true"}),
         "Azure-AsyncNotification": "Enabled",
         "Retry-After": RETRY_SECONDS,
         "x-ms-request-id": operation.id,

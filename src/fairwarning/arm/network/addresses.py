@@ -7,11 +7,9 @@ import re
 from hashlib import sha256
 from ipaddress import IPv4Network
 
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.types import documents
 from fairwarning.arm.types.documents import typed_value
-from fairwarning.arm.types.names import PUBLIC_ADDRESS
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite, location_of
 
@@ -21,10 +19,7 @@ _PUBLIC = tuple(
     for address in IPv4Network(net).hosts()
 )  # reserved for documentation (RFC 5737)
 _LABEL = re.compile("[a-z][a-z0-9-]{1,61}[a-z0-9]", re.ASCII)
-_FQDN = "properties.dnsSettings.fqdn"
 _DOMAIN = "cloudapp.azure.com"
-_INTERNAL_DOMAIN = "internal.cloudapp.net"
-_SUFFIX_CHARACTERS = 26
 
 
 async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
@@ -38,23 +33,10 @@ async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
     label = typed_value(body, "properties.dnsSettings.domainNameLabel", str)
     if label is not None:
         if not _LABEL.fullmatch(label):
-            text = (
-                f"The domain name label {label[:80]} is invalid. It must conform to the following "
-                f"regular expression: ^{_LABEL.pattern}$."
-            )
-            raise ArmError("InvalidDomainNameLabel", text)
+            raise azure_error("InvalidDomainNameLabel", label=label[:80], pattern=_LABEL.pattern)
         fqdn = f"{label}.{location_of(body)}.{_DOMAIN}"
-        await _check_name(write, fqdn)
         properties["dnsSettings"] = {**properties["dnsSettings"], "fqdn": fqdn}
     return DesiredResource(body)
-
-
-async def _check_name(write: ResourceWrite, fqdn: str) -> None:
-    """Refuse a name that another public address has, in any group."""
-    for row in await write.context.all_of(PUBLIC_ADDRESS, ""):
-        if row.id != write.store_id and typed_value(documents.stored_body(row), _FQDN, str) == fqdn:
-            text = f"DNS record {fqdn} is already used by another public IP."
-            raise ArmError("DnsRecordInUse", text)
 
 
 def public(number: int) -> str:
@@ -66,23 +48,6 @@ def mac(path: str) -> str:
     """Return the MAC address of the network interface with this Azure id."""
     digits = f"{_number(path, 'mac') % 2**24:06X}"
     return f"00-0D-3A-{digits[:2]}-{digits[2:4]}-{digits[4:]}"
-
-
-def dns_settings(interface: Body, path: str) -> Body:
-    """Return the name servers and the domain that the interface with this Azure id has."""
-    dns = typed_value(interface, "properties.dnsSettings", dict, {})
-    configurations = typed_value(interface, "properties.ipConfigurations", list, [])
-    subnets = [entry.get("properties", {}).get("subnet", {}) for entry in configurations]
-    network = next((str(subnet.get("id")) for subnet in subnets if subnet), path)
-    digest = sha256(network.partition("/subnets/")[0].lower().encode()).hexdigest()
-    suffix = f"{digest[:_SUFFIX_CHARACTERS]}.bx.{_INTERNAL_DOMAIN}"
-    label = dns.get("internalDnsNameLabel")
-    return {
-        **dns,
-        "appliedDnsServers": dns.get("dnsServers", []),
-        "internalDomainNameSuffix": suffix,
-        **({"internalFqdn": f"{label}.{suffix}"} if label else {}),
-    }
 
 
 def _number(path: str, use: str) -> int:

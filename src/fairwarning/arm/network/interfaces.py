@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network
 
 from fairwarning.arm.http.azure_id import parse_id
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.network import addresses, reservations, subnets
 from fairwarning.arm.network.reservations import AddressRange, Reservation
@@ -20,7 +21,6 @@ from fairwarning.core.model import Resource
 
 _DEFAULT_RANGE = IPv4Network("10.0.0.0/16")  # without a subnet, or one without a range
 _COMPUTED = ("primary", "hostedWorkloads", "resourceGuid")
-_COMPUTED_DNS = ("appliedDnsServers", "internalDomainNameSuffix", "internalFqdn")
 _LIST = "properties.ipConfigurations"
 
 
@@ -32,9 +32,8 @@ async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
     properties = body["properties"]
     for name in _COMPUTED:
         properties.pop(name, None)
-    dns = typed_value(body, "properties.dnsSettings", dict, {})
     properties["dnsSettings"] = {
-        "dnsServers": [], **{key: dns[key] for key in dns if key not in _COMPUTED_DNS}
+        "dnsServers": [], **typed_value(body, "properties.dnsSettings", dict, {})
     }  # fmt: skip
     properties.setdefault("macAddress", addresses.mac(write.path))
     properties.setdefault("enableIPForwarding", False)
@@ -77,7 +76,8 @@ class _PrivateAddresses:
         wanted = address or self._address_so_far(name, inner)
         reservation = await self._reserve(range_, wanted) if wanted else None
         if reservation is None and static:
-            raise reservations.allocated(address, f"{self._write.path}/ipConfigurations/{name}")
+            user = f"{self._write.path}/ipConfigurations/{name}"
+            raise azure_error("PrivateIPAddressIsAllocated", configuration=user, address=address)
         if reservation is None:
             user, spread = self._write.store_id, self._write.attempt > 0
             reservation = await reservations.choose(
@@ -96,7 +96,6 @@ class _PrivateAddresses:
         return AddressRange(id_.group, id_.name, net or _DEFAULT_RANGE), net is not None
 
     def _address_so_far(self, name: str, inner: Body) -> str:
-        """Return the address that the configuration had in the same subnet."""
         before = self._stored.get(name.lower(), {})
         unchanged = before.get("subnet") == inner.get("subnet")
         return str(before.get("privateIPAddress", "")) if unchanged else ""
@@ -112,12 +111,11 @@ class _PrivateAddresses:
 
 
 async def complete(context: ArmContext, rows: Sequence[Resource], shown: list[Body]) -> None:
-    """Add name servers, and what depends on the machine that has an interface."""
+    """Add what depends on the machine that has an interface."""
     users = await references.read_all(context, (row.used_by for row in rows))
     scopes = await context.scopes(users.values())
     for row, document in zip(rows, shown, strict=True):
         properties = document["properties"]
-        properties["dnsSettings"] = addresses.dns_settings(document, document["id"])
         if user := users.get(row.used_by):
             links = links_of(documents.stored_body(user))
             properties["primary"] = not links or references.same(links[0], document)
@@ -149,17 +147,8 @@ async def address_of_machine(context: ArmContext, body: Body) -> tuple[str, str]
 
 def links_of(machine: Body) -> list[Body]:
     """Return the references of a machine's body to its interfaces, the primary one first."""
-    profile = typed_value(machine, "properties.networkProfile", dict, {})
-    listed = profile.get("networkInterfaces")
-    links = (
-        [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    )
-    return sorted(links, key=lambda entry: not _is_primary(entry))
-
-
-def _is_primary(entry: Body) -> bool:
-    inner = entry.get("properties", entry)
-    return isinstance(inner, dict) and str(inner.get("primary")).lower() == "true"
+    links = typed_value(machine, "properties.networkProfile.networkInterfaces", list, [])
+    return sorted(links, key=lambda link: not link.get("properties", link).get("primary"))
 
 
 def primary_configuration(interface: Body) -> Body:

@@ -49,7 +49,6 @@ def _names(link: object, pool: Body) -> bool:
 
 
 def _address(configuration: str, number: int, rules: list[Body]) -> Body:
-    """Return the address of an IP configuration, by its number in the pool."""
     ports = [
         {
             "inboundNatRuleName": rule["name"],

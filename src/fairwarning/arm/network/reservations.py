@@ -10,7 +10,7 @@ from hashlib import sha256
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from itertools import chain, islice
 
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.references import read_all
@@ -89,8 +89,7 @@ async def choose(
             if id_ in taken or (row and row.used_by):
                 continue
             return Reservation(address, id_, () if row else (subnet.write(address),))
-    text = f"Subnet {subnet.name} with address prefix {subnet.net} is full: it has no free address."
-    raise ArmError("SubnetIsFull", text)
+    raise azure_error("SubnetIsFull", name=subnet.name, net=subnet.net)
 
 
 def check_static(address: str, path: str, net: IPv4Network) -> None:
@@ -99,24 +98,5 @@ def check_static(address: str, path: str, net: IPv4Network) -> None:
         offset = int(IPv4Address(address)) - int(net.network_address)
     except AddressValueError:
         raise documents.invalid_value(path, address, "an IPv4 address") from None
-    if not 0 <= offset < net.num_addresses:
-        text = (
-            f"Private static IP address {address} does not belong to the range of subnet prefix "
-            f"{net}."
-        )
-        raise ArmError("PrivateIPAddressNotInSubnet", text)
     if not _RESERVED <= offset < net.num_addresses - _LAST:
-        text = (
-            f"Private static IP address {address} falls within reserved IP range of subnet prefix "
-            f"{net}."
-        )
-        raise ArmError("PrivateIPAddressInReservedRange", text)
-
-
-def allocated(address: str, configuration: str) -> ArmError:
-    """The error for an address that another interface has."""
-    text = (
-        f"IP configuration {configuration} is using the private IP address {address} which is "
-        "already allocated to another resource of its subnet."
-    )
-    return ArmError("PrivateIPAddressIsAllocated", text)
+        raise azure_error("PrivateIPAddressNotInSubnet", address=address, net=net)

@@ -44,10 +44,7 @@ async def of_configuration(context: ArmContext, configuration: Body) -> str:
     """Return the subnet of an IP configuration, as `core` has it; empty if it has no range."""
     id_ = parse_id((configuration.get("subnet") or {}).get("id"))
     net = await address_range(context, id_) if id_ else None
-    return _text(net) if net else ""
-
-
-def _text(net: IPv4Network) -> str:
-    """Return a network as `core` has it; of a larger one, the first part."""
-    largest = max(net.prefixlen, limits.SUBNET_PREFIX_MIN)
+    if net is None:
+        return ""
+    largest = max(net.prefixlen, limits.SUBNET_PREFIX_MIN)  # of a larger one, the first part
     return str(IPv4Network((net.network_address, largest)))

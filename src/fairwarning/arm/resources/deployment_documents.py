@@ -1,15 +1,12 @@
 """The documents of a deployment and of its operations, and what of them is stored."""
 
-import hashlib
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
-
+from fairwarning.arm.http import errors
+from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body
-from fairwarning.arm.resources.deployment_run import ResourceOperation, error_of, is_stored
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import Template
 from fairwarning.arm.types import documents
@@ -19,7 +16,7 @@ from fairwarning.arm.types.names import DEPLOYMENT as KIND
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite, write_resource
 from fairwarning.core.errors import FairwarningError
-from fairwarning.core.model import Resource
+from fairwarning.core.model import Resource, guid
 from fairwarning.core.times import iso
 
 _HIDDEN = frozenset({"template", "operations"})
@@ -30,12 +27,33 @@ _TOO_LONG = {
 }
 
 
+_FAILED = (
+    "At least one resource deployment operation failed. Please list deployment operations for "
+    "details. Please see https://aka.ms/arm-deployment-operations for usage details."
+)
+
+
+class ResourceFailed(ArmError):
+    """A resource of a deployment could not be written."""
+
+    def __init__(self, step: TemplateStep, error: FairwarningError) -> None:
+        super().__init__("DeploymentFailed", _FAILED, 409)
+        self.details = [{**error_of(error), "target": step.id}]
+
+
+def error_of(error: FairwarningError) -> Body:
+    """Return the code and message of an error, and its details if it has some."""
+    _, body = errors.from_error(error)
+    reason: Body = dict(body["error"])  # type: ignore[call-overload]  # an error is an object
+    return {**reason, "details": error.details} if isinstance(error, ResourceFailed) else reason
+
+
 @dataclass(frozen=True)
 class DeploymentOutcome:
     """How a deployment ended: with outputs, or with an error."""
 
     template: Template | None
-    operations: tuple[ResourceOperation, ...] = ()
+    operations: tuple[Body, ...] = ()
     outputs: Body = field(default_factory=dict)
     failure: FairwarningError | None = None
 
@@ -47,7 +65,10 @@ async def store(
     context: ArmContext, request: ArmRequest, name: str, body: Body, outcome: DeploymentOutcome
 ) -> Resource:
     """Store the outcome of a deployment, without secrets."""
-    stored = _stored(context, body, outcome)
+    described = _described(context, body, outcome)
+    stored = await context.compute(
+        lambda: _shortened({**described, "template": _without_secrets(described["template"])})
+    )
 
     async def plan(_: ResourceWrite, __: Body) -> DesiredResource:
         return DesiredResource(stored)
@@ -57,7 +78,7 @@ async def store(
     return (await write_resource(write, plan)).resource
 
 
-def _stored(context: ArmContext, body: Body, outcome: DeploymentOutcome) -> Body:
+def _described(context: ArmContext, body: Body, outcome: DeploymentOutcome) -> Body:
     sent: Body = body["properties"] if isinstance(body.get("properties"), dict) else {}
     mode = sent.get("mode")
     properties: Body = {
@@ -65,33 +86,31 @@ def _stored(context: ArmContext, body: Body, outcome: DeploymentOutcome) -> Body
         "timestamp": iso(int(context.fleet.clock.now())),
         "correlationId": new_operation(),
         "duration": "PT0S",
-        "templateHash": template_hash(sent.get("template")),
         "provisioningState": "Failed" if outcome.failure else "Succeeded",
     }
     if outcome.failure:
         properties["error"] = error_of(outcome.failure)
     if outcome.template:
-        properties |= template_properties(context, outcome.template)
+        properties |= template_properties(outcome.template)
     if outcome.template and not outcome.failure:
         properties["outputs"] = outcome.outputs
         properties["outputResources"] = [{"id": step.id} for step in outcome.template.resources]
     if stored_only := _stored_only(context, outcome.template):
         properties["diagnostics"] = stored_only
     tags = {"tags": documents.tags_of(body)} if body.get("tags") else {}
-    return _shortened(
-        {
-            **tags,
-            "properties": properties,
-            "operations": [asdict(operation) for operation in outcome.operations],
-            "template": _without_secrets(sent.get("template")),
-        }
-    )
+    template = sent.get("template")
+    return {
+        **tags,
+        "properties": properties,
+        "operations": outcome.operations,
+        "template": template,
+    }
 
 
 def _stored_only(context: ArmContext, template: Template | None) -> list[Body]:
     """Return a warning for each type of a template that nothing acts on (C8)."""
     steps = template.resources if template else ()
-    kinds = dict.fromkeys(step.type for step in steps if is_stored(context, step.type))
+    kinds = dict.fromkeys(step.type for step in steps if not context.types.acts(step.type))
     return [
         {"level": "Warning", "code": "StoredOnly", "message": stored_types.note(kind)}
         for kind in kinds
@@ -106,18 +125,9 @@ def _shortened(stored: Body) -> Body:
     if documents.fits(stored):
         return stored
     failed = {"provisioningState": "Failed", "error": _TOO_LONG}
-    kept = ("mode", "timestamp", "correlationId", "duration", "templateHash")
+    kept = ("mode", "timestamp", "correlationId", "duration")
     properties = {key: stored["properties"][key] for key in kept}
     return {"properties": {**properties, **failed}, "operations": []}
-
-
-def template_hash(template: object) -> str:
-    """Return a number of 20 digits at most that is the same for equal templates."""
-    try:
-        encoded = msgspec.json.encode(template, order="deterministic")
-    except (TypeError, RecursionError, OverflowError):
-        encoded = b""
-    return str(int.from_bytes(hashlib.sha256(encoded).digest()[:8]))
 
 
 def _without_secrets(value: Any, name: str = "", depth: int = 0) -> Any:  # noqa: ANN401  (any JSON)
@@ -141,8 +151,8 @@ _LEVELS = 100
 # --- Documents ------------------------------------------------------------------------------------
 
 
-def template_properties(context: ArmContext, template: Template) -> Body:
-    """Return what a deployment says of its template: parameters, dependencies and providers."""
+def template_properties(template: Template) -> Body:
+    """Return what a deployment says of its template; Ansible reads the dependencies."""
     return {
         "parameters": template.parameters(),
         "dependencies": [
@@ -150,29 +160,11 @@ def template_properties(context: ArmContext, template: Template) -> Body:
             for step in template.resources
             if step.key in template.dependencies
         ],
-        "providers": _providers(context, template.resources),
     }
 
 
-def _target(resource: TemplateStep | ResourceOperation) -> Body:
-    return {
-        "id": resource.id,
-        "resourceType": resource.type,
-        "resourceName": resource.name,
-    }
-
-
-def _providers(context: ArmContext, steps: Iterable[TemplateStep]) -> list[Body]:
-    types: dict[str, dict[str, Body]] = {}
-    for step in steps:
-        namespace, _, kind = step.type.partition("/")
-        locations = [context.cloud.location]
-        entry = {"resourceType": kind, "locations": locations}
-        types.setdefault(namespace, {}).setdefault(kind.lower(), entry)
-    return [
-        {"namespace": namespace, "resourceTypes": [*kinds.values()]}
-        for namespace, kinds in types.items()
-    ]
+def _target(step: TemplateStep) -> Body:
+    return {"id": step.id, "resourceType": step.type, "resourceName": step.name}
 
 
 def document(context: ArmContext, resource: Resource) -> Body:
@@ -190,46 +182,26 @@ def operations(context: ArmContext, resource: Resource) -> list[Body]:
     """Return one operation for each resource of a deployment, and one for its outputs."""
     body = documents.stored_body(resource)
     properties = body["properties"]
-    entries = [_operation(properties, entry) for entry in body.get("operations", [])]
+    entries: list[Body] = body["operations"]
     if properties.get("outputs"):
         done = {"provisioningOperation": "EvaluateDeploymentOutput", "statusCode": "OK"}
-        entries.append({**_operation_state(properties, "Succeeded"), **done})
+        entries.append({**done, "provisioningState": "Succeeded"})
     path = context.arm_id(KIND, resource.group, resource.name)
-    seed = f"{properties['correlationId']}"
+    tracking = properties["correlationId"]
+    common = {"timestamp": properties["timestamp"], "duration": "PT0S", "trackingId": tracking}
+    ids = [guid(tracking, str(number)).replace("-", "")[:16] for number in range(len(entries))]
     return [
-        {
-            "id": f"{path}/operations/{_operation_id(seed, number)}",
-            "operationId": _operation_id(seed, number),
-            "properties": entry,
-        }
-        for number, entry in enumerate(entries)
+        {"id": f"{path}/operations/{id_}", "operationId": id_, "properties": {**entry, **common}}
+        for id_, entry in zip(ids, entries, strict=True)
     ]
 
 
-def _operation_id(seed: str, number: int) -> str:
-    return hashlib.sha256(f"{seed}/{number}".encode()).hexdigest()[:16].upper()
-
-
-def _operation(properties: Body, entry: Body) -> Body:
-    status = HTTPStatus(entry["status"])
-    failed = entry.get("error")
-    operation = {
-        "provisioningOperation": "Create",
-        **_operation_state(properties, "Failed" if failed else "Succeeded"),
-        "statusCode": status.phrase.replace(" ", ""),
-        "targetResource": {
-            "id": entry["id"],
-            "resourceType": entry["type"],
-            "resourceName": entry["name"],
-        },
-    }
-    return {**operation, "statusMessage": {"error": failed}} if failed else operation
-
-
-def _operation_state(properties: Body, state: str) -> Body:
+def operation(step: TemplateStep, status: int, error: Body | None) -> Body:
+    """Return the properties of the write of one resource."""
     return {
-        "provisioningState": state,
-        "timestamp": properties["timestamp"],
-        "duration": "PT0S",
-        "trackingId": properties["correlationId"],
+        "provisioningOperation": "Create",
+        "provisioningState": "Failed" if error else "Succeeded",
+        "statusCode": HTTPStatus(status).phrase.replace(" ", ""),
+        "targetResource": _target(step),
+        **({"statusMessage": {"error": error}} if error else {}),
     }

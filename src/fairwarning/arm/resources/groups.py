@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from fairwarning.arm.compute import actions
-from fairwarning.arm.http.errors import ArmError, public_message
+from fairwarning.arm.http.errors import ArmError, azure_error, public_message
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
@@ -66,8 +66,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     if existing and writing.location_of(documents.stored_body(existing)) != writing.location_of(
         merged
     ):
-        text = f"The resource group '{existing.name}' is in another location; it cannot be moved."
-        raise ArmError("InvalidResourceGroupLocation", text, 409)
+        raise azure_error("InvalidResourceGroupLocation", name=existing.name)
     write = Write(
         resource=resources.group_id(request.group),
         name=existing.name if existing else request.group,
@@ -96,8 +95,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
                 continue
             raise ArmError("Conflict", public_message(conflict), 409) from conflict
         return accepted(request, operation, context.cloud.location)
-    text = f"Other requests keep changing the resources of group '{group.name}'; try again."
-    raise ArmError("Conflict", text, 409)
+    raise azure_error("Conflict/group keeps changing", name=group.name)
 
 
 async def _removal(context: ArmContext, request: ArmRequest, group: Resource) -> Remove:
@@ -108,14 +106,13 @@ async def _removal(context: ArmContext, request: ArmRequest, group: Resource) ->
         resource.id
         for kind in _removed_later(context)
         for resource in await context.all_of(kind, group.name)
-        if not resource.removed_by and not _goes_with_user(kind, resource)
+        if not resource.removed_by
+        and not (kind == reservations.KIND and resource.used_by)  # which its user owns
     ]
     if len(deletion.commands) + len(later) > FOLLOWING_COMMANDS:
-        text = (
-            f"The group '{group.name}' has more than {FOLLOWING_COMMANDS} resources; delete some "
-            "of them first."
+        raise azure_error(
+            "OperationNotAllowed/group too large", name=group.name, most=FOLLOWING_COMMANDS
         )
-        raise ArmError("OperationNotAllowed", text, 409)
     return Remove(
         resource=group.id,
         operation=deletion.operation,
@@ -131,11 +128,6 @@ def _removed_later(context: ArmContext) -> list[str]:
     first = {MACHINE, SCALE_SET, INSTANCE}
     kinds = [kind.name for kind in context.types if kind.name not in first]
     return [*kinds, CLOUD_SERVICE, reservations.KIND, STORED]
-
-
-def _goes_with_user(kind: str, resource: Resource) -> bool:
-    """Whether a resource is removed with the one that uses it, which owns it."""
-    return kind == reservations.KIND and bool(resource.used_by)
 
 
 class _GroupDeletion:

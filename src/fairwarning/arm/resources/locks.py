@@ -1,4 +1,4 @@
-"""Locks: `Microsoft.Authorization/locks` on the subscription, a group or a resource (C1).
+"""Locks of the subscription, a group or a resource, as `az lock` manages them (C1).
 
 A lock holds for its scope and everything in it. CanNotDelete refuses DELETE, ReadOnly every write
 and action. Machines that the service deletes by itself (evictions, scale-in) are not protected.
@@ -10,25 +10,22 @@ from collections.abc import Callable, Iterable
 from starlette.responses import Response
 
 from fairwarning.arm.http.azure_id import AzureId, parse_id
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.types import documents, stored
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import choice, invalid_value, typed_value
 from fairwarning.arm.types.names import LOCKS
 from fairwarning.arm.types.references import read_all
-from fairwarning.arm.types.resource_type import ResourceType
-from fairwarning.arm.types.writing import check_name
-from fairwarning.core.commands import Write
-from fairwarning.core.errors import Conflict
-from fairwarning.core.model import Resource
+from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
+from fairwarning.arm.types.writing import ResourceWrite, check_name, write_resource
 from fairwarning.service import resources
 
 _CAN_NOT_DELETE, _READ_ONLY = "CanNotDelete", "ReadOnly"
 _LEVELS = {level: level for level in (_CAN_NOT_DELETE, _READ_ONLY)}
 _NOTES_MAX = 512  # characters, as on Azure
 _LOCKS_MAX = 200  # of a group
-_ATTEMPTS = 5  # another client may change the locks at the same time
+_ALL = "all"  # the name of the document that has the locks of a group
 _AT_SCOPE = "atscope()"
 _SHOWN = 5  # locks that an error names
 Locks = dict[str, Body]
@@ -36,7 +33,7 @@ Locks = dict[str, Body]
 
 
 def _document_id(group: str) -> str:
-    return resources.resource_id(LOCKS, group, "all")
+    return resources.resource_id(LOCKS, group, _ALL)
 
 
 async def _read(context: ArmContext, *groups: str) -> Locks:
@@ -46,31 +43,14 @@ async def _read(context: ArmContext, *groups: str) -> Locks:
 
 
 async def _change(context: ArmContext, request: ArmRequest, edit: Callable[[Locks], None]) -> None:
-    group = request.id.group
-    for _ in range(_ATTEMPTS):
-        row = await context.fleet.reader.read(Resource, _document_id(group))
-        locks = documents.stored_body(row)
+    async def plan(_write: ResourceWrite, locks: Body) -> DesiredResource:
         edit(locks)
         if len(locks) > _LOCKS_MAX:
-            text = f"A group may have at most {_LOCKS_MAX} locks."
-            raise ArmError("OperationNotAllowed", text, 409)
-        write = Write(
-            resource=_document_id(group),
-            group=group,
-            name="all",
-            body=documents.encode(locks),
-            within=resources.group_id(group) if group else "",
-            at=row.version if row else 0,
-            actor=request.actor,
-        )
-        try:
-            await context.fleet.submit(write)
-        except Conflict as conflict:
-            if conflict.code != "Changed":
-                raise
-            continue
-        return
-    raise ArmError("Conflict", "Other requests keep changing these locks; try again.", 409)
+            raise azure_error("OperationNotAllowed/too many locks", most=_LOCKS_MAX)
+        return DesiredResource(locks)
+
+    id_ = AzureId(request.id.subscription, request.id.group, LOCKS, _ALL)
+    await write_resource(ResourceWrite(context, id_, {}, request.version, request.actor), plan)
 
 
 # --- Enforcing ------------------------------------------------------------------------------------
@@ -103,18 +83,13 @@ def _refuse(id_: AzureId, locks: Iterable[Body], levels: set[str]) -> None:
     ]
     if texts:
         verb = "delete" if _CAN_NOT_DELETE in levels else "write"
-        text = (
-            f"The scope '{id_.path}' cannot perform {verb} operation because following scope(s) "
-            f"are locked: {', '.join(texts[:_SHOWN])}. Please remove the lock and try again."
-        )
-        raise ArmError("ScopeLocked", text, 409)
+        raise azure_error("ScopeLocked", path=id_.path, verb=verb, texts=", ".join(texts[:_SHOWN]))
 
 
 # --- Requests -------------------------------------------------------------------------------------
 
 
 def _scope(id_: AzureId) -> AzureId:
-    """Return what a lock belongs to."""
     return id_.owner or AzureId(id_.subscription, id_.group)
 
 
@@ -129,7 +104,6 @@ def _document(lock: Body) -> Body:
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
-    """Create or replace a lock."""
     check_name(request.name)
     scope, key = _scope(request.id), request.id.path.lower()
     await stored.require_scope(context, scope)
@@ -157,8 +131,7 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
     await stored.require_scope(context, _scope(request.id))
     lock = (await _read(context, request.id.group)).get(request.id.path.lower())
     if lock is None:
-        text = f"The lock '{request.name[:90]}' of '{_scope(request.id).path}' was not found."
-        raise ArmError("LockNotFound", text, 404)
+        raise azure_error("LockNotFound", name=request.name[:90], path=_scope(request.id).path)
     return json_response(_document(lock))
 
 
@@ -181,8 +154,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     await stored.require_scope(context, scope)
     expression = request.query("$filter").strip().lower()
     if expression not in {"", _AT_SCOPE}:
-        text = "The $filter is not supported; use atScope(), or none."
-        raise ArmError("InvalidFilterInQueryString", text)
+        raise azure_error("InvalidFilterInQueryString/only atScope")
     own = request.principal.group
     if scope.group or own:
         locks = await _read(context, scope.group or own, *([] if own else [""]))
@@ -201,7 +173,6 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
 TYPE = ResourceType(
     name=LOCKS,
     purpose="refuses requests that delete, or that write at all",
-    versions="locks",
     listed=False,
     patched=False,
     put=_put,

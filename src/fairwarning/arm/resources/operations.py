@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from fairwarning.arm.http import errors
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
 from fairwarning.arm.types.context import ArmContext
@@ -26,7 +26,7 @@ async def show(context: ArmContext, request: ArmRequest) -> Response:
         return json_response(_status(operation), 200, headers)
     if running:
         return Response(
-            b"", 202, {**headers, "Location": request.link(request.path, monitor="true")}
+            b"", 202, {**headers, "Location": request.link(request.path, {"monitor": "true"})}
         )
     if operation.status in _ERRORS:
         return json_response({"error": _error(operation)}, 409)
@@ -38,8 +38,7 @@ async def _operation(context: ArmContext, request: ArmRequest) -> Operation:
     own = request.principal.group.lower()
     allowed = not own or (operation and operation.group.lower() == own)
     if operation is None or not allowed:
-        text = f"The operation '{request.name[:60]}' was not found."
-        raise ArmError("NotFound", text, 404)
+        raise azure_error("NotFound", name=request.name[:60])
     if context.settings.ends_at_acceptance and operation.status is OperationStatus.RUNNING:
         return changed(operation, status=OperationStatus.SUCCEEDED, ended_at=operation.accepted_at)
     return operation

@@ -1,12 +1,13 @@
 """The subscription, its tenant, regions, providers and resources."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from starlette.responses import Response
 
-from fairwarning.arm.catalogue import Region, catalogue
+from fairwarning.arm.catalogue import api_versions, catalogue, document
 from fairwarning.arm.compute.images import region_names
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.listing import (
     decode_skip_token,
     encode_skip_token,
@@ -15,9 +16,9 @@ from fairwarning.arm.http.listing import (
 )
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
-from fairwarning.arm.resources.providers import providers
-from fairwarning.arm.types import documents, stored
+from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import PAGE, STORED, ArmContext
+from fairwarning.arm.types.resource_type import ResourceTypes
 from fairwarning.core.model import Resource
 from fairwarning.core.times import iso
 from fairwarning.service import resources
@@ -37,78 +38,54 @@ async def _get(context: ArmContext, _request: ArmRequest) -> Response:
 
 
 def _subscription(context: ArmContext) -> Body:
-    name = context.cloud.subscription
-    return {
-        "id": f"/subscriptions/{name}",
-        "subscriptionId": name,
-        "tenantId": TENANT,
-        "displayName": "Fairwarning",
-        "state": "Enabled",
-        "subscriptionPolicies": {
-            "locationPlacementId": "Public_2014-09-01",
-            "quotaId": "PayAsYouGo_2014-09-01",
-            "spendingLimit": "Off",
-        },
-        "authorizationSource": "RoleBased",
-        "managedByTenants": [],
-    }
+    return document("subscription", subscription=context.cloud.subscription, tenant=TENANT)
 
 
 async def _tenants(_context: ArmContext, _request: ArmRequest) -> Response:
-    tenant = {
-        "id": f"/tenants/{TENANT}",
-        "tenantId": TENANT,
-        "displayName": "Fairwarning",
-        "tenantCategory": "Home",
-        "tenantType": "AAD",
-        "defaultDomain": "fairwarning.invalid",
-        "domains": ["fairwarning.invalid"],
-    }
-    return json_response({"value": [tenant]})
+    return json_response({"value": [document("tenant", tenant=TENANT)]})
 
 
 # --- Regions --------------------------------------------------------------------------------------
 
 
 async def _locations(context: ArmContext, _request: ArmRequest) -> Response:
-    parent = f"/subscriptions/{context.cloud.subscription}/locations"
-    names = region_names(context.cloud)
-    return json_response({"value": [_location(parent, name) for name in names]})
+    subscription = context.cloud.subscription
+    regions = [_region(name) for name in region_names(context.cloud)]
+    value = [document("location", subscription=subscription, **region) for region in regions]
+    return json_response({"value": value})
 
 
-def _region(name: str) -> Region:
-    known = (region for region in catalogue().regions if region.name == name)
-    return next(known, Region(name, name, "Local"))
-
-
-def _location(parent: str, name: str) -> Body:
-    region = _region(name)
-    display, group = region.display, region.geography
-    return {
-        "id": f"{parent}/{name}",
-        "name": name,
-        "type": "Region",
-        "displayName": display,
-        "regionalDisplayName": f"({group}) {display}",
-        "metadata": {
-            "regionType": "Physical",
-            "regionCategory": "Recommended",
-            "geography": group,
-            "geographyGroup": group,
-            "physicalLocation": display,
-            "pairedRegion": [],
-        },
-    }
+def _region(name: str) -> dict[str, Any]:
+    known = (region for region in catalogue()["regions"] if region["name"] == name)
+    return next(known, {"name": name, "display": name, "geography": "Local"})
 
 
 # --- Providers ------------------------------------------------------------------------------------
 
 _PROVIDER_EXPANDED = ("metadata", "resourceTypes/aliases")  # there are none
+_WITHOUT_RESOURCES = (
+    "Microsoft.Compute/locations", "Microsoft.Compute/locations/operations",
+    "Microsoft.Compute/locations/publishers", "Microsoft.Compute/locations/usages",
+    "Microsoft.Compute/locations/vmSizes", "Microsoft.Compute/skus",
+    "Microsoft.Maintenance/scheduledEvents", "Microsoft.Resources/providers",
+    "Microsoft.Resources/resourceGroups", "Microsoft.Resources/resources",
+    "Microsoft.Resources/subscriptions", "Microsoft.Resources/tenants",
+)  # fmt: skip
+"""Types that have paths but no resources."""
+
+
+def _known_types(types: ResourceTypes) -> dict[str, list[str]]:
+    nested = (f"{kind.name}/{part}" for kind in types for part in kind.nested)
+    namespaces: dict[str, list[str]] = {}
+    for name in sorted([*(kind.name for kind in types), *nested, *_WITHOUT_RESOURCES]):
+        namespace, _, kind = name.partition("/")
+        namespaces.setdefault(namespace, []).append(kind)
+    return namespaces
 
 
 async def _providers(context: ArmContext, request: ArmRequest) -> Response:
     parse_expand(request, _PROVIDER_EXPANDED)
-    known = providers(context.types)
+    known = _known_types(context.types)
     value = [_provider(context, namespace, kinds) for namespace, kinds in known.items()]
     return list_response(request, value, fields={})
 
@@ -118,32 +95,23 @@ async def _get_provider(context: ArmContext, request: ArmRequest) -> Response:
     parse_expand(request, _PROVIDER_EXPANDED)
     name = request.params["namespace"]
     if "." not in name:
-        text = f"The resource namespace '{name[:80]}' is invalid."
-        raise ArmError("InvalidResourceNamespace", text, 404)
-    known = providers(context.types)
+        raise azure_error("InvalidResourceNamespace", name=name[:80])
+    known = _known_types(context.types)
     namespace = next((known_ for known_ in known if known_.lower() == name.lower()), name[:80])
-    return json_response(_provider(context, namespace, known.get(namespace, {})))
+    return json_response(_provider(context, namespace, known.get(namespace, ())))
 
 
-def _provider(context: ArmContext, namespace: str, kinds: Mapping[str, Sequence[str]]) -> Body:
-    locations = [_region(name).display for name in region_names(context.cloud)]
+def _provider(context: ArmContext, namespace: str, kinds: Sequence[str]) -> Body:
+    versions = api_versions(namespace)
+    locations = [_region(name)["display"] for name in region_names(context.cloud)]
     types = [
-        {
-            "resourceType": kind,
-            "locations": locations,
-            "apiVersions": versions,
-            "defaultApiVersion": versions[0],
-            "capabilities": "None",
-        }
-        for kind, versions in kinds.items()
+        document(
+            "providerType", kind=kind, locations=locations, versions=versions, default=versions[0]
+        )
+        for kind in kinds
     ]
-    return {
-        "id": f"/subscriptions/{context.cloud.subscription}/providers/{namespace}",
-        "namespace": namespace,
-        "resourceTypes": types,
-        "registrationState": "Registered",
-        "registrationPolicy": "RegistrationFree",
-    }
+    subscription = context.cloud.subscription
+    return document("provider", subscription=subscription, namespace=namespace, types=types)
 
 
 # --- Resources ------------------------------------------------------------------------------------
@@ -197,18 +165,13 @@ def _entry(context: ArmContext, row: Resource, expanded: Collection[str]) -> Bod
         "provisioningState": documents.state(row),
         "changedTime": iso(int(row.written_at)),
     }
-    kind = row.id.partition(":")[0]
-    if kind == STORED:
-        body = stored.document(context, row)
-    else:
-        kind = context.types.canonical(kind)
-        path = context.arm_id(kind, row.group, row.name)
-        body = {**documents.stored_body(row), "id": path, "name": row.name, "type": kind}
+    body, path = documents.stored_body(row), context.path_of(row)
+    kind = context.types.canonical(row.id.partition(":")[0])
     extra = {key: value for key, value in body.items() if key in _EXTRA_MEMBERS}
     return {
-        "id": body["id"],
-        "name": body["name"],
-        "type": body["type"],
+        "id": path,
+        "name": path.rpartition("/")[2],
+        "type": body.get("type", kind),  # of a stored resource, as written
         "location": body.get("location", context.cloud.location),
         "tags": body.get("tags", {}),
         **extra,

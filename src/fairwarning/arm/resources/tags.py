@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from starlette.responses import Response
 
+from fairwarning.arm.catalogue import api_versions
 from fairwarning.arm.http import internal
 from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.resources.providers import versions_of
 from fairwarning.arm.types import documents, stored
 from fairwarning.arm.types.context import PAGE, STORED, ArmContext
 from fairwarning.arm.types.names import GROUP, MACHINE
@@ -58,7 +58,6 @@ _OF_SUBSCRIPTION = resources.resource_id(KIND, "", _DEFAULT)
 
 
 def _scope(request: ArmRequest) -> AzureId:
-    """Return what the tags of a request belong to."""
     id_ = request.id
     if id_.name.lower() != _DEFAULT:
         raise documents.invalid_value("name", id_.name, _DEFAULT)
@@ -69,8 +68,8 @@ async def _tags(context: ArmContext, request: ArmRequest, scope: AzureId) -> Tag
     if not scope.group:
         row = await context.fleet.reader.read(Resource, _OF_SUBSCRIPTION)
         return documents.tags_of(documents.stored_body(row))
-    version = versions_of(context.types, scope.kind or GROUP)[0]
-    return documents.tags_of(await internal.require(request, "GET", scope.path, version))
+    version = api_versions(scope.kind or GROUP)[0]
+    return documents.tags_of((await internal.require(request, "GET", scope.path, version))[1])
 
 
 async def _change(context: ArmContext, request: ArmRequest, combine: Combine, sent: Tags) -> Tags:
@@ -80,7 +79,7 @@ async def _change(context: ArmContext, request: ArmRequest, combine: Combine, se
     combined = dict(combine(await _tags(context, request, scope), sent))
     body: Body = {"tags": documents.tags_of({"tags": combined})}
     if scope.group:
-        version = versions_of(context.types, scope.kind or GROUP)[0]
+        version = api_versions(scope.kind or GROUP)[0]
         await internal.require(request, "PATCH", scope.path, version, body=body)
     else:
         encoded = documents.encode(body)
@@ -129,7 +128,6 @@ async def _list(_context: ArmContext, _request: ArmRequest) -> Response:
 TYPE = ResourceType(
     name=KIND,
     purpose="are the tags of a resource, which a machine reads in its metadata",
-    versions="resources",
     listed=False,
     put=_put,
     get=_get,

@@ -1,35 +1,51 @@
-"""The shape of each resource type, and the conversion of what clients send to it."""
+"""The shape of each resource type, and the conversion of what clients send to it.
+
+`shapes.json` is generated from Azure's SDK. `overlay.json` has what must be exact, and what the SDK
+does not say: the models whose unknown members are refused, the enumerations whose other words are
+refused, members of older api-versions, and those of every resource and of every part that can be
+addressed. Names, locations and tags are strings, and nothing else.
+"""
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from fairwarning.arm.schema import overlay
 from fairwarning.arm.schema.values import (
     ANY,
     DECIMAL,
     FLAG,
     REFERENCE,
+    STRING,
     TEXT,
     WHOLE,
+    ClosedWords,
     ListOf,
     MapOf,
     Shape,
     ValueType,
     Words,
 )
+from fairwarning.service.resources import GROUP
 
-_FILE = Path(__file__).with_name("shapes.json")
+_FOLDER = Path(__file__).parent
 _SIMPLE: Mapping[str, ValueType] = {
     "any": ANY,
     "decimal": DECIMAL,
     "flag": FLAG,
     "reference": REFERENCE,
+    "string": STRING,
     "text": TEXT,
     "whole": WHOLE,
 }
+
+
+@cache
+def overlay() -> dict[str, Any]:
+    """Return what has to be exact."""
+    content: dict[str, Any] = json.loads((_FOLDER / "overlay.json").read_bytes())
+    return content
 
 
 class _Provider:
@@ -45,18 +61,18 @@ class _Provider:
         self._types: dict[str, ValueType] = {
             **_SIMPLE,
             **{name: Words(tuple(allowed)) for name, allowed in words.items()},
-            **overlay.WORDS,
+            **{name: ClosedWords(tuple(allowed)) for name, allowed in overlay()["words"].items()},
         }
 
     def resource(self, model: str) -> Shape:
         """Return the shape of a resource, or of a part with an address of its own."""
         members = self._members(model)
-        common = overlay.RESOURCE if "location" in members else overlay.PART
-        return Shape({**members, **common})
+        common = {**overlay()["part"], **(overlay()["resource"] if "location" in members else {})}
+        return Shape({**members, **{name: self._type(text) for name, text in common.items()}})
 
     def _members(self, model: str) -> dict[str, ValueType]:
-        members = {name: self._type(text) for name, text in self._models[model].items()}
-        return {**members, **overlay.MEMBERS.get(model, {})}
+        members = {**self._models.get(model, {}), **overlay()["models"].get(model, {})}
+        return {name: self._type(text) for name, text in members.items()}
 
     def _type(self, text: str) -> ValueType:
         if text not in self._types:
@@ -68,40 +84,20 @@ class _Provider:
             return ListOf(self._type(text[1:-1]))
         if text[0] == "{":
             return MapOf(self._type(text[1:-1]))
-        if "etag" in self._models[text]:  # as in a subnet of a network
+        if "etag" in self._models.get(text, {}):  # as in a subnet of a network
             return self.resource(text)
-        return Shape(self._members(text), text in overlay.EXACT)
+        return Shape(self._members(text), text in overlay()["exact"])
 
 
-class _Shapes(Mapping[str, Shape]):
-    """The shapes; they are read and built at the first use."""
-
-    def __getitem__(self, kind: str) -> Shape:
-        return self._by_kind[kind]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_kind)
-
-    def __len__(self) -> int:
-        return len(self._by_kind)
-
-    @cached_property
-    def _by_kind(self) -> Mapping[str, Shape]:
-        shapes = dict(overlay.SHAPES)
-        for namespace, content in json.loads(_FILE.read_bytes()).items():
-            provider = _Provider(content["models"], content["words"])
-            for name, model in content["types"].items():
-                shapes[f"{namespace}/{name}"] = provider.resource(model)
-        return shapes
-
-    @cached_property
-    def by_lower_case(self) -> Mapping[str, Shape]:
-        """The shapes by resource type in lower case."""
-        return {kind.lower(): shape for kind, shape in self._by_kind.items()}
-
-
-SHAPES: Final = _Shapes()
-"""By resource type, in Azure's case."""
+@cache
+def shapes() -> Mapping[str, Shape]:
+    """Return the shapes by resource type in lower case; they are read and built once."""
+    result = {GROUP.lower(): _Provider({}, {}).resource("ResourceGroup")}
+    for namespace, content in json.loads((_FOLDER / "shapes.json").read_bytes()).items():
+        provider = _Provider(content["models"], content["words"])
+        for name, model in content["types"].items():
+            result[f"{namespace}/{name}".lower()] = provider.resource(model)
+    return result
 
 
 def normalize(kind: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -110,5 +106,5 @@ def normalize(kind: str, body: dict[str, Any]) -> dict[str, Any]:
     The same body is returned for a resource type without a shape. Unknown members are kept, except
     in the parts that the service acts on.
     """
-    known = SHAPES.by_lower_case.get(kind.lower())
+    known = shapes().get(kind.lower())
     return known.convert(body, "") if known else body

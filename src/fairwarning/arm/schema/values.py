@@ -6,7 +6,7 @@ what has none.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from fairwarning.arm.http.errors import ArmError, invalid_value
 
 _WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*", re.ASCII)
 _DECIMAL = re.compile(r"\s*-?[0-9]{1,18}(\.[0-9]{1,18})?\s*", re.ASCII)
+_CLOSE = 0.6  # a suggestion
 _SIMILAR = 0.85  # `scheduledEventProfile` is meant as `scheduledEventsProfile`
 
 
@@ -28,70 +29,59 @@ class ValueType(Protocol):
 # --- Single values --------------------------------------------------------------------------------
 
 
-class Anything:
-    """A value that the service keeps as it is."""
+@dataclass(frozen=True)
+class Scalar:
+    """A single value: `read` returns it in Azure's form, or None if it has none."""
 
-    def convert(self, value: Any, path: str) -> Any:  # noqa: ANN401, ARG002  (any JSON, anywhere)
-        """Return the value."""
-        return value
+    read: Callable[[Any], Any]
+    allowed: str
 
-
-class Flag:
-    """A boolean, or one of the strings `true` and `false`."""
-
-    def convert(self, value: Any, path: str) -> bool:  # noqa: ANN401  (any JSON)
-        """Return a boolean."""
-        if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
-            return value.strip().lower() == "true"
-        if not isinstance(value, bool):
-            raise invalid_value(path, value, "true or false")
-        return value
+    def convert(self, value: Any, path: str) -> Any:  # noqa: ANN401  (any JSON)
+        """Return the value in Azure's form."""
+        result = self.read(value)
+        if result is None and self.allowed:
+            raise invalid_value(path, value, self.allowed)
+        return result
 
 
-class WholeNumber:
-    """A whole number, or a string with one."""
-
-    def convert(self, value: Any, path: str) -> int:  # noqa: ANN401  (any JSON)
-        """Return an integer."""
-        if isinstance(value, str) and _WHOLE.fullmatch(value):
-            return int(value)
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise invalid_value(path, value, "a whole number")
-        return value
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-class Decimal:
-    """A number, or a string with one."""
-
-    def convert(self, value: Any, path: str) -> float:  # noqa: ANN401  (any JSON)
-        """Return a number."""
-        if isinstance(value, str) and _DECIMAL.fullmatch(value):
-            return float(value)
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise invalid_value(path, value, "a number")
-        return value
+def _flag(value: Any) -> bool | None:  # noqa: ANN401  (any JSON)
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower())
+    return value if isinstance(value, bool) else None
 
 
-class String:
-    """A string, and nothing else: names, locations, tags."""
-
-    def convert(self, value: Any, path: str) -> str:  # noqa: ANN401  (any JSON)
-        """Return a string."""
-        if not isinstance(value, str):
-            raise invalid_value(path, value, "a string")
-        return value
+def _whole(value: Any) -> int | None:  # noqa: ANN401  (any JSON)
+    if isinstance(value, str):
+        return int(value) if _WHOLE.fullmatch(value) else None
+    whole = _is_number(value) and (isinstance(value, int) or value.is_integer())
+    return int(value) if whole else None
 
 
-class Text(String):
-    """A string, or a number: ports and zones are strings, and clients send them as numbers."""
+def _decimal(value: Any) -> float | None:  # noqa: ANN401  (any JSON)
+    if isinstance(value, str):
+        return float(value) if _DECIMAL.fullmatch(value) else None
+    return value if _is_number(value) else None
 
-    def convert(self, value: Any, path: str) -> str:  # noqa: ANN401  (any JSON)
-        """Return a string."""
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
-        return super().convert(value, path)
+
+def _text(value: Any) -> str | None:  # noqa: ANN401  (any JSON)
+    if _is_number(value):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
+ANY = Scalar(lambda value: value, "")
+FLAG = Scalar(_flag, "true or false")
+"""A boolean, or one of the strings `true` and `false`."""
+WHOLE, DECIMAL = Scalar(_whole, "a whole number"), Scalar(_decimal, "a number")
+"""A number, or a string with one."""
+STRING = Scalar(lambda value: value if isinstance(value, str) else None, "a string")
+"""A string, and nothing else: names, locations, tags."""
+TEXT = Scalar(_text, "a string")
+"""A string, or a number: ports and zones are strings, and clients send them as numbers."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +92,7 @@ class Words:
 
     def convert(self, value: Any, path: str) -> str:  # noqa: ANN401  (any JSON)
         """Return the word in Azure's case."""
-        text = TEXT.convert(value, path)
+        text: str = TEXT.convert(value, path)
         return next((word for word in self.words if word.lower() == text.lower()), text)
 
 
@@ -115,10 +105,6 @@ class ClosedWords(Words):
         if word not in self.words:
             raise invalid_value(path, value, f"one of {', '.join(self.words)}")
         return word
-
-
-ANY, FLAG, WHOLE, DECIMAL = Anything(), Flag(), WholeNumber(), Decimal()
-STRING, TEXT = String(), Text()
 
 
 # --- Lists, maps and objects ----------------------------------------------------------------------
@@ -182,13 +168,12 @@ class Shape:
         return result
 
     def _check_unknown(self, key: str, path: str) -> None:
-        acted_on = list(self.members) if self.exact else self._acted_on()
-        close = get_close_matches(key.lower(), [n.lower() for n in acted_on], 1, _SIMILAR)
-        if not self.exact and not close:
+        acted_on = [n.lower() for n in (self.members if self.exact else self._acted_on())]
+        nearest = get_close_matches(key.lower(), acted_on, 1, _CLOSE if self.exact else _SIMILAR)
+        if not self.exact and not nearest:
             return
         kind = path.rpartition(".")[2].partition("[")[0] or "resource"
         text = f"Could not find member '{key[:60]}' on object of type '{kind[0].upper()}{kind[1:]}'"
-        nearest = get_close_matches(key.lower(), [n.lower() for n in acted_on], 1)
         if nearest:
             text = f"{text}. Did you mean '{self._canonical[nearest[0]]}'?"
         else:
@@ -205,4 +190,3 @@ class Shape:
 
 REFERENCE = Shape({"id": TEXT})
 """A reference to another resource."""
-TEXTS = ListOf(TEXT)

@@ -3,8 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fairwarning.arm.templates.calls import CopyLoop, FunctionCall, Node
-from fairwarning.arm.templates.evaluation import Evaluation, Loops, check_count
+from fairwarning.arm.templates.evaluation import (
+    CopyLoop,
+    Evaluation,
+    FunctionCall,
+    Loops,
+    Node,
+    check_count,
+)
 from fairwarning.arm.templates.expressions import parse, parse_at
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.values import (
@@ -16,7 +22,6 @@ from fairwarning.arm.templates.values import (
     quote,
     section,
 )
-from fairwarning.core.record import record
 
 DEPLOYMENT = "microsoft.resources/deployments"
 
@@ -25,15 +30,6 @@ _NOT_PART_OF_A_BODY = {
     "copy", "existing", "scope", "resourceGroup", "subscriptionId",
 }  # fmt: skip
 _UNSUPPORTED = ("import", "extension")
-
-
-@record
-class ResourceLoop:
-    """The copy loop of a resource: a name, a count, and the size of serial batches."""
-
-    name: str
-    count: int
-    batch_size: int  # 0 if the copies do not wait for each other
 
 
 class ResourceDeclaration:
@@ -89,8 +85,11 @@ class ResourceDeclaration:
             if isinstance(name, str) and "/" not in name:
                 yield name
 
-    def loop(self, outer: Loops) -> ResourceLoop | None:
-        """Return the copy loop of the resource; None if it is not repeated."""
+    def loop(self, outer: Loops) -> tuple[str, int] | None:
+        """Return the name and the count of the resource's copy loop; None if it is not repeated.
+
+        `mode` and `batchSize` change nothing: resources are deployed one after the other.
+        """
         raw = self.raw.get("copy")
         if raw is None:
             return None
@@ -100,14 +99,7 @@ class ResourceDeclaration:
             name = raw.get("name", self.symbol)
             if not isinstance(name, str) or not name:
                 raise TemplateError("name must be a non-empty string")
-            count = check_count(self._evaluate(raw, "count", outer))
-            mode = str(self._evaluate(raw, "mode", outer, "Parallel")).lower()
-            if mode not in {"serial", "parallel"}:
-                raise TemplateError("mode must be 'Serial' or 'Parallel'")
-            size = self._evaluate(raw, "batchSize", outer, 1)
-            if kind_of(size) != "int" or size < 1:
-                raise TemplateError("batchSize must be an int of at least 1")
-        return ResourceLoop(name=name, count=count, batch_size=size if mode == "serial" else 0)
+            return name, check_count(self._evaluate(raw, "count", outer))
 
     def nested_template(self, loops: Loops) -> object:
         """Return the template of a nested deployment; an expression may be a variable with it."""

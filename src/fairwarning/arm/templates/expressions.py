@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from fairwarning.arm.templates.calls import (
+from fairwarning.arm.templates.evaluation import (
     EXPRESSION_CHARACTERS,
     CopyLoop,
     FunctionCall,

@@ -1,29 +1,19 @@
 """The resource group and the name of a deployment, and the functions that depend on them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import NoReturn
 from uuid import uuid4
 
-from fairwarning.arm.templates.calls import Functions, TemplateFunction
-from fairwarning.arm.templates.functions.formats import format_time
-from fairwarning.arm.templates.functions.times import UTC_NOW_FORMAT
-from fairwarning.arm.templates.ids import group_path, id_functions
+from fairwarning.arm.catalogue import api_versions, document
+from fairwarning.arm.templates.evaluation import Functions, TemplateFunction
+from fairwarning.arm.templates.functions.times import UTC_NOW_FORMAT, format_time
+from fairwarning.arm.templates.names import group_path, id_functions
 from fairwarning.arm.templates.values import TemplateError, Value
 from fairwarning.core.record import record
 
-Versions = Callable[[str, str], Sequence[str]]
-"""Returns the api-versions of a namespace and type, newest first; empty for an unknown type."""
-
 ZONES = ("1", "2", "3")
-_SUFFIXES = {
-    "acrLoginServer": ".azurecr.io",
-    "azureFrontDoorEndpointSuffix": "azurefd.net",
-    "keyvaultDns": ".vault.azure.net",
-    "sqlServerHostname": ".database.windows.net",
-    "storage": "core.windows.net",
-}
 
 
 @record
@@ -35,7 +25,6 @@ class DeploymentScope:
     location: str
     name: str
     tenant: str = ""
-    deployer: str = ""  # the object id of the client
     endpoint: str = ""  # the URL of the control plane
     now: float = 0.0
     tags: Mapping[str, str] = field(default_factory=dict)  # of the group
@@ -46,18 +35,27 @@ class DeploymentScope:
         return group_path(self.subscription, self.group)
 
 
-def scope_functions(scope: DeploymentScope, versions: Versions) -> Functions:
+def scope_functions(scope: DeploymentScope) -> Functions:
     """Return the functions that depend on where and as what a template is deployed."""
 
     def provider(namespace: str, kind: str) -> Value:
-        known = list(versions(namespace, kind))
-        if not known:
-            raise TemplateError("names an unknown resource type")
-        return {"resourceType": kind, "locations": [scope.location], "apiVersions": known}
+        versions = [*api_versions(namespace)]
+        return {"resourceType": kind, "locations": [scope.location], "apiVersions": versions}
 
+    values = document(
+        "templateScope",
+        subscription=scope.subscription,
+        tenant=scope.tenant,
+        group=scope.group,
+        group_id=scope.group_id,
+        location=scope.location,
+        tags=scope.tags,
+        name=scope.name,
+        url=f"{scope.endpoint}/",
+    )
     documents = {
         name: TemplateFunction(lambda document=document: document)
-        for name, document in _documents(scope).items()
+        for name, document in values.items()
     }
     return {
         **id_functions(scope.subscription, scope.group),
@@ -68,56 +66,6 @@ def scope_functions(scope: DeploymentScope, versions: Versions) -> Functions:
         ),
         "providers": TemplateFunction(provider, ("string", "string")),
         "utcnow": TemplateFunction(_only_in_defaults, ("string",), 0, 1),
-    }
-
-
-def _documents(scope: DeploymentScope) -> dict[str, Value]:
-    """Return the results of the functions without arguments."""
-    url = f"{scope.endpoint}/"
-    return {
-        "deployer": {
-            "objectId": scope.deployer,
-            "tenantId": scope.tenant,
-            "userPrincipalName": "",
-        },
-        "deployment": {
-            "name": scope.name,
-            "properties": {"mode": "Incremental", "provisioningState": "Accepted"},
-        },
-        "environment": {
-            "name": "AzureCloud",  # templates look up values by it
-            "resourceManager": url,
-            "portal": url,
-            "graph": url,
-            "gallery": url,
-            "authentication": {
-                "loginEndpoint": url,
-                "audiences": [url],
-                "tenant": scope.tenant,
-                "identityProvider": "AAD",
-            },
-            "suffixes": _SUFFIXES,
-        },
-        "resourcegroup": {
-            "id": scope.group_id,
-            "name": scope.group,
-            "type": "Microsoft.Resources/resourceGroups",
-            "location": scope.location,
-            "tags": scope.tags,
-            "properties": {"provisioningState": "Succeeded"},
-        },
-        "subscription": {
-            "id": f"/subscriptions/{scope.subscription}",
-            "subscriptionId": scope.subscription,
-            "tenantId": scope.tenant,
-            "displayName": scope.subscription,
-        },
-        "tenant": {
-            "tenantId": scope.tenant,
-            "displayName": scope.tenant,
-            "country": "",
-            "countryCode": "",
-        },
     }
 
 

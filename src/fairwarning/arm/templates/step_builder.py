@@ -6,8 +6,7 @@ from typing import Any
 
 from fairwarning.arm.templates.declarations import DEPLOYMENT, ResourceDeclaration
 from fairwarning.arm.templates.evaluation import Evaluation, Loops
-from fairwarning.arm.templates.ids import complete_id, group_path, resource_id
-from fairwarning.arm.templates.names import ResourceNames
+from fairwarning.arm.templates.names import ResourceNames, complete_id, group_path, resource_id
 from fairwarning.arm.templates.scope import DeploymentScope
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.values import DEPTH, TemplateError, at, quote, section
@@ -65,19 +64,12 @@ class StepBuilder:
         if loop is None:
             yield self._remember(declaration, self._step(declaration, outer), None)
             return
-        self._names.add_loop(loop.name, declaration.symbol)
-        copies: list[TemplateStep] = []
-        for number in range(loop.count):
+        name, count = loop
+        self._names.add_loop(name, declaration.symbol)
+        for number in range(count):
             self._check_limits(1)
-            loops = {**outer, loop.name.lower(): number, "": number}
-            step = self._step(declaration, loops)
-            if loop.batch_size and number >= loop.batch_size:  # after the batch before
-                first = (number // loop.batch_size - 1) * loop.batch_size
-                batch = copies[first : first + loop.batch_size]
-                before = [(other.label, other.id) for other in batch if other.enabled]
-                step = changed(step, depends_on=(*step.depends_on, *before))
-            copies.append(step)
-            yield self._remember(declaration, step, loop.name)
+            loops = {**outer, name.lower(): number, "": number}
+            yield self._remember(declaration, self._step(declaration, loops), name)
 
     def _remember(
         self, declaration: ResourceDeclaration, step: TemplateStep, loop: str | None

@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 
-from fairwarning.arm.templates.calls import Node
-from fairwarning.arm.templates.evaluation import Loops
-from fairwarning.arm.templates.types import LISTED
-from fairwarning.arm.templates.values import TemplateError, at
+from fairwarning.arm.templates.evaluation import Loops, Node
+from fairwarning.arm.templates.values import LISTED, TemplateError, at
 from fairwarning.core.record import record
 
 Resolve = Callable[[str], Sequence[str] | None]

@@ -8,15 +8,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairwarning.arm.templates.declarations import check_not_linked
-from fairwarning.arm.templates.evaluation import Evaluation, Loops, ValueBudget
+from fairwarning.arm.templates.evaluation import (
+    CopyLoop,
+    Evaluation,
+    Functions,
+    Loops,
+    Node,
+    ValueBudget,
+)
+from fairwarning.arm.templates.expressions import parse_at
 from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded, ResourceNames
-from fairwarning.arm.templates.outputs import TemplateOutput, evaluate_output, parse_output
-from fairwarning.arm.templates.scope import DeploymentScope, Versions
+from fairwarning.arm.templates.scope import DeploymentScope
 from fairwarning.arm.templates.step_builder import RESOURCES, StepBuilder
 from fairwarning.arm.templates.steps import StepOrder, TemplateStep
 from fairwarning.arm.templates.template_values import TemplateValues
-from fairwarning.arm.templates.unevaluated import check_functions
-from fairwarning.arm.templates.values import TemplateError, at, kind_of, quote, section
+from fairwarning.arm.templates.values import (
+    TYPE_NAMES,
+    Definitions,
+    Rules,
+    TemplateError,
+    at,
+    boolean,
+    check_value,
+    is_secure,
+    kind_of,
+    quote,
+    section,
+)
 from fairwarning.core.record import changed, record
 
 __all__ = ["RESOURCES", "DeploymentScope", "ReferenceNeeded", "Template"]
@@ -37,12 +55,10 @@ class Template:
         self,
         properties: Mapping[str, Any],
         scope: DeploymentScope,
-        versions: Versions,
         outer: "OuterTemplate | None" = None,
     ) -> None:
         raw = _template(properties)
         self.scope = scope
-        self._versions = versions
         self._level = outer.level + 1 if outer else 1
         if self._level > NESTING:
             raise TemplateError(f"deployments may be nested {NESTING} levels deep")
@@ -51,7 +67,7 @@ class Template:
             self._values, self._loops = outer.values, outer.loops
         else:
             sent = section(properties, "parameters", dict)
-            self._values, self._loops = TemplateValues(raw, sent, scope, versions), {}
+            self._values, self._loops = TemplateValues(raw, sent, scope), {}
         self._names = ResourceNames(scope.group_id, outer.names if outer else None)
         self._functions = self._values.functions
         early = Evaluation(self._functions, ValueBudget(), self._loops)
@@ -86,21 +102,11 @@ class Template:
             return Template(
                 {**properties, "template": step.template},
                 changed(self.scope, name=step.name),
-                self._versions,
                 outer,
             )
         except TemplateError as error:
             place = f"{step.place}.properties.template"
             raise TemplateError(error.message, place, complete=True) from None
-
-    def check_nested(self, step: TemplateStep) -> None:
-        """Refuse unknown functions in a nested template that cannot be evaluated yet.
-
-        Its parameters are known only when other resources have been deployed.
-        """
-        template = step.template if isinstance(step.template, dict) else {}
-        with at(f"{step.place}.properties.template", complete=True):
-            check_functions(template, self._functions)
 
     def outputs(self, known: KnownResources) -> dict[str, Any]:
         """Return the type and value of each output; secure outputs have no value."""
@@ -108,7 +114,7 @@ class Template:
         outputs: dict[str, Any] = {}
         for name, output in self._outputs.items():
             with at(f"outputs.{name[:60]}", complete=True):
-                result = evaluate_output(output, evaluation, self._values.definitions)
+                result = _evaluate_output(output, evaluation)
             if result is not None:
                 outputs[name] = result
         return outputs
@@ -121,11 +127,11 @@ class Template:
         functions = {**self._functions, **self._names.functions(known)}
         return Evaluation(functions, self._budget, self._loops)
 
-    def _parse_outputs(self, declared: dict[str, Any]) -> dict[str, TemplateOutput]:
+    def _parse_outputs(self, declared: dict[str, Any]) -> dict[str, "_Output"]:
         outputs = {}
         for name, raw in declared.items():
             with at(f"outputs.{name[:60]}"):
-                outputs[name] = parse_output(raw, self._functions, self._values.definitions)
+                outputs[name] = _parse_output(raw, self._functions, self._values.definitions)
         return outputs
 
 
@@ -172,3 +178,43 @@ def _is_inner(properties: Mapping[str, Any]) -> bool:
     if not isinstance(scope, str) or scope.lower() not in {"inner", "outer", "notspecified"}:
         raise TemplateError("expressionEvaluationOptions.scope must be 'inner' or 'outer'")
     return scope.lower() == "inner"
+
+
+# --- Outputs --------------------------------------------------------------------------------------
+
+
+@record
+class _Output:
+    """A parsed output: its declaration, condition and value."""
+
+    rules: Rules
+    condition: Node
+    node: Node
+
+
+def _parse_output(raw: object, functions: Functions, definitions: Definitions) -> _Output:
+    if not isinstance(raw, dict) or not ("value" in raw or isinstance(raw.get("copy"), dict)):
+        raise TemplateError(
+            f"an output needs a value, and one of the types {', '.join(TYPE_NAMES)}"
+        )
+    rules = definitions.resolve(raw, "an output needs a value; it")
+    condition = parse_at("condition", raw.get("condition", True), functions)
+    if "copy" not in raw:
+        value = parse_at("value", raw["value"], functions)
+        return _Output(rules=rules, condition=condition, node=value)
+    with at("copy"):
+        if not isinstance(raw["copy"], dict) or not {"count", "input"} <= set(raw["copy"]):
+            raise TemplateError("the copy of an output needs a count and an input")
+        count, item = (parse_at(key, raw["copy"][key], functions) for key in ("count", "input"))
+    return _Output(rules=rules, condition=condition, node=CopyLoop("", count, item))
+
+
+def _evaluate_output(output: _Output, evaluation: Evaluation) -> dict[str, Any] | None:
+    """Return the type and value of an output; None if its condition is false."""
+    if not boolean(evaluation.value(output.condition), "condition"):
+        return None
+    with at("value"):
+        value = evaluation.deep_copy(evaluation.value(output.node))
+        check_value({**output.rules, "allowedValues": None}, value)
+    kind = output.rules["type"]
+    return {"type": kind} if is_secure(output.rules) else {"type": kind, "value": value}

@@ -4,27 +4,37 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from fairwarning.arm.templates import user_functions
-from fairwarning.arm.templates.calls import Functions, Node, TemplateFunction
-from fairwarning.arm.templates.evaluation import Evaluation
-from fairwarning.arm.templates.expressions import parse
+from fairwarning.arm.templates.evaluation import (
+    LIST_FUNCTIONS,
+    Evaluation,
+    FunctionCall,
+    Functions,
+    Node,
+    TemplateFunction,
+)
+from fairwarning.arm.templates.expressions import parse, parse_at
 from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.names import ResourceNames
 from fairwarning.arm.templates.scope import (
     DeploymentScope,
-    Versions,
     default_functions,
     scope_functions,
 )
-from fairwarning.arm.templates.types import (
+from fairwarning.arm.templates.values import (
     TYPE_NAMES,
     Definitions,
+    TemplateError,
+    Value,
+    at,
     check_value,
     is_secure,
+    json_type,
+    kind_of,
+    section,
     type_of,
 )
-from fairwarning.arm.templates.values import TemplateError, Value, at, section
 
+_NOT_IN_USER_FUNCTIONS = {"variables", "reference", "references", LIST_FUNCTIONS}  # as on Azure
 LISTED_CHARACTERS = 500  # of names in an error
 
 
@@ -36,13 +46,12 @@ class TemplateValues:
         raw: Mapping[str, Any],
         sent: Mapping[str, Any],
         scope: DeploymentScope,
-        versions: Versions,
     ) -> None:
         self.definitions = Definitions(section(raw, "definitions", dict))
         self._declared = section(raw, "parameters", dict)
         self._parameters = LazyValues("parameters")
         self._variables = LazyValues("variables")
-        self.functions: Functions = self._all_functions(raw, scope, versions)
+        self.functions: Functions = self._all_functions(raw, scope)
         self._declare_parameters(sent, {**self.functions, **default_functions(scope)})
         self._declare_variables(section(raw, "variables", dict))
         self._parameters.evaluate_all()
@@ -58,17 +67,15 @@ class TemplateValues:
                 parameters[name]["value"] = self._parameters.value(name)
         return parameters
 
-    def _all_functions(
-        self, raw: Mapping[str, Any], scope: DeploymentScope, versions: Versions
-    ) -> Functions:
+    def _all_functions(self, raw: Mapping[str, Any], scope: DeploymentScope) -> Functions:
         functions = {
             **FUNCTIONS,
-            **scope_functions(scope, versions),
+            **scope_functions(scope),
             **ResourceNames(scope.group_id).functions(None),
             "parameters": TemplateFunction(self._parameters.value, ("string",)),
             "variables": TemplateFunction(self._variables.value, ("string",)),
         }
-        user_functions.declare(raw.get("functions") or [], functions, self.definitions)
+        _declare_user_functions(raw.get("functions") or [], functions, self.definitions)
         return functions
 
     def _declare_parameters(self, sent: Mapping[str, Any], functions: Functions) -> None:
@@ -143,7 +150,7 @@ def _parameter(
     if value is None:
         value = _default(rules, early)
     value = early.deep_copy(value)
-    check_value(rules, value, definitions)
+    check_value(rules, value)
     return value
 
 
@@ -160,3 +167,71 @@ def _default(rules: Mapping[str, Any], early: Evaluation) -> Value:
                 "its default value cannot be evaluated (and is not shown)"
             ) from None
         raise
+
+
+# --- User functions: `contoso.uniqueName('web')` -------------------------------------------------
+
+
+def _declare_user_functions(
+    raw: object, functions: dict[str, TemplateFunction], definitions: Definitions
+) -> None:
+    """Add the user functions of a template to its functions; each may call those before it."""
+    if not isinstance(raw, list):
+        raise TemplateError(f"functions must be array, not {kind_of(raw)}")
+    for number, group in enumerate(raw):
+        with at(f"functions[{number}]"):
+            if not isinstance(group, dict) or not isinstance(group.get("namespace"), str):
+                raise TemplateError("user functions need a namespace and members")
+            for name, member in section(group, "members", dict).items():
+                key = f"{group['namespace']}.{name}".lower()
+                with at(f"members.{name[:60]}"):
+                    functions[key] = _function(member, functions, definitions)
+
+
+def _function(raw: object, functions: Functions, definitions: Definitions) -> TemplateFunction:
+    if not isinstance(raw, dict) or not isinstance(raw.get("output"), dict):
+        raise TemplateError("a user function needs an output with a type and a value")
+    declared = section(raw, "parameters", list)
+    parameters = dict(_declared_parameter(part, definitions) for part in declared)
+    kind = _kind(raw["output"], definitions)
+    own = {name: functions[name] for name in functions if name not in _NOT_IN_USER_FUNCTIONS}
+    own["parameters"] = _own_parameters({})
+    body = parse_at("output.value", raw["output"].get("value"), own)
+
+    def invoke(evaluation: Evaluation, call: FunctionCall) -> Value:
+        arguments = [evaluation.value(argument) for argument in call.arguments]
+        evaluation.check(call, arguments)
+        values = _own_parameters(dict(zip(parameters, arguments, strict=True)))
+        result = evaluation.with_functions({**own, "parameters": values}).value(body)
+        if kind_of(result) not in kind.split(" or "):
+            raise TemplateError(f"{call} must return {kind}, not {kind_of(result)}")
+        return evaluation.deep_copy(result)
+
+    count = len(parameters)
+    return TemplateFunction(
+        invoke, (*parameters.values(), "any")[: count or 1], count, count, lazy=True
+    )
+
+
+def _own_parameters(values: Mapping[str, Value]) -> TemplateFunction:
+    """Return the function parameters() inside a user function."""
+
+    def parameter(name: str) -> Value:
+        if name.lower() not in values:
+            known = ", ".join(values) or "none"
+            raise TemplateError(f"is not a parameter of this user function; it has: {known}")
+        return values[name.lower()]
+
+    return TemplateFunction(parameter, ("string",))
+
+
+def _kind(rules: object, definitions: Definitions) -> str:
+    """Return the JSON type of a parameter or output, or several: `string or null`."""
+    resolved = definitions.resolve(rules, "a user function")
+    return json_type(resolved) + (" or null" if resolved.get("nullable") is True else "")
+
+
+def _declared_parameter(raw: object, definitions: Definitions) -> tuple[str, str]:
+    if not isinstance(raw, dict) or not isinstance(raw.get("name"), str):
+        raise TemplateError("a parameter of a user function needs a name and a type")
+    return raw["name"].lower(), _kind(raw, definitions)

@@ -1,20 +1,28 @@
 """What every handler of the control plane uses: the fleet, its resources and the settings."""
 
+import asyncio
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from starlette.responses import Response
 
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token, invalid_skip_token
 from fairwarning.arm.http.request import ArmRequest
+from fairwarning.arm.types.names import INSTANCE, INTERFACE, MACHINE
 from fairwarning.arm.types.resource_type import ResourceTypes
-from fairwarning.core.model import Ref, ScaleSet, Scope
+from fairwarning.core.model import Machine, Ref, ScaleSet, Scope
 from fairwarning.service import resources
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.resources import GROUP, Resource
+
+T = TypeVar("T")
 
 PAGE = 200  # resources on a page of a listing
 STORED = "stored"
@@ -32,6 +40,12 @@ class ArmContext:
     settings: ArmSettings
     tokens: IssuedTokens
     types: ResourceTypes
+    _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def compute(self, function: Callable[[], T]) -> T:
+        """Call a pure function that may take long in a thread, one at a time (IB4)."""
+        async with self._computing:
+            return await asyncio.to_thread(function)
 
     # --- Resources ---
 
@@ -64,25 +78,33 @@ class ArmContext:
 
     async def get(self, kind: str, group: str, name: str) -> Resource:
         """Return a resource; raise if it does not exist."""
-        resource = await self.find(kind, group, name)
-        if resource is None:
-            await self.group(group)
-            raise errors.resource_not_found(kind, name, group)
-        return resource
+        return await self.get_id(AzureId(self.cloud.subscription, group, kind, name))
 
     async def group(self, name: str) -> Resource:
         """Return a resource group; raise if it does not exist."""
         group = await self.find(GROUP, "", name)
         if group is None:
-            raise errors.group_not_found(name)
+            raise azure_error("ResourceGroupNotFound", group=name)
         return group
+
+    async def no_content(self, id_: AzureId) -> Response:
+        """Return 204 for the deletion of what does not exist, in a group that does."""
+        if id_.group:
+            await self.group(id_.group)
+        return Response(b"", 204)
 
     async def page(self, request: ArmRequest, kind: str, group: str = "") -> Page:
         """Return a page of resources of a kind: of a group, or all that the client may read."""
         if group:
             await self.group(group)
         prefix = resources.id_prefix(kind, group or request.principal.group)
-        after = _after(request.query("$skiptoken"), prefix)
+        return await self.rows(request, prefix)
+
+    async def rows(self, request: ArmRequest, prefix: str) -> Page:
+        """Return a page of the resources whose ids in the store begin like this."""
+        after = decode_skip_token(request.query("$skiptoken")) or prefix
+        if not after.startswith(prefix):
+            raise invalid_skip_token()
         rows = await self.fleet.reader.resources(prefix, after, PAGE + 1)
         token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""
         return rows[:PAGE], token
@@ -130,27 +152,34 @@ class ArmContext:
         """Return the Azure id of a resource that is stored."""
         kind = row.id.partition(":")[0]
         if kind == STORED:
-            group = f"/resourceGroups/{row.group}" if row.group else ""
-            return f"/subscriptions/{self.cloud.subscription}{group}/providers/{row.name}"
+            return f"{AzureId(self.cloud.subscription, row.group).path}/providers/{row.name}"
         return self.arm_id(self.types.canonical(kind), row.group, row.name)
 
     def arm_id(self, kind: str, group: str, name: str) -> str:
         """Return the Azure resource id, `/subscriptions/...`, of a resource."""
-        group_id = f"/subscriptions/{self.cloud.subscription}/resourceGroups/{group}"
         if kind == GROUP:
-            return group_id.removesuffix(group) + name
-        namespace, *types = kind.split("/")
-        segments = "/".join(f"{t}/{n}" for t, n in zip(types, name.split("/"), strict=True))
-        return f"{group_id}/providers/{namespace}/{segments}"
+            return AzureId(self.cloud.subscription, name).path
+        return AzureId(self.cloud.subscription, group, kind, name).path
+
+    def instance_id(self, owner: Resource, scale_set: ScaleSet, machine: Machine) -> str:
+        """Return the Azure id of an instance of the set that `owner` describes.
+
+        An instance of a Flexible set is a machine of the group, and so are its interfaces. All of
+        an instance of a Uniform set is nested in the set.
+        """
+        if scale_set.flexible:
+            return self.arm_id(MACHINE, owner.group, machine.name)
+        return self.arm_id(INSTANCE, owner.group, f"{owner.name}/{machine.instance}")
+
+    def interface_id(
+        self, owner: Resource, scale_set: ScaleSet, machine: Machine, name: str
+    ) -> str:
+        """Return the Azure id of an instance's interface; `name` is the one in the model."""
+        if scale_set.flexible:
+            return self.arm_id(INTERFACE, owner.group, f"{machine.name}-{name}")
+        return f"{self.instance_id(owner, scale_set, machine)}/networkInterfaces/{name}"
 
 
 def new_operation() -> str:
     """Return an id for a new operation."""
     return str(uuid.uuid4())
-
-
-def _after(token: str, prefix: str) -> str:
-    after = decode_skip_token(token) or prefix
-    if not after.startswith(prefix):
-        raise invalid_skip_token()
-    return after

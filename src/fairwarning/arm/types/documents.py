@@ -1,11 +1,11 @@
 """Resource bodies as clients write them: sanitized, merged, stored and read back."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.errors import invalid_value as invalid_value  # noqa: PLC0414  (handlers use it)
 from fairwarning.arm.http.request import Body
 from fairwarning.core import limits
@@ -26,6 +26,7 @@ _READ_ONLY_PROPERTIES = frozenset({
 _EMPTY_IS_ABSENT = frozenset({"evictionpolicy", "zones"})
 _REPLACED = frozenset({"tags"})  # replaced, not merged: a tag that is left out is deleted
 
+T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -75,11 +76,11 @@ def encode(body: Body) -> str:
     """Return the body as JSON for the store; refuse one that is too long."""
     encoded = _encode(body).decode()
     if len(encoded) > limits.RESOURCE_CHARACTERS:
-        message = (
-            f"The resource has {len(encoded)} characters of JSON; the limit is "
-            f"{limits.RESOURCE_CHARACTERS}."
+        raise azure_error(
+            "RequestContentTooLarge/resource",
+            size=len(encoded),
+            most=limits.RESOURCE_CHARACTERS,
         )
-        raise ArmError("RequestContentTooLarge", message, 413)
     return encoded
 
 
@@ -91,8 +92,7 @@ def fits(body: Body) -> bool:
 def sanitize(value: Any, depth: int = 0, *, keep_nulls: bool = False) -> Any:  # noqa: ANN401  (any JSON)
     """Return the value without secrets and without nulls, which clients send for "not set"."""
     if depth > _DEPTH:
-        text = f"The content is nested more than {_DEPTH} levels deep."
-        raise ArmError("InvalidRequestContent", text)
+        raise azure_error("InvalidRequestContent/too deep", depth=_DEPTH)
     if isinstance(value, dict):
         return {
             key: sanitize(part, depth + 1, keep_nulls=keep_nulls)
@@ -140,7 +140,16 @@ _TYPE_NAMES: Mapping[type, str] = {
 }  # fmt: skip
 
 
-def choice(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401  (choices)
+def number(body: Body, path: str, allowed: range, default: int) -> int:
+    """Return the whole number at a path, or the default; refuse one that is not allowed."""
+    value: int = typed_value(body, path, int, default)
+    if value not in allowed:
+        text = f"a whole number from {allowed[0]} to {allowed[-1]}"
+        raise invalid_value(path, value, text)
+    return value
+
+
+def choice(body: Body, path: str, words: Mapping[str, T], default: T) -> T:
     """Return the value of the word at a path, or the default. Words are case-insensitive."""
     value = typed_value(body, path, str)
     if value is None:

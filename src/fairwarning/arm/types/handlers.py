@@ -11,8 +11,8 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from fairwarning.arm.http.azure_id import ResourcePath
-from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.listing import list_response
+from fairwarning.arm.http.errors import ArmError, azure_error
+from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import (
     ArmRequest,
     Body,
@@ -28,7 +28,6 @@ from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.arm.types.writing import WriteResult
 from fairwarning.core.commands import Remove
 from fairwarning.core.errors import Conflict
-from fairwarning.core.model import Operation, Resource
 
 
 def find_handler(context: ArmContext, method: str, path: ResourcePath) -> Handler:
@@ -59,8 +58,7 @@ def _member_handler(context: ArmContext, method: str, path: ResourcePath) -> Han
     owner, listed = context.types.get(path.id.kind), context.types.get(path.listed_kind)
     member = path.member.lower()
     if owner and (why := owner.refused.get(member)):
-        text = f"The operation '{path.member}' is not supported. {why}"
-        raise ArmError("OperationNotAllowed", text, 409)
+        raise azure_error("OperationNotAllowed/not offered", member=path.member, why=why)
     if method == "POST":
         if owner is None and path.id.kind:
             return partial(stored.act, path.member)
@@ -80,8 +78,7 @@ def _member_handler(context: ArmContext, method: str, path: ResourcePath) -> Han
 
 
 def _not_allowed(method: str, allowed: Sequence[str]) -> ArmError:
-    text = f"{method} is not supported for this path; use {', '.join(allowed)}."
-    return ArmError("MethodNotAllowed", text, 405)
+    return azure_error("MethodNotAllowed", method=method, methods=", ".join(allowed))
 
 
 # --- Writing --------------------------------------------------------------------------------------
@@ -120,6 +117,7 @@ def write_response(
 
 async def get(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
     """Return a resource."""
+    parse_expand(request, kind.expands)
     resource = await context.get_id(request.id)
     document = await registered.read_document(kind, context, resource)
     return json_response(document, headers={"ETag": documents.etag(resource)})
@@ -127,6 +125,7 @@ async def get(kind: ResourceType, context: ArmContext, request: ArmRequest) -> R
 
 async def list_rows(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
     """List the resources of a type: of a group, or all that the client may read."""
+    parse_expand(request, kind.expands)
     page, token = await context.page(request, kind.name, request.id.group)
     value = await registered.read_documents(kind, context, page)
     return list_response(request, value, token)
@@ -136,20 +135,11 @@ async def list_rows(kind: ResourceType, context: ArmContext, request: ArmRequest
 
 
 async def _delete(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
-    resource = await context.find_id(request.id)
-    if resource is None:
-        return await no_content(context, request)
-    operation = await remove(kind, context, request, resource)
-    if kind.new_status == HTTPStatus.OK and operation and is_finished(operation):
-        return Response(b"", 200)
-    return accepted(request, operation, context.cloud.location)
-
-
-async def remove(
-    kind: ResourceType, context: ArmContext, request: ArmRequest, resource: Resource
-) -> Operation | None:
     """Remove a resource that is not in use, and what is stored below it."""
     for attempt in range(2):
+        resource = await context.find_id(request.id)
+        if resource is None:
+            return await context.no_content(request.id)
         document = await registered.read_document(kind, context, resource)
         users.refuse_if_in_use(kind.name, document, kind.parts)
         below = await stored.ids_below(context, request.id)
@@ -160,16 +150,11 @@ async def remove(
             actor=request.actor,
         )
         try:
-            return await context.fleet.submit(command)
+            operation = await context.fleet.submit(command)
+            break
         except Conflict as conflict:
             if conflict.code != "InUse" or attempt:  # else it is in use since it was read
                 raise
-            resource = await context.get_id(request.id)
-    return None
-
-
-async def no_content(context: ArmContext, request: ArmRequest) -> Response:
-    """Return 204 for the deletion of a resource that does not exist."""
-    if request.id.group:
-        await context.group(request.id.group)
-    return Response(b"", 204)
+    if kind.new_status == HTTPStatus.OK and operation and is_finished(operation):
+        return Response(b"", 200)
+    return accepted(request, operation, context.cloud.location)

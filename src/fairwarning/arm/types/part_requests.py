@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import Handler
@@ -87,8 +87,7 @@ async def _delete(
     existing = await context.find_id(parent)
     listed = parts.listed(documents.stored_body(existing), part) if existing else []
     if parts.index_of(listed, name) is None:
-        await context.group(request.id.group)
-        return Response(b"", 204)
+        return await context.no_content(request.id)
 
     def edit(entries: list[Body]) -> None:
         entries[:] = [entry for entry in entries if entry["name"].lower() != name.lower()]
@@ -106,11 +105,7 @@ async def _edit_parent(kind: ResourceType, part: str, write: ResourceWrite, edit
 
     async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
         if write.existing is None:
-            text = (
-                "Can not perform requested operation on nested resource. Parent resource "
-                f"'{write.name}' of type '{kind.name}' was not found."
-            )
-            raise ArmError("ParentResourceNotFound", text, 404)
+            raise azure_error("ParentResourceNotFound", name=write.name, kind=kind.name)
         edit(parts.listed(body, part))
         return await registered.plan(kind, write, body)
 
@@ -120,7 +115,6 @@ async def _edit_parent(kind: ResourceType, part: str, write: ResourceWrite, edit
 
 
 def _split(id_: AzureId) -> tuple[AzureId, str]:
-    """Return the id of the parent, and the name of the part."""
     parent = id_.parent()
     assert parent is not None
     return parent, id_.names[-1]

@@ -19,15 +19,22 @@ _ALLOWED = "1 to 80 letters, digits, '_', '-' or '.'"
 def check(kind: ResourceType, body: Body) -> None:
     """Refuse parts without names of their own."""
     for part in kind.parts:
-        where, names = f"properties.{part}", set()
-        for entry in typed_value(body, where, list, []):
-            name = entry.get("name") if isinstance(entry, dict) else None
-            if not isinstance(name, str) or not _PART.fullmatch(name):
-                raise invalid_value(f"{where}.name", name, _ALLOWED)
-            if name.lower() in names:
-                raise invalid_value(f"{where}.name", name, "unique in its list")
-            names.add(name.lower())
+        entries = typed_value(body, f"properties.{part}", list, [])
+        check_names(entries, f"properties.{part}")
+        for entry in entries:
             entry["properties"] = typed_value(entry, "properties", dict, {})
+
+
+def check_names(entries: list[object], where: str) -> None:
+    """Refuse the entries of a list that have no names of their own."""
+    names: set[str] = set()
+    for entry in entries:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not _PART.fullmatch(name):
+            raise invalid_value(f"{where}.name", name, _ALLOWED)
+        if name.lower() in names:
+            raise invalid_value(f"{where}.name", name, "unique in its list")
+        names.add(name.lower())
 
 
 def listed(body: Body, part: str) -> list[Body]:

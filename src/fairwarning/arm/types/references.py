@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fairwarning.arm.http.azure_id import AzureId, parse_id
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext
@@ -19,14 +19,10 @@ from fairwarning.arm.types.names import (
     INTERFACE,
     LOAD_BALANCER,
     MACHINE,
-    NAT_POOL,
     NAT_RULE,
-    NETWORK,
     POOL,
-    PROXIMITY_GROUP,
     PUBLIC_ADDRESS,
     SCALE_SET,
-    SECURITY_GROUP,
     SUBNET,
 )
 from fairwarning.arm.types.writing import ResourceWrite
@@ -38,7 +34,7 @@ _FRONTEND = "properties.frontendIPConfigurations[].properties"
 _MODEL = "properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations[]"
 _MODEL_IP = f"{_MODEL}.{_IP}"
 _POOLS, _USERS = "loadBalancerBackendAddressPools[]", "backendIPConfigurations"
-_RULES, _NICS = "loadBalancerInboundNatRules[]", "networkInterfaces"
+_RULES = "loadBalancerInboundNatRules[]"
 
 
 @dataclass(frozen=True)
@@ -50,44 +46,29 @@ class Reference:
     target: str
     shown: str = ""  # the member of the target that names its users
     single: bool = False  # the target has one user only, which may delete it
-    error: tuple[str, str] = ("", "")  # code and text, if it has another user
+    error: str = ""  # if it has another user
 
 
-_NIC_IN_USE = ("NicInUse", "Network Interface {target} is used by existing VM {user}.")
-_ADDRESS_IN_USE = (
-    "PublicIPAddressInUse",
-    "Resource {configuration} is referencing public IP address {target} that is in use.",
-)
 TABLE: tuple[Reference, ...] = (
     Reference(
         MACHINE, "properties.networkProfile.networkInterfaces[]", INTERFACE, "virtualMachine",
-        single=True, error=_NIC_IN_USE,
+        single=True, error="NicInUse/by a machine",
     ),
     Reference(MACHINE, "properties.availabilitySet", AVAILABILITY_SET),
     Reference(MACHINE, "properties.virtualMachineScaleSet", SCALE_SET),
-    *(
-        Reference(kind, "properties.proximityPlacementGroup", PROXIMITY_GROUP)
-        for kind in (MACHINE, SCALE_SET, AVAILABILITY_SET)
-    ),
-    Reference(INTERFACE, "properties.networkSecurityGroup", SECURITY_GROUP, _NICS),
     Reference(INTERFACE, f"{_IP}.subnet", SUBNET, "ipConfigurations"),
     Reference(
         INTERFACE, f"{_IP}.publicIPAddress", PUBLIC_ADDRESS, "ipConfiguration",
-        single=True, error=_ADDRESS_IN_USE,
+        single=True, error="PublicIPAddressInUse",
     ),
     Reference(INTERFACE, f"{_IP}.{_POOLS}", POOL, _USERS),
     Reference(INTERFACE, f"{_IP}.{_RULES}", NAT_RULE, "backendIPConfiguration"),
-    Reference(SCALE_SET, f"{_MODEL}.properties.networkSecurityGroup", SECURITY_GROUP, _NICS),
     Reference(SCALE_SET, f"{_MODEL_IP}.subnet", SUBNET, "ipConfigurations"),
     Reference(SCALE_SET, f"{_MODEL_IP}.{_POOLS}", POOL, _USERS),
-    Reference(SCALE_SET, f"{_MODEL_IP}.loadBalancerInboundNatPools[]", NAT_POOL),
-    Reference(
-        NETWORK, "properties.subnets[].properties.networkSecurityGroup", SECURITY_GROUP, "subnets"
-    ),
     Reference(LOAD_BALANCER, f"{_FRONTEND}.subnet", SUBNET, "ipConfigurations"),
     Reference(
         LOAD_BALANCER, f"{_FRONTEND}.publicIPAddress", PUBLIC_ADDRESS, "ipConfiguration",
-        single=True, error=_ADDRESS_IN_USE,
+        single=True, error="PublicIPAddressInUse",
     ),
 )  # fmt: skip
 
@@ -185,12 +166,7 @@ def _expected_id(link: Link, kind: str) -> AzureId:
 
 def invalid_id(text: object, path: str, kind: str) -> ArmError:
     """The error for a reference that is not the id of a resource of the expected type."""
-    return ArmError(
-        "LinkedInvalidPropertyId",
-        f"Property id '{str(text)[:300]}' at path '{path}' is invalid. Expect the fully qualified "
-        f"resource Id of a {kind}, which starts with '/subscriptions/{{subscriptionId}}/"
-        "resourceGroups/{resourceGroupName}/providers/'.",
-    )
+    return azure_error("LinkedInvalidPropertyId", text=str(text)[:300], path=path, kind=kind)
 
 
 def same(first: Body, second: Body | None) -> bool:
@@ -204,10 +180,9 @@ async def _check_free(
     """Refuse a target that another resource, or another part of this one, uses."""
     if write.is_free(row) and row.id not in uses:
         return
-    code, text = reference.error
     user = await user_path(write.context, row) if row.used_by else write.path
     configuration, target = f"{write.path}{link.part}", link.holder["id"]
-    raise ArmError(code, text.format(configuration=configuration, target=target, user=user))
+    raise azure_error(reference.error, configuration=configuration, target=target, user=user)
 
 
 async def user_path(context: ArmContext, row: Resource) -> str:
@@ -224,7 +199,7 @@ def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
     own = f"{write.path.lower()}/"
     return {
         text: id_
-        for text in _texts(body)
+        for text in dict.fromkeys(_texts(body))
         if text[:15].lower() == "/subscriptions/"
         and not f"{text.lower()}/".startswith(own)
         and (id_ := parse_id(text))
@@ -252,11 +227,9 @@ async def _read(write: ResourceWrite, ids: Iterable[AzureId]) -> dict[str, Resou
         if id_.subscription.lower() != context.cloud.subscription.lower():
             raise _missing(write, id_.path)
         if write.confined and id_.group.lower() != write.id.group.lower():
-            text = (
-                f"Resource {id_.path[:300]} referenced by resource {write.path} is in another "
-                "resource group, which you may not use; refer to resources of your own group."
+            raise azure_error(
+                "InvalidResourceReference/other group", path=id_.path[:300], user=write.path
             )
-            raise ArmError("InvalidResourceReference", text)
         root = _root(id_)
         wanted.add(_row_of(context, root))
     return await read_all(context, wanted)
@@ -308,11 +281,7 @@ def _usual_case(context: ArmContext, id_: AzureId, row: Resource) -> str:
 
 
 def _missing(write: ResourceWrite, path: str) -> ArmError:
-    return ArmError(
-        "InvalidResourceReference",
-        f"Resource {path[:300]} referenced by resource {write.path} was not found. Please make "
-        "sure that the referenced resource exists, and that both resources are in the same region.",
-    )
+    return azure_error("InvalidResourceReference/not found", path=path[:300], user=write.path)
 
 
 # --- Reading --------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairwarning.arm.catalogue import api_versions
 from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.http.routes import Handler
@@ -47,7 +46,6 @@ class ResourceType:
 
     name: str  # in Azure's case
     purpose: str  # what the service does with it, for the documentation
-    versions: str  # the family of its api-versions
     plan: Plan | None = None
     merges: bool = False  # a PUT changes only the members that it has
     patched: bool = True  # by PATCH; some types have only PUT
@@ -55,6 +53,7 @@ class ResourceType:
     new_status: int = 201  # for some types, clients accept only 200
     parts: tuple[str, ...] = ()  # lists of named parts in its properties
     nested: tuple[str, ...] = ()  # those of them that have URLs of their own
+    expands: tuple[str, ...] = ()  # words of $expand that add nothing here
     documents: Documents | None = None
     complete: Complete | None = None
     exists: Exists | None = None
@@ -65,11 +64,6 @@ class ResourceType:
     actions: Mapping[str, Handler] = field(default_factory=dict)  # POST {resource}/{action}
     views: Mapping[str, Handler] = field(default_factory=dict)  # GET {resource}/{view}
     refused: Mapping[str, str] = field(default_factory=dict)  # actions that are not offered, why
-
-    @property
-    def api_versions(self) -> tuple[str, ...]:
-        """The api-versions, newest first."""
-        return api_versions(self.versions)
 
 
 class ResourceTypes:
@@ -91,6 +85,10 @@ class ResourceTypes:
     def nested(self, kind: str) -> tuple[ResourceType, str] | None:
         """Return the type of the parent and the list in it that has the resources of a type."""
         return self._nested.get(kind.lower())
+
+    def acts(self, kind: str) -> bool:
+        """Return whether the service acts on a type; any other one is only stored (C8)."""
+        return kind.lower() in self._types or kind.lower() in self._nested
 
     def canonical(self, kind: str) -> str:
         """Return a type in Azure's case, if it has a record."""

@@ -13,17 +13,12 @@ from starlette.responses import Response
 
 from fairwarning.arm.catalogue import computed_members
 from fairwarning.arm.http.azure_id import AzureId, ResourcePath
-from fairwarning.arm.http.errors import ArmError, resource_not_found
-from fairwarning.arm.http.listing import (
-    decode_skip_token,
-    encode_skip_token,
-    invalid_skip_token,
-    list_response,
-)
+from fairwarning.arm.http.errors import azure_error, resource_not_found
+from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import Handler
 from fairwarning.arm.types import documents, references, writing
-from fairwarning.arm.types.context import PAGE, STORED, ArmContext, new_operation
+from fairwarning.arm.types.context import STORED, ArmContext, new_operation
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core import limits
@@ -51,8 +46,7 @@ def _check_id(write: ResourceWrite) -> None:
     id_ = write.id
     namespace, *types = id_.kind.split("/")
     if not _NAMESPACE.fullmatch(namespace) or not all(map(_TYPE.fullmatch, types)):
-        text = f"The resource type '{id_.kind[:160]}' is invalid."
-        raise ArmError("InvalidResourceType", text, 404)
+        raise azure_error("InvalidResourceType/type", kind=id_.kind[:160])
     if len(types) > _LEVELS:
         raise documents.invalid_value("id", id_.kind, f"nested at most {_LEVELS} levels deep")
     for name in id_.names:
@@ -134,11 +128,7 @@ async def _check_parent(write: ResourceWrite) -> None:
     """Refuse a nested or extension resource if none of those around it exists."""
     parent = write.id.parent()
     if parent and not await _any_exists(write.context, parent):
-        text = (
-            "Can not perform requested operation on nested resource. Parent resource "
-            f"'{parent.name}' of type '{parent.kind}' was not found."
-        )
-        raise ArmError("ParentResourceNotFound", text, 404)
+        raise azure_error("ParentResourceNotFound", name=parent.name, kind=parent.kind)
 
 
 async def _any_exists(context: ArmContext, id_: AzureId) -> bool:
@@ -175,8 +165,7 @@ async def _check_count(write: ResourceWrite) -> None:
     prefix = resources.id_prefix(STORED, write.id.group) if write.id.group else f"{STORED}::"
     ids = await write.context.fleet.reader.list_ids(Resource, prefix, IN_GROUP_MAX)
     if len(ids) == IN_GROUP_MAX and ids[-1].startswith(prefix):
-        text = f"A group may have {IN_GROUP_MAX} resources that are only stored; delete some first."
-        raise ArmError("ResourceGroupQuotaExceeded", text, 409)
+        raise azure_error("ResourceGroupQuotaExceeded", most=IN_GROUP_MAX)
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
@@ -189,9 +178,7 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     row = await context.find_id(request.id)
     if row is None:
-        if request.id.group:
-            await context.group(request.id.group)
-        return Response(b"", 204)
+        return await context.no_content(request.id)
     below = tuple(await ids_below(context, request.id))
     command = Remove(resource=row.id, others=below, operation=new_operation(), actor=request.actor)
     await context.fleet.submit(command)
@@ -213,11 +200,7 @@ async def list_kind(path: ResourcePath, context: ArmContext, request: ArmRequest
         prefix = resources.resource_id(STORED, group, f"{id_.in_group}{separator}{path.member}/")
     elif group:
         prefix = resources.resource_id(STORED, group, f"{kind}/")
-    after = decode_skip_token(request.query("$skiptoken")) or prefix
-    if not after.startswith(prefix):
-        raise invalid_skip_token()
-    rows = await context.fleet.reader.resources(prefix, after, PAGE)
-    token = encode_skip_token(rows[-1].id) if len(rows) == PAGE else ""
+    rows, token = await context.rows(request, prefix)
     value = [document(context, row) for row in rows if kind_of(row).lower() == kind.lower()]
     return list_response(request, value, token)
 
@@ -249,8 +232,7 @@ async def act(action: str, context: ArmContext, request: ArmRequest) -> Response
     row = await context.get_id(request.id)
     kind = kind_of(row)
     if not action.lower().startswith("list"):
-        text = f"The action '{action[:80]}' is not supported. {note(kind)}"
-        raise ArmError("OperationNotAllowed", text, 409)
+        raise azure_error("OperationNotAllowed/stored type", action=action[:80], why=note(kind))
     keys = [guid("key", row.id, name).lower() for name in ("primary", "secondary")]
     body: Body = {
         "keys": [

@@ -1,28 +1,25 @@
 """The users of a resource: named in its document, computed when it is read, never stored.
 
-What has one user (an interface, a public address) knows it. The users of a subnet, a security group
-or a load balancer's pool are found in the group. A resource in use is not deleted.
+What has one user (an interface, a public address) knows it. The users of a subnet or a load
+balancer's pool are found in the group. A resource in use is not deleted.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext
-from fairwarning.arm.types.instance_ids import interface_id
 from fairwarning.arm.types.names import (
     DISK,
     INTERFACE,
     NAT_RULE,
     PUBLIC_ADDRESS,
     SCALE_SET,
-    SECURITY_GROUP,
     SUBNET,
 )
 from fairwarning.arm.types.references import (
-    BY_SOURCE,
     TABLE,
     Reference,
     links,
@@ -45,8 +42,7 @@ async def add_users(
     references = _shown_in(kind)
     if not references:
         return
-    single = any(reference.single for reference in references)
-    users = await (_single_users if single else _group_users)(context, rows, references)
+    users = await _users(context, rows, references)
     for reference in references:
         part = reference.target.removeprefix(kind.name).strip("/")
         for document in shown:
@@ -73,37 +69,27 @@ def remove_users(kind: ResourceType, body: Body) -> None:
             entry.get("properties", {}).pop(reference.shown, None)
 
 
-async def _single_users(
+async def _users(
     context: ArmContext, rows: Sequence[Resource], references: Iterable[Reference]
 ) -> Users:
-    members = {reference.source.lower(): reference.shown for reference in references}
-    users = await read_all(context, (row.used_by for row in rows))
-    index: dict[tuple[str, str], list[Body]] = {}
-    for user in users.values():
-        source = user.id.partition(":")[0]
-        for reference in BY_SOURCE[source]:
-            for link in links(documents.stored_body(user), reference.path):
-                if reference.single and source in members:
-                    path = f"{context.path_of(user)}{link.part}"
-                    index[target_of(link), reference.shown] = [{"id": path}]
-    return index
-
-
-async def _group_users(
-    context: ArmContext, rows: Sequence[Resource], references: Iterable[Reference]
-) -> Users:
-    index: defaultdict[tuple[str, str], dict[str, Body]] = defaultdict(dict)
+    """Index the users: those that the resources know, or all in their groups."""
     by_source: defaultdict[str, list[Reference]] = defaultdict(list)
     for reference in references:
-        by_source[reference.source].append(reference)
-    for group in {row.group.lower() for row in rows}:
-        for source, own in by_source.items():
-            for user in await context.all_of(source, group):
-                body, ids = documents.stored_body(user), await _ids(context, user)
-                for reference in own:
-                    for link in links(body, reference.path):
-                        for path in ids(link.part):
-                            index[target_of(link), reference.shown][path] = {"id": path}
+        by_source[reference.source.lower()].append(reference)
+    if any(reference.single for reference in references):
+        listed = [*(await read_all(context, (row.used_by for row in rows))).values()]
+    else:
+        groups = {row.group.lower() for row in rows}
+        listed = [
+            u for g in groups for source in by_source for u in await context.all_of(source, g)
+        ]
+    index: defaultdict[tuple[str, str], dict[str, Body]] = defaultdict(dict)
+    for user in listed:
+        body, ids = documents.stored_body(user), await _ids(context, user)
+        for reference in by_source[user.id.partition(":")[0]]:
+            for link in links(body, reference.path):
+                for path in ids(link.part):
+                    index[target_of(link), reference.shown][path] = {"id": path}
     return {key: list(users.values()) for key, users in index.items()}
 
 
@@ -120,7 +106,7 @@ async def _ids(context: ArmContext, user: Resource) -> Callable[[str], list[str]
         assert scale_set is not None
         _, _, interface, *rest = part.split("/")  # /networkInterfaceConfigurations/nic/...
         return [
-            "/".join([interface_id(context, user, scale_set, machine, interface), *rest])
+            "/".join([context.interface_id(user, scale_set, machine, interface), *rest])
             for machine in sorted(machines, key=lambda machine: machine.instance)
             if machine.model  # a machine that joined the set has interfaces of its own
         ]
@@ -130,47 +116,13 @@ async def _ids(context: ArmContext, user: Resource) -> Callable[[str], list[str]
 
 # --- Refusals to delete ---------------------------------------------------------------------------
 
-_REFUSALS: Mapping[str, tuple[str, int, str]] = {
-    INTERFACE: (
-        "NicInUse",
-        400,
-        (
-            "Network Interface {id} is used by existing resource {users}. Dissociate it first; see "
-            "aka.ms/deletenic."
-        ),
-    ),
-    PUBLIC_ADDRESS: (
-        "PublicIPAddressCannotBeDeleted",
-        400,
-        (
-            "Public IP address {id} can not be deleted since it is still allocated to resource "
-            "{users}. Disassociate it first; see aka.ms/deletepublicip."
-        ),
-    ),
-    DISK: ("OperationNotAllowed", 409, "Disk {name} is attached to VM {users}."),
-    SUBNET: (
-        "InUseSubnetCannotBeDeleted",
-        400,
-        (
-            "Subnet {name} is in use by {users} and cannot be deleted. Delete these first; "
-            "see aka.ms/deletesubnet."
-        ),
-    ),
-    SECURITY_GROUP: (
-        "InUseNetworkSecurityGroupCannotBeDeleted",
-        400,
-        (
-            "Network security group {id} cannot be deleted because it is in use by the following "
-            "resources: {users}. Remove the associations first; see aka.ms/deletensg."
-        ),
-    ),
+REFUSALS: Mapping[str, str] = {
+    INTERFACE: "NicInUse",
+    PUBLIC_ADDRESS: "PublicIPAddressCannotBeDeleted",
+    DISK: "OperationNotAllowed/disk in use",
+    SUBNET: "InUseSubnetCannotBeDeleted",
 }
-"""Azure's code, status and text for a resource that is in use, by type."""
-
-
-def has_users(kind: str) -> bool:
-    """Whether a resource or part of this type is not deleted while it is in use."""
-    return kind in _REFUSALS
+"""The error for a resource or part that is not deleted while it is in use, by type."""
 
 
 def refuse_if_in_use(kind: str, document: Body, parts: Iterable[str] = ()) -> None:
@@ -178,7 +130,7 @@ def refuse_if_in_use(kind: str, document: Body, parts: Iterable[str] = ()) -> No
     for part in parts:
         for entry in document["properties"].get(part, ()):
             refuse_if_in_use(f"{kind}/{part}", entry)
-    if kind not in _REFUSALS:
+    if kind not in REFUSALS:
         return
     members = {reference.shown for reference in TABLE if reference.target == kind}
     shown = [document["properties"].get(member) for member in sorted(members)]
@@ -186,8 +138,6 @@ def refuse_if_in_use(kind: str, document: Body, parts: Iterable[str] = ()) -> No
     paths = [user["id"] for user in users if user] + [document.get("managedBy")]
     paths = [path for path in paths if path]
     if paths:
-        code, status, text = _REFUSALS[kind]
         named, more = ", ".join(paths[:_NAMED]), len(paths) - _NAMED
         named = f"{named} and {more} more" if more > 0 else named
-        text = text.format(id=document["id"], name=document["name"], users=named)
-        raise ArmError(code, text, status)
+        raise azure_error(REFUSALS[kind], id=document["id"], name=document["name"], users=named)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fairwarning.arm.catalogue import normalize_region
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
-from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents
@@ -76,12 +76,12 @@ async def parse_write(
 ) -> ResourceWrite:
     """Return the write that a PUT or PATCH requests."""
     headers = request.http.headers
-    acts = context.types.get(id_.kind) or context.types.nested(id_.kind)
+    acts = context.types.acts(id_.kind)
     body: Body = documents.sanitize(await request.body(), keep_nulls=not acts)
     return ResourceWrite(
         context=context,
         id=id_,
-        body=schema.normalize(id_.kind, body),
+        body=schema.normalize(id_.kind, body) if acts else body,
         version=request.version,
         actor=request.actor,
         operation=operation,
@@ -117,8 +117,7 @@ async def write_resource(write: ResourceWrite, plan: Plan) -> WriteResult:
                 await context.group(id_.group)  # or else a resource that this one uses is gone
             continue
         return WriteResult(await context.get_id(id_), existing is None, operation)
-    text = f"Other requests keep changing the resource '{write.name}'; try again."
-    raise ArmError("Conflict", text, 409)
+    raise azure_error("Conflict/resource keeps changing", name=write.name)
 
 
 def command_of(write: ResourceWrite, desired: DesiredResource) -> WriteCommand:
@@ -159,11 +158,7 @@ def _check_conditions(write: ResourceWrite, existing: Resource | None) -> None:
 
 def precondition_failed(name: str) -> ArmError:
     """The error for a resource that is not as the headers of the request say."""
-    text = (
-        f"The resource '{name}' does not meet the If-Match or If-None-Match header of the request; "
-        "read the resource again."
-    )
-    return ArmError("PreconditionFailed", text, 412)
+    return azure_error("PreconditionFailed", name=name)
 
 
 # --- Checks of new resources ----------------------------------------------------------------------
@@ -179,8 +174,7 @@ def check_name(name: str) -> None:
 def check_location(body: Body) -> None:
     """Refuse a new resource without a location."""
     if not documents.typed_value(body, "location", str):
-        text = "The location property is required for this definition."
-        raise ArmError("LocationRequired", text)
+        raise azure_error("LocationRequired")
 
 
 def location_of(body: Body) -> str:
@@ -192,5 +186,4 @@ def refuse_changes(values: Mapping[str, tuple[object, object]]) -> None:
     """Refuse to change immutable properties; each has its value before and after."""
     for name, (before, after) in values.items():
         if before != after:
-            text = f"Changing property '{name}' is not allowed."
-            raise ArmError("PropertyChangeNotAllowed", text, 409)
+            raise azure_error("PropertyChangeNotAllowed", name=name)

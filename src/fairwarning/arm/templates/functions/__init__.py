@@ -3,13 +3,11 @@
 `fairwarning.arm.templates.scope` adds the functions that depend on the deployment.
 """
 
-from fairwarning.arm.templates.calls import Functions
-from fairwarning.arm.templates.functions.arrays import ARRAYS
+from fairwarning.arm.templates.evaluation import Functions
+from fairwarning.arm.templates.functions.collections import ARRAYS, LAMBDAS, OBJECTS
 from fairwarning.arm.templates.functions.control_flow import CONTROL_FLOW
-from fairwarning.arm.templates.functions.lambdas import LAMBDAS
 from fairwarning.arm.templates.functions.networks import NETWORKS
 from fairwarning.arm.templates.functions.numbers import NUMBERS
-from fairwarning.arm.templates.functions.objects import OBJECTS
 from fairwarning.arm.templates.functions.text import TEXT
 from fairwarning.arm.templates.functions.times import TIMES
 

@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 from typing import NoReturn
 
-from fairwarning.arm.templates.calls import UNLIMITED, FunctionCall, Functions, TemplateFunction
-from fairwarning.arm.templates.evaluation import Evaluation
+from fairwarning.arm.templates.evaluation import (
+    UNLIMITED,
+    Evaluation,
+    FunctionCall,
+    Functions,
+    TemplateFunction,
+)
 from fairwarning.arm.templates.values import Lambda, TemplateError, Value, kind_of
 
 
@@ -13,14 +18,6 @@ def _if(evaluation: Evaluation, call: FunctionCall) -> Value:
     flag = evaluation.value(call.arguments[0])
     evaluation.check(call, [flag])
     return evaluation.value(call.arguments[1 if flag else 2])
-
-
-def _and(evaluation: Evaluation, call: FunctionCall) -> bool:
-    return all(_flags(evaluation, call))
-
-
-def _or(evaluation: Evaluation, call: FunctionCall) -> bool:
-    return any(_flags(evaluation, call))
 
 
 def _flags(evaluation: Evaluation, call: FunctionCall) -> Iterator[bool]:
@@ -34,7 +31,6 @@ def _flags(evaluation: Evaluation, call: FunctionCall) -> Iterator[bool]:
 
 
 def _coalesce(evaluation: Evaluation, call: FunctionCall) -> Value:
-    """Return the first value that is not null."""
     values = (evaluation.value(argument) for argument in call.arguments)
     return next((value for value in values if value is not None), None)
 
@@ -91,12 +87,16 @@ def _fail(_: Evaluation, call: FunctionCall) -> NoReturn:
 
 
 CONTROL_FLOW: Functions = {
-    "and": TemplateFunction(_and, ("bool",), 2, UNLIMITED, lazy=True),
+    "and": TemplateFunction(
+        lambda evaluation, call: all(_flags(evaluation, call)), ("bool",), 2, UNLIMITED, lazy=True
+    ),
     "coalesce": TemplateFunction(_coalesce, ("any",), 1, UNLIMITED, lazy=True),
     "copyindex": TemplateFunction(_copy_index, ("string or int",), 0, 2, lazy=True),
     "fail": TemplateFunction(_fail, ("string",), lazy=True),
     "if": TemplateFunction(_if, ("bool", "any", "any"), lazy=True),
     "lambda": TemplateFunction(_lambda, ("any",), 1, UNLIMITED, lazy=True),
     "lambdavariables": TemplateFunction(_lambda_variable, ("string",), lazy=True),
-    "or": TemplateFunction(_or, ("bool",), 2, UNLIMITED, lazy=True),
+    "or": TemplateFunction(
+        lambda evaluation, call: any(_flags(evaluation, call)), ("bool",), 2, UNLIMITED, lazy=True
+    ),
 }

@@ -2,7 +2,7 @@
 
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
-from fairwarning.arm.templates.calls import Functions, TemplateFunction
+from fairwarning.arm.templates.evaluation import Functions, TemplateFunction
 from fairwarning.arm.templates.values import TemplateError, Value
 
 _POINT_TO_POINT = 2  # addresses in a range of two or one: all of them can be used

@@ -4,7 +4,7 @@ import operator
 import re
 from collections.abc import Callable
 
-from fairwarning.arm.templates.calls import UNLIMITED, Functions, TemplateFunction
+from fairwarning.arm.templates.evaluation import UNLIMITED, Functions, TemplateFunction
 from fairwarning.arm.templates.values import TemplateError, Value, canonical, kind_of
 
 _SCALAR = "string or int or bool"
@@ -22,13 +22,6 @@ def _bool(value: Value) -> bool:
     if word not in {"true", "false"}:
         raise TemplateError("takes a string only if it is 'true' or 'false'")
     return word == "true"
-
-
-def _float(value: Value) -> float:
-    text = str(value).strip()
-    if not re.fullmatch(r"[+-]?[0-9]{1,300}(\.[0-9]{1,300})?([eE][+-]?[0-9]{1,2})?", text):
-        raise TemplateError("takes a string only if it is a number, such as '1.5'")
-    return float(text)
 
 
 def _divide(left: int, right: int) -> int:
@@ -72,7 +65,6 @@ NUMBERS: Functions = {
         lambda left, right: canonical(left) == canonical(right), ("any", "any")
     ),
     "false": TemplateFunction(lambda: False),
-    "float": TemplateFunction(_float, ("string or int or number",)),
     "greater": _ordered(operator.gt),
     "greaterorequals": _ordered(operator.ge),
     "int": TemplateFunction(_int, ("string or int",)),

@@ -8,9 +8,8 @@ from hashlib import sha256
 from urllib.parse import quote, unquote, urljoin
 from uuid import UUID, uuid5
 
-from fairwarning.arm.templates.calls import UNLIMITED, Functions, TemplateFunction
-from fairwarning.arm.templates.functions.formats import format_value
-from fairwarning.arm.templates.values import TemplateError, Value, text_of
+from fairwarning.arm.templates.evaluation import UNLIMITED, Functions, TemplateFunction
+from fairwarning.arm.templates.values import TemplateError, Value, kind_of, text_of
 
 TEXT_CHARACTERS = 1_000_000  # what a call may write or search; Azure's limit is far lower
 _GUIDS = UUID("11fb06fb-712d-4ddd-98c7-e71bbd588830")  # Azure's own namespace for guid()
@@ -26,8 +25,7 @@ def concat(*parts: Value) -> Value:
     return "".join(map(text_of, parts))
 
 
-def check_length(characters: int) -> None:
-    """Refuse to write too long a string."""
+def _check_length(characters: int) -> None:
     if characters > TEXT_CHARACTERS:
         raise TemplateError(f"may not write more than {TEXT_CHARACTERS} characters")
 
@@ -36,24 +34,31 @@ def _format(pattern: str, *values: Value) -> str:
     """Return the pattern with values for {0}, {1}...; {{ and }} are literal braces."""
     pieces: list[str] = []
     written = 0
-    for piece in re.findall(r"\{\{|\}\}|\{[0-9]{1,3}[^{}]{0,20}\}|[{}]|[^{}]+", pattern):
+    for piece in re.findall(r"\{\{|\}\}|\{[0-9]{1,3}(?::\w+)?\}|[{}]|[^{}]+", pattern):
         if piece in {"{", "}"}:
             raise TemplateError("takes {0}, {1} and so on in its pattern; double a literal brace")
         pieces.append(_fill(piece, values))
         written += len(pieces[-1])
-        check_length(written)
+        _check_length(written)
     return "".join(pieces)
 
 
 def _fill(piece: str, values: tuple[Value, ...]) -> str:
-    if piece[0] not in "{}":
-        return piece
     if piece in {"{{", "}}"}:
         return piece[0]
-    digits, form = re.fullmatch(r"\{([0-9]+)(.*)\}", piece, re.DOTALL).groups()  # type: ignore[union-attr]  # the pattern of findall
-    if int(digits) >= len(values):
-        raise TemplateError(f"has no value for {{{digits}}}; the first value is {{0}}")
-    return format_value(values[int(digits)], form)
+    if piece[0] != "{":
+        return piece
+    number, colon, form = piece[1:-1].partition(":")
+    if int(number) >= len(values):
+        raise TemplateError(f"has no value for {{{number}}}; the first value is {{0}}")
+    value = values[int(number)]
+    if not colon:
+        return text_of(value)
+    match = re.fullmatch(r"[dD](?P<digits>[0-9]{1,2})|(?P<zeros>0+)", form, re.ASCII)
+    if match is None or kind_of(value) != "int":
+        raise TemplateError("takes only the formats {0:D3} and {0:000}, and those for an int")
+    digits = len(match["zeros"]) if match["zeros"] else int(match["digits"])
+    return f"{'-' if value < 0 else ''}{str(abs(value)).zfill(digits)}"
 
 
 def _unique_string(*texts: str) -> str:
@@ -77,14 +82,14 @@ def _split(text: str, delimiters: Value) -> list[str]:
 
 def _join(items: list[Value], delimiter: str) -> str:
     texts = [text_of(item) for item in items]
-    check_length(sum(map(len, texts)) + len(delimiter) * len(texts))
+    _check_length(sum(map(len, texts)) + len(delimiter) * len(texts))
     return delimiter.join(texts)
 
 
 def _replace(text: str, old: str, new: str) -> str:
     if not old:  # Azure's own templates remove an empty token this way
         return text
-    check_length(len(text) + text.count(old) * len(new))
+    _check_length(len(text) + text.count(old) * len(new))
     return text.replace(old, new)
 
 
@@ -100,7 +105,7 @@ def _substring(text: str, start: int, length: int | None = None) -> str:
 def _pad_left(value: Value, length: int, fill: str = " ") -> str:
     if len(fill) != 1 or length < 0:
         raise TemplateError("takes a length that is not negative, and one character to fill with")
-    check_length(length)
+    _check_length(length)
     return text_of(value).rjust(length, fill)
 
 
@@ -114,19 +119,6 @@ def from_base64(text: str) -> str:
         return b64decode(text.encode(), validate=True).decode()
     except (Base64Error, UnicodeError):
         raise TemplateError("takes a string in base64 that holds UTF-8") from None
-
-
-def _from_data_uri(text: str) -> str:
-    head, comma, data = text.partition(",")
-    if not head.lower().startswith("data:") or not comma:
-        raise TemplateError("takes a data URI, such as data:text/plain,Hello")
-    return from_base64(data) if head.lower().endswith(";base64") else unquote(data)
-
-
-def _data_uri(value: Value) -> str:
-    encoded = b64encode(_utf8(text_of(value))).decode()
-    kind = "text/plain;charset=utf8" if isinstance(value, str) else "application/json"
-    return f"data:{kind};base64,{encoded}"
 
 
 def _uri(base: str, relative: str) -> str:
@@ -145,8 +137,6 @@ TEXT: Functions = {
     "base64": TemplateFunction(lambda text: b64encode(_utf8(text)).decode(), ("string",)),
     "base64tostring": TemplateFunction(from_base64, ("string",)),
     "concat": TemplateFunction(concat, (f"{_SCALAR} or array",), 1, UNLIMITED),
-    "datauri": TemplateFunction(_data_uri, ("any",)),
-    "datauritostring": TemplateFunction(_from_data_uri, ("string",)),
     "endswith": TemplateFunction(_ignoring_case(str.endswith), _TWO),
     "format": TemplateFunction(_format, ("string", "any"), 1, UNLIMITED),
     "guid": TemplateFunction(_guid, ("string",), 1, UNLIMITED),

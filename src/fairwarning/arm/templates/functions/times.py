@@ -3,11 +3,21 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from fairwarning.arm.templates.calls import Functions, TemplateFunction
-from fairwarning.arm.templates.functions.formats import format_time
+from fairwarning.arm.templates.evaluation import Functions, TemplateFunction
 from fairwarning.arm.templates.values import TemplateError
 
-UTC_NOW_FORMAT = "yyyyMMddTHHmmss'Z'"
+UTC_NOW_FORMAT = "yyyyMMddTHHmmssZ"
+_STANDARD = {
+    "o": "yyyy-MM-ddTHH:mm:ss.0000000Z",
+    "s": "yyyy-MM-ddTHH:mm:ss",
+    "u": "yyyy-MM-dd HH:mm:ssZ",
+}
+_STRFTIME = {
+    "yyyy": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "dddd": "%A", "ddd": "%a",
+    "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S",
+}  # fmt: skip
+_FORM = re.compile("|".join([*_STRFTIME, "'[^']*'", "."]))
+_LITERAL = frozenset("TZ")
 _DURATION = re.compile(
     r"(?P<sign>-?)P(?=.)(?:(?P<years>\d{1,4})Y)?(?:(?P<months>\d{1,5})M)?(?:(?P<weeks>\d{1,5})W)?"
     r"(?:(?P<days>\d{1,6})D)?(?:T(?=.)(?:(?P<hours>\d{1,7})H)?(?:(?P<minutes>\d{1,8})M)?"
@@ -46,7 +56,7 @@ def _format_of(text: str) -> str:
     basic = re.fullmatch(r"\d{8}T\d{6}Z", text.strip(), re.ASCII)
     if basic:
         return UTC_NOW_FORMAT
-    return "u" if " " in text.strip() else "yyyy-MM-ddTHH:mm:ss'Z'"
+    return "u" if " " in text.strip() else "yyyy-MM-ddTHH:mm:ssZ"
 
 
 def _add(base: str, duration: str, form: str = "") -> str:
@@ -57,16 +67,21 @@ def _add(base: str, duration: str, form: str = "") -> str:
     return format_time(moment, form or _format_of(base))
 
 
-def _from_epoch(seconds: int) -> str:
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-    except OverflowError:
-        raise TemplateError("takes seconds of a time in the years 1 to 9999") from None
-    return format_time(moment, "yyyy-MM-ddTHH:mm:ss'Z'")
+def format_time(moment: datetime, form: str) -> str:
+    """Return a time in a format of .NET, such as `yyyy-MM-dd` or `u`."""
+    return "".join(_time_part(moment, part) for part in _FORM.findall(_STANDARD.get(form, form)))
+
+
+def _time_part(moment: datetime, part: str) -> str:
+    if part in _STRFTIME:
+        return moment.strftime(_STRFTIME[part]) if part != "yyyy" else f"{moment.year:04}"
+    if part.isalpha() and part not in _LITERAL:
+        known = ", ".join([*_STANDARD, *_STRFTIME])
+        raise TemplateError(f"takes formats of {known}, and other letters in single quotes")
+    return part.strip("'")
 
 
 TIMES: Functions = {
     "datetimeadd": TemplateFunction(_add, ("string", "string", "string"), 2, 3),
-    "datetimefromepoch": TemplateFunction(_from_epoch, ("int",)),
     "datetimetoepoch": TemplateFunction(lambda text: int(_moment(text).timestamp()), ("string",)),
 }
