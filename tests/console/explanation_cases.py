@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from fairwarning.core.commands import CreateScope
-from fairwarning.core.model import Machine, ScopeKind
+from fairwarning.core.commands import Configure, CreateScope
+from fairwarning.core.model import Machine, Rules, ScopeKind
 from fairwarning.store.store import Store
 from tests.fixtures.console import ConsoleHarness
 
@@ -212,6 +212,21 @@ def rollout_step(transcript: Transcript) -> None:
     transcript.explain_event("av1", "the second step")
 
 
+def maintenance_window(transcript: Transcript) -> None:
+    """An approval waits for the maintenance window, which opens at one o'clock."""
+    console = transcript.console
+    console.polling("vm")
+    console.create(Configure(scope="vm", rules=Rules(maintenance_window="Daily 13:00Z PT1H")))
+    console.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["vm"]})
+    console.advance(45 * 60)
+    console.poll("vm")
+    name = transcript.explain_event("vm", "scheduled")
+    console.approve("vm", name)
+    transcript.explain("events", name, "approved")
+    console.advance(15 * 60 + 30)
+    transcript.explain("events", name, "after its end")
+
+
 def recommendation(transcript: Transcript) -> None:
     """A Spot machine gets a recommendation to leave, without impact."""
     console = transcript.console
@@ -241,7 +256,7 @@ def eviction(transcript: Transcript) -> None:
 
 CASES: tuple[Case, ...] = (
     approved, timed_out, cancelled, failed_impact, sudden_failure, wave, terminate_queue,
-    delete_set, stop_without_notice, rollout_step, recommendation, eviction,
+    delete_set, stop_without_notice, rollout_step, maintenance_window, recommendation, eviction,
 )  # fmt: skip
 
 

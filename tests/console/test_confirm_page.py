@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec("O14")
 Fields = list[tuple[str, str]]
 
 ASKING: list[tuple[str, Fields, str, str]] = [
-    ("/rollouts/new", [("kind", "reboot")], "Start the rollout over 3 scopes?", "Start"),
+    ("/rollouts/new", [("kind", "reboot")], "Start the rollout over 4 scopes?", "Start"),
     (
         "/rollouts/new",
         [("scopes", "vm web/0"), ("batch", "1")],
@@ -33,6 +33,20 @@ ASKING: list[tuple[str, Fields, str, str]] = [
         "Delete 2 instances of web?",
         "Delete",
     ),
+    ("/sets/web/scale", [("capacity", "1")], "Scale web to 1, and delete 2 instances?", "Scale"),
+    ("/sets/api/scale", [("capacity", "1")], "Scale api to 1, and delete 1 instance?", "Scale"),
+    (
+        "/sets/web/instances",
+        [("action", "stop"), ("instance", "0"), ("instance", "2")],
+        "Stop 2 instances of web?",
+        "Stop",
+    ),
+    (
+        "/sets/web/instances",
+        [("action", "reimage"), ("instance", "0"), ("instance", "2")],
+        "Reimage 2 instances of web?",
+        "Reimage",
+    ),
 ]
 
 
@@ -41,6 +55,7 @@ def console() -> Iterator[ConsoleHarness]:
     """A scale set that polls, two machines, and a rollout that runs."""
     with ConsoleHarness() as harness:
         harness.created("sets", name="web", capacity=3, terminate_notice="PT5M")
+        harness.created("sets", name="api", capacity=2)
         harness.created("machines", name="vm")
         harness.created("machines", name="other")
         harness.poll("web_0", "other")
@@ -93,6 +108,9 @@ def test_nothing_changes_until_it_is_confirmed(
     assert console.state() == changed
 
 
+REBOOT = [("kind", "reboot")]
+
+
 def test_the_plan_of_a_rollout_is_that_of_the_command(console: ConsoleHarness) -> None:
     """It counts, says when the rollout ends, and which scopes get no notice."""
     browser = Browser(console)
@@ -107,6 +125,59 @@ def test_the_plan_of_a_rollout_is_that_of_the_command(console: ConsoleHarness) -
         "Ends": "12:03:00 if all approve at once, 12:48:00 if none does",
         "No notice": "1 scope: vm",
     }
+    text = browser.text(submit(browser, "/rollouts/new", [("scopes", "vm web/0"), *REBOOT]))
+    assert "if none does; and the time that the impacts take, which is not known" in text
+
+
+def test_the_plan_of_a_scale_in(console: ConsoleHarness) -> None:
+    """It says which instances are deleted, how many, and with how much notice."""
+    browser = Browser(console)
+    plans = [
+        dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", browser.text(path)))
+        for path in ("/confirm/sets/web/scale?capacity=0", "/confirm/sets/api/scale?capacity=1")
+    ]
+    assert plans == [
+        {"Deletes": "3 instances", "Instances": "web_2, web_1, web_0", "Notice": "5 min"},
+        {
+            "Deletes": "1 instance",
+            "Instances": "api_1",
+            "Notice": "none: they are deleted immediately",
+        },
+    ]
+
+
+def test_notice_is_a_whole_number_of_seconds(console: ConsoleHarness) -> None:
+    """NotBefore is rounded up; the plan and the preview show the notice of the rules."""
+    console.advance(0.4)
+    browser = Browser(console)
+    assert "<dd>5 min</dd>" in browser.text("/confirm/sets/web/scale?capacity=0")
+    assert "Schedules a Reboot event with 15 min notice." in browser.text("/machines/web_0")
+
+
+def test_above_100_the_number_is_typed(console: ConsoleHarness) -> None:
+    """A click alone changes nothing: of instances to delete, and of events to approve or cancel."""
+    console.created("sets", name="large", capacity=120)
+    console.poll("large_0")
+    for number in range(110):
+        console.act(f"large_{number}", "restart")
+    before, browser = console.state(), Browser(console)
+    for path, action, count in (
+        ("/confirm/sets/large/scale?capacity=5", "/sets/large/scale", "115"),
+        ("/confirm/sets/large/delete", "/sets/large/delete", "120"),
+        ("/events/confirm?action=approve&set=large", "/events/confirm", "110"),
+        ("/events/confirm?action=cancel&set=large", "/events/confirm", "110"),
+    ):
+        text = browser.text(path)
+        assert f"Type {count} to go ahead" in text
+        fields = hidden(text.replace(' class="panel"', ""))
+        for typed in ([], [("typed", "7")]):
+            reply = browser.post_raw(action, urlencode(fields + typed).encode(), ("X-Page", "/"))
+            assert f"type {count} to go ahead" in reply.json["error"]
+        assert console.state() == before
+    done = browser.post_raw(
+        action, urlencode([*fields, ("typed", "110")]).encode(), ("X-Page", "/")
+    )
+    assert done.json["notice"] == "Cancelled 110 events."
 
 
 def test_back_keeps_what_was_entered(console: ConsoleHarness) -> None:
@@ -140,6 +211,9 @@ def test_the_clock_can_be_advanced_on_the_confirmation_page(console: ConsoleHarn
         ("/rollouts/running/pause", []),
         ("/machines/vm/restart", []),
         ("/sets/web/instances", [("action", "restart"), ("instance", "0")]),
+        ("/sets/web/instances", [("action", "stop"), ("instance", "0")]),
+        ("/sets/web/scale", [("capacity", "2")]),
+        ("/sets/web/scale", [("capacity", "9")]),
     ],
 )
 def test_what_is_small_is_not_asked_about(

@@ -68,3 +68,19 @@ def test_an_explanation_survives_restarts_and_newer_lines(console: ConsoleHarnes
     assert console.ok("GET", f"/api/events/{event}/explain") == before
     assert console.ok("GET", "/api/operations/op/explain") == operation
     assert console.ok("GET", f"/api/events/{event.lower()}/explain") == before
+
+
+@pytest.mark.spec("O7", "E10")
+def test_an_event_and_its_explanation_agree_on_who_approved(console: ConsoleHarness) -> None:
+    """Also in a wave of which one scope does not poll, so that nobody can approve there."""
+    console.polling("polled", host="rack")
+    console.created("machines", name="silent", host="rack")
+    console.ok("POST", "/api/rollouts", {"id": "r", "by_host": True})
+    for machine in ("polled", "silent"):
+        (event,) = console.ok("GET", f"/api/machines/{machine}")["events"]
+        if machine == "polled":
+            console.approve("polled", event["id"])
+        event = console.ok("GET", f"/api/events/{event['id']}")
+        (approval,) = console.ok("GET", f"/api/events/{event['id']}/explain")["approvals"]
+        expected = "polled" if machine == "polled" else "nobody, as nobody polls"
+        assert approval["by"] == event["approved_by"] == expected

@@ -1,7 +1,9 @@
 """Access control on every route. A refused request changes nothing."""
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -10,14 +12,19 @@ import pytest
 from starlette.routing import Route
 
 from fairwarning.console.access import COOKIE
+from fairwarning.console.metrics import Scrapes
 from fairwarning.service.tokens import Principal, Role, TokenUse
 from tests.fixtures.console import HOST, KEY, ConsoleHarness
 from tests.fixtures.http import Headers, Response, fetch
+from tests.fixtures.loopback import free_range
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.tokens import sign_token
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/page.css"}
 """The paths that need no token."""
+SCRAPES = 20
+FLEET = '[[machine]]\nname = "vm"\n'
 PATH_PARAMS = {
     "name": "vm", "id": "vm", "action": "restart", "set": "web", "scope": "vm", "machine": "vm",
     "event": "E",
@@ -230,11 +237,23 @@ def test_the_scheme_of_an_origin(
 
 
 @pytest.mark.spec("C3", "O13")
-@pytest.mark.parametrize(("scheme", "secure"), [("https", True), ("http", False)])
-def test_the_cookie_over_tls(scheme: str, *, secure: bool) -> None:
-    """A browser sends it over TLS only, if it got it so."""
+@pytest.mark.parametrize(
+    ("scheme", "header", "secure"),
+    [
+        ("https", ("Accept", "*/*"), True),
+        ("http", ("Accept", "*/*"), False),
+        ("http", ("X-Forwarded-Proto", "https"), True),
+        ("http", ("X-Forwarded-Proto", "HTTPS, http"), True),
+        ("http", ("X-Forwarded-Proto", "http"), False),
+        ("https", ("X-Forwarded-Proto", "http"), True),
+        ("http", ("Origin", f"https://{HOST}"), True),
+        ("http", ("Origin", f"http://{HOST}"), False),
+    ],
+)
+def test_the_cookie_over_tls(scheme: str, header: tuple[str, str], *, secure: bool) -> None:
+    """A browser sends it over TLS only, if it got it so, also behind a proxy that ends TLS."""
     with ConsoleHarness() as console:
-        reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)], scheme=scheme)
+        reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST), header], scheme=scheme)
     assert ("; Secure" in reply.headers["set-cookie"]) is secure
 
 
@@ -286,7 +305,7 @@ def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
 
 @pytest.mark.spec("C3", "C4", "C7")
 def test_without_a_good_token(console: ConsoleHarness) -> None:
-    """Every API route gives 401, every page redirects to /login, and nothing changes."""
+    """Every API route gives 401, every page redirects to the login, and nothing changes."""
     make_fleet(console)
     host = ("Host", HOST)
     for name, headers in _bad_tokens(console):
@@ -294,7 +313,8 @@ def test_without_a_good_token(console: ConsoleHarness) -> None:
             if request.target.startswith("/api"):
                 assert reply.status == 401, (name, request)
             else:
-                assert (reply.status, reply.headers["location"]) == (303, "/login"), request
+                login = reply.headers["location"].partition("?")[0]
+                assert (reply.status, login) == (303, "/login"), request
 
 
 @pytest.mark.spec("C3", "C4")
@@ -343,16 +363,42 @@ def test_health_and_metrics_need_no_token(console: ConsoleHarness) -> None:
 @pytest.mark.spec("O10")
 def test_readyz_when_writes_have_stopped(console: ConsoleHarness) -> None:
     """It gives 503; /healthz stays 200, reads go on, and commands are refused."""
-    from fairwarning.core.errors import InvariantViolated  # noqa: PLC0415  (for this test only)
+    from fairwarning.core.errors import StoreDamaged  # noqa: PLC0415  (for this test only)
 
     console.created("machines", name="vm")
-    console.call(lambda: console.fleet.writer.stop_writing(InvariantViolated("Test", "because")))
+    console.call(lambda: console.fleet.writer.stop_writing(StoreDamaged("Test", "because")))
     assert console.send("GET", "/healthz", [("Host", HOST)]).status == 200
-    assert console.send("GET", "/readyz", [("Host", HOST)]).status == 503
+    ready = console.send("GET", "/readyz", [("Host", HOST)])
+    assert (ready.status, ready.json["status"]) == (503, "unavailable")
+    assert {"name": "writer", "problem": ready.json["error"]} in ready.json["parts"]
     reply = console.api("POST", "/api/machines/vm/restart")
     assert (reply.status, reply.error_code) == (503, "WritesStopped")
     assert console.api("GET", "/api/machines/vm").status == 200
     console.fleet._committer.broken = None
+
+
+@pytest.mark.spec("O10")
+def test_readyz_lists_every_part(tmp_path: Path) -> None:
+    """A part with a problem makes the service degraded, on every surface; it is still ready."""
+    ports = free_range(1)
+    words = ("--memory", "--machine-ports", f"{ports.first}-{ports.last}")
+    with ServiceProcess(tmp_path / "data", *words, fleet=FLEET) as service:
+        ready = fetch(f"{service.ready['console']}/readyz")
+        names = ["metadata", "driver", "console", "arm", "webhooks", "store", "writer", "clock"]
+        assert [part["name"] for part in ready.json["parts"]] == names
+        assert (ready.status, ready.json["status"]) == (200, "ok")
+        service.ok("POST", "/api/machines", {"name": "another"})
+        degraded = fetch(f"{service.ready['console']}/readyz")
+        assert (degraded.status, degraded.json["status"]) == (200, "degraded")
+        problem = degraded.json["parts"][0]["problem"]
+        assert problem.startswith("no port for 1 machines: ")
+        assert service.ok("GET", "/api/summary")["degraded"] == {"metadata": problem}
+        check = service.run("healthcheck")
+        expected = f"The service is ready, but degraded:\n  metadata: {problem}\n"
+        assert (check.returncode, check.stdout) == (0, expected)
+        metrics = fetch(f"{service.ready['console']}/metrics").text
+        assert 'fairwarning_part_healthy{part="metadata"} 0.0' in metrics
+        assert 'fairwarning_part_healthy{part="store"} 1.0' in metrics
 
 
 def test_login_by_link(console: ConsoleHarness) -> None:
@@ -361,7 +407,7 @@ def test_login_by_link(console: ConsoleHarness) -> None:
     assert (reply.status, reply.headers["location"]) == (303, "/")
     session = reply.headers["set-cookie"]
     assert "HttpOnly" in session
-    assert "samesite=strict" in session.lower()
+    assert "samesite=lax" in session.lower()
     pair = session.partition(";")[0]
     headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
     assert console.send("GET", "/api/clock", headers).status == 200
@@ -422,3 +468,41 @@ def test_checks_in_the_real_server(tmp_path: Path) -> None:
             assert response.status == status
         for path in ("/static/../login.html", "/static/..%2f..%2fapp.py", "/static/%2e%2e/page.py"):
             assert fetch(f"{service.ready['console']}{path}").status == 404
+
+
+def test_many_scrapes_at_once() -> None:
+    """The metrics are rendered once for all that wait; one response begins in a turn (IB7)."""
+    rendered: list[bytes] = []
+
+    def render() -> bytes:
+        rendered.append(b"%d" % len(rendered))
+        return rendered[-1]
+
+    async def scrape() -> list[bytes]:
+        scrapes = Scrapes(render)
+        tasks = [asyncio.create_task(scrapes.render()) for _ in range(SCRAPES)]
+        tasks[1].cancel()
+        done: list[int] = []
+        while len(done) < 2 or done[-1] < SCRAPES:
+            await asyncio.sleep(0)
+            done.append(sum(task.done() for task in tasks))
+        assert max(after - before for before, after in pairwise(done)) == 1
+        later = await scrapes.render()
+        return [await task for task in tasks if not task.cancelled()] + [later]
+
+    assert asyncio.run(scrape()) == [b"0"] * (SCRAPES - 1) + [b"1"]
+
+
+def test_metrics_that_cannot_be_rendered() -> None:
+    """Every request that waits fails, and none waits for ever (IB6)."""
+
+    def render() -> bytes:
+        raise LookupError("a part without a name")
+
+    async def scrape() -> None:
+        scrapes = Scrapes(render)
+        requests = [asyncio.create_task(scrapes.render()) for _ in range(2)]
+        done, _ = await asyncio.wait(requests, timeout=LIMIT_SECONDS)
+        assert [type(request.exception()) for request in done] == [LookupError] * 2
+
+    asyncio.run(scrape())

@@ -133,7 +133,7 @@ def test_a_search_reads_a_limited_number_of_lines(
     while target:
         text = browser.text(target)
         found += rows(text)
-        older = re.search(r'href="([^"]*before=\d+)">Search older entries', text)
+        older = re.search(r'href="([^"]*)" rel="next">Search older', text)
         short += older is not None
         target = unescape(older[1]) if older else ""
     assert found == wanted
@@ -154,21 +154,23 @@ def test_a_time_long_ago_is_found_without_reading_everything_since(
     assert page["lines"] == [line for line in lines if line["at"] <= first][:5]
 
 
-def test_the_page_has_fifty_entries_and_keeps_its_filter(console: ConsoleHarness) -> None:
-    """Older pages have the same filter; the fields show what was asked for."""
+def test_older_and_newer_pages_keep_the_filter(console: ConsoleHarness) -> None:
+    """So does a change of their size; the fields show what was asked for."""
     console.created("machines", name="many", count=60)
     browser = Browser(console)
     numbers = [line["number"] for line in all_lines(console)]
-    assert rows(browser.text("/journal")) == numbers[:50]
-    text = browser.text("/journal?type=MachineAdded&since=2026-01-01T00:00")
+    assert rows(browser.text("/journal?size=50")) == numbers[:50]
+    text = browser.text("/journal?type=MachineAdded&since=2026-01-01T00:00&size=50")
     assert len(rows(text)) == 50
     assert '<option value="MachineAdded" selected>Machine added</option>' in text
     assert 'name="since" type="datetime-local" step="1" value="2026-01-01T00:00:00"' in text
-    (older,) = re.findall(r'href="([^"]*before=\d+)">Older entries', text)
+    (older,) = re.findall(r'href="([^"]*)" rel="next">Older', text)
     following = browser.text(unescape(older))
     assert len(rows(following)) == 13
     assert '<option value="MachineAdded" selected>' in following
-    assert ">Older entries" not in following
+    assert ">Older" not in following
+    (newer,) = re.findall(r'href="([^"]*)" rel="prev">Newer', following)
+    assert rows(browser.text(unescape(newer))) == rows(text)
 
 
 def test_the_form_offers_every_type_and_escapes_what_was_typed(console: ConsoleHarness) -> None:

@@ -1,12 +1,13 @@
 """The pages for many machines: the summary, and the lists of machines and events (O14)."""
 
+import csv
 import re
 from collections.abc import Iterator
 from html import unescape
-from urllib.parse import urlencode
 
 import pytest
 
+from fairwarning.console.page import event_bulk
 from fairwarning.service.tokens import Role
 from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness
@@ -97,38 +98,126 @@ def test_events_are_filtered_and_grouped(console: ConsoleHarness) -> None:
     assert groups == [("web", str(every - 1)), ("Without a scale set", "1")]
 
 
+SCRIPT = ("X-Page", "/events/confirm")
+
+
+def plan(browser: Browser, action: str, query: str = "") -> dict[str, str]:
+    """The hidden fields of the form that does what a page plans."""
+    text = browser.text(f"/events/confirm?action={action}{query}")
+    form = text[text.index('<form method="post" action="/events/confirm"') :]
+    found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', form)
+    return {name: unescape(value) for name, value in found}
+
+
 def test_a_filtered_list_is_cancelled_after_a_preview(console: ConsoleHarness) -> None:
-    """The preview changes nothing; the form cancels exactly the events that it listed."""
+    """The preview changes nothing; the form cancels the events that it counted."""
     browser = Browser(console)
     listed = browser.text("/events?set=web")
-    link = re.search(r'href="(/events/confirm\?[^"]*action=cancel)"', listed)
-    assert link
+    assert re.search(r'href="/events/confirm\?[^"]*action=cancel"', listed)
     before = console.ok("GET", "/api/events")["total"]
-    preview = browser.text(unescape(link[1]))
-    ids = re.findall(r'name="event" value="([^"]*)"', preview)
-    machines = {f"web_{number}" for number in range(25)}
-    assert f"Cancel {len(ids)} events?" in preview
+    preview = browser.text("/events/confirm?action=cancel&set=web")
+    fields = plan(browser, "cancel", "&set=web")
+    assert f"Cancel {fields['count']} events?" in preview
     assert "in 1 scope</dd>" in preview
     assert console.ok("GET", "/api/events")["total"] == before
-    body = urlencode([("action", "cancel"), ("key", "k"), *(("event", id_) for id_ in ids)])
-    reply = browser.post_raw("/events/confirm", body.encode())
-    assert reply.status == 303, reply.body
+    assert browser.post("/events/confirm", **fields).status == 303
     left = console.ok("GET", "/api/events")["events"]
-    assert not [event for event in left if machines & set(event["resources"])
-                and event["status"] == "Scheduled"]  # fmt: skip
-    assert f"Cancelled {len(ids)} events." in browser.text("/events")
+    assert {event["scope"] for event in left if event["status"] == "Scheduled"} == {"vm_0"}
+    assert f"Cancelled {fields['count']} events." in browser.text("/events")
 
 
-def test_events_that_ended_meanwhile_are_counted(console: ConsoleHarness) -> None:
-    """The others are approved all the same."""
+def test_events_that_ended_meanwhile_are_left_out(console: ConsoleHarness) -> None:
+    """The others are approved all the same; those that were approved before are not asked about."""
     browser = Browser(console)
-    preview = browser.text("/events/confirm?action=approve&unapproved=true")
-    ids = re.findall(r'name="event" value="([^"]*)"', preview)
-    console.ok("POST", f"/api/events/{ids[0]}/cancel")
-    body = urlencode([("action", "approve"), *(("event", id_) for id_ in ids)])
-    assert browser.post_raw("/events/confirm", body.encode()).status == 303
-    notice = browser.text("/events")
-    assert f"Approved {len(ids) - 1} events. 1 event had started or ended before." in notice
+    fields = plan(browser, "approve")
+    every = console.ok("GET", "/api/events")["events"]
+    assert int(fields["count"]) == len(every) - 1
+    (first, *_) = [event for event in every if not event["approved_by"]]
+    console.ok("POST", f"/api/events/{first['id']}/cancel")
+    assert browser.post("/events/confirm", **fields).status == 303
+    assert f"Approved {int(fields['count']) - 1} events." in browser.text("/events")
+
+
+def test_more_events_than_were_planned_are_refused(console: ConsoleHarness) -> None:
+    """An event that nobody has seen on the plan is not cancelled with the others."""
+    browser = Browser(console)
+    fields = plan(browser, "cancel", "&set=web")
+    console.act("web_27", "restart")
+    before = console.state()
+    reply = browser.post("/events/confirm", SCRIPT, **fields)
+    assert reply.status == 409
+    assert "nothing was changed" in reply.json["error"]
+    assert console.state() == before
+    console.advance(1)
+    fields = plan(browser, "cancel", "&set=web")
+    console.advance(1)
+    console.act("web_28", "restart")  # later than the plan
+    assert "error" not in browser.post("/events/confirm", SCRIPT, **fields).json
+    left = console.ok("GET", "/api/events?set=web&status=Scheduled")["events"]
+    assert [event["resources"] for event in left] == [["web_28"]]
+
+
+def test_many_events_are_cancelled_in_slices(
+    console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """page.js sends the form again until all are done; without it, the user does."""
+    monkeypatch.setattr(event_bulk, "SLICE", 10)
+    browser = Browser(console)
+    fields = plan(browser, "cancel", "&set=web")
+    total, steps = int(fields["count"]), []
+    while True:
+        result = browser.post("/events/confirm", SCRIPT, **fields).json
+        steps.append(result["notice"])
+        if not result["again"]:
+            break
+        fields |= result["again"]
+    assert steps == [
+        f"Cancelled 10 of {total} events; keep this page open.",
+        f"Cancelled 20 of {total} events; keep this page open.",
+        f"Cancelled {total} events.",
+    ]
+    for number in range(2, 17):
+        console.act(f"web_{number}", "restart")
+    reply = browser.post("/events/confirm", **plan(browser, "cancel", "&set=web"))
+    assert "Cancelled 10 of 15 events" in browser.text(reply.headers["location"])
+    assert plan(browser, "cancel", "&set=web")["count"] == "5"
+
+
+def test_every_list_has_sizes_and_a_file(console: ConsoleHarness) -> None:
+    """A page has as many rows as were asked for; the file has all, as text for a spreadsheet."""
+    console.created("sets", name="=1+1", capacity=0)
+    browser = Browser(console)
+    assert len(rows(browser.text("/machines?size=100"))) == 37
+    assert "size must be one of 20, 50, 100" in unescape(browser.get("/sets?size=7").body.decode())
+    counts = {
+        "machines": 37,
+        "machines.csv?set=web": 30,
+        "sets": 3,
+        "events": console.ok("GET", "/api/events")["total"],
+        "events.csv?status=Over": 1,
+        "operations": len(console.ok("GET", "/api/operations")["operations"]),
+        "journal": len(console.ok("GET", "/api/journal?limit=1000")["lines"]),
+    }
+    for name, count in counts.items():
+        reply = browser.get(f"/{name}" if ".csv" in name else f"/{name}.csv")
+        assert reply.headers["content-type"] == "text/csv; charset=utf-8"
+        assert "attachment" in reply.headers["content-disposition"]
+        table = list(csv.reader(reply.body.decode().splitlines()))
+        assert len(table) == count + 1, name
+        assert len({len(row) for row in table}) == 1
+    assert "'=1+1" in browser.get("/sets.csv").body.decode()
+    assert browser.get("/events.csv?type=Boom").status == 400
+
+
+def test_rollouts_are_counted_beyond_a_page(
+    console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number on the start page and the list are those of all rollouts."""
+    monkeypatch.setattr("fairwarning.console.api.summary.MAX_PAGE_SIZE", 2)
+    for number in range(5):
+        console.ok("POST", "/api/rollouts", {"id": f"r{number}", "scopes": ["vm_2"]})
+    assert sum(console.ok("GET", "/api/summary")["rollouts"].values()) == 5
+    assert "of 5 rollouts" in Browser(console).text("/rollouts")
 
 
 WRONG = [

@@ -65,6 +65,20 @@ def test_the_summary_follows_every_change(kind: str, tmp_path: Path) -> None:
             assert summary(console) == counted(console), step
 
 
+@pytest.mark.parametrize("kind", STORES)
+def test_a_machine_that_is_created_again_is_listed_by_its_new_number(
+    kind: str, tmp_path: Path
+) -> None:
+    """The number is in its URL; that of its predecessor answers 404."""
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
+        for _ in range(2):
+            console.created("machines", name="vm")
+            (listed,) = console.ok("GET", "/api/machines")["machines"]
+            assert listed == console.ok("GET", "/api/machines/vm")
+            console.ok("POST", "/api/machines/vm/delete")
+            console.advance(60)
+
+
 def test_an_unused_index_is_forgotten_and_built_again(console: ConsoleHarness) -> None:
     """Its memory is free then; the next list reads everything."""
     console.created("machines", name="vm", count=3)

@@ -40,7 +40,7 @@ def test_operations_are_listed_newest_first_and_by_status(console: ConsoleHarnes
     assert everything[:2] == ["done", "waiting"]
     text = browser.text("/operations?status=inprogress")
     assert listed(text) == ["waiting"]
-    assert "<option selected>InProgress</option>" in text
+    assert '<option value="InProgress" selected>In progress</option>' in text
     assert "0 of 1 done" in text
     refused = browser.get("/operations?status=Dance")
     assert refused.status == 400
@@ -55,15 +55,65 @@ def test_the_list_is_paged(console: ConsoleHarness, monkeypatch: pytest.MonkeyPa
     browser = Browser(console)
     text = browser.text("/operations?status=Succeeded")
     assert listed(text) == [f"r{number}" for number in range(29, 9, -1)]
-    (older,) = re.findall(r'href="([^"]*after=\d+)">Older operations', text)
+    (older,) = re.findall(r'href="([^"]*)" rel="next">Older', text)
     following = browser.text(unescape(older))
     assert listed(following)[:10] == [f"r{number}" for number in range(9, -1, -1)]
-    assert "<option selected>Succeeded</option>" in following
+    assert '<option value="Succeeded" selected>' in following
     monkeypatch.setattr(operations, "_PAGE", 5)
     monkeypatch.setattr(operations, "_LINES", 5)
     text = browser.text("/operations?status=Failed")
-    assert "No operation of this status among the entries that were searched" in text
-    assert "Search older operations" in text
+    assert "No operation matches among the entries that were searched" in text
+    assert ">Search older</a>" in text
+
+
+def test_each_operation_says_on_what_it_is(console: ConsoleHarness) -> None:
+    """One machine, several, or a scale set; with the page of that."""
+    console.created("sets", name="many", capacity=120)
+    console.act("web_1", "restart", key="one")
+    console.ok("POST", "/api/sets/many/restart", {"instances": list(range(110))}, key="most")
+    console.ok("POST", "/api/sets/web/scale", {"capacity": 5}, key="grown")
+    console.ok("POST", "/api/rollouts", {"id": "patches", "scopes": ["vm"]})
+    text = Browser(console).text("/operations")
+    cells = dict(re.findall(r'<tr data-key="([^"]*)">.*?</th><td>(.*?)</td>', text))
+    assert cells["one"] == '<a class="plain" href="/machines/web/0/web_1">web_1</a>'
+    assert (
+        cells["most"]
+        == '<a class="plain" href="/sets/many">many_0, many_1, many_2 and 107 more</a>'
+    )
+    assert cells["grown"] == '<a class="plain" href="/sets/web">web</a>'
+    assert cells["patches/0/0"] == '<a class="plain" href="/machines/vm/vm">vm</a>'
+
+
+def test_operations_of_a_machine_or_a_set(console: ConsoleHarness) -> None:
+    """As the API lists them: those with an impact on the machine, or on any machine of the set."""
+    for number in range(3):
+        console.act(f"web_{number}", "restart", key=f"r{number}")
+    console.act("vm", "stop", key="other")
+    console.advance(1000)
+    console.ok("POST", "/api/sets/web/restart", {"instances": [1, 2]}, key="both")
+    console.ok("POST", "/api/sets/web/scale", {"capacity": 4}, key="grown")
+    console.ok("POST", "/api/rollouts", {"id": "patches", "scopes": ["web/0"]})
+    browser = Browser(console)
+    for query, expected in (
+        ("machine=web_1", {"both", "r1"}),
+        ("machine=vm", {"other"}),
+        ("set=web", {"grown", "both", "r2", "r1", "r0"}),
+        ("set=web&status=Succeeded", {"grown", "r2", "r1", "r0"}),
+    ):
+        shown = listed(browser.text(f"/operations?{query}"))
+        assert {name for name in shown if not name.startswith("patches")} == expected
+        assert shown == [
+            o["id"] for o in console.ok("GET", f"/api/operations?{query}")["operations"]
+        ]
+    assert any(name.startswith("patches") for name in listed(browser.text("/operations?set=web")))
+    paged: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = console.ok("GET", f"/api/operations?set=web&limit=2&after={after}")
+        paged += [operation["id"] for operation in page["operations"]]
+        after = page["next"]
+    assert paged == listed(browser.text("/operations?set=web"))
+    assert browser.get("/operations?machine=nobody").status == 404
 
 
 def test_an_operation_is_explained_with_its_events(console: ConsoleHarness) -> None:

@@ -73,6 +73,23 @@ def test_a_deferred_step_names_what_is_in_the_way(console: ConsoleHarness) -> No
     assert lanes(console) == {0: "Deferred"}
 
 
+@pytest.mark.parametrize("polled", [True, False], ids=["polled", "not polled"])
+def test_maintenance_of_another_update_domain_is_in_the_way(
+    console: ConsoleHarness, *, polled: bool
+) -> None:
+    """A scope has one update domain under maintenance at a time, whoever asks (IC6)."""
+    console.created("sets", name="web", capacity=2)
+    if polled:
+        console.poll("web_0")
+    console.ok("POST", "/api/machines/web_1/maintain", {"kind": "reboot"})
+    start(console)
+    what, until = ("Reboot of web_1", "12:15") if polled else ("the impact on web_1", "13:00")
+    again = "tried again at 12:00:30Z"
+    assert waits_for(console) == [
+        f"{what} in scope web/0, until {until}:00Z at the latest, which is in the way; {again}"
+    ]
+
+
 def test_a_paused_rollout_says_who_paused_it(console: ConsoleHarness) -> None:
     """The announced event still goes ahead, then the lane waits for the rollout."""
     console.created("sets", name="web", capacity=2)

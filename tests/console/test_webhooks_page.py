@@ -58,7 +58,7 @@ def test_the_secret_of_a_new_webhook_is_shown_once(
     assert "shown only now" in text
     assert secret not in browser.text("/webhooks")
     assert secret not in str(console.ok("GET", "/api/webhooks"))
-    assert receiver.url in row(text, "pager")
+    assert f"http://127.0.0.1:{receiver.port} " in row(text, "pager")
     assert "following" in row(text, "pager")
 
 
@@ -157,7 +157,7 @@ def test_a_reader_sees_webhooks_and_has_no_buttons(
     Browser(console).post("/webhooks", name="pager", url=receiver.url)
     browser = Browser(console, Role.READER)
     text = browser.text("/webhooks")
-    assert receiver.url in row(text, "pager")
+    assert "/hook" not in text, "the path may contain a key"
     assert not re.search(r'<form method="post" action="/webhooks', text)
     assert browser.post("/webhooks/pager/remove").status == 403
     assert browser.post("/webhooks", name="other", url=receiver.url).status == 403

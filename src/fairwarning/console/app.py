@@ -4,6 +4,8 @@ Health and metrics need no token.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,18 +16,19 @@ from starlette.routing import Match, Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
-from fairwarning.console.api.about import ControlPlane
+from fairwarning.console.api.about import OtherPorts
 from fairwarning.console.api.integrations import LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.routes import Routes
-from fairwarning.console.health import find_problem
+from fairwarning.console.health import read_health
 from fairwarning.console.login import Login
-from fairwarning.console.metrics import CONTENT_TYPE, MetricSource, exposition
+from fairwarning.console.metrics import CONTENT_TYPE, MetricSource, Scrapes, exposition
 from fairwarning.console.origin_check import OriginCheck
 from fairwarning.console.page.page import Page
 from fairwarning.console.readers import FindUrls, ReaderContext, no_urls
 from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.service.config.settings import CloudSettings, ConsoleSettings
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.health import HealthSource
 from fairwarning.service.issued_tokens import IssuedTokens
 
 
@@ -39,11 +42,12 @@ class ConsoleParts:
     webhooks: LoadWebhooks
     closing: ShutdownSignal
     key: str  # in the login link
+    health: HealthSource = tuple  # of the parts beside the fleet
     cloud: CloudSettings = field(default_factory=CloudSettings)
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     scenarios: ScenarioRunner | None = None
     machine_urls: FindUrls = no_urls
-    control_plane: ControlPlane = field(default_factory=ControlPlane)
+    other_ports: OtherPorts = field(default_factory=OtherPorts)
 
 
 def application(parts: ConsoleParts) -> Starlette:
@@ -54,18 +58,19 @@ def application(parts: ConsoleParts) -> Starlette:
         parts.webhooks,
         parts.tokens,
         parts.scenarios,
+        health=parts.health,
         machine_urls=parts.machine_urls,
-        control_plane=parts.control_plane,
+        other_ports=parts.other_ports,
     )
     page = Page(api, parts.fleet, lambda request: access.authorize(request, parts.tokens.verifier))
     return Starlette(
         routes=[
-            *_health_routes(parts),
-            *Routes(api, parts.tokens, parts.closing).all(),
+            *_health_routes(parts),  # first, as routes are tried in order: these need no token
             *Login(parts.tokens, parts.key).routes(),
+            *Routes(api, parts.tokens, parts.closing).all(),
             *page.routes(),
         ],
-        exception_handlers={HTTPException: _routing_error},
+        exception_handlers={HTTPException: partial(_routing_error, page)},
         middleware=[
             Middleware(OriginCheck, hosts=parts.settings.hosts),
             Middleware(ReaderContext),
@@ -73,13 +78,16 @@ def application(parts: ConsoleParts) -> Starlette:
     )
 
 
-async def _routing_error(request: Request, error: Exception) -> Response:
-    """Report an unknown path or a method that the path does not allow."""
+async def _routing_error(page: Page, request: Request, error: Exception) -> Response:
+    """Report an unknown path or a method that the path does not allow; to a browser, on a page."""
     assert isinstance(error, HTTPException)
-    routes = [
-        route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE
-    ]
-    allowed = sorted({method for route in routes for method in route.methods})
+    unknown = error.status_code == HTTPStatus.NOT_FOUND
+    by_browser = "text/html" in request.headers.get("accept", "")
+    if unknown and by_browser and not request.url.path.startswith("/api/"):
+        return await page.unknown(request)
+    routes = () if unknown else request.app.routes
+    matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    allowed = sorted({method for route in matching for method in route.methods})
     text = f"{error.detail}; GET /api/openapi.json lists the endpoints"
     detail = {"code": error.detail.title().replace(" ", ""), "message": text}
     headers = {"Allow": ", ".join(allowed)} if allowed else None
@@ -87,19 +95,21 @@ async def _routing_error(request: Request, error: Exception) -> Response:
 
 
 def _health_routes(parts: ConsoleParts) -> list[Route]:
-    render_metrics = exposition(parts.metrics)
+    scrapes = Scrapes(exposition(parts.metrics))
 
     async def healthz(_: Request) -> Response:
         """Report that the process is alive."""
         return JSONResponse({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
-        """Report whether the service accepts commands; it answers polls in any case (IS4)."""
-        if problem := await find_problem(parts.fleet):
-            return JSONResponse({"status": problem.status, "error": problem.text}, 503)
-        return JSONResponse({"status": "ok"})
+        """Report whether the service accepts commands, and the problem of each part (IB5)."""
+        health = await read_health(parts.fleet, parts.health)
+        error = {"error": health.problem} if health.problem else {}
+        listed = [{"name": part.name, "problem": part.problem} for part in health.parts]
+        answer = {"status": health.status, **error, "parts": listed}
+        return JSONResponse(answer, 503 if health.problem else 200)
 
     async def metrics(_: Request) -> Response:
-        return Response(render_metrics(), media_type=CONTENT_TYPE)
+        return Response(await scrapes.render(), media_type=CONTENT_TYPE)
 
     return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

@@ -1,28 +1,28 @@
-"""Whether the service accepts commands; it answers polls in any case (IS4)."""
-
-from typing import NamedTuple
+"""Whether the service accepts commands, and how its parts are; polls are always answered (IS4)."""
 
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.health import HealthSource, PartHealth
 
 
-class Problem(NamedTuple):
-    """Why the service does not accept commands: one word, and a sentence."""
+class ServiceHealth:
+    """The parts of the service, some of which may have a problem."""
 
-    status: str
-    text: str
+    def __init__(self, parts: list[PartHealth]) -> None:
+        self.parts = parts
+        self.problem = next((part.problem for part in parts if part.stops_writes), "")
+        """Why the service does not accept commands now."""
+        self.degraded = {
+            part.name: part.problem for part in parts if part.problem and not part.stops_writes
+        }
+
+    @property
+    def status(self) -> str:
+        """One word for all parts."""
+        return "unavailable" if self.problem else "degraded" if self.degraded else "ok"
 
 
-async def find_problem(fleet: Fleet) -> Problem | None:
-    """Return why the service does not accept commands now; None if it does."""
-    if fleet.broken:
-        return Problem(
-            "stopped", "writes have stopped and reads continue; see the log for the cause"
-        )
-    if fleet.documents.is_stale():
-        text = "the database has been unreachable for too long; polls fail until it is back"
-        return Problem("stale", text)
-    # The heartbeat writes to a shared store and reports its failure as stale.
-    if not fleet.following and (failed := await fleet.store_check.error()):
-        text = f"the store cannot be written ({failed.code}) and reads continue; see the log"
-        return Problem("unwritable", text)
-    return None
+async def read_health(fleet: Fleet, others: HealthSource) -> ServiceHealth:
+    """Ask the fleet and the other parts."""
+    if not fleet.following:  # else the heartbeat writes to the store
+        await fleet.store_check.error()
+    return ServiceHealth([*others(), *fleet.health()])

@@ -1,4 +1,7 @@
-"""`/login`: log in by the link that `up` printed or with a token, and get a session cookie."""
+"""`/login`: log in by the link that `up` printed or with a token, and get a session cookie.
+
+`next` in the query is the page to go to then; the form posts to the URL it has, and so keeps it.
+"""
 
 import hmac
 
@@ -12,8 +15,16 @@ from fairwarning.console.page.page import HEADERS
 from fairwarning.console.page.render import environment
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.issued_tokens import IssuedTokens
-from fairwarning.service.tokens import Principal, Role, TokenClaims, TokenUse, Unauthorized
+from fairwarning.service.tokens import (
+    TOKEN_BYTES,
+    Principal,
+    Role,
+    TokenClaims,
+    TokenUse,
+    Unauthorized,
+)
 
+_FORM_BYTES = TOKEN_BYTES + 1024
 _OPERATOR = Principal(name="operator", role=Role.OPERATOR)
 
 
@@ -23,7 +34,8 @@ class Login:
     def __init__(self, tokens: IssuedTokens, key: str) -> None:
         self._tokens = tokens
         self._key = key
-        self._env = environment()
+        self._template = environment().get_template("login.html")
+        self._empty_form = self._render(None)  # once: anybody may ask for it, any number of times
 
     def routes(self) -> list[Route]:
         """The login link, the login form and the logout form."""
@@ -34,17 +46,18 @@ class Login:
         ]
 
     async def _by_link(self, request: Request) -> Response:
-        key = request.query_params.get("key")
-        if key is None:
+        query: bytes = request.scope["query_string"]
+        before, named, key = query.rpartition(b"key=")
+        if not named:
             return self._login_page()
-        if not hmac.compare_digest(key.encode(), self._key.encode()):
+        if before[-1:] not in b"&" or not hmac.compare_digest(key, self._key.encode()):
             text = "this link has expired; open the link that the running service printed"
             return self._login_page(Unauthorized("BadLink", text))
         return await self._log_in(request, _OPERATOR)
 
     async def _by_token(self, request: Request) -> Response:
         try:
-            form = await form_data.read(request)
+            form = await form_data.read(request, _FORM_BYTES)
             token = self._tokens.verifier.read(form.text("token"), TokenUse.API)
         except FairwarningError as error:
             return self._login_page(error)
@@ -54,9 +67,7 @@ class Login:
         """End the session, on every process; without one there is nothing to end."""
         response: Response = RedirectResponse("/login", 303, HEADERS)
         try:
-            session = self._tokens.verifier.read(
-                request.cookies.get(access.COOKIE, ""), TokenUse.PAGE
-            )
+            session = self._tokens.verifier.read(access.read_cookie(request) or "", TokenUse.PAGE)
             await self._tokens.revoke(session, actor=session.principal.name)
         except Unauthorized:
             pass
@@ -73,12 +84,16 @@ class Login:
             session = await self._tokens.issue(TokenUse.PAGE, principal, parent=token)
         except FairwarningError as error:
             return self._login_page(error)
-        response = RedirectResponse("/", 303, HEADERS)
-        access.set_session_cookie(response, session, secure=request.url.scheme == "https")
+        to = form_data.local_path(request.query_params.get("next", ""))
+        response = RedirectResponse(to, 303, HEADERS)
+        access.set_session_cookie(request, response, session)
         return response
 
     def _login_page(self, error: FairwarningError | None = None) -> Response:
-        failed = form_data.FormRefused("/login", error.message, error.status) if error else None
-        template = self._env.get_template("login.html")
-        html = template.render(logged_in=False, failed=failed, notice="")
-        return HTMLResponse(html, error.status if error else 200, HEADERS)
+        if error is None:
+            return HTMLResponse(self._empty_form, headers=HEADERS)
+        failed = form_data.FormRefused("/login", error.message, error.status)
+        return HTMLResponse(self._render(failed), error.status, HEADERS)
+
+    def _render(self, failed: form_data.FormRefused | None) -> str:
+        return self._template.render(logged_in=False, failed=failed, notice="")

@@ -1,5 +1,6 @@
 """The service's metrics in Prometheus text format."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -37,3 +38,40 @@ def exposition(source: MetricSource) -> Callable[[], bytes]:
     registry.register(_MetricCollector(source))
     ProcessCollector(registry=registry)
     return lambda: generate_latest(registry)
+
+
+class Scrapes:
+    """Renders the metrics once for all requests that wait: anybody may ask, any number of times."""
+
+    def __init__(self, render: Callable[[], bytes]) -> None:
+        self._render = render
+        self._waiting: list[asyncio.Future[bytes]] = []
+        self._rendering: asyncio.Task[None] | None = None
+
+    async def render(self) -> bytes:
+        """Return the metrics as they are now, or in a moment."""
+        scrape = asyncio.get_running_loop().create_future()
+        self._waiting.append(scrape)
+        if self._rendering is None or self._rendering.done():
+            self._rendering = asyncio.create_task(self._answer())
+        body: bytes = await scrape
+        return body
+
+    async def _answer(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            try:
+                body = self._render()
+            except Exception as error:  # noqa: BLE001  (of every request that waits)
+                _fail(waiting, error)
+                continue
+            for scrape in waiting:
+                if not scrape.done():  # else its client has gone
+                    scrape.set_result(body)
+                    await asyncio.sleep(0)  # one in a turn of the event loop
+
+
+def _fail(waiting: list[asyncio.Future[bytes]], error: Exception) -> None:
+    for scrape in waiting:
+        if not scrape.done():
+            scrape.set_exception(error)

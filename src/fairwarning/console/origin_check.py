@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fairwarning.console.access import COOKIE
+from fairwarning.console.access import read_cookie
 from fairwarning.console.api.routes import error_response
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.tokens import Forbidden
@@ -54,7 +54,7 @@ class OriginCheck:
         if any(not _same_origin(origin, hosts[0], schemes) for origin in origins):
             raise Forbidden("ForeignOrigin", "cross-origin requests are not allowed")
         method, headers = request.scope["method"], request.headers
-        by_cookie = "authorization" not in headers and COOKIE in request.cookies
+        by_cookie = "authorization" not in headers and read_cookie(request) is not None
         if method in _SAFE_METHODS or origins or not by_cookie:
             return
         if headers.get("sec-fetch-site") != "same-origin":

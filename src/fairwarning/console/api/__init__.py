@@ -1,18 +1,20 @@
 """The operator API as plain async methods, for the HTTP routes and the page (C4)."""
 
-from fairwarning.console.api.about import AboutApi, ControlPlane
+from fairwarning.console.api.about import AboutApi, OtherPorts
 from fairwarning.console.api.conditions import ClockAndFaultsApi
 from fairwarning.console.api.endpoints import endpoints_of
 from fairwarning.console.api.events import EventsApi
 from fairwarning.console.api.history import JournalApi
 from fairwarning.console.api.integrations import IntegrationsApi, LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.rollouts import RolloutsApi
+from fairwarning.console.api.set_aside import SetAsideApi
 from fairwarning.console.api.sets import ScaleSetsApi
 from fairwarning.console.api.summary import SummaryApi
 from fairwarning.console.api.tokens import TokensApi
 from fairwarning.console.readers import FindUrls, no_urls
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.health import HealthSource
 from fairwarning.service.issued_tokens import IssuedTokens
 
 __all__ = ["ENDPOINTS", "Api"]
@@ -28,6 +30,7 @@ class Api(
     IntegrationsApi,
     AboutApi,
     TokensApi,
+    SetAsideApi,
 ):
     """The whole operator API of one fleet."""
 
@@ -39,13 +42,15 @@ class Api(
         tokens: IssuedTokens,
         scenarios: ScenarioRunner | None = None,
         *,
+        health: HealthSource = tuple,
         machine_urls: FindUrls = no_urls,
-        control_plane: ControlPlane | None = None,
+        other_ports: OtherPorts | None = None,
     ) -> None:
         IntegrationsApi.__init__(self, fleet, cloud, webhooks, scenarios)
+        self.other_parts = health
         self.machine_urls = machine_urls
         self.issued_tokens = tokens
-        self.control_plane = control_plane or ControlPlane()
+        self.other_ports = other_ports or OtherPorts()
 
 
 ENDPOINTS = tuple(endpoints_of(Api))

@@ -1,4 +1,4 @@
-"""The service itself: its version, its control plane, and who asks."""
+"""The service itself: its version, its ports, and who asks."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,25 +12,27 @@ from fairwarning.service.tokens import TokenClaims
 
 
 @dataclass(frozen=True)
-class ControlPlane:
-    """The Azure Resource Manager API that runs beside the console."""
+class OtherPorts:
+    """The metadata endpoint and the Azure Resource Manager API, which run beside the console."""
 
-    url: str = ""
-    ca: str = ""  # PEM
+    metadata: str = ""
+    arm: str = ""
+    ca: str = ""  # PEM, of the latter
 
 
 class AboutApi(ApiSection):
     """What a client needs to know before it uses the rest."""
 
-    control_plane: ControlPlane
+    other_ports: OtherPorts
 
     @endpoint("GET", "/api/service")
     def about(self, caller: TokenClaims) -> responses.ServiceInfo:
-        """Get the service's version and control plane, and who you are."""
+        """Get the service's version and ports, and who you are."""
         return responses.ServiceInfo(
             version=version("fairwarning"),
             subscription=self.cloud.subscription,
-            arm=self.control_plane.url,
-            ca=self.control_plane.ca,
+            metadata=self.other_ports.metadata,
+            arm=self.other_ports.arm,
+            ca=self.other_ports.ca,
             token=token_info(TokenRecord(claims=caller, revoked_at=None)),
         )

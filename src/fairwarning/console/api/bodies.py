@@ -86,7 +86,7 @@ class Instances(Body):
 
 
 class ActSettings(Body):
-    """Settings of freeze, migrate, maintain (`duration_seconds`; `kind`) and degrade (`days`)."""
+    """Settings of freeze, migrate, maintain (`duration_seconds`, `kind`), degrade (`days`)."""
 
     duration_seconds: int | UnsetType = UNSET
     kind: str | UnsetType = UNSET

@@ -6,7 +6,6 @@ from fairwarning.console.api.section import ApiSection
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import FaultKind, FaultRule
-from fairwarning.service.lookup import find_machine
 
 
 class ClockAndFaultsApi(ApiSection):
@@ -50,7 +49,7 @@ class ClockAndFaultsApi(ApiSection):
         """Inject a fault into the metadata endpoint."""
         fault = bodies.set_fields(body)
         if name := fault.get("machine", ""):
-            location = await find_machine(self.fleet, name)
+            location = await self._find_machine(name)
             fault |= {"scope": location.scope, "machine": location.machine.name}
         elif name := fault.get("scope", ""):
             await self._scope(name)

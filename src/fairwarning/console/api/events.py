@@ -17,7 +17,14 @@ from fairwarning.service.history.events import EventHistory
 from fairwarning.service.history.timeline import timeline
 from fairwarning.service.listing.ended import allows, ended_events
 from fairwarning.service.listing.filters import EVERY_EVENT, EventFilter
-from fairwarning.service.listing.operations import newest_operations, operations_by_prefix
+from fairwarning.service.listing.operations import (
+    EVERYWHERE,
+    OperationPlace,
+    newest_operations,
+    on_machine,
+    on_set,
+    operations_by_prefix,
+)
 
 _MAX_DIGITS = 18
 
@@ -119,6 +126,9 @@ class EventsApi(ApiSection):
         limit: int = PAGE_SIZE,
         status: OperationStatus | None = None,
         prefix: str = "",
+        *,
+        machine: str = "",
+        set: str = "",  # noqa: A002  (as in the query)
     ) -> responses.OperationList:
         """List operations, the newest first."""
         following: int | None = None
@@ -126,11 +136,21 @@ class EventsApi(ApiSection):
             operations = await operations_by_prefix(self.fleet, prefix, limit)
         else:
             before = _line_number(after)
-            operations, following = await newest_operations(self.fleet, status or "", before, limit)
+            place = await self._place(machine, set)
+            operations, following = await newest_operations(
+                self.fleet, status or "", before, limit, place
+            )
         return responses.OperationList(
             operations=[views.operation_info(operation) for operation in operations],
             next=None if following is None else str(following),
         )
+
+    async def _place(self, machine: str, set_: str) -> OperationPlace:
+        if machine:
+            location = await self._find_machine(machine)
+            await self._check_names("", set_)
+            return on_machine(location.scope, location.machine.name)
+        return on_set(await self._scale_set(set_)) if set_ else EVERYWHERE
 
     @endpoint("GET", "/api/operations/{id:path}/explain")
     async def explain_operation(self, name: str) -> responses.ExplanationInfo:
@@ -157,12 +177,15 @@ class EventsApi(ApiSection):
         if wanted != EVERY_EVENT:
             recent = changed(recent, events=await self._matching(recent.events, wanted))
         ends = max((history.not_before or 0 for history, live in recent.events if live), default=0)
+        events = await self.fleet.reader.share.map(
+            lambda event: views.event_history_info(*event), recent.events
+        )
         return responses.TimelineInfo(
             begins=views.time(recent.begins),
             ends=views.time(max(recent.now, ends)),
             now=views.time(recent.now),
             cut=recent.cut,
-            events=[views.event_history_info(history, live) for history, live in recent.events],
+            events=events,
         )
 
 

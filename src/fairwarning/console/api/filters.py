@@ -57,6 +57,8 @@ EVENT_FILTERS: Mapping[str, str] = {
 }
 OPERATION_FILTERS: Mapping[str, str] = {
     "status": f"Only with this status: {', '.join(OperationStatus)}.",
+    "machine": "Only with an impact on this machine.",
+    "set": "Only on this scale set or its machines; `machine` goes first.",
     "prefix": "Only with an id that begins so, by id.",
 }
 ROLLOUT_FILTERS: Mapping[str, str] = {

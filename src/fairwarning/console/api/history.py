@@ -51,4 +51,5 @@ class JournalApi(ApiSection):
         else:
             entries = await self.fleet.reader.journal(after=after, limit=limit, event=event.upper())
             last = entries[-1].number if len(entries) == limit else None
-        return responses.JournalPage(lines=[views.line_info(entry) for entry in entries], next=last)
+        lines = await self.fleet.reader.share.map(views.line_info, entries)
+        return responses.JournalPage(lines=lines, next=last)

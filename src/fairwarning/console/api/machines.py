@@ -59,6 +59,9 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_DEGRADE_DAYS = 3  # of notice, unless they are given
+
+
 class MachinesApi(ApiSection):
     """Machines and scopes."""
 
@@ -69,7 +72,7 @@ class MachinesApi(ApiSection):
         """List machines by number."""
         await self._check_names(wanted.scope, wanted.set)
         await self.index.refresh()
-        locations = self.index.find_machines(wanted)
+        locations = await self.index.find_machines(wanted)
         later = [location for location in locations if location.number > after]
         return responses.MachineList(
             machines=await self.describe_machines(later[:limit]),
@@ -220,8 +223,8 @@ class MachinesApi(ApiSection):
             arguments["kind"] = maintenance_kind(arguments["kind"])
         if action == "migrate":
             arguments["migration"] = True
-        elif "days" in arguments:
-            ahead = arguments.pop("days") * _DAY_SECONDS
+        elif action == "degrade":
+            ahead = arguments.pop("days", _DEGRADE_DAYS) * _DAY_SECONDS
             if not 0 <= ahead <= limits.DEGRADE_MAX_SECONDS:
                 raise Refused("BadBody", "days must be from 0 to 7")
             least = (await self._scope(scope)).rules.redeploy_seconds

@@ -75,6 +75,7 @@ class OperationInfo(Struct):
 
     id: str
     kind: str
+    target: str  # what was addressed: a scope, a scale set, or the lane of a rollout
     actor: str
     status: str
     accepted_at: Time
@@ -116,6 +117,20 @@ class ScaleSetInfo(Struct):
     outdated: list[str]
 
 
+class ScalePlan(Struct):
+    """What scaling a set would delete. `instances`: the first ten.
+
+    `notice_seconds`: the shortest that an instance gets, without those that get none.
+    """
+
+    set: str
+    capacity: int
+    deleted: int
+    without_notice: int
+    notice_seconds: int | None
+    instances: list[str]
+
+
 class EventCount(Struct):
     """How many live events have this type and this status."""
 
@@ -130,6 +145,8 @@ class SummaryInfo(Struct):
     `not_polled`: scopes of which no machine polls, so that their machines get no notice.
     `unapproved`: scheduled events that nobody has approved. `soon`: scheduled events that start
     within an hour at the latest. `problem`: why the service does not accept commands now.
+    `set_aside`: how many entities are set aside because of a bug.
+    `degraded`: other problems, by the part of the service that has one.
     """
 
     now: Time
@@ -143,6 +160,8 @@ class SummaryInfo(Struct):
     soon: int
     rollouts: dict[str, int]
     problem: str
+    set_aside: int
+    degraded: dict[str, str]
 
 
 class RolloutInfo(Struct):
@@ -344,7 +363,7 @@ class ScenarioResultInfo(Struct):
 
 
 class WebhookInfo(Struct):
-    """A webhook and its delivery state."""
+    """A webhook and its delivery state. `url` is without its path, which may contain a key."""
 
     name: str
     url: str
@@ -388,12 +407,14 @@ class TokenInfo(Struct):
 class ServiceInfo(Struct):
     """The service itself, and the token of the request.
 
-    `arm`: URL of the Azure Resource Manager API, with the wildcard address if it listens on all.
+    `metadata` and `arm`: URLs of the metadata endpoint and the Azure Resource Manager API, with the
+    wildcard address if they listen on all.
     `ca`: the certificate, in PEM format, that signs the certificate of that API.
     """
 
     version: str
     subscription: str
+    metadata: str
     arm: str
     ca: str
     token: TokenInfo
@@ -483,6 +504,22 @@ class ScenarioList(Struct):
     """The bundled scenarios."""
 
     scenarios: list[ScenarioInfo]
+
+
+class SetAsideInfo(Struct):
+    """An entity that is set aside because of a bug."""
+
+    entity: str
+    reason: str
+    since: Time
+    attempts: int
+    retry_at: Time
+
+
+class SetAsideList(Struct):
+    """All entities that are set aside."""
+
+    set_aside: list[SetAsideInfo]
 
 
 class WebhookList(Struct):

@@ -46,7 +46,13 @@ class Routes:
     def _route(self, method: str, path: str, handler: Handler) -> Route:
         async def authorized(request: Request) -> Response:
             try:
-                return await handler(request, access.authorize(request, self._tokens.verifier))
+                token = access.authorize(request, self._tokens.verifier)
+                share = self._api.fleet.reader.share
+                if method != "GET":
+                    with share.write():
+                        return await handler(request, token)
+                async with share.enter(token.principal.name, request.receive):
+                    return await handler(request, token)
             except FairwarningError as error:
                 return error_response(error)
 
@@ -80,7 +86,7 @@ class Routes:
 def error_response(error: FairwarningError) -> Response:
     """Return the error as a JSON response."""
     detail = {"code": error.code, "message": error.message}
-    return JSONResponse({"error": detail}, error.status, NO_STORE)
+    return JSONResponse({"error": detail}, error.status, NO_STORE | access.retry_header(error))
 
 
 async def _settings(request: Request) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.history import queries
 from fairwarning.service.listing.index import FleetIndex
+from fairwarning.service.listing.recent import RecentHistory
 from fairwarning.service.lookup import MachineLocation, find_machine
 
 Settings = Mapping[str, Any]
@@ -41,11 +42,15 @@ class ApiSection:
         self.cloud = cloud
         self.machine_urls: FindUrls = no_urls
         self.index = FleetIndex(fleet)
+        self.recent = RecentHistory(fleet)
 
     async def _scope(self, name: str) -> Scope:
+        """Return a scope; the error for an unknown name suggests the most similar one."""
         scope = await self.fleet.reader.read(Scope, name)
         if scope is None:
-            raise NotFound("UnknownScope", f"there is no scope {name[:60]!r}")
+            await self.index.refresh()
+            error = NotFound("UnknownScope", f"there is no scope {name[:60]!r}")
+            raise with_suggestion(error, name, self.index.scopes)
         return scope
 
     async def _find_machine(self, name: str) -> MachineLocation:

@@ -3,6 +3,7 @@
 from msgspec import UNSET
 
 from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.api.dry_run import plan_scale
 from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
 from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS, MachinesApi
 from fairwarning.console.api.section import (
@@ -103,6 +104,13 @@ class ScaleSetsApi(MachinesApi):
             set=name, operation=operation_id(key), capacity=body.capacity, actor=actor
         )
         return await self._submit(changed(command, request=request), groups)
+
+    @endpoint("POST", "/api/sets/{name}/scale/plan")
+    async def plan_scale(self, name: str, body: bodies.Capacity) -> responses.ScalePlan:
+        """Plan a change of the number of instances without starting it."""
+        await self._scale_set(name)
+        command = commands.Scale(set=name, operation=operation_id(""), capacity=body.capacity)
+        return await plan_scale(self.fleet, command)
 
     @endpoint("POST", "/api/sets/{name}/upgrade")
     async def upgrade_set(

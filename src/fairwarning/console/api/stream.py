@@ -10,6 +10,7 @@ import msgspec
 from fairwarning.console.api import Api, views
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.history.events import JournalEntry
 from fairwarning.service.tokens import TokenClaims
 
 BRIEF_SECONDS = 1.0  # of real time, between two messages of a brief stream
@@ -79,12 +80,14 @@ def _woken_by(*notifiers: list[Callable[[], None]]) -> Iterator[asyncio.Event]:
 
 async def _lines(fleet: Fleet, after: int) -> tuple[list[bytes], int]:
     """Return a message for each new line, and the number of the last one."""
-    entries = await fleet.reader.journal(after=after, limit=_PAGE_SIZE)
-    messages = [
-        b"id: %d\nevent: line\ndata: %b\n\n" % (entry.number, _json(views.line_info(entry)))
-        for entry in entries
-    ]
+    async with fleet.reader.share.follow():
+        entries = await fleet.reader.journal(after=after, limit=_PAGE_SIZE)
+        messages = await fleet.reader.share.map(_message, entries)
     return messages, entries[-1].number if entries else after
+
+
+def _message(entry: JournalEntry) -> bytes:
+    return b"id: %d\nevent: line\ndata: %b\n\n" % (entry.number, _json(views.line_info(entry)))
 
 
 async def _brief(fleet: Fleet, after: int) -> tuple[list[bytes], int]:
@@ -111,7 +114,8 @@ async def _wait(woken: asyncio.Event, seconds: float) -> bool:
 
 async def _newest(fleet: Fleet) -> int:
     """Return the number of the newest line."""
-    newest = await fleet.reader.latest_lines(1)
+    async with fleet.reader.share.follow():
+        newest = await fleet.reader.latest_lines(1)
     return newest[0].number if newest else 0
 
 

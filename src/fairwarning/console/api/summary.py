@@ -3,20 +3,23 @@
 from fairwarning.console.api import responses, views
 from fairwarning.console.api.endpoints import endpoint
 from fairwarning.console.api.section import MAX_PAGE_SIZE, ApiSection
-from fairwarning.console.health import find_problem
+from fairwarning.console.health import read_health
 from fairwarning.core.model import Ref, Rollout
+from fairwarning.service.health import HealthSource
 from fairwarning.service.listing.summary import summarize
 
 
 class SummaryApi(ApiSection):
     """Counts over the whole fleet."""
 
+    other_parts: HealthSource  # beside the fleet
+
     @endpoint("GET", "/api/summary")
     async def summary(self) -> responses.SummaryInfo:
         """Count machines, scopes, events and rollouts by their states."""
         await self.index.refresh()
         now = self.fleet.clock.now()
-        problem = await find_problem(self.fleet)
+        health = await read_health(self.fleet, self.other_parts)
         counts = summarize(self.index, await self._rollouts(), now)
         return responses.SummaryInfo(
             now=views.time(now),
@@ -32,11 +35,17 @@ class SummaryApi(ApiSection):
             unapproved=counts.unapproved,
             soon=counts.soon,
             rollouts={status.value: count for status, count in counts.rollouts.items()},
-            problem=problem.text if problem else "",
+            problem=health.problem,
+            set_aside=len(self.fleet.set_aside),
+            degraded=health.degraded,
         )
 
     async def _rollouts(self) -> list[Rollout]:
-        names = await self.fleet.reader.list_ids(Rollout, "", MAX_PAGE_SIZE)
-        refs: list[Ref] = [(Rollout, name) for name in names]
-        entities = (await self.fleet.reader.read_all(refs)).values()
-        return [rollout for rollout in entities if isinstance(rollout, Rollout)]
+        rollouts: list[Rollout] = []
+        after = ""
+        while names := await self.fleet.reader.list_ids(Rollout, after, MAX_PAGE_SIZE):
+            refs: list[Ref] = [(Rollout, name) for name in names]
+            entities = (await self.fleet.reader.read_all(refs)).values()
+            rollouts += [rollout for rollout in entities if isinstance(rollout, Rollout)]
+            after = names[-1]
+        return rollouts

@@ -10,9 +10,9 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
-from fairwarning.console.api import bodies
+from fairwarning.console.api import bodies, responses
 from fairwarning.console.api.machines import ACTIONS
-from fairwarning.console.page import form_data, rollouts, words
+from fairwarning.console.page import form_data, rollouts, sets, words
 from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.preview import new_key, preview
 from fairwarning.console.page.render import link
@@ -21,9 +21,14 @@ from fairwarning.core.commands import Command, DeleteSet, OperateInstances
 from fairwarning.core.errors import Refused
 
 _PREFIX = "/confirm"
+_INSTANCES = "/sets/{name:path}/instances"
 _QUERY_BYTES = 32 * 1024  # the port allows 64 KiB for all headers
-_NOT_REPEATED = frozenset({"key", "confirmed"})
+_NOT_REPEATED = frozenset({"key", "confirmed", "count", "typed"})
 _FINAL = {"delete": "Delete", "fail": "Fail"}  # actions on a machine
+_OF_MANY = {"delete": 1, "stop": 2, "reimage": 2, "restart": 2, "redeploy": 2}
+"""Actions on instances, and from how many on they need a confirmation."""
+TYPED_ABOVE = 100
+"""The user types the number of machines or events if it is above this."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class FormConfirmation:
     button: str
     back: str  # the page that the user came from
     kind: str = "danger"  # CSS class of the button
+    count: int = 0  # of machines, which the user types if there are many
 
 
 Question = Callable[[PageRequest], Awaitable[FormConfirmation | None]]
@@ -44,8 +50,13 @@ Question = Callable[[PageRequest], Awaitable[FormConfirmation | None]]
 async def confirmation_needed(request: PageRequest, path: str) -> FormDone | None:
     """Return the page to confirm a form on; None if the form may go ahead."""
     question = _QUESTIONS.get(path)
-    if question is None or request.form.text("confirmed") == "yes":
+    if question is None:
         return None
+    if request.form.text("confirmed") == "yes":
+        check_typed(request.form)
+        return None
+    if path == _INSTANCES:
+        request = await sets.with_all(request)
     if await question(request) is None:
         return None
     query = urlencode(_repeated(request))
@@ -53,6 +64,13 @@ async def confirmation_needed(request: PageRequest, path: str) -> FormDone | Non
         message = "this names too much to be confirmed on a page; name scale sets or fewer scopes"
         raise Refused("BadForm", message)
     return FormDone("", f"{_PREFIX}{quote(request.request.scope['path'])}?{query}")
+
+
+def check_typed(form: form_data.FormFields) -> None:
+    """Refuse a confirmation of many things without their number."""
+    count = form.integer("count", "the number") or 0
+    if count > TYPED_ABOVE and form.text("typed").replace(",", "") != str(count):
+        raise Refused("NotConfirmed", f"nothing was changed; type {count} to go ahead")
 
 
 def _repeated(request: PageRequest) -> list[tuple[str, str]]:
@@ -71,6 +89,7 @@ def _view(question: Question) -> View:
             "confirmation": confirmation,
             "action": quote(path.removeprefix(_PREFIX)),
             "fields": fields,
+            "count": confirmation.count if confirmation.count > TYPED_ABOVE else 0,
             "back": f"{quote(path)}?{urlencode(fields)}",  # where the forms of the clock lead
         }
         return PageContent("confirm.html", data)
@@ -86,13 +105,16 @@ def _fields_of_query(request: Request) -> form_data.FormFields:
 
 
 async def _start_rollout(request: PageRequest) -> FormConfirmation | None:
-    plan = await request.api.plan_rollout(rollouts.settings(request.form))
+    settings = rollouts.settings(request.form)
+    plan = await request.api.plan_rollout(settings)
     if plan.scopes <= 1:
         return None
     now = request.api.clock().now
     earliest, latest = (
         words.time_of_day(time, now) for time in (plan.earliest_end, plan.latest_end)
     )
+    is_known = isinstance(settings.duration_seconds, int) or plan.kind == "freeze"
+    impacts = "" if is_known else "; and the time that the impacts take, which is not known"
     more = plan.scopes_not_polled - len(plan.not_polled)
     named = ", ".join(plan.not_polled) + (f" and {more} more" if more else "")
     unpolled = f"{words.count(plan.scopes_not_polled, 'scope')}: {named}" if named else "none"
@@ -103,7 +125,7 @@ async def _start_rollout(request: PageRequest) -> FormConfirmation | None:
             ("Machines", str(plan.machines)),
             ("Scopes", f"{plan.scopes}, {plan.batch} at a time"),
             ("Steps", str(plan.steps)),
-            ("Ends", f"{earliest} if all approve at once, {latest} if none does"),
+            ("Ends", f"{earliest} if all approve at once, {latest} if none does{impacts}"),
             ("No notice", unpolled),
         ],
         "Start",
@@ -147,28 +169,60 @@ async def _command(request: PageRequest, name: str, action: str) -> Command:
 
 async def _delete_set(request: PageRequest) -> FormConfirmation:
     scale_set = await request.api.set(request.path_param("name"))
+    count = scale_set.capacity + scale_set.leaving
     plan = [
-        ("Instances", str(scale_set.capacity + scale_set.leaving)),
+        ("Instances", str(count)),
         ("Effect", await _effect(request, DeleteSet(set=scale_set.name, operation=new_key()))),
     ]
     question = f"Delete {scale_set.name} and its instances?"
-    return FormConfirmation(question, plan, "Delete", f"/sets/{quote(scale_set.name)}")
+    back = f"/sets/{quote(scale_set.name)}"
+    return FormConfirmation(question, plan, "Delete", back, count=count)
+
+
+async def _scale(request: PageRequest) -> FormConfirmation | None:
+    name = request.path_param("name")
+    capacity = request.form.integer("capacity", "the number of instances")
+    if capacity is None:
+        return None  # refused without a question
+    plan = await request.api.plan_scale(name, bodies.Capacity(capacity))
+    if plan.deleted <= 1 and not plan.without_notice:
+        return None
+    count = words.count(plan.deleted, "instance")
+    more = plan.deleted - len(plan.instances)
+    shown = [
+        ("Deletes", count),
+        ("Instances", ", ".join(plan.instances) + (f" and {more:,} more" if more else "")),
+        ("Notice", _notice(plan)),
+    ]
+    back = f"/sets/{quote(name)}?capacity={capacity}"
+    question = f"Scale {name} to {capacity}, and delete {count}?"
+    return FormConfirmation(question, shown, "Scale", back, count=plan.deleted)
+
+
+def _notice(plan: responses.ScalePlan) -> str:
+    """Describe how many instances get notice, and how much."""
+    if plan.notice_seconds is None:
+        return "none: they are deleted immediately"
+    notice = words.duration(plan.notice_seconds)
+    return f"{notice}, but none for {plan.without_notice:,}" if plan.without_notice else notice
 
 
 async def _act_on_instances(request: PageRequest) -> FormConfirmation | None:
     name, instances = request.path_param("name"), request.form.instances()
-    if request.form.text("action") != "delete" or not instances:
+    action, count = request.form.text("action"), len(set(instances))
+    if count < _OF_MANY.get(action, count + 1) or not count:
         return None
     command = OperateInstances(
-        set=name, operation=new_key(), action=ACTIONS["delete"], instances=tuple(instances)
+        set=name, operation=new_key(), action=ACTIONS[action], instances=tuple(instances)
     )
     scale_set = await request.api.set(name)
     plan = [
         ("Scale set", f"{name}, {words.count(scale_set.capacity, 'instance')}"),
         ("Effect", await _effect(request, command)),
     ]
-    question = f"Delete {words.count(len(set(instances)), 'instance')} of {name}?"
-    return FormConfirmation(question, plan, "Delete", f"/sets/{quote(name)}")
+    label = action.capitalize()
+    question = f"{label} {words.count(count, 'instance')} of {name}?"
+    return FormConfirmation(question, plan, label, f"/sets/{quote(name)}", count=count)
 
 
 async def _effect(request: PageRequest, command: Command) -> str:
@@ -183,6 +237,7 @@ _QUESTIONS: Mapping[str, Question] = {
     "/rollouts/{id}/{action}": _control_rollout,
     "/machines/{name:path}/{action}": _act_on_machine,
     "/sets/{name:path}/delete": _delete_set,
-    "/sets/{name:path}/instances": _act_on_instances,
+    "/sets/{name:path}/scale": _scale,
+    _INSTANCES: _act_on_instances,
 }
 VIEWS: Views = [(f"{_PREFIX}{path}", _view(question)) for path, question in _QUESTIONS.items()]

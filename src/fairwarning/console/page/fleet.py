@@ -15,6 +15,7 @@ from fairwarning.service.listing.filters import EVERY_EVENT, MachineFilter
 
 CELLS = 15  # machines on the page, so that it stays small however large the fleet is
 _ROWS = 7  # of the timeline
+_SET_ASIDE = 5  # entities that are named
 
 Members = tuple[Scope, list[MachineInfo]]
 
@@ -44,13 +45,16 @@ async def show(request: PageRequest) -> PageContent:
     summary = await request.api.summary()
     pattern = request.query("q")
     index = request.api.index
-    locations = index.find_machines(MachineFilter(text=pattern))
+    locations = await index.find_machines(MachineFilter(text=pattern))
     members: dict[str, list[MachineInfo]] = {}
     for machine in await request.api.describe_machines(locations[:CELLS]):
         members.setdefault(machine.scope, []).append(machine)
-    shown = [(index.scopes[name], machines) for name, machines in members.items()]
+    shown = [
+        (index.scopes[name], machines) for name, machines in members.items() if name in index.scopes
+    ]
     data = {
         "summary": summary,
+        "set_aside": (await request.api.set_aside()).set_aside[:_SET_ASIDE],
         "figures": figure_groups(summary),
         "q": pattern,
         "blocks": _blocks(shown),

@@ -1,5 +1,6 @@
 """Form data: the fields that a browser has submitted, and the results of handling them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -57,10 +58,15 @@ class FormFields:
 
 @dataclass(frozen=True)
 class FormDone:
-    """The result of a form that succeeded: a notice, and the page to go to."""
+    """The result of a form that succeeded: a notice, and the page to go to.
+
+    If there is more to do, `again` has the fields to change before page.js sends the form again;
+    without it, the user goes on at the page.
+    """
 
     notice: str
     to: str
+    again: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,8 @@ class FormRefused:
     fields: dict[str, str] = field(default_factory=dict)
 
 
-async def read(request: Request) -> FormFields:
-    """Read a URL-encoded form."""
+async def read(request: Request, most: int = _BODY_BYTES) -> FormFields:
+    """Read a URL-encoded form of at most so many bytes."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
         raise Refused("BadForm", "send the form as application/x-www-form-urlencoded")
@@ -82,8 +88,8 @@ async def read(request: Request) -> FormFields:
     try:
         async for part in request.stream():
             raw += part
-            if len(raw) > _BODY_BYTES:
-                raise Refused("BadForm", f"the form is too large; send at most {_BODY_BYTES} bytes")
+            if len(raw) > most:
+                raise Refused("BadForm", f"the form is too large; send at most {most} bytes")
     except ClientDisconnect:
         raise Refused("BadForm", "the client disconnected before the form was complete") from None
     try:

@@ -1,38 +1,36 @@
 """The page of the journal, newest line first, with filters."""
 
-from urllib.parse import quote, urlencode
+from dataclasses import replace
+from urllib.parse import quote
 
 from fairwarning.console.api.filters import JOURNAL_FILTERS, journal_filter
+from fairwarning.console.page.listing import journal_page, list_query
 from fairwarning.console.page.request import PageContent, PageRequest, Views
 from fairwarning.core.decision import FactType
 from fairwarning.core.times import iso
 from fairwarning.service.listing.journal import LINES
 
-_ENTRIES = 50  # on a page
+FILTERS = ("scope", *JOURNAL_FILTERS, "before")
 _PAGES = {"Operation": "/operations/", "Rollout": "/rollouts/", "ScaleSet": "/sets/"}
 
 
 async def show(request: PageRequest) -> PageContent:
     """Show a page of lines; `before` selects an older page."""
     wanted = journal_filter(request.query)
-    page = await request.api.journal(
-        limit=_ENTRIES,
+    query = list_query(request, FILTERS)
+    times = {"since": _field_value(wanted.since), "until": _field_value(wanted.until)}
+    entries = await request.api.journal(
+        limit=query.size,
         newest=True,
         before=request.query_integer("before"),
         scope=request.query("scope"),
         wanted=wanted,
     )
-    given = {name: request.query(name) for name in ("scope", *JOURNAL_FILTERS)}
     data = {
-        "lines": page.lines,
-        "next": page.next,
-        "wanted": wanted,
-        "scope": given["scope"],
-        "since": _field_value(wanted.since),
-        "until": _field_value(wanted.until),
+        "lines": entries.lines,
+        "query": replace(query, values={**query.values, **{k: v for k, v in times.items() if v}}),
+        "page": journal_page(query, entries.next, len(entries.lines)),
         "types": list(FactType),
-        "query": urlencode({name: text for name, text in given.items() if text}),
-        "cut": page.next is not None and len(page.lines) < _ENTRIES,
         "searched": f"{LINES:,}",
         "link_of": _link,
     }

@@ -90,8 +90,9 @@ async def act(request: PageRequest) -> FormDone:
     return FormDone(f"{LABELS.get(action, action)}: {words.describe_accepted(accepted)}", to)
 
 
-async def new(_: PageRequest) -> PageContent:
+async def new(request: PageRequest) -> PageContent:
     """Show the form for a new machine."""
+    request.check_can_edit()
     return PageContent("machine_new.html", {})
 
 

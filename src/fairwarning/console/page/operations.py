@@ -1,30 +1,74 @@
 """The pages of operations: what was requested, how far it is, and what it waits for."""
 
 from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import quote
 
 from fairwarning.console.api.filters import one_of
 from fairwarning.console.api.responses import EventInfo, OperationInfo
+from fairwarning.console.page import words
+from fairwarning.console.page.listing import journal_page, list_query
 from fairwarning.console.page.request import PageContent, PageRequest, Views
 from fairwarning.core.errors import NotFound
-from fairwarning.core.model import OperationStatus
+from fairwarning.core.model import OperationStatus, ScaleSet
+from fairwarning.core.times import parse_date
+from fairwarning.service.listing.operations import first_machines
 
-_OPERATIONS = 20  # on a page
+FILTERS = ("status", "machine", "set")
+_NAMED = 3  # machines of an operation in the list
 _EVENTS = 20  # shown for an operation
 _STEPS = 30  # shown for an operation
 
 
+@dataclass(frozen=True)
+class OperationRow:
+    """An operation in the list: how far it is, on what it is, and the page of that."""
+
+    operation: OperationInfo
+    progress: str
+    what: str
+    link: str
+
+
 async def index(request: PageRequest) -> PageContent:
-    """Show a page of operations; `after` selects an older page."""
+    """Show a page of operations; `before` selects an older page."""
+    query = list_query(request, (*FILTERS, "before"))
     status = one_of(OperationStatus, request.query, "status")
-    page = await request.api.operations(request.query("after"), _OPERATIONS, status)
+    machine, set_ = request.query("machine"), request.query("set")
+    operations = await request.api.operations(
+        request.query("before"), query.size, status, machine=machine, set=set_
+    )
+    await request.api.index.refresh()
+    rows = [
+        OperationRow(operation, _progress(operation), *await _on_what(request, operation))
+        for operation in operations.operations
+    ]
     data = {
-        "operations": [(operation, _progress(operation)) for operation in page.operations],
-        "next": page.next,
-        "status": status or "",
+        "rows": rows,
+        "query": query,
+        "page": journal_page(query, operations.next, len(rows)),
         "statuses": list(OperationStatus),
-        "cut": page.next is not None and len(page.operations) < _OPERATIONS,
     }
     return PageContent("operations.html", data)
+
+
+async def _on_what(request: PageRequest, operation: OperationInfo) -> tuple[str, str]:
+    """Describe what an operation concerns, and return the page of it; empty if it has none."""
+    accepted_at = parse_date(operation.accepted_at)
+    machines = await first_machines(request.fleet, operation.id, accepted_at, _NAMED)
+    scopes = {scope for scope, _ in machines} or {operation.target}
+    index = request.api.index
+    owners = {index.scopes[scope].owner if scope in index.scopes else "" for scope in scopes}
+    owner = owners.pop() if len(owners) == 1 else ""
+    names = words.join_names([name for _, name in machines])
+    if len(machines) == 1 and operation.planned <= 1:
+        ((scope, name),) = machines
+        return name, f"/machines/{quote(scope)}/{quote(name)}"
+    more = f" and {operation.planned - len(machines):,} more"
+    text = names + (more if machines and operation.planned > len(machines) else "")
+    if not owner and await request.fleet.reader.read(ScaleSet, operation.target):
+        owner = operation.target
+    return text or owner or operation.target, f"/sets/{quote(owner)}" if owner else ""
 
 
 async def show(request: PageRequest) -> PageContent:

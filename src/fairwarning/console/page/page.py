@@ -3,21 +3,33 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from importlib.resources import files
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlencode
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 
+from fairwarning.console import access
 from fairwarning.console.api import Api
 from fairwarning.console.page import (
+    activity,
     clock,
     confirm,
+    csv_files,
+    event_bulk,
     event_list,
     events,
     faults,
     fleet,
+    fleet_map,
     form_data,
     journal,
     machine_list,
@@ -25,9 +37,11 @@ from fairwarning.console.page import (
     operations,
     rollouts,
     scenarios,
+    search,
     sets,
     webhooks,
 )
+from fairwarning.console.page.csv_files import CsvPages
 from fairwarning.console.page.form_data import FormDone, FormRefused
 from fairwarning.console.page.preview import new_key
 from fairwarning.console.page.render import environment
@@ -45,10 +59,13 @@ from fairwarning.service.tokens import Role, TokenClaims, Unauthorized
 
 _VIEWS: Views = [
     *fleet.VIEWS,
+    *fleet_map.VIEWS,
+    *activity.VIEWS,
     *machine_list.VIEWS,
     *machines.VIEWS,
     *sets.VIEWS,
     *event_list.VIEWS,
+    *event_bulk.VIEWS,
     *events.VIEWS,
     *rollouts.VIEWS,
     *scenarios.VIEWS,
@@ -57,20 +74,28 @@ _VIEWS: Views = [
     *faults.VIEWS,
     *confirm.VIEWS,
     *webhooks.VIEWS,
+    *search.VIEWS,
 ]
 _FORMS: FormRoutes = [
     *clock.FORMS,
     *machines.FORMS,
     *sets.FORMS,
-    *event_list.FORMS,
+    *event_bulk.FORMS,
     *events.FORMS,
     *rollouts.FORMS,
     *scenarios.FORMS,
     *faults.FORMS,
     *webhooks.FORMS,
 ]
-_FILES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_FILES = {
+    "page.css": "text/css",
+    "page.js": "text/javascript",
+    "map.js": "text/javascript",
+    "timeline.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
 _SEE_OTHER = 303
+_VERSION = version("fairwarning")
 _COMPRESSION = 4  # level
 _GZIP = 31  # zlib's window size, with a gzip header
 _NOTICE = "fairwarning_notice"  # a cookie with a notice that the next page shows once
@@ -100,6 +125,7 @@ class Page:
         """Return the routes of all pages, forms and static files."""
         return [
             Route("/static/{name}", self._static, methods=["GET"]),
+            *(self._csv(*file) for file in csv_files.FILES.items()),
             *(self._post(*form) for form in _FORMS),
             *(self._get(*view) for view in _VIEWS),
         ]
@@ -109,11 +135,31 @@ class Page:
     def _get(self, path: str, view: View) -> Route:
         async def handle(request: Request) -> Response:
             try:
-                return await self._show(self._page_request(request), view)
+                page_request = self._page_request(request)
+                share = self._fleet.reader.share
+                async with share.enter(page_request.actor, request.receive):
+                    return await self._show(page_request, view)
             except FairwarningError as error:
                 return await self._error(request, error)
 
         return Route(path, handle, methods=["GET"])
+
+    def _csv(self, path: str, source: Callable[[PageRequest], CsvPages]) -> Route:
+        async def handle(request: Request) -> Response:
+            share = self._fleet.reader.share
+            try:
+                page_request = self._page_request(request)
+                pages = source(page_request)
+                async with share.enter(page_request.actor, request.receive):
+                    first = await anext(pages)
+            except FairwarningError as error:
+                return await self._error(request, error)
+            name = path.removeprefix("/")
+            headers = HEADERS | {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+            text = csv_files.lines(share, first, pages)
+            return StreamingResponse(text, headers=headers, media_type="text/csv")
+
+        return Route(f"{path}.csv", handle, methods=["GET"])
 
     def _page_request(self, request: Request) -> PageRequest:
         principal = self._authorize(request).principal
@@ -123,8 +169,10 @@ class Page:
     async def _show(self, page_request: PageRequest, view: View) -> Response:
         content = await view(page_request)
         request = page_request.request
+        if isinstance(content, FormDone):
+            return _done(request, content)
         # A refresh by the script leaves the notice for the page that the form redirects to.
-        cookie = "" if _from_script(request) else request.cookies.get(_NOTICE, "")
+        cookie = "" if _from_script(request) else access.read_cookie(request, _NOTICE) or ""
         notice = unquote(cookie)[:_NOTICE_CHARACTERS]
         content = replace(content, data={"notice": notice, **content.data})
         response = await self._html(page_request, content)
@@ -138,13 +186,14 @@ class Page:
         here = _path(page_request.request)
         failed = page_request.failed
         data = {
-            "logged_in": True,
+            "logged_in": bool(page_request.actor),
             "can_edit": page_request.can_edit,
             "here": here,
             "back": here if page_request.request.method == "GET" else "/",
             "failed": failed,
             "clock": self._api.clock(),
             "notice": "",
+            "version": _VERSION,
         }
         html = self._env.get_template(content.template).render(data | dict(content.data))
         body, headers = _compressed(html.encode(), page_request.request)
@@ -160,8 +209,9 @@ class Page:
             except FairwarningError as error:
                 return await self._error(request, error)
             try:
-                asked = await confirm.confirmation_needed(page_request, path)
-                return _done(request, asked or await form_handler(page_request))
+                with self._fleet.reader.share.write():
+                    asked = await confirm.confirmation_needed(page_request, path)
+                    return _done(request, asked or await form_handler(page_request))
             except FairwarningError as error:
                 return await self._refused(page_request, view, error)
 
@@ -182,14 +232,23 @@ class Page:
 
     async def _error(self, request: Request, error: FairwarningError) -> Response:
         if _from_script(request):
-            return JSONResponse({"error": error.message}, error.status, HEADERS)
+            headers = HEADERS | access.retry_header(error)
+            return JSONResponse({"error": error.message}, error.status, headers)
         if isinstance(error, Unauthorized):
-            return RedirectResponse("/login", _SEE_OTHER, HEADERS)
+            return RedirectResponse(_login_path(request), _SEE_OTHER, HEADERS)
         title = "Not found" if isinstance(error, NotFound) else "Request failed"
-        content = PageContent(
-            "error.html", {"title": title, "message": error.message, "logged_in": False}
-        )
-        return await self._html(PageRequest(request, self._api, self._fleet), content, error.status)
+        content = PageContent("error.html", {"title": title, "message": error.message})
+        try:
+            page_request = self._page_request(request)
+        except FairwarningError:
+            page_request = PageRequest(request, self._api, self._fleet)
+        response = await self._html(page_request, content, error.status)
+        response.headers.update(access.retry_header(error))
+        return response
+
+    async def unknown(self, request: Request) -> Response:
+        """Answer a browser that asks for a page that does not exist."""
+        return await self._error(request, NotFound("UnknownPage", "there is no such page"))
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -213,6 +272,14 @@ def _path(request: Request) -> str:
     return quote(request.scope["path"])
 
 
+def _login_path(request: Request) -> str:
+    """Return the path of the login that leads back to the page that was asked for."""
+    if request.method != "GET" or request.url.path == "/":
+        return "/login"
+    target = _path(request) + (f"?{request.url.query}" if request.url.query else "")
+    return f"/login?{urlencode({'next': target})}"
+
+
 def _from_script(request: Request) -> bool:
     """Return whether page.js sent the request; it shows the response itself."""
     return "x-page" in request.headers
@@ -223,19 +290,19 @@ def _done(request: Request, done: FormDone) -> Response:
     if not _from_script(request):
         response: Response = RedirectResponse(done.to, _SEE_OTHER, HEADERS)
     else:
-        result = {"notice": done.notice, "to": done.to, "key": new_key()}
+        result = {"notice": done.notice, "to": done.to, "key": new_key(), "again": done.again}
         response = JSONResponse(result, headers=HEADERS)
-        if unquote(request.headers["x-page"]) == unquote(done.to):
+        if done.again or unquote(request.headers["x-page"]) == unquote(done.to):
             return response
     if not done.notice:
         return response
-    notice = quote(done.notice[:_NOTICE_CHARACTERS])
+    notice = quote(done.notice[:_NOTICE_CHARACTERS], safe="")
     response.set_cookie(
         _NOTICE,
         notice,
         _NOTICE_SECONDS,
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=access.uses_tls(request),
     )
     return response

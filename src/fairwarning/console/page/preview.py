@@ -1,19 +1,15 @@
-"""Previews: what an operation would do if it were started now.
-
-The engine decides the command as usual, but nothing is committed. So a preview always says what the
-engine would do.
-"""
+"""Previews: what an operation would do if it were started now, as the engine decides it."""
 
 from dataclasses import dataclass
 from uuid import uuid4
 
+from fairwarning.console.api.dry_run import created_events, decide
 from fairwarning.console.page import words
-from fairwarning.core import cascade
-from fairwarning.core.cascade import EntityNotLoaded, Outcome
-from fairwarning.core.commands import Command, validate
+from fairwarning.core.cascade import Outcome
+from fairwarning.core.commands import Command
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Refused
-from fairwarning.core.model import Entity, Event, EventStatus, EventType, ImpactKind, Ref, Scope
+from fairwarning.core.model import Event, EventStatus, EventType, ImpactKind, Scope
 from fairwarning.core.times import iso
 from fairwarning.service.fleet import Fleet
 
@@ -79,36 +75,21 @@ def new_key() -> str:
 
 async def preview(fleet: Fleet, command: Command) -> PreviewText:
     """Describe what a command would do if it were submitted now."""
-    loaded: dict[Ref, Entity | None] = {}
-
-    def get(ref: Ref) -> Entity | None:
-        if ref not in loaded:
-            raise EntityNotLoaded(ref)
-        return loaded[ref]
-
     now = fleet.clock.now()
     try:
-        validate(command)
-        while True:
-            try:
-                return PreviewText(_describe(cascade.run(command, now, get), now))
-            except EntityNotLoaded as missing:
-                loaded |= await fleet.reader.read_all([missing.ref])
+        return PreviewText(_describe(await decide(fleet, command, now), now))
     except Refused as refused:
         return PreviewText(refused.message, refused=True, code=refused.code)
 
 
 def _describe(outcome: Outcome, now: float) -> str:
     events_before: dict[str, Event] = {}
-    events_after: dict[str, Event] = {}
     unpolled = False
-    for before, after in outcome.changes.values():
+    for before, _ in outcome.changes.values():
         if isinstance(before, Scope):
             events_before |= before.events
             unpolled = unpolled or not before.enabled
-        if isinstance(after, Scope):
-            events_after |= after.events
-    created = [event for event in events_after.values() if event.id not in events_before]
+    created = created_events(outcome)
     sentences = _describe_events(created, now)
     created_ids = {event.id for event in created}
     sentences += _describe_immediate(outcome, created_ids, unpolled=unpolled)
@@ -133,7 +114,7 @@ def _describe_events(events: list[Event], now: float) -> list[str]:
         if status is EventStatus.STARTED:
             sentences.append(f"Starts a {type_} event without notice. {text} immediately.")
             continue
-        notice = words.duration(not_before - int(now))
+        notice = words.duration(int(not_before - now))
         latest = words.time_of_day(iso(not_before), iso(int(now)))
         when = f" when approved, or at {latest}" if impact else f" by {latest}"
         sentences.append(f"Schedules a {type_} event with {notice} notice. {text}{when}.")

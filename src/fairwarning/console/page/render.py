@@ -61,8 +61,13 @@ def environment() -> Environment:
 
 
 def link(machine: MachineInfo) -> str:
+    """Return the path of a machine's page."""
+    return machine_path(machine.scope, machine.name)
+
+
+def machine_path(scope: str, name: str) -> str:
     """Return the path of a machine's page, with its scope: names are unique only within a scope."""
-    return f"/machines/{quote(machine.scope)}/{quote(machine.name)}"
+    return f"/machines/{quote(scope)}/{quote(name)}"
 
 
 def _status_class(machine: MachineInfo) -> str:

@@ -10,6 +10,7 @@ from fairwarning.console.api import Api
 from fairwarning.console.page.form_data import FormDone, FormFields, FormRefused
 from fairwarning.core.errors import Refused
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.tokens import Forbidden
 
 _MAX_LENGTH = 250  # of a query parameter
 _MAX_DIGITS = 18  # of a number in the query
@@ -30,6 +31,11 @@ class PageRequest:
     def path_param(self, name: str) -> str:
         """Return a path parameter."""
         return str(self.request.path_params[name])
+
+    def check_can_edit(self) -> None:
+        """Raise `Forbidden` for a reader."""
+        if not self.can_edit:
+            raise Forbidden("Forbidden", "your token is read-only; log in with an operator's token")
 
     def query(self, name: str) -> str:
         """Return a query parameter; empty if it is missing."""
@@ -54,7 +60,8 @@ class PageContent:
     data: Mapping[str, Any]
 
 
-View = Callable[[PageRequest], Awaitable[PageContent]]
+View = Callable[[PageRequest], Awaitable[PageContent | FormDone]]
+"""Returns a page, or where to go instead."""
 FormHandler = Callable[[PageRequest], Awaitable[FormDone]]
 Views = list[tuple[str, View]]
 FormRoutes = list[tuple[str, FormHandler, View]]

@@ -6,16 +6,16 @@ from urllib.parse import quote
 from fairwarning.console.api import bodies
 from fairwarning.console.api.filters import one_of
 from fairwarning.console.api.responses import EventInfo, RolloutInfo
-from fairwarning.console.api.section import parse
+from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.lanes import lane_grid
+from fairwarning.console.page.listing import cut_page, list_query
 from fairwarning.console.page.preview import OperationPreview, PreviewText
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.model import RolloutStatus
 from fairwarning.service.listing.filters import EventFilter
 
-_ROLLOUTS = 50  # on a page
 _EVENTS = 20  # shown for a rollout
 _ACTIONS = {
     "Running": ("pause", "abort"),
@@ -31,9 +31,16 @@ _NOTICES = {"pause": "Rollout paused.", "resume": "Rollout resumed.", "abort": "
 
 async def index(request: PageRequest) -> PageContent:
     """Show a page of rollouts, optionally of those with one status."""
+    query = list_query(request, ("status",))
     status = one_of(RolloutStatus, request.query, "status")
-    page = await request.api.rollouts(request.query("after"), _ROLLOUTS, status)
-    data = {"rollouts": page.rollouts, "next": page.next, "status": status or ""}
+    rollouts: list[RolloutInfo] = []
+    after: str | None = ""
+    while after is not None:
+        part = await request.api.rollouts(after, MAX_PAGE_SIZE, status)
+        rollouts += part.rollouts
+        after = part.next
+    shown, page = cut_page(query, rollouts)
+    data = {"rollouts": shown, "query": query, "page": page, "statuses": list(RolloutStatus)}
     return PageContent("rollouts.html", data)
 
 
@@ -68,6 +75,7 @@ async def control(request: PageRequest) -> FormDone:
 
 async def new(request: PageRequest) -> PageContent:
     """Show the form for a new rollout; the query has the values of one that was not confirmed."""
+    request.check_can_edit()
     return PageContent("rollout_new.html", {"given": dict(request.request.query_params)})
 
 

@@ -1,5 +1,8 @@
 """The pages of scale sets: create with or without termination notice (T8), change, delete."""
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -8,13 +11,42 @@ from fairwarning.console.api.responses import MachineInfo, ScaleSetInfo
 from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone, FormFields
+from fairwarning.console.page.listing import cut_page, list_query
 from fairwarning.console.page.preview import PreviewText, new_key, preview
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.commands import DeleteSet, Scale
-from fairwarning.core.errors import Refused
+from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.model import ScaleSet
 from fairwarning.service.listing.filters import MachineFilter
 
 _INSTANCES = 100  # on a page
+
+
+async def index(request: PageRequest) -> PageContent:
+    """Show a page of the scale sets whose names contain the filter."""
+    query = list_query(request, ("q",))
+    shown, page = cut_page(query, await names(request))
+    data = {"sets": await describe(request, shown), "query": query, "page": page}
+    return PageContent("sets.html", data)
+
+
+async def describe(request: PageRequest, names: Sequence[str]) -> list[ScaleSetInfo]:
+    """Describe sets, leaving out those that were deleted in the meantime."""
+    sets = []
+    for name in names:
+        with suppress(NotFound):
+            sets.append(await request.api.set(name))
+    return sets
+
+
+async def names(request: PageRequest) -> list[str]:
+    """Return the names of the sets that the filter allows, in order."""
+    text, after = request.query("q").lower(), ""
+    matching: list[str] = []
+    while ids := await request.fleet.reader.list_ids(ScaleSet, after, MAX_PAGE_SIZE):
+        matching += [name for name in ids if text in name.lower()]
+        after = ids[-1]
+    return matching
 
 
 async def show(request: PageRequest) -> PageContent:
@@ -92,6 +124,7 @@ async def upgrade(request: PageRequest) -> FormDone:
 
 async def act(request: PageRequest) -> FormDone:
     """Start an action on the selected instances."""
+    request = await with_all(request)
     name, action = request.path_param("name"), request.form.text("action")
     instances = request.form.instances()
     if not instances:
@@ -105,6 +138,17 @@ async def act(request: PageRequest) -> FormDone:
     return FormDone(f"{action.capitalize()}: {words.describe_accepted(accepted)}", _path(name))
 
 
+async def with_all(request: PageRequest) -> PageRequest:
+    """Return the request with every instance of the set selected, if its form says `all`."""
+    if request.form.text("all") != "yes":
+        return request
+    wanted = MachineFilter(set=request.path_param("name"))
+    machines = (await request.api.machines(limit=MAX_PAGE_SIZE, wanted=wanted)).machines
+    pairs = [pair for pair in request.form.pairs if pair[0] not in {"all", "instance"}]
+    pairs += [("instance", str(machine.instance)) for machine in machines]
+    return replace(request, form=FormFields(pairs))
+
+
 async def delete(request: PageRequest) -> FormDone:
     """Delete the set; each instance gets its notice first."""
     name = request.path_param("name")
@@ -114,8 +158,9 @@ async def delete(request: PageRequest) -> FormDone:
     return FormDone(f"Deletion of {name}: {words.describe_accepted(accepted)}", to)
 
 
-async def new(_: PageRequest) -> PageContent:
+async def new(request: PageRequest) -> PageContent:
     """Show the form for a new scale set."""
+    request.check_can_edit()
     return PageContent("set_new.html", {})
 
 
@@ -163,7 +208,7 @@ def _notice_text(scale_set: ScaleSetInfo) -> str:
     return "with termination notice" if scale_set.terminate_notice else "without termination notice"
 
 
-VIEWS: Views = [("/sets/new", new), ("/sets/{name:path}", show)]
+VIEWS: Views = [("/sets", index), ("/sets/new", new), ("/sets/{name:path}", show)]
 FORMS: FormRoutes = [
     ("/sets/new", create, new),
     ("/sets/{name:path}/scale", scale, show),

@@ -1,6 +1,6 @@
 """Wording of times, names and states on the page. Pure."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 from fairwarning.console.api.responses import AcceptedOperation
 from fairwarning.core.times import spoken
@@ -26,14 +26,24 @@ def epoch(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp())
 
 
-def time_of_day(time: str | None, now: str = "") -> str:
-    """Format a time as a time of day, with the date unless it is the date of `now`."""
+def time_of_day(time: str | None, now: str = "", offset: int = 0) -> str:
+    """Format a time as a time of day, with the date unless it is the date of `now`.
+
+    `offset` is how far the shown time is ahead of UTC, in seconds.
+    """
     if not time:
         return ""
-    when = datetime.fromisoformat(time).astimezone(UTC)
-    if now and when.date() == datetime.fromisoformat(now).astimezone(UTC).date():
+    zone = timezone(timedelta(seconds=offset))
+    when = datetime.fromisoformat(time).astimezone(zone)
+    if now and when.date() == datetime.fromisoformat(now).astimezone(zone).date():
         return f"{when:%H:%M:%S}"
     return f"{when.day} {when:%b %H:%M:%S}"
+
+
+def date(seconds: int) -> str:
+    """Format the date of a time: `18 Nov`."""
+    when = datetime.fromtimestamp(seconds, UTC)
+    return f"{when.day} {when:%b}"
 
 
 def duration(seconds: float | None) -> str:

@@ -3,10 +3,10 @@
 
 const notice = document.getElementById("notice");
 const clock = document.getElementById("clock");
+const headers = { "X-Page": location.pathname };
 
 function showNotice(text) {
-  notice.replaceChildren(document.createElement("p"));
-  notice.firstChild.textContent = text;
+  notice.replaceChildren(Object.assign(document.createElement("p"), { textContent: text }));
 }
 
 // --- Live updates: change an element into its new version, node by node -------------------------
@@ -15,31 +15,26 @@ function showNotice(text) {
 const USER_STATE = new Set(["open", "value", "checked", "selected"]);
 
 const keyOf = (node) => node.id || node.dataset?.key || "";
-const sameElement = (old, updated) =>
-  old.nodeName === updated.nodeName && keyOf(old) === keyOf(updated);
 
 function morph(old, updated) {
   if (old.isEqualNode(updated)) return;
   if (old.nodeType !== Node.ELEMENT_NODE) return void (old.nodeValue = updated.nodeValue);
-  const serverOwned = old.matches("[type=hidden], progress");
+  const isKept = (name) => USER_STATE.has(name) && !old.matches("[type=hidden], progress");
   for (const { name } of [...old.attributes])
-    if (!updated.hasAttribute(name) && (serverOwned || !USER_STATE.has(name)))
-      old.removeAttribute(name);
+    if (!updated.hasAttribute(name) && !isKept(name)) old.removeAttribute(name);
   for (const { name, value } of updated.attributes)
-    if (old.getAttribute(name) !== value && (serverOwned || !USER_STATE.has(name)))
-      old.setAttribute(name, value);
+    if (old.getAttribute(name) !== value && !isKept(name)) old.setAttribute(name, value);
   if (!old.matches("[data-error]")) morphChildren(old, updated);
 }
 
 function morphChildren(old, updated) {
-  const keyed = new Map();
-  for (const child of old.children) if (keyOf(child)) keyed.set(keyOf(child), child);
+  const keyed = new Map([...old.children].map((child) => [keyOf(child), child]));
   let next = old.firstChild;
   for (const child of [...updated.childNodes]) {
     const key = keyOf(child);
     let match = key ? keyed.get(key) : next;
     if (!key) while (match && keyOf(match)) match = match.nextSibling;
-    if (!match || !sameElement(match, child)) {
+    if (match?.nodeName !== child.nodeName || keyOf(match) !== key) {
       old.insertBefore(document.importNode(child, true), next);
       continue;
     }
@@ -47,15 +42,13 @@ function morphChildren(old, updated) {
     else old.insertBefore(match, next);
     morph(match, child);
   }
-  while (next) {
-    const { nextSibling } = next;
-    next.remove();
-    next = nextSibling;
+  for (let extra = next; extra; extra = next) {
+    next = extra.nextSibling;
+    extra.remove();
   }
 }
 
-let refreshWanted = false;
-let refreshing = false;
+let [refreshWanted, refreshing] = [false, false];
 
 async function refresh() {
   refreshWanted = true;
@@ -65,12 +58,15 @@ async function refresh() {
     refreshWanted = false;
     const started = performance.now();
     try {
-      const response = await fetch(location.href, { headers: { "X-Page": location.pathname } });
+      const response = await fetch(location.href, { headers, signal: AbortSignal.timeout(10000) });
+      const text = await response.text();
       if (response.status === 401) location.reload();
-      if (!response.ok) showNotice((await response.json()).error);
-      else updateParts(new DOMParser().parseFromString(await response.text(), "text/html"));
+      else if (response.status >= 500) throw new Error("no page");
+      setConnected(true);
+      if (!response.ok) showNotice(JSON.parse(text).error);
+      else updateParts(new DOMParser().parseFromString(text, "text/html"));
     } catch {
-      // The stream reconnects when the service is back, and triggers a refresh.
+      setConnected(false);
     }
     // Request a slow page less often.
     const pause = 150 + 4 * (performance.now() - started);
@@ -86,6 +82,26 @@ function updateParts(updated) {
   }
 }
 
+// --- Connection: without it, what the page shows is old, and nothing can be done ----------------
+
+const lost = document.getElementById("lost");
+const isConnected = () => lost.hidden;
+
+function setConnected(connected) {
+  if (connected === isConnected()) return;
+  lost.hidden = connected;
+  document.body.classList.toggle("old", !connected);
+  const buttons = connected ? "[data-lost]" : "button:enabled:not([type=button])";
+  for (const button of document.querySelectorAll(buttons)) {
+    button.disabled = !connected;
+    button.toggleAttribute("data-lost", !connected);
+  }
+  if (connected) return;
+  showTime(Number(clock.dataset.now));
+  const time = clock.querySelector("[data-clock]").textContent;
+  lost.textContent = `Connection lost. This page shows the fleet as of ${time}; trying again.`;
+}
+
 // --- Time --------------------------------------------------------------------------------------
 
 let lastUpdate = performance.now();
@@ -99,8 +115,11 @@ function countdown(left) {
 
 function tick() {
   const rate = Number(clock.dataset.rate);
-  if (!rate) return;
-  const now = Number(clock.dataset.now) + ((performance.now() - lastUpdate) / 1000) * rate;
+  const passed = (performance.now() - lastUpdate) / 1000;
+  if (rate && isConnected()) showTime(Number(clock.dataset.now) + passed * rate);
+}
+
+function showTime(now) {
   clock.querySelector("[data-clock]").textContent = new Date(now * 1000).toISOString().slice(11, 19);
   for (const element of document.querySelectorAll("[data-until]"))
     element.textContent = countdown(Math.max(Math.floor(Number(element.dataset.until) - now), 0));
@@ -113,15 +132,21 @@ function openStream() {
   stream?.close();
   if (document.hidden) return;
   stream = new EventSource("/api/stream?brief=true");
-  for (const kind of ["open", "changed", "clock"]) stream.addEventListener(kind, refresh);
+  for (const kind of ["open", "changed", "clock", "error"]) stream.addEventListener(kind, refresh);
 }
 
-function startLiveUpdates() {
+// A browser does not reopen a stream after an answer such as 503.
+function checkConnection() {
+  if (stream.readyState === EventSource.CLOSED) openStream();
+  refresh();
+}
+
+if (clock) {
   openStream();
   document.addEventListener("visibilitychange", openStream);
   new MutationObserver(() => (lastUpdate = performance.now())).observe(clock, { attributes: true });
   setInterval(tick, 250);
-  setInterval(() => Number(clock.dataset.rate) && !document.hidden && refresh(), 5000);
+  setInterval(() => document.hidden || checkConnection(), 5000);
 }
 
 // --- Forms -------------------------------------------------------------------------------------
@@ -129,7 +154,6 @@ function startLiveUpdates() {
 async function submitForm(form, button) {
   const error = form.querySelector("[data-error]");
   const body = new URLSearchParams(new FormData(form, button));
-  const headers = { "X-Page": location.pathname };
   form.setAttribute("aria-busy", "true");
   try {
     const action = button?.getAttribute("formaction") || form.getAttribute("action");
@@ -138,14 +162,20 @@ async function submitForm(form, button) {
     if (error) error.textContent = result.error || "";
     if (result.error) return error || showNotice(result.error);
     form.elements.key.value = result.key;
+    if (result.again.after) {
+      for (const name in result.again) form.elements[name].value = result.again[name];
+      form.querySelector("progress").value = result.again.done;
+      showNotice(result.notice);
+      return await submitForm(form, button);
+    }
     if (result.to !== location.pathname) return location.assign(result.to);
     showNotice(result.notice);
-    refresh();
   } catch {
     showNotice("The service did not respond. Check that it is running.");
   } finally {
     form.removeAttribute("aria-busy");
   }
+  refresh();
 }
 
 document.addEventListener("submit", (event) => {
@@ -155,43 +185,15 @@ document.addEventListener("submit", (event) => {
   if (form.getAttribute("aria-busy") !== "true") submitForm(form, event.submitter);
 });
 
-// --- Tabs --------------------------------------------------------------------------------------
+// --- Commands to copy ---------------------------------------------------------------------------
 
-for (const box of document.querySelectorAll("[data-tabs]")) {
-  const panels = [...box.querySelectorAll(":scope > section")];
-  const list = document.createElement("div");
-  list.setAttribute("role", "tablist");
-  list.setAttribute("aria-label", box.dataset.tabs);
-  const tabs = panels.map((panel, index) => {
-    const tab = document.createElement("button");
-    const title = panel.querySelector("h2");
-    tab.type = "button";
-    tab.id = `tab-${panel.id}`;
-    tab.textContent = title.textContent;
-    title.hidden = true;
-    tab.setAttribute("role", "tab");
-    tab.setAttribute("aria-controls", panel.id);
-    panel.setAttribute("role", "tabpanel");
-    panel.setAttribute("aria-labelledby", tab.id);
-    tab.addEventListener("click", () => open(index));
-    tab.addEventListener("keydown", ({ key }) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
-      if (step) open((index + step + tabs.length) % tabs.length).focus();
-    });
-    return tab;
+// `execCommand` also works where a page without TLS has no `navigator.clipboard`.
+for (const field of document.querySelectorAll("input.command")) {
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", textContent: "Copy", ariaLabel: `Copy ${field.value}` });
+  button.addEventListener("click", () => {
+    field.select();
+    if (document.execCommand("copy")) button.textContent = "Copied";
   });
-  const open = (chosen) => {
-    tabs.forEach((tab, index) => {
-      tab.setAttribute("aria-selected", String(index === chosen));
-      tab.tabIndex = index === chosen ? 0 : -1;
-      panels[index].hidden = index !== chosen;
-    });
-    return tabs[chosen];
-  };
-  list.append(...tabs);
-  box.prepend(list);
-  box.classList.add("live");
-  open(0);
+  field.after(button);
 }
-
-if (clock) startLiveUpdates();

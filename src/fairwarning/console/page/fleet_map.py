@@ -1,0 +1,195 @@
+"""The map of the fleet: a small square for each machine, grouped, coloured by its state (O14).
+
+A path draws all machines of one state in a part of a group: a line for machines that are beside
+each other, which dashes cut into squares. So ten thousand machines are a page of 60 kB. A group is
+drawn again only when one of its scopes has changed.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
+from urllib.parse import urlencode
+from weakref import WeakKeyDictionary
+
+from markupsafe import Markup
+
+from fairwarning.console.page import squares
+from fairwarning.console.page.render import machine_path
+from fairwarning.console.page.request import PageContent, PageRequest, Views
+from fairwarning.core.errors import NotFound
+from fairwarning.core.model import ScopeKind
+from fairwarning.service.listing.filters import has_text
+from fairwarning.service.listing.groups import (
+    MachineGroup,
+    MachineGroups,
+    MachineState,
+    machine_states,
+)
+
+MACHINES = 12_000  # squares on a page
+GROUPS = 250  # drawn by themselves: the largest
+_OTHERS = "others"  # the key of the other groups together
+_STEP = 300  # machines looked at in one go
+_LARGE_SQUARES = 1500  # machines of a fleet that has room for larger squares
+
+STATES = (
+    MachineState.RUNNING,
+    MachineState.NOTICE,
+    MachineState.IMPACT,
+    MachineState.FAILED,
+    MachineState.STOPPED,
+    MachineState.NO_POLLS,
+)
+"""In the order of the legend and of the table."""
+
+
+class Square(NamedTuple):
+    """A machine on the map."""
+
+    scope: str
+    name: str
+    domain: int
+    state: MachineState
+
+
+@dataclass(frozen=True)
+class Block:
+    """A group as drawn. It is still right if the group has these versions."""
+
+    versions: object
+    squares: Sequence[Square]
+    counts: Counter[MachineState]
+    parts: list[Markup]
+    row: Markup  # of the table
+
+
+_drawn: WeakKeyDictionary[MachineGroups, dict[str, Block]] = WeakKeyDictionary()
+
+
+async def show(request: PageRequest) -> PageContent:
+    """Show the groups whose names contain the filter: as squares, or in numbers as a table."""
+    pattern = request.query("q")
+    blocks = await _blocks(request, pattern)
+    counts = sum((block.counts for block in blocks), Counter[MachineState]())
+    total, drawn = counts.total(), sum(len(block.squares) for block in blocks)
+    query = {"q": pattern} if pattern else {}
+    data = {
+        "q": pattern,
+        "as_table": request.query("view") == "table",
+        "total": total,
+        "left": total - drawn,
+        "large": total <= _LARGE_SQUARES,
+        "states": [(state, counts[state]) for state in STATES],
+        "parts": [part for block in blocks for part in block.parts],
+        "rows": [block.row for block in blocks],
+        "map_path": f"/map?{urlencode(query)}",
+        "table_path": f"/map?{urlencode({**query, 'view': 'table'})}",
+    }
+    return PageContent("map.html", data)
+
+
+async def show_machine(request: PageRequest) -> PageContent:
+    """Show the name and the state of the machine at a place of a group, as last drawn."""
+    group, place = request.query("group"), request.query_integer("place") or 0
+    if group not in _drawn.get(request.api.index.groups, {}):
+        await _blocks(request, request.query("q"))
+    block = _drawn[request.api.index.groups].get(group)
+    if block is None or place >= len(block.squares):
+        raise NotFound("UnknownMachine", f"the group {group[:60]!r} has no machine {place}")
+    square = block.squares[place]
+    return PageContent("map_machine.html", {"square": square, "path": machine_path(*square[:2])})
+
+
+async def _blocks(request: PageRequest, pattern: str) -> list[Block]:
+    await request.api.index.refresh()
+    await request.api.recent.refresh()
+    every = request.api.index.groups
+    drawn = _drawn.setdefault(every, {})
+    for key in drawn.keys() - every.by_key.keys() - {_OTHERS}:
+        del drawn[key]
+    blocks: list[Block] = []
+    left = MACHINES
+    for key, groups in _chosen(every, pattern).items():
+        blocks.append(await _block(request, key, groups, left))
+        left -= len(blocks[-1].squares)
+    return blocks
+
+
+def _chosen(every: MachineGroups, pattern: str) -> dict[str, list[MachineGroup]]:
+    """Return what each block shows: a group by itself, or all the smaller ones together."""
+    groups = [group for group in every.by_key.values() if has_text(pattern, (_title(group),))]
+    groups.sort(key=lambda group: (group.kind is ScopeKind.STANDALONE, group.name))
+    largest = sorted(groups, key=attrgetter("machines"), reverse=True)[:GROUPS]
+    shown = {group.key for group in largest}
+    chosen = {group.key: [group] for group in groups if group.key in shown}
+    others = [group for group in groups if group.key not in shown]
+    return chosen | ({_OTHERS: others} if others else {})
+
+
+def _title(group: MachineGroup) -> str:
+    return group.name or "Standalone machines"
+
+
+async def _block(
+    request: PageRequest, key: str, groups: Sequence[MachineGroup], most: int
+) -> Block:
+    """Return a block with at most so many squares, drawn anew if it has changed."""
+    drawn = _drawn.setdefault(request.api.index.groups, {})
+    most = min(most, sum(group.machines for group in groups))
+    versions = [(group.key, group.version) for group in groups], most
+    if key not in drawn or drawn[key].versions != versions:
+        every = await _squares(request, groups)
+        counts = Counter(square.state for square in every)
+        title = _title(groups[0]) if key != _OTHERS else f"{len(groups):,} smaller groups"
+        link = _link(groups[0]) if key != _OTHERS else "/machines"
+        parts = [
+            part async for part in _parts(request, squares.Heading(key, title, link), every[:most])
+        ]
+        drawn[key] = Block(versions, every[:most], counts, parts, _row(title, link, counts))
+    return drawn[key]
+
+
+async def _parts(
+    request: PageRequest, heading: squares.Heading, shown: Sequence[Square]
+) -> AsyncIterator[Markup]:
+    columns = squares.columns(len(shown))
+    for begin in range(0, len(shown), squares.PART):
+        await request.fleet.reader.share.turn()
+        part = shown[begin : begin + squares.PART]
+        yield squares.draw(heading, begin, columns, [square[2:4] for square in part])
+
+
+def _link(group: MachineGroup) -> str:
+    """Return the list of the machines of a group."""
+    kind, _, name = group.key.partition(" ")
+    return f"/machines?{urlencode({kind: name})}" if name else "/machines"
+
+
+def _row(title: str, link: str, counts: Counter[MachineState]) -> Markup:
+    cells = Markup("").join(Markup("<td>{:,}").format(counts[state]) for state in STATES)
+    name = Markup('<tr><th scope="row"><a href="{}">{}</a><td>{:,}')
+    return name.format(link, title, counts.total()) + cells
+
+
+async def _squares(request: PageRequest, groups: Sequence[MachineGroup]) -> list[Square]:
+    """Return the machines of a group by update domain, or of several groups; oldest first."""
+    index, failed = request.api.index, request.api.recent.day.failed
+    found: list[tuple[int, int, Square]] = []
+    looked_at = 0
+    for name in [name for group in groups for name in group.scopes]:
+        scope = index.scopes.get(name)
+        together = len(groups) > 1 or not scope or scope.kind is ScopeKind.STANDALONE
+        for machine, state in machine_states(scope, failed) if scope else ():
+            domain = 0 if together else machine.update_domain
+            square = Square(name, machine.name, domain, state)
+            found.append((domain, index.number(name, machine.name), square))
+        if len(found) - looked_at >= _STEP:
+            looked_at = len(found)
+            await request.fleet.reader.share.turn()
+    found.sort(key=itemgetter(0, 1))
+    return [square for _, _, square in found]
+
+
+VIEWS: Views = [("/map", show), ("/map/machine", show_machine)]
