@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 from urllib.parse import urlencode
 
@@ -178,6 +179,16 @@ def draw_changes(choose: Choices, counts: Sequence[int]) -> tuple[tuple[int, str
 
 
 _WORDS = range(len(WORDS))
+
+
+NO_MUTATION = _mutation(b"")
+
+
+def random_mutation(rng: Random) -> Mutation:
+    """Return a mutation that depends on the state of this generator only."""
+    return _mutation(rng.randbytes(_BYTES))
+
+
 MUTATIONS = st.binary(min_size=_BYTES, max_size=_BYTES).map(_mutation)
 """Mutations of requests, decoded from drawn bytes, since drawing bytes is fast."""
 

@@ -1,5 +1,6 @@
 """Hostile templates and template expressions."""
 
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -34,9 +35,11 @@ _ATOMS = (
     "\ud800",
 )  # fmt: skip
 
+_ENDS = ("", "", "", ".a", "[0]", "[-1]", "['a']", ".id", "?.x")
+
 
 def _called(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    ends = st.sampled_from(("", "", "", ".a", "[0]", "[-1]", "['a']", ".id", "?.x"))
+    ends = st.sampled_from(_ENDS)
     call = st.builds(
         lambda name, args, end: f"{name}({', '.join(args)}){end}",
         st.sampled_from(_WORDS),
@@ -53,6 +56,15 @@ def _called(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 EXPRESSIONS = st.recursive(st.sampled_from(_ATOMS), _called, max_leaves=12)
 """Random strings similar to expressions."""
+
+
+def random_expression(rng: Random, depth: int = 3) -> str:
+    """Return a string similar to an expression."""
+    if not depth or rng.random() < 0.3:
+        return rng.choice(_ATOMS)
+    arguments = (random_expression(rng, depth - 1) for _ in range(rng.randrange(4)))
+    return f"{rng.choice(_WORDS)}({', '.join(arguments)}){rng.choice(_ENDS)}"
+
 
 _CHANGES = st.lists(
     st.tuples(st.integers(0, 200), st.sampled_from(HOW), st.integers(0, 200)), max_size=4

@@ -20,7 +20,7 @@ from fairwarning.arm.compute import machine_listing
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.login import FORM_BYTES
 from fairwarning.arm.resources import subscriptions
-from fairwarning.arm.types import context, stored
+from fairwarning.arm.types import context
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from fairwarning.service.tokens import TokenUse
 from tests.arm.everything import (
@@ -198,7 +198,7 @@ def test_paged_listings(
     everywhere = [route for route in ROUTES if not route.public and not route.writes]
     with shared_fleet.initial() as arm:
         whole = {route.path: arm.call(arm.request_for(route)).body for route in everywhere}
-        for module in (context, subscriptions, stored, machine_listing):
+        for module in (context, subscriptions, machine_listing):
             monkeypatch.setattr(module, "PAGE", 1)
         for route in everywhere:
             if b'"value":[' in whole[route.path]:

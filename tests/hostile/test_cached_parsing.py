@@ -44,8 +44,8 @@ def check(validator: RequestValidator, data: bytes) -> bool:
     """Whether the cache parses these bytes; the result must equal that of a reader."""
     try:
         parsed, refused = validator.parse_cached(data), None
-    except RequestRefused as refusal:
-        parsed, refused = None, refusal
+    except RequestRefused as error:
+        parsed, refused = None, error.refusal
     if parsed is None and refused is None:
         return False
     (request,), more = read(data)

@@ -91,6 +91,22 @@ def test_many_short_connections(make_endpoint: MakeEndpoint) -> None:
         assert endpoint.server.counts.refused.keys() == {"path"}
 
 
+def test_connections_that_their_clients_have_closed(make_endpoint: MakeEndpoint) -> None:
+    """They do not count either, though the endpoint has not read their end yet."""
+    with make_endpoint() as endpoint:
+        prepare(endpoint)
+        endpoint.wait_until(lambda: not endpoint.connections)  # of `prepare`
+        with endpoint.stalled():
+            for _ in range(3 * CONNECTIONS_OF_MACHINE):
+                with Client(endpoint.open("av_0")) as gone:
+                    gone.send(POLL)
+            client = Client(endpoint.open("av_0"))
+            client.send(POLL)
+        with client:
+            assert client.reply().status == 200
+        assert not endpoint.server.counts.refused
+
+
 def test_changes_are_seen_by_the_next_poll(make_endpoint: MakeEndpoint) -> None:
     """It gets the new document; the cached request of a deleted machine is refused."""
     with make_endpoint() as endpoint:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.server.ports.counting import PortLimits
+from tests.fixtures.files import no_free_descriptor
 from tests.hostile.ports import WAYS, PortHarness
 from tests.hostile.wire import Client, head
 
@@ -99,6 +100,20 @@ def test_reset_connections_do_not_count(port: PortHarness) -> None:
         connect(port, clients, SECOND, 1)  # accepted after all of them
         port.wait_until(lambda: FIRST not in port.counter._of_address)
         connect(port, clients, FIRST, OF_ADDRESS)
+
+
+def test_a_port_that_starts_without_a_free_descriptor(tmp_path: Path) -> None:
+    """It says so, and serves the connection that waits as soon as there is one (IB5)."""
+    way = WAYS["console"]
+    with PortHarness(way, tmp_path) as warm, warm.connect() as client:
+        assert client.request(GET).status == 200  # so that everything is imported
+    with PortHarness(way, tmp_path) as port, socket.socket() as sock:
+        with no_free_descriptor():
+            sock.connect((FIRST, port.port))
+            problem = port.wait_until(lambda: port._lazy.health().problem)
+        assert "Too many open files" in problem
+        assert Client(sock).request(GET).status == 200
+        assert not port._lazy.health().problem
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def send_slowly(port: PortHarness, client: Client, data: bytes, seconds: float) 
         pytest.param(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * ENOUGH, id="value"),
         pytest.param(b"GET / HTTP/1.1\r\n" + b"x" * ENOUGH, id="name"),
         pytest.param(b"GET /" + b"x" * ENOUGH, id="target"),
+        pytest.param(b"GET /" + b"x" * limits.PORT_PATH_BYTES + b"? HTTP/1.1\r\n\r\n", id="path"),
         pytest.param(b"GET / HTTP/1.1\r\n" + LINE * 9 + b"\r\n", id="lines"),
         pytest.param(b"GET / HTTP/1.1\r\n" + b"X: x\r\n" * 300, id="fields"),
         pytest.param(CHUNKED + chunk(b"x") + b"0\r\nX-Long: " + b"x" * ENOUGH, id="trailer"),

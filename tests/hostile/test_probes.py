@@ -1,5 +1,9 @@
+import gc
+
 import pytest
 
+from fairwarning.core.commands import Delete
+from fairwarning.metadata.connection import MetadataConnection
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.preparation import prepare
 from tests.hostile.probes import Probe
@@ -61,3 +65,20 @@ def test_head_is_refused_without_a_body(endpoint: EndpointHarness, target: str) 
         assert refusal.status in {400, 404, 405}
         assert refusal.closes or client.request(POLL).status == 200
         assert not refusal.closes or not client.replies()
+
+
+@pytest.mark.spec("M17")
+def test_a_refused_request_leaves_nothing_behind(endpoint: EndpointHarness) -> None:
+    """Neither the probes that are refused nor the polls of a deleted machine keep memory."""
+    event = prepare(endpoint)
+    for probe in PROBES:
+        if probe.reason:
+            with Client(endpoint.open("av_0")) as client:
+                send_probe(client, probe, event)
+    endpoint.do(Delete(scope="av", operation="delete", machines=("av_0",)))
+    endpoint.advance(3600)
+    for _ in range(10):
+        assert endpoint.get("av_0").status == 404
+    endpoint.wait_until(lambda: not endpoint.connections)
+    gc.collect()
+    assert [kept for kept in gc.get_objects() if isinstance(kept, MetadataConnection)] == []

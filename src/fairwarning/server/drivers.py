@@ -7,6 +7,7 @@ from fairwarning.machines.driver import Driver
 from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.service.clock import Clock
 from fairwarning.service.config.settings import DriverKind, DriverSettings
+from fairwarning.service.health import PartHealth
 
 
 @runtime_checkable
@@ -15,6 +16,19 @@ class CloseableDriver(Protocol):
 
     async def close(self) -> None:
         """Stop starting impacts, and release resources."""
+
+
+@runtime_checkable
+class ReportingDriver(Protocol):
+    """A driver that may be unable to execute impacts."""
+
+    problem: str
+
+
+def driver_health(driver: Driver) -> PartHealth:
+    """Whether the driver can execute impacts."""
+    problem = driver.problem if isinstance(driver, ReportingDriver) else ""
+    return PartHealth(name="driver", problem=problem)
 
 
 def driver_for(settings: DriverSettings, clock: Clock, folder: Path) -> Driver:

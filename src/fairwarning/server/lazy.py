@@ -1,6 +1,7 @@
 """Lazy start of the console and ARM servers.
 
-They start on the first connection, so a process that only serves polls stays small.
+They start on the first connection, so a process that only serves polls stays small. A server that
+cannot start is tried again until it can (IB5).
 """
 
 import asyncio
@@ -10,8 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from fairwarning.core.errors import FairwarningError
 from fairwarning.core.times import rfc1123
 from fairwarning.server.ports.counting import ConnectionCounter
+from fairwarning.server.ports.turns import Turns
+from fairwarning.service.health import PartHealth
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -24,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 2
 _CHECK_SECONDS = 0.25
+_RETRY_SECONDS = 1.0  # between two attempts to start; a flood of connections causes no other
 
 
 class LazyServer:
@@ -43,30 +48,94 @@ class LazyServer:
         self._now = now
         self._load = load
         self._tls = tls
+        self._problem = ""  # why it does not start
         self._server: PortServer | None = None
         self._task: asyncio.Task[None] | None = None
-        asyncio.get_running_loop().add_reader(listener, self._start)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(listener, self._start)
 
     def _start(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._listener)
-        self._task = asyncio.create_task(self._serve(), name="lazy-server")
+        self._loop.remove_reader(self._listener)
+        self._task = self._loop.create_task(self._serve(), name="lazy-server")
 
     async def _serve(self) -> None:
+        while (server := await self._try_to_start()) is None:
+            self._loop.add_reader(self._listener, self._reject)
+            try:
+                await asyncio.sleep(_RETRY_SECONDS)
+            finally:
+                self._loop.remove_reader(self._listener)
+        self._server = server
+        await server.serve(sockets=[self._listener])
+
+    async def _try_to_start(self) -> "PortServer | None":
         # In a thread, because importing the application must not delay polls.
         try:
-            self._server = await asyncio.to_thread(
-                _prepare, self._load, self._counter, self._now, self._tls
+            server = await asyncio.to_thread(self._load_server)
+            server.prepare(self._listener)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the port must come back)
+            self._report(error)
+            return None
+        if self._problem:
+            log.warning("the %s port serves connections again", self._counter.name)
+            self._problem = ""
+        return server
+
+    def _load_server(self) -> "PortServer":
+        import uvicorn  # noqa: PLC0415  (see above)
+
+        from fairwarning.server.ports.server import PortServer  # noqa: PLC0415  (see above)
+
+        tls = self._tls
+        config = uvicorn.Config(
+            _dated(self._load(), self._now, Turns(self._loop)),
+            ssl_context_factory=(lambda *_: tls()) if tls else None,
+            proxy_headers=False,  # the default would let a client forge its address
+            server_header=False,
+            date_header=False,  # the default is the host's time, not the fleet's
+            access_log=False,
+            log_config=None,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=_STOP_SECONDS,
+        )
+        config.load()  # makes the TLS context
+        return PortServer(config, self._counter, self._now)
+
+    def _report(self, error: Exception) -> None:
+        """Log why the server cannot start, once for each reason."""
+        known = isinstance(error, FairwarningError | OSError)
+        code = error.code if isinstance(error, FairwarningError) else type(error).__name__
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else code
+        problem = f"cannot serve connections ({reason}) and retries; see the log"
+        if problem != self._problem:
+            self._problem = problem
+            log.error(
+                "the %s port cannot serve connections and closes them; retrying every second: %s",
+                *(self._counter.name, error),
+                exc_info=None if known else error,
             )
-        except Exception:
-            log.exception("cannot start the server on %s", self._listener.getsockname())
-            self._listener.close()  # so that clients fail at once
+
+    def _reject(self) -> None:
+        """Close a connection, so that its client fails at once."""
+        try:
+            accepted, _ = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        await self._server.serve(sockets=[self._listener])
+        except OSError:  # no free descriptor: clients wait for the next attempt
+            self._loop.remove_reader(self._listener)
+        else:
+            accepted.close()
+
+    def health(self) -> PartHealth:
+        """Whether the port serves connections; before the first one, it is not known yet."""
+        accepting = self._server.accept_problem if self._server else ""
+        return PartHealth(name=self._counter.name, problem=self._problem or accepting)
 
     async def close(self) -> None:
         """Finish the requests in progress, and stop."""
         if self._task is None:
-            asyncio.get_running_loop().remove_reader(self._listener)
+            self._loop.remove_reader(self._listener)
         else:
             if self._server is not None:
                 self._server.should_exit = True
@@ -86,33 +155,11 @@ class LazyServer:
         server.force_exit = True
 
 
-def _prepare(
-    load: "Callable[[], ASGIApp]",
-    counter: ConnectionCounter,
-    now: Callable[[], float],
-    tls: "Callable[[], SSLContext] | None",
-) -> "PortServer":
-    import uvicorn  # noqa: PLC0415  (see above)
+def _dated(application: "ASGIApp", now: Callable[[], float], turns: Turns) -> "ASGIApp":
+    """Return the application with fleet time in the `Date` header of every response (E11).
 
-    from fairwarning.server.ports.server import PortServer  # noqa: PLC0415  (see above)
-
-    config = uvicorn.Config(
-        _dated(load(), now),
-        ssl_context_factory=(lambda *_: tls()) if tls else None,
-        proxy_headers=False,  # the default would let a client forge its address
-        server_header=False,
-        date_header=False,  # the default is the host's time, not the fleet's
-        access_log=False,
-        log_config=None,
-        lifespan="off",
-        ws="none",
-        timeout_graceful_shutdown=_STOP_SECONDS,
-    )
-    return PortServer(config, counter, now)
-
-
-def _dated(application: "ASGIApp", now: Callable[[], float]) -> "ASGIApp":
-    """Return the application with fleet time in the `Date` header of every response (E11)."""
+    Its requests take turns.
+    """
 
     async def dated(scope: "Scope", receive: "Receive", send: "Send") -> None:
         async def send_dated(message: "Message") -> None:
@@ -121,6 +168,7 @@ def _dated(application: "ASGIApp", now: Callable[[], float]) -> "ASGIApp":
                 message["headers"] = [(b"date", date), *message["headers"]]
             await send(message)
 
+        await turns.take()
         await application(scope, receive, send_dated)
 
     return dated

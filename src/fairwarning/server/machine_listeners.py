@@ -4,7 +4,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 from fairwarning.core.errors import FairwarningError
@@ -24,6 +23,7 @@ Slot = TypeVar("Slot", str, int)
 """What a listener is opened on: the name of a file, or a port."""
 
 _PAGE = 1000  # machines read at once
+_RETRY_SECONDS = 1.0  # after a bug
 _COMPARE_SECONDS = 60.0
 """Between two comparisons with the store: after a failover, changes may not be followed."""
 
@@ -45,6 +45,7 @@ class MachineListeners(Generic[Slot]):
 
     def __init__(self, server: MetadataServer, fleet: Fleet) -> None:
         self._server = server
+        server.machine_problems.append(self._problem)
         self._fleet = fleet
         self._machines: dict[str, dict[str, float]] = {}  # by scope: names and times of creation
         self._numbers: dict[Place, int] = {}  # of machines in the fleet, as far as they were read
@@ -120,8 +121,12 @@ class MachineListeners(Generic[Slot]):
     async def _keep_comparing(self) -> None:
         while True:
             await asyncio.sleep(_COMPARE_SECONDS)
-            with suppress(FairwarningError):  # the store is unavailable; the next one counts
+            try:
                 await self._compare()
+            except FairwarningError:
+                pass  # the store is unavailable; the next comparison counts
+            except Exception:
+                log.exception("cannot compare the machines with their %ss; retrying", self.kind)
             self._retry()
 
     def _retry(self) -> None:
@@ -159,7 +164,12 @@ class MachineListeners(Generic[Slot]):
         while True:
             await self._awake.wait()
             self._awake.clear()
-            await self._update()
+            try:
+                await self._update()
+            except Exception:
+                log.exception("cannot open a %s; others go on", self.kind)
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._awake.set()
 
     async def _update(self) -> None:
         while self._changed:
@@ -213,11 +223,11 @@ class MachineListeners(Generic[Slot]):
             place = next(iter(claims))
             self._failed.pop(place, None)
             try:
-                listening = self._bind(slot)
+                await self._listen(slot, place, self._bind(slot))
             except FairwarningError as error:
                 self._failed[place] = error.message
-            else:
-                await self._listen(slot, place, listening)
+            except OSError as error:  # for example without a free descriptor
+                self._failed[place] = f"cannot open it: {error.strerror or error}"
 
     def _check_own(self, place: Place) -> None:
         """Note it if another machine has the slot of this one."""
@@ -249,6 +259,13 @@ class MachineListeners(Generic[Slot]):
             which = f"machine {first}" + (f" and {len(others)} others" if others else "")
             log.warning("no %s for %s: %s", self.kind, which, reason)
         self._logged = self._failed.copy()
+
+    def _problem(self) -> str:
+        """Return how many machines have no listener, and why; empty if all have one."""
+        if not self._failed:
+            return ""
+        reason = next(iter(self._failed.values()))
+        return f"no {self.kind} for {len(self._failed)} machines: {reason}"
 
     def remove_files(self) -> None:
         """Remove what listeners leave behind; the process is about to end."""

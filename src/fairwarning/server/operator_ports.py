@@ -21,6 +21,7 @@ from fairwarning.server.reach import Reach, url_of
 from fairwarning.server.tls.certificates import Authority
 from fairwarning.service.config.settings import ArmSettings, ConsoleSettings
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.health import PartHealth, health_metric
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.metrics import Metric
 from fairwarning.service.resources import WEBHOOKS
@@ -61,6 +62,7 @@ class OperatorPorts:
         self._webhooks: WebhookService | None = None
         self._webhooks_lock = asyncio.Lock()
         self._lazy_servers: list[LazyServer] = []
+        self.parts: list[Callable[[], PartHealth]] = [server.health]
 
     def open(self, stack: AsyncExitStack) -> None:
         """Open the ports; connections wait."""
@@ -89,6 +91,7 @@ class OperatorPorts:
             LazyServer(self._sockets[0], self._load_console, console, now, self._console_tls),
             LazyServer(self._sockets[1], self._load_arm, arm, now, self.authority.context),
         )
+        self.parts += [lazy.health for lazy in self._lazy_servers]
         # With a shared database, another process may create a webhook at any time.
         if self._options.database or await self._fleet.reader.resources(WEBHOOKS, WEBHOOKS, 1):
             await self.webhooks()
@@ -108,6 +111,8 @@ class OperatorPorts:
                 await asyncio.to_thread(self.authority.renew)
             except Refused as refused:
                 log.error("cannot renew the certificate; retrying in a day: %s", refused)  # noqa: TRY400
+            except Exception:
+                log.exception("cannot renew the certificate; retrying in a day")
 
     # --- Addresses ---
 
@@ -148,10 +153,16 @@ class OperatorPorts:
     def metrics(self) -> list[Metric]:
         """The metrics of the process, for the console."""
         webhooks = self._webhooks.metrics() if self._webhooks else []
-        return [*self._fleet.metrics(), *self._server.metrics(), *webhooks]
+        health = health_metric([*self.health(), *self._fleet.health()])
+        return [*self._fleet.metrics(), *self._server.metrics(), *webhooks, health]
+
+    def health(self) -> list[PartHealth]:
+        """How the parts beside the fleet are."""
+        webhooks = self._webhooks.health() if self._webhooks else PartHealth(name="webhooks")
+        return [*(read() for read in self.parts), webhooks]
 
     def _load_console(self) -> "ASGIApp":
-        from fairwarning.console.api.about import ControlPlane  # noqa: PLC0415  (see LazyServer)
+        from fairwarning.console.api.about import OtherPorts  # noqa: PLC0415  (see LazyServer)
         from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (the same)
 
         load_scenarios = self._options.load_scenarios
@@ -161,6 +172,7 @@ class OperatorPorts:
             ConsoleParts(
                 fleet=self._fleet,
                 metrics=self.metrics,
+                health=self.health,
                 tokens=self.tokens,
                 webhooks=self.webhooks,
                 closing=self._closing,
@@ -169,9 +181,10 @@ class OperatorPorts:
                 settings=self._console,
                 machine_urls=self._reach.urls,
                 scenarios=load_scenarios() if load_scenarios else None,
-                control_plane=ControlPlane(
-                    f"https://{arm_host}:{self._arm_port}",
-                    self.authority.ca.read_text("ascii"),
+                other_ports=OtherPorts(
+                    metadata=url_of(self._options.metadata[0], self._reach.port),
+                    arm=f"https://{arm_host}:{self._arm_port}",
+                    ca=self.authority.ca.read_text("ascii"),
                 ),
             )
         )

@@ -41,7 +41,7 @@ class MachineSockets(MachineListeners[str]):
     def _release(self, slot: str) -> None:
         """Remove the file of a socket, unless another process has replaced it."""
         path = self._path(slot)
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # it is gone, or the folder is
             if path.stat().st_ino == self._inodes.pop(slot, None):
                 path.unlink()
 

@@ -31,6 +31,7 @@ class StopSignal:
         self.leftovers: list[Callable[[], None]] = []
         """Called in another thread if an orderly stop takes too long, before the process ends."""
         self.requested = False
+        self.error: Exception | None = None  # why the service gave up
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
@@ -51,6 +52,11 @@ class StopSignal:
         with suppress(RuntimeError):  # the loop is closed: the process is about to end
             self._loop.call_soon_threadsafe(self._begin)
 
+    def give_up(self, error: Exception) -> None:
+        """Begin to stop because of an error."""
+        self.error = error
+        self.request()
+
     def _begin(self) -> None:
         self._event.set()
         if self._starting and self._task is not None:
@@ -62,14 +68,19 @@ class StopSignal:
         await self._event.wait()
 
     def finish(self) -> None:
-        """Note that the service is closed; only the process itself has to end."""
+        """Note that the service is closed; only the process itself has to end.
+
+        Raise the error with which it gave up.
+        """
         self._finished = True
+        if self.error:
+            raise self.error
 
     def _limit(self, read_end: int) -> None:
         os.read(read_end, 1)
         sleep(self._seconds)
         if self._finished:  # a thread of a library does not end
-            os._exit(_CLEAN)
+            os._exit(_FORCED if self.error else _CLEAN)
         text = "did not stop within %g seconds; requests in progress are cut off"
         last_line = Thread(target=log.error, args=(text, self._seconds), daemon=True)
         last_line.start()

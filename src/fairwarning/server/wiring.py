@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import math
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from fairwarning.console.readers import Reader
@@ -14,10 +16,11 @@ from fairwarning.machines.process.driver import ProcessDriver
 from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.server import data_folder, file_systems, keys, start_token
-from fairwarning.server.drivers import CloseableDriver, driver_for
+from fairwarning.server.drivers import CloseableDriver, driver_for, driver_health
 from fairwarning.server.machine_listeners import MachineListeners
 from fairwarning.server.operator_ports import OperatorPorts
 from fairwarning.server.options import ServerOptions
+from fairwarning.server.progress import STEP_SECONDS, StartStep
 from fairwarning.server.reach import Reach, url_of
 from fairwarning.server.ready import OPERATOR, ReadyLine, write_ready
 from fairwarning.server.sockets import MachineSockets
@@ -76,6 +79,8 @@ class ServerProcess:
         if isinstance(self.driver, GuestFinder):
             self.server.callers.find_guest = GuestAddresses(self.fleet, self.driver).find
         self.ports = OperatorPorts(options, self.fleet, self.server, self.reach)
+        self.ports.parts.append(partial(driver_health, self.driver))
+        self.start_step: StartStep | None = None  # None once the service serves
         self._renewal: asyncio.Task[None] | None = None
         self._leftovers: list[Callable[[], None]] = []
 
@@ -90,10 +95,14 @@ class ServerProcess:
             metadata = self.reach.open_endpoint(options.metadata[1], shared=options.worker)
             stack.enter_context(metadata)
             self.ports.open(stack)
+            # A database limits each of its waits, and no migration that it works on.
+            limit = math.inf if options.database else STEP_SECONDS
+            self.start_step = StartStep("the store to open", limit)
             await self.fleet.start()
             stack.push_async_callback(self.fleet.stop)
             if isinstance(self.driver, CloseableDriver):
                 stack.push_async_callback(self.driver.close)
+            self.start_step = StartStep("the fleet file to be applied")
             self.applied = await fleet_file.apply(options.fleet, self.fleet.submit)
             # Closing a program or a socket aborts its requests, so the server answers them before.
             if self.programs:
@@ -106,11 +115,13 @@ class ServerProcess:
             stack.push_async_callback(self.ports.close)
             self.ports.reserve_descriptors()
             await self.server.listen(metadata, self.reach.resolver)
+            self.start_step = StartStep("the keys")
             key = await keys.prepare(
                 options.data, self.ports.authority, self.fleet.store, memory=options.memory
             )
             self.tokens = IssuedTokens(Tokens(key, TENANT), self.fleet)
             await self.tokens.refresh()
+            self.start_step = StartStep("the listeners")
             if self.programs:
                 await self.programs.listen()
             for listeners in machine_listeners:
@@ -118,6 +129,7 @@ class ServerProcess:
             await self._check_default_machine()
             await self.ports.serve(self.tokens, stack)
             self._start_tasks(stack)
+            self.start_step = None
             yield self
 
     def _start_tasks(self, stack: AsyncExitStack) -> None:

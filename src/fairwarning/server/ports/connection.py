@@ -42,12 +42,10 @@ class LimitedConnection(HttpToolsProtocol):
         self,
         config: Config,
         server_state: ServerState,
-        release: Callable[[], None],
         now: Callable[[], float],
     ) -> None:
-        """`release` stops counting the connection; `now` is fleet time."""
+        """`now` is fleet time."""
         super().__init__(config, server_state, {})
-        self._release = release
         self._now = now
 
     # --- Called by the event loop ---
@@ -62,7 +60,6 @@ class LimitedConnection(HttpToolsProtocol):
         """Release everything that belongs to this connection."""
         super().connection_lost(exc)
         self._held = b""
-        self._release()
 
     def data_received(self, data: bytes) -> None:
         """Parse the request, unless the client has to wait for an earlier response."""
@@ -91,16 +88,22 @@ class LimitedConnection(HttpToolsProtocol):
 
     # --- Time ---
 
-    def tick(self, now: float) -> None:
-        """Check the deadlines; called once a second with the time of the event loop."""
+    def tick(self, now: float) -> bool:
+        """Check the deadlines; called once a second with the time of the event loop.
+
+        Return whether one has passed, which costs a part of this turn.
+        """
         if self.transport.is_closing():  # it waits until the client has read its response
             self._closing_since = min(self._closing_since, now)
-            if now >= self._closing_since + limits.PORT_WRITE_SECONDS:
-                self.transport.abort()
-        elif now >= self._write_deadline:
+            late = now >= self._closing_since + limits.PORT_WRITE_SECONDS
+        else:
+            late = now >= self._write_deadline
+        if late:
             self.transport.abort()
-        elif now >= self._deadline:
+        elif now >= self._deadline and not self.transport.is_closing():
             self._end_late()
+            late = True
+        return late
 
     def _end_late(self) -> None:
         """Close the connection of a client that is too slow."""
@@ -161,7 +164,11 @@ class LimitedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to serve the request."""
         sizes = (len(name) + len(value) + _FIELD_BYTES for name, value in self.headers)
-        if len(self.url) + sum(sizes) > limits.PORT_HEADER_BYTES:
+        path = self.url.partition(b"?")[0]
+        if (
+            len(self.url) + sum(sizes) > limits.PORT_HEADER_BYTES
+            or len(path) > limits.PORT_PATH_BYTES
+        ):
             raise _TooLargeError
         super().on_headers_complete()
         self._in_head, self._in_body = False, True

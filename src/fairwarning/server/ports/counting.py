@@ -35,7 +35,7 @@ class ConnectionCounter:
     """Counts the connections of a port, from before their TLS handshake until they are lost."""
 
     def __init__(self, name: str, port_limits: PortLimits) -> None:
-        self._name = name
+        self.name = name
         self._limits = port_limits
         self._total = 0
         self._of_address: dict[str, int] = {}
@@ -80,6 +80,6 @@ class ConnectionCounter:
             log.warning(
                 "the %s port refuses connections, the last one from %s: %d are open, of at most %d"
                 " and %d from one address; raise the limits in [%s], and that of open files",
-                self._name, address, self._total, self._limits.connections,
-                self._limits.of_address, self._name,
+                self.name, address, self._total, self._limits.connections,
+                self._limits.of_address, self.name,
             )  # fmt: skip

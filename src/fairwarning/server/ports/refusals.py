@@ -46,5 +46,6 @@ LATE = PortRefusal(
 HEADERS_TOO_LARGE = PortRefusal(
     431,
     "HeadersTooLarge",
-    f"send at most {limits.PORT_HEADER_FIELDS} headers with {limits.PORT_HEADER_BYTES} bytes",
+    f"send at most {limits.PORT_HEADER_FIELDS} headers with {limits.PORT_HEADER_BYTES} bytes, and a"
+    f" path of at most {limits.PORT_PATH_BYTES} bytes",
 )

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from fairwarning.metadata.socket_events import SocketEvents, new_socket_events
 from fairwarning.server.ports.connection import LimitedConnection
 from fairwarning.server.ports.counting import ConnectionCounter
-from fairwarning.server.ports.listener import PortListener, Release
+from fairwarning.server.ports.listener import PortListener
 
 _TICK = 10  # calls of `on_tick`, which uvicorn makes ten times a second
 
@@ -17,7 +18,8 @@ _TICK = 10  # calls of `on_tick`, which uvicorn makes ten times a second
 class PortServer(uvicorn.Server):
     """Serves one port. It leaves signals to the program."""
 
-    _listener: PortListener
+    _listener: PortListener | None = None
+    _events: SocketEvents | None = None
 
     def __init__(
         self, config: uvicorn.Config, counter: ConnectionCounter, now: Callable[[], float]
@@ -26,24 +28,37 @@ class PortServer(uvicorn.Server):
         self._counter = counter
         self._now = now
 
+    @property
+    def accept_problem(self) -> str:
+        """Why no connections are accepted now."""
+        return self._listener.problem if self._listener else ""
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections."""
-        assert sockets is not None
-        (sock,) = sockets
+    def prepare(self, sock: socket.socket) -> None:
+        """Get ready to accept connections; `OSError` without a free descriptor."""
+        self._events = new_socket_events(asyncio.get_running_loop(), at_once=1)
         self._listener = PortListener(
-            sock, self._counter, self._connection, self._now, self.config.ssl
+            sock,
+            self._counter,
+            self._connection,
+            self._now,
+            tls=self.config.ssl,
+            events=self._events,
         )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002  (see `prepare`)
+        """Accept connections."""
+        assert self._listener is not None
         self._listener.start()
         self.servers = []  # uvicorn's own listeners
         self.started = True
 
-    def _connection(self, release: Release) -> asyncio.Protocol:
-        return LimitedConnection(self.config, self.server_state, release, self._now)
+    def _connection(self) -> asyncio.Protocol:
+        return LimitedConnection(self.config, self.server_state, self._now)
 
     async def on_tick(self, counter: int) -> bool:
         """Check the deadlines of all connections once a second."""
@@ -51,10 +66,14 @@ class PortServer(uvicorn.Server):
             now = asyncio.get_running_loop().time()
             for connection in tuple(self.server_state.connections):
                 assert isinstance(connection, LimitedConnection)
-                connection.tick(now)
+                if connection.tick(now):
+                    await asyncio.sleep(0)  # polls go first
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more connections, and finish the requests in progress."""
-        self._listener.close()
+        if self._listener:
+            self._listener.close()
         await super().shutdown(sockets)
+        if self._events:
+            self._events.close()

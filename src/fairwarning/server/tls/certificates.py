@@ -29,6 +29,7 @@ _NAME = re.compile(rf"(?=.{{1,253}}$)(\*\.)?{_LABEL}(\.{_LABEL})*")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 _WORLD_READABLE = 0o644
 _SIGNING = "fairwarning.server.tls.signing"
+_CREATE_SECONDS = 60.0
 _CREATE_SCRIPT = """
 import sys
 from datetime import datetime
@@ -77,11 +78,15 @@ class Authority:
             authority = sys.modules[_SIGNING].new_authority(self._now())
             keyfiles.write_first(self._key, authority.to_pem())
             return
-        done = subprocess.run(  # noqa: S603  (our own interpreter and script)
-            [sys.executable, "-c", _CREATE_SCRIPT, self._now().isoformat()],
-            capture_output=True,
-            check=False,
-        )
+        try:
+            done = subprocess.run(  # noqa: S603  (our own interpreter and script)
+                [sys.executable, "-c", _CREATE_SCRIPT, self._now().isoformat()],
+                capture_output=True,
+                check=False,
+                timeout=_CREATE_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise self._unusable(f"it was not created in {_CREATE_SECONDS:g} s", "") from error
         if done.returncode:
             reason = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
             raise self._unusable(f"it cannot be created: {reason}", "")
