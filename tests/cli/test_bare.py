@@ -40,8 +40,10 @@ def run_bare(
 
 def test_the_version(metadata: Path) -> None:
     """The program and the module have it, as in a complete install."""
-    done = run_bare(metadata, "--version")
-    assert (done.returncode, done.stdout) == (0, f"fairwarning, version {version('fairwarning')}\n")
+    for word in ("--version", "version"):
+        done = run_bare(metadata, word)
+        expected = f"fairwarning, version {version('fairwarning')}\n"
+        assert (done.returncode, done.stdout) == (0, expected)
     module = (
         "import sys; sys.path[:0] = sys.argv[1:3]; import fairwarning as f; print(f.__version__)"
     )
@@ -52,7 +54,8 @@ def test_the_help(metadata: Path) -> None:
     """It lists what there is, and what to install for the rest."""
     done = run_bare(metadata, "--help")
     assert done.returncode == 0
-    assert "agent  Run hooks inside a machine" in done.stdout
+    assert run_bare(metadata, "-h").stdout == done.stdout
+    assert "agent    Run hooks inside a machine" in done.stdout
     assert "need the server: pip install 'fairwarning[server]'" in done.stdout
     alone = run_bare(metadata)
     assert (alone.returncode, alone.stderr) == (2, done.stdout)
@@ -112,6 +115,6 @@ def test_the_help_on_an_older_python(
     monkeypatch.setattr(sys, "argv", ["fairwarning", "--help"])
     main.main()
     text = capsys.readouterr().out
-    assert "agent  Run hooks inside a machine" in text
+    assert "agent    Run hooks inside a machine" in text
     assert "The other commands need Python 3.11 or newer; this is Python 3.9.16\n" in text
     assert "pip install" not in text

@@ -18,7 +18,16 @@ ASKING = [
     ("machine", "fail", "web_0", "web_1"),
     ("set", "delete", "web"),
     ("set", "delete-instances", "web", "0"),
+    ("set", "scale", "web", "1"),
+    ("machine", "stop", "web_0", "web_1"),
+    ("machine", "deallocate", "web_0", "db_0"),
+    ("machine", "reimage", "web_0", "db_0"),
+    ("event", "approve", "FIRST", "SECOND"),
+    ("event", "cancel", "FIRST", "SECOND"),
 ]
+
+
+EVENTS = ("event", "list", "-o", "name")
 
 
 def state(service: ServiceProcess) -> object:
@@ -36,8 +45,12 @@ def test_a_script_must_say_yes(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path / "data", "--sample", "--clock", "virtual") as service:
         service.poll("web_0")
         service.json("rollout", "start", "web/0", "--id", "running")
+        service.poll("db_0")
+        service.json("machine", "restart", "db_0")
+        ids = dict(zip(("FIRST", "SECOND"), service.run(*EVENTS).stdout.split(), strict=True))
         before = state(service)
-        for words in ASKING:
+        for template in ASKING:
+            words = tuple(ids.get(word, word) for word in template)
             refused = service.run(*words)
             assert refused.returncode == 2, words
             assert "Nothing was changed" in refused.stderr
@@ -64,6 +77,32 @@ def test_the_plan_of_a_rollout(tmp_path: Path) -> None:
         printed = service.run("rollout", "start").stderr
         assert "no notice  2 scopes: batch_0, legacy" in printed
         assert "Start the rollout over 4 scopes?" in printed
+
+
+@pytest.mark.up("--sample", "--memory", "--clock", "virtual")
+@pytest.mark.parametrize(
+    ("capacity", "polled", "plan"),
+    [
+        (1, True, {"deleted": 2, "without_notice": 0, "notice_seconds": 300}),
+        (2, True, {"deleted": 1, "without_notice": 0, "notice_seconds": 300}),
+        (2, False, {"deleted": 1, "without_notice": 1, "notice_seconds": None}),
+        (4, False, {"deleted": 0, "without_notice": 0, "notice_seconds": None}),
+    ],
+)
+def test_the_plan_of_a_scale_in(
+    service: ServiceProcess, capacity: int, plan: dict[str, object], *, polled: bool
+) -> None:
+    """It counts what is deleted and how much notice that gets; one with notice needs no answer."""
+    service.json("set", "update", "web", "--terminate-notice", "5m", "--upgrade", "automatic")
+    if polled:
+        service.poll("web_0")
+    words = ("set", "scale", "web", str(capacity))
+    planned = service.json(*words, "--dry-run")
+    assert plan.items() <= planned.items()
+    assert len(planned["instances"]) == plan["deleted"]
+    asks = capacity == 1 or (capacity == 2 and not polled)
+    assert service.run(*words).returncode == (2 if asks else 0)
+    assert service.run(*words, "--yes").returncode == 0
 
 
 def seconds(begin: str, end: str) -> float:

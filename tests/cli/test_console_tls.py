@@ -1,7 +1,7 @@
 """The console over TLS, and the clients that must trust its certificate (O13)."""
 
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -143,3 +143,28 @@ def test_certificate_files_that_do_not_match(tmp_path: Path) -> None:
     done = run_command("up", str(fleet), *FREE_PORTS, "--data", str(tmp_path / "data"))
     assert done.returncode == 1
     assert "both must be PEM files that belong together" in done.stderr
+
+
+def test_an_authority_that_is_not_valid_yet(tmp_path: Path) -> None:
+    """The console closes connections at once; it works without a restart once the clock is right.
+
+    Here the authority changes instead of the clock (IB5).
+    """
+    data = tmp_path / "data"
+    data.mkdir(0o700)
+
+    def put_authority(now: datetime) -> None:
+        authority = new_authority(now).to_pem()
+        (data / "ca.key").write_bytes(authority)
+        (data / "ca.key").chmod(0o600)
+        (data / "ca.pem").write_bytes(authority[authority.index(b"-----BEGIN CERTIFICATE") :])
+
+    put_authority(datetime.now(UTC) + timedelta(days=2))
+    with ServiceProcess(data, "--memory", "--tls", fleet=FLEET) as service:
+        assert service.run("healthcheck").returncode == 1
+        assert service.get("vm").status == 200
+        put_authority(datetime.now(UTC))
+        wait_until(lambda: service.run("healthcheck").returncode == 0, "the console works")
+        log = service.stop()[1]
+    assert log.count("it is not valid before") == 1
+    assert "the console port serves connections again" in log

@@ -1,5 +1,6 @@
 """Where the data may be: local disks, and databases of this or an older version."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,6 +9,7 @@ import psycopg
 import pytest
 
 from fairwarning.server import file_systems
+from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
 from tests.fixtures.postgres.locks import count_waiting
 from tests.fixtures.programs import run_python
@@ -119,3 +121,21 @@ def test_the_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "migration 9999_future.sql of a newer version of Fairwarning" in done.stderr
     assert "install that version, or use another database" in done.stderr
+
+
+def test_a_data_file_that_is_removed_under_a_running_service_is_noticed(tmp_path: Path) -> None:
+    """Nobody has to send a command: it is logged and not ready, polls go on, and it recovers."""
+    data = tmp_path / "data"
+    often = os.environ | {"WATCHDOG_USEC": "600000"}  # check the store every 0.2 s
+    with ServiceProcess(data, fleet=ONE, env=often) as service:
+        service.poll("vm")  # the first poll writes
+        (data / "fleet.db").rename(tmp_path / "fleet.db")
+        text = f"{data / 'fleet.db'} was moved, removed or replaced while the service uses it"
+        service.wait_for_log(text)
+        answer = fetch(f"{service.ready['console']}/readyz")
+        assert (answer.status, "StoreLost" in answer.text) == (503, True)
+        service.assert_refused(("machine", "restart", "vm"), 1, text)
+        assert service.poll("vm")["Events"] == []
+        (tmp_path / "fleet.db").rename(data / "fleet.db")
+        assert service.run("healthcheck", "--wait").returncode == 0
+        service.ok("POST", "/api/machines/vm/restart")

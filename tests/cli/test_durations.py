@@ -46,7 +46,10 @@ def test_whole_seconds_and_notices() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(-1, "0 s"), (0.4, "0.4 s"), (3.2, "3.2 s"), (900, "15 min"), (93784, "1 d 2 h")],
+    [
+        *((-1, "0 s"), (0.4, "0.4 s"), (3.2, "3.2 s"), (4.0, "4 s"), (900, "15 min")),
+        *((60, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (86400, "1 d"), (93784, "1 d 2 h")),
+    ],
 )
 def test_formatted_durations(seconds: float, text: str) -> None:
     """A formatted duration has at most two units."""

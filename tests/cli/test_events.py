@@ -4,9 +4,12 @@ import _thread
 import json
 import queue
 import threading
+from pathlib import Path
 
 import pytest
 
+from fairwarning.cli.connection import client
+from fairwarning.cli.connection.target import LocalService
 from fairwarning.cli.output.follow import EventStream
 from tests.fixtures.service import ServiceProcess
 
@@ -21,7 +24,7 @@ def schedule_restarts(service: ServiceProcess, *machines: str) -> list[str]:
 
 def test_events_are_listed_and_shown(service: ServiceProcess) -> None:
     """The list can be filtered by machine or scope; it shows full ids within 80 columns."""
-    assert service.run("event", "list").stdout == "No events found.\n"
+    assert service.run("event", "list").stderr == "No events found.\n"
     web, db = schedule_restarts(service, "web_0", "db_0")
     assert {event["id"] for event in service.json("event", "list")} == {web, db}
     assert [e["id"] for e in service.json("event", "list", "--machine", "db_0")] == [db]
@@ -83,6 +86,15 @@ def test_ctrl_c_right_before_a_wait() -> None:
         stream.take(None)
 
 
+def test_a_stream_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ends the thread that reads the stream ends the wait for a message too (IB6)."""
+    monkeypatch.setattr(client, "newest", lambda _: 0)
+    monkeypatch.setattr(client, "stream", lambda *_: None)  # nothing to iterate
+    stream = EventStream(LocalService(Path()))
+    with pytest.raises(TypeError):
+        stream.take(None)
+
+
 def test_watch(service: ServiceProcess) -> None:
     """It prints a line per change: of all, of one machine, or of events until they are over."""
     (db,) = schedule_restarts(service, "db_0")
@@ -108,3 +120,25 @@ def test_watch(service: ServiceProcess) -> None:
         assert "clock" in json.loads(web_only.read_until("clock")[-1])
         assert everything.interrupt()[0] == 0
         assert web_only.interrupt()[0] == 0
+
+
+@pytest.mark.spec("O8", "O14")
+def test_a_lost_connection_is_reported(tmp_path: Path) -> None:
+    """`event watch` and `--wait` say when the last data came, and when they are connected again."""
+    data = tmp_path / "data"
+    with ServiceProcess(data, "--sample", "--clock", "virtual") as service:
+        service.poll("web_0")
+        watching = service.start_command("event", "watch")
+        waiting = service.start_command("machine", "restart", "web_0", "--wait")
+        watching.wait_until_following()
+        waiting.read_progress("0 of 1 done")
+        service.kill()
+        for command in (watching, waiting):
+            command.read_progress("Connection lost. The last data is from")
+    with ServiceProcess(data, "--clock", "virtual") as service, watching, waiting:
+        for command in (watching, waiting):
+            assert command.read_error() == "Connected to the service again."
+        service.advance(3600)
+        assert waiting.wait()[0] == 0
+        watching.read_until("Ended")
+        assert watching.interrupt()[0] == 0

@@ -2,18 +2,20 @@
 
 import os
 import resource
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.fixtures.http import fetch
+from tests.fixtures.http import LOOPBACK, fetch
 from tests.fixtures.programs import run_program
 from tests.fixtures.service import PROGRAM, ServiceProcess
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 MOUNT = 'mount -t tmpfs -o size=16m none "$SMALL_DISK" && exec "$@"'
 """Any user may do this in a user namespace; 16 MiB are a little more than an empty fleet takes."""
@@ -101,3 +103,32 @@ def test_a_full_disk(tmp_path: Path, disk: Callable[[Path], SmallDisk | SmallFil
         service.free()
         wait_until(lambda: service.run("healthcheck").returncode == 0, "the check passes")
         assert service.api("POST", "/api/machines", {"name": "after"}).status == 201
+
+
+def test_a_certificate_on_a_full_disk(tmp_path: Path) -> None:
+    """The port closes connections at once and says why; it serves TLS once there is room (IB5)."""
+    with small_disk(tmp_path) as service:
+        port = urlsplit(service.ready["arm"]).port or 0
+        service.fill()
+        for _ in range(3):
+            with pytest.raises(OSError, match=r"EOF|reset|closed"):
+                ssl.get_server_certificate((LOOPBACK, port), timeout=LIMIT_SECONDS)
+        parts = fetch(f"{service.ready['console']}/readyz").json["parts"]
+        (problem,) = [part["problem"] for part in parts if part["name"] == "arm"]
+        assert "cannot serve connections" in problem
+        service.free()
+        wait_until(lambda: serves_tls(port), "the port serves TLS")
+        wait_until(lambda: fetch(f"{service.ready['console']}/readyz").json["status"] == "ok", "ok")
+        log = service.stop()[1]
+    assert log.count("the arm port cannot serve connections and closes them") == 1
+    assert "No space left on device" in log
+    assert "the arm port serves connections again" in log
+
+
+def serves_tls(port: int) -> bool:
+    """Whether a TLS handshake succeeds."""
+    try:
+        ssl.get_server_certificate((LOOPBACK, port), timeout=LIMIT_SECONDS)
+    except OSError:
+        return False
+    return True

@@ -2,49 +2,82 @@
 
 import json
 import os
-from importlib import import_module
+import re
 from pathlib import Path
 
 import click
 import pytest
 
+from fairwarning.cli.command_list import SUMMARIES
+from tests.docs.chapters.cli import helps, tree
 from tests.fixtures.programs import run_program, run_python
 from tests.fixtures.service import PROGRAM, ServiceProcess, run_command
 
-GROUPS = (
-    *("machine", "set", "event", "operation", "rollout", "clock", "fault", "webhook"),
-    *("completion", "context", "healthcheck"),
-)
+SLOW = {"agent", "certify", "exec", "up"}
+"""Commands that import what they run."""
+ALL = [pytest.param(name, command, id=name) for name, command in tree().items()]
+HELPS = helps()
 
 
-def commands(group: str) -> list[tuple[str, click.Command]]:
-    """Return a command and all its subcommands."""
-    top: click.Command = import_module(f"fairwarning.cli.commands.{group}").command
-    below = top.commands.items() if isinstance(top, click.Group) else ()
-    return [(group, top), *((f"{group} {name}", command) for name, command in below)]
+@pytest.mark.parametrize("name", tree())
+def test_help_has_examples(name: str) -> None:
+    """Each --help ends with examples of that command; lines fit in 80 columns, none is cut."""
+    text = HELPS[name]
+    _, _, examples = text.partition("Examples")
+    assert f"fairwarning {name}" in examples
+    copied = re.compile(r"    (fairwarning|eval|\"http)")
+    folded = [line for line in text.splitlines() if not copied.match(line)]
+    assert max(map(len, folded)) <= 80
+    assert not [line for line in folded if line.startswith("  -") and line.endswith("...")]
 
 
-ALL = [
-    pytest.param(name, command, id=name) for group in GROUPS for name, command in commands(group)
+@pytest.mark.parametrize("name", tree())
+def test_own_options_come_first(name: str) -> None:
+    """Those that name a service are the same everywhere, in a section of their own."""
+    own, _, connection = HELPS[name].partition("Connection options:")
+    assert "  -h, --help" in own
+    if connection:
+        shared = [word for word in ("--server", "--context", "--data") if f"  {word} " in own]
+        assert not shared
+
+
+@pytest.mark.parametrize("words", [(), ("machine",), ("machine", "list"), ("agent", "run")])
+def test_the_short_option_for_help(words: tuple[str, ...]) -> None:
+    """-h prints what --help does."""
+    short, long = run_command(*words, "-h"), run_command(*words, "--help")
+    assert (short.returncode, short.stdout) == (0, long.stdout)
+
+
+def test_the_version() -> None:
+    """The command prints what the option does."""
+    assert run_command("version").stdout == run_command("--version").stdout
+
+
+RENAMED = [
+    (("machine", "freeze", "web_0", "--seconds", "5"), "--seconds is now --duration"),
+    (("machine", "migrate", "web_0", "--seconds", "5"), "--seconds is now --duration"),
+    (("rollout", "start", "--seconds", "5"), "--seconds is now --duration"),
+    (("fault", "set", "500", "--seconds", "5"), "--seconds is now --duration"),
+    (("webhook", "remove", "pager"), "It is now `fairwarning webhook delete`."),
+    (("rollout", "show", "autumn"), "It is now `fairwarning rollout status`."),
+    (("token", "a b"), "run `fairwarning token create 'a b' --role ROLE`."),
 ]
 
 
-@pytest.mark.parametrize(("name", "command"), ALL)
-def test_help_has_examples(name: str, command: click.Command) -> None:
-    """Each --help ends with examples of that command; lines fit in 80 columns, none is cut."""
-    context = click.Context(command, info_name=f"fairwarning {name}", terminal_width=80)
-    text = command.get_help(context)
-    _, _, examples = text.partition("Examples")
-    assert f"fairwarning {name}" in examples
-    assert max(map(len, text.splitlines())) <= 80
-    assert not [line for line in text.splitlines()[1:] if line.endswith("...")]
+@pytest.mark.parametrize(("words", "answer"), RENAMED)
+def test_an_old_name(words: tuple[str, ...], answer: str) -> None:
+    """An option or a command that had another name is answered with the new one."""
+    done = run_command(*words)
+    assert done.returncode == 2
+    assert answer in done.stderr
 
 
 @pytest.mark.parametrize(("name", "command"), ALL)
 def test_every_read_has_json(name: str, command: click.Command) -> None:
     """Commands that read have --json; commands with --watch have it too."""
     words = {word for parameter in command.params for word in parameter.opts}
-    if name.rsplit(maxsplit=1)[-1] in {"list", "show", "explain", "watch"}:
+    reads = name.rsplit(maxsplit=1)[-1] in {"list", "show", "explain", "watch"}
+    if reads and name != "scenario show":  # prints a file
         assert "--json" in words
     assert "--watch" not in words or "--json" in words
 
@@ -52,7 +85,8 @@ def test_every_read_has_json(name: str, command: click.Command) -> None:
 def test_slow_modules_are_imported_late() -> None:
     """Help and shell completion import neither rich, nor the service, nor HTTP."""
     code = f"import sys; sys.argv = ['fairwarning', *{('machine', 'list', '--help')!r}]\n"
-    code += "".join(f"import fairwarning.cli.commands.{group}\n" for group in GROUPS)
+    names = sorted(SUMMARIES.keys() - SLOW)
+    code += "".join(f"import fairwarning.cli.commands.{name}\n" for name in names)
     code += "slow = 'rich', 'http.client', 'fairwarning.server.wiring'\n"
     code += "print([name for name in slow if name in sys.modules])"
     assert run_python(code, check=True).stdout == "[]\n"

@@ -66,5 +66,10 @@ def test_faults_are_set_and_cleared(service: ServiceProcess) -> None:
     assert "until cleared" in service.run("fault", "list").stdout
     assert statuses(2) == [500, 500]
     service.run("fault", "clear")
-    assert service.run("fault", "list").stdout == "No faults found.\n"
+    assert service.run("fault", "list").stderr == "No faults found.\n"
     assert statuses(1) == [200]
+
+
+def test_an_advance_that_is_refused(service: ServiceProcess) -> None:
+    """The thread that sends it fails, and the command says why."""
+    service.assert_refused(("clock", "advance", "1m"), 4, "this fleet runs in real time")

@@ -230,7 +230,7 @@ def test_machines_that_call_from_their_address(tmp_path: Path) -> None:
             refused = service.run("machine", "url", "guest")
             assert refused.returncode == 1
             assert "--machine-ports" in refused.stderr
-            assert "fairwarning exec" in service.run("machine", "list").stdout
+            assert "fairwarning exec" in service.run("machine", "list").stderr
 
     run_inside(check)
 

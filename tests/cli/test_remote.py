@@ -17,11 +17,16 @@ from tests.fixtures.http import free_port
 from tests.fixtures.service import ServiceProcess, run_command
 
 NAMING = {"--server", "--context", "--data", "--token-file", "--ca"}
-NO_SERVICE = {"up", "certify", "completion", "scenario run", "scenario list", "scenario show"}
+NO_SERVICE = {
+    *("up", "certify", "completion", "version"),
+    *("scenario run", "scenario list", "scenario show"),
+}
 """Commands that use no running service; those of `context` too."""
 FLEET = '[[machine]]\nname = "vm"\n[[scale_set]]\nname = "web"\ncapacity = 2\n'
 
 SUCCEED = {
+    "status": (),
+    "journal": (),
     "machine list": (),
     "machine show": ("vm",),
     "machine explain": ("vm",),
@@ -39,7 +44,7 @@ SUCCEED = {
     "set create": ("other", "--capacity", "1"),
     "set update": ("web", "--size", "Standard_B2s"),
     "set upgrade": ("web",),
-    "set scale": ("web", "1"),
+    "set scale": ("web", "1", "--yes"),
     "set delete": ("other", "--yes"),
     "rollout start": ("web/0",),
     "rollout list": (),
@@ -54,6 +59,7 @@ SUCCEED = {
     "webhook list": (),
     "token create": ("ci", "--role", "reader"),
     "token list": (),
+    "bug list": (),
     "healthcheck": (),
 }
 """Commands that the service carries out, with their arguments."""
@@ -62,7 +68,7 @@ REFUSED = {
     **dict.fromkeys(
         (
             "event watch", "event cancel", "rollout status", "rollout pause", "rollout resume",
-            "webhook delete", "webhook test", "token revoke",
+            "webhook delete", "webhook test", "token revoke", "bug release",
         ),
         (UNKNOWN,),
     ),

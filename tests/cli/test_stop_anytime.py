@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -35,12 +35,20 @@ LARGE = "".join(f'[[scale_set]]\nname = "set{n}"\ncapacity = 1000\n' for n in ra
 
 @contextmanager
 def started(
-    folder: Path, *words: str, stdout: int = subprocess.PIPE, stderr: int = subprocess.PIPE
+    folder: Path,
+    *words: str,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """`fairwarning up` on free ports with its files in this folder, from its very start."""
     where = [] if "--data" in words else ["--data", str(folder)]
     process = subprocess.Popen(
-        [*PROGRAM, "up", *where, *words, *FREE_PORTS], cwd=ROOT, stdout=stdout, stderr=stderr
+        [*PROGRAM, "up", *where, *words, *FREE_PORTS],
+        cwd=ROOT,
+        env=env,
+        stdout=stdout,
+        stderr=stderr,
     )
     try:
         yield process

@@ -157,7 +157,7 @@ def test_a_port_in_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["nowhere.toml"], 1, "cannot read nowhere.toml"),
+        (["nowhere.toml"], 1, "cannot read nowhere.toml: No such file or directory\n"),
         (["bad.toml"], 1, "bad.toml: there is no key 'machines'; did you mean machine?"),
         (["--demo", "bad.toml"], 2, "a fleet file cannot be used with --demo or --sample"),
         (["--demo", "--sample"], 2, "omit --demo or --sample"),
@@ -210,7 +210,7 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         service.get("db_0", "/wrong")
         for path in ("/healthz", "/readyz"):
             response = fetch(f"{console}{path}")
-            assert (response.status, response.body) == (200, b'{"status":"ok"}')
+            assert (response.status, response.json["status"]) == (200, "ok")
         response = fetch(f"{console}/metrics")
         assert response.status == 200
         lines = response.text.splitlines()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fixtures.service import ServiceProcess
+from tests.fixtures.service import ServiceProcess, run_command
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +19,9 @@ WRONG = [
     (("machine", "show", "nobody"), 3, "there is no machine 'nobody'"),
     (("machine", "explain", "nobody"), 3, "there is no machine 'nobody'"),
     (("machine", "create", "batch_0"), 4, "batch_0"),
+    (("machine", "create", ".."), 4, "other than '.' and '..'"),
+    (("machine", "create", "a b"), 4, "name: must be a name without a space, not 'a b'"),
+    (("set", "create", "a b", "--capacity", "1"), 4, "name: must be a name without a space"),
     (("machine", "create", "x", "--tag", "novalue"), 2, "is not K=V, such as env=prod"),
     (("machine", "create", "x", "--priority", "low"), 2, "spot"),
     (("machine", "freeze", "db_0", "--duration", "soon"), 2, "write 90, 90s, 15m"),
@@ -32,11 +35,16 @@ WRONG = [
     (("event", "explain", "00000000-0000-0000-0000-000000000000"), 3, "00000000"),
     (("event", "list", "--machine", "nobody"), 3, "nobody"),
     (("event", "list", "--scope", "nowhere"), 3, "nowhere"),
+    (("event", "list", "--scope", "wb/0"), 3, "did you mean 'web/0'?"),
+    (("event", "list", "--set", "wbe"), 3, "did you mean 'web'?"),
+    (("rollout", "start", "wb/0"), 3, "did you mean 'web/0'?"),
+    (("fault", "set", "404", "--machine", "web_"), 3, "did you mean 'web_"),
     (("set", "show", "nothing"), 3, "nothing"),
     (("set", "create", "x"), 2, "--capacity"),
     (("set", "create", "web", "--capacity", "1"), 4, "web"),
     (("set", "create", "x", "--capacity", "-1"), 2, "-1"),
-    (("set", "scale", "web", "many"), 2, "many"),
+    (("set", "scale", "web", "many"), 2, "'many' is not a valid integer"),
+    (("clock", "run", "fast"), 2, "'fast' is not a valid number"),
     (("set", "scale", "nothing", "2"), 3, "nothing"),
     (("set", "update", "web"), 2, "nothing to change"),
     (("set", "update", "web", "--terminate-notice", "16m"), 4, "PT15M"),
@@ -45,7 +53,7 @@ WRONG = [
     (("set", "delete-instances", "web", "77", "--yes"), 3, "77"),
     (("set", "upgrade", "web", "77"), 3, "77"),
     (("rollout", "status", "nothing"), 3, "nothing"),
-    (("rollout", "show", "nothing"), 2, "abort, list, pause, resume, start, status."),
+    (("rollout", "show", "nothing"), 2, "now `fairwarning rollout status`"),
     (("rollout", "pause", "nothing"), 3, "nothing"),
     (("rollout", "start", "nowhere"), 3, "nowhere"),
     (("rollout", "start", "--set", "nowhere"), 3, "nowhere"),
@@ -63,6 +71,13 @@ WRONG = [
     (("clock", "advance", "-1"), 2, "-1"),
     (("clock", "advance", "soon"), 2, "write 90, 90s, 15m"),
 ]
+
+
+def test_a_machine_of_exec(service: ServiceProcess) -> None:
+    """An unknown name is answered with the most similar one."""
+    done = run_command("exec", "--data", str(service.data), "wbe_0", "--", "true")
+    assert done.returncode == 3
+    assert done.stderr == "fairwarning: there is no machine 'wbe_0'; did you mean 'web_0'?\n"
 
 
 @pytest.mark.parametrize(("words", "code", "message"), WRONG)

@@ -7,17 +7,18 @@ import json
 import logging
 import signal
 import sys
+import threading
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairwarning.core import times
-from fairwarning.core.errors import FairwarningError
+from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.guest.agent import config, system
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.log_format import LogFormat, configure_logging
-from fairwarning.guest.events import EventSource, EventType
+from fairwarning.guest.events import Event, EventSource, EventType
 
 if TYPE_CHECKING:
     from fairwarning.guest.agent.check import AgentCheck
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 _PROGRAM = "fairwarning agent"
 _FAILED = 1
-_ME_SECONDS = 10.0
+_ENDPOINT_SECONDS = 5.0  # a drill can do without it
+_SLOW_SECONDS = 5.0  # a check of an endpoint that takes longer says why
 
 _EXAMPLES = """examples:
   fairwarning agent check                          prove that the agent can do its work
@@ -40,8 +42,10 @@ log = logging.getLogger(__name__)
 def main(words: list[str], program: str = _PROGRAM) -> None:
     """Run `fairwarning agent`, or the program of another name that is the agent alone."""
     arguments = _parser(program).parse_args(words)
+    if arguments.verb == "run":
+        system.reap_as_init()  # it forks, and no thread survives that: the log has one
     log_format = LogFormat(getattr(arguments, "log_format", LogFormat.TEXT))
-    configure_logging(log_format, verbose=arguments.verbose)
+    writer = configure_logging(log_format, verbose=arguments.verbose)
     try:
         settings = _read_config(arguments.config)
         {"run": _run, "check": _check, "simulate": _simulate}[arguments.verb](settings, arguments)
@@ -49,7 +53,7 @@ def main(words: list[str], program: str = _PROGRAM) -> None:
         if log_format is LogFormat.JSON:
             log.error("%s", error.message)  # noqa: TRY400  (the message says it all)
         else:
-            sys.stderr.write(f"Error: {error.message}\n")
+            writer.put(f"Error: {error.message}")
         raise SystemExit(_FAILED) from error
 
 
@@ -93,8 +97,8 @@ def _add_verb(verbs: Any, verb: str, summary: str) -> argparse.ArgumentParser:  
     parser.add_argument(
         "--config",
         type=Path,
-        metavar="FILE",
-        help=f"configuration file (default: {system.config_file()})",
+        metavar="PATH",
+        help=f"configuration file, or a folder of .toml files (default: {system.config_file()})",
     )
     parser.add_argument("--verbose", action="store_true", help="log debug messages")
     return parser
@@ -127,9 +131,13 @@ def _read_config(path: Path | None) -> AgentConfig:
 
 
 def _run(settings: AgentConfig, arguments: argparse.Namespace) -> None:
-    agent = Agent(settings, dry=arguments.dry_run)
+    agent = Agent(
+        settings, dry=arguments.dry_run, read_config=lambda: _read_config(arguments.config)
+    )
     for number in system.STOP_SIGNALS:
         signal.signal(number, lambda *_: agent.stop())
+    for number in system.RELOAD_SIGNALS:
+        signal.signal(number, lambda *_: agent.reload())
     agent.run()
 
 
@@ -141,7 +149,14 @@ def _check(settings: AgentConfig, arguments: argparse.Namespace) -> None:
     from fairwarning.guest.agent.check import check_agent  # noqa: PLC0415  (as above)
 
     results = []
-    for result in check_agent(settings):
+    file = arguments.config or system.config_file()
+    slow = "waiting for the endpoint: the first response to a machine may take two minutes"
+    waiting = threading.Timer(_SLOW_SECONDS, log.warning, (slow,))
+    waiting.daemon = True
+    waiting.start()
+    for result in check_agent(settings, file if file.exists() else None):
+        if result.what == "endpoint":
+            waiting.cancel()
         results.append(result)
         if not arguments.as_json:
             _print(check_report.check_text(result))
@@ -175,7 +190,7 @@ def _simulate(settings: AgentConfig, arguments: argparse.Namespace) -> None:
 
     for number in system.STOP_SIGNALS:
         signal.signal(number, signal.default_int_handler)
-    machine = settings.name or _machine_name(settings)
+    machine = _drill_machine(settings)
     now = datetime.now(timezone.utc)
     event = invent_event(EventType(arguments.event), machine, EventSource(arguments.source), now)
     when = times.iso(int((event.not_before or now).timestamp()))
@@ -189,20 +204,32 @@ def _simulate(settings: AgentConfig, arguments: argparse.Namespace) -> None:
         raise SystemExit(_FAILED)
 
 
-def _machine_name(settings: AgentConfig) -> str:
-    """Return this machine's name; its host name if the endpoint does not answer."""
+def _drill_machine(settings: AgentConfig) -> str:
+    """Return this machine's name; its host name if the endpoint does not answer.
+
+    Raise `Refused` during a real event: a drill would undo the preparation for it.
+    """
+    from fairwarning.guest.agent.check import describe_event  # noqa: PLC0415  (as above)
     from fairwarning.guest.client import ScheduledEvents  # noqa: PLC0415  (as above)
     from fairwarning.guest.discover import discover  # noqa: PLC0415  (as above)
 
+    name, events = settings.name, tuple[Event, ...]()
     try:
-        with ScheduledEvents(discover(settings.endpoint or None), patience=_ME_SECONDS) as client:
-            return client.me()
+        with ScheduledEvents(
+            discover(settings.endpoint or None), patience=_ENDPOINT_SECONDS
+        ) as client:
+            name = name or client.me()
+            events = client.document().events
     except FairwarningError as error:
         import socket  # noqa: PLC0415  (as above)
 
-        name = socket.gethostname()
-        log.warning("using the host name %s, as the machine's name is not known: %s", name, error)
-        return name
+        name = name or socket.gethostname()
+        log.warning("the drill is for %s; real events are not known: %s", name, error)
+    for event in events:
+        if event.concerns(name):
+            text = f"a drill would undo the preparation for a real event: {describe_event(event)}"
+            raise Refused("EventPending", f"{text}; repeat it when the event is over")
+    return name
 
 
 def _print(text: str) -> None:

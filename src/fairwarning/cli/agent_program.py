@@ -9,12 +9,17 @@ import sys
 
 import fairwarning
 from fairwarning.cli import agent
+from fairwarning.cli.output import streams
 
 _NAME = "fairwarning-agent"
 
 
 def main() -> None:
     """Run the agent's command line."""
+    streams.run(_main)
+
+
+def _main() -> None:
     words = sys.argv[1:]
     if words == ["--version"]:
         sys.stdout.write(f"{_NAME}, version {fairwarning.__version__}\n")

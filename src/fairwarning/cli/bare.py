@@ -15,11 +15,12 @@ Usage: fairwarning [OPTIONS] COMMAND [ARGS]...
   Scheduled Events for any fleet.
 
 Options:
-  --version  Show the version and exit.
-  --help     Show this message and exit.
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
 
 Commands:
-  agent  {agent}
+  agent    {agent}
+  version  {version}
 
 The other commands need {needed}
   {others}
@@ -29,9 +30,9 @@ The other commands need {needed}
 def main(words: Sequence[str]) -> None:
     """Print the help or the version, or exit with an error that says what to install."""
     name = words[0] if words else ""
-    if name == "--version":
+    if name in {"--version", "version"}:
         sys.stdout.write(f"fairwarning, version {fairwarning.__version__}\n")
-    elif name == "--help":
+    elif name in {"--help", "-h"}:
         sys.stdout.write(_help())
     elif not name:
         _fail(_help())
@@ -42,8 +43,9 @@ def main(words: Sequence[str]) -> None:
 
 
 def _help() -> str:
-    others = ", ".join(name for name in SUMMARIES if name != "agent")
-    return _HELP.format(agent=SUMMARIES["agent"], needed=_needed(), others=others)
+    own = {name: SUMMARIES[name] for name in ("agent", "version")}
+    others = ", ".join(name for name in SUMMARIES if name not in own)
+    return _HELP.format(**own, needed=_needed(), others=others)
 
 
 def _needed() -> str:

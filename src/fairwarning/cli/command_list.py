@@ -3,6 +3,7 @@
 COMMANDS = {
     "Fleet commands": {
         "up": "Run the service.",
+        "status": "Show the service, its fleet, what is due and what is wrong.",
         "machine": "Manage machines and trigger events on them.",
         "set": "Manage scale sets.",
         "event": "List, approve, cancel, explain and watch events.",
@@ -10,6 +11,7 @@ COMMANDS = {
         "rollout": "Roll out host updates, one update domain at a time.",
         "clock": "Show the service's clock; control a virtual clock.",
         "webhook": "Manage webhooks.",
+        "journal": "List who did what, when and why.",
     },
     "Handler commands": {
         "agent": "Run hooks inside a machine and approve events.",
@@ -22,8 +24,10 @@ COMMANDS = {
         "az": "Run the Azure CLI against the service.",
         "context": "Give names to services, and choose the one to use.",
         "token": "Create, list and revoke tokens.",
+        "bug": "List and release what is set aside because of a bug.",
         "healthcheck": "Check whether the service is ready.",
         "completion": "Print a shell completion script.",
+        "version": "Print the version of this program.",
     },
 }
 """Each name is a module in this package with a `command`; the summaries are those of --help."""

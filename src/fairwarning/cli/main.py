@@ -4,9 +4,15 @@ import signal
 import sys
 from importlib import import_module
 
+from fairwarning.cli.output import streams
+
 
 def main() -> None:
     """Run the command line."""
+    streams.run(_main)
+
+
+def _main() -> None:
     words = sys.argv[1:]
     if words[:1] == ["agent"]:  # part of a bare install, which has no click
         import_module("fairwarning.cli.agent").main(words[1:])

@@ -56,5 +56,6 @@ program = click.version_option(package_name="fairwarning")(
         help="Scheduled Events for any fleet.\n\n"
         "Start with `fairwarning up --demo`. Run `fairwarning COMMAND --help` for examples.",
         no_args_is_help=True,
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
 )

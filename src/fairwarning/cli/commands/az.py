@@ -25,7 +25,8 @@ from fairwarning.cli.connection import client
 from fairwarning.cli.connection.arm_address import ArmAddress, arm_address, azure_cli_folder
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.parameters import options
-from fairwarning.core.errors import NotFound, Unavailable
+from fairwarning.cli.parameters.sections import SectionedCommand
+from fairwarning.core.errors import NotFound, Unavailable, reason_of
 from fairwarning.server.ready import OPERATOR
 from fairwarning.service.config.settings import TENANT
 
@@ -70,7 +71,7 @@ Examples:
   fairwarning az vm list -o table
   fairwarning az vmss list-instances -g fairwarning -n web -o table
   fairwarning az vm restart -g fairwarning -n db_0 --no-wait
-  fairwarning az vm simulate-eviction -g fairwarning -n spot_0
+  fairwarning az vm simulate-eviction -g fairwarning -n batch_0
   fairwarning az vm --help
 
 Exits with the exit code of the Azure CLI; 1 if it could not be set up or started.
@@ -79,6 +80,7 @@ Exits with the exit code of the Azure CLI; 1 if it could not be set up or starte
 
 @click.command(
     "az",
+    cls=SectionedCommand,
     epilog=_EPILOG,
     no_args_is_help=True,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
@@ -95,7 +97,7 @@ def command(args: tuple[str, ...], service: ServiceTarget) -> None:
     try:
         _run(service, args)
     except OSError as error:
-        raise Unavailable("AzNotRun", f"cannot run the Azure CLI: {error}") from error
+        raise Unavailable("AzNotRun", f"cannot run the Azure CLI: {reason_of(error)}") from error
 
 
 def _run(service: ServiceTarget, args: tuple[str, ...]) -> NoReturn:
@@ -199,10 +201,10 @@ def is_set_up(folder: Path, digest: str, now: float) -> bool:
     try:
         stamp = json.loads((folder / _STAMP).read_text("utf-8"))
         profile = (folder / _PROFILE).read_text("utf-8")
-    except (OSError, ValueError):
+        fresh = 0 <= now - stamp["at"] < _RENEW_SECONDS
+        return stamp["digest"] == digest and fresh and f'"{CLOUD}"' in profile
+    except (OSError, ValueError, TypeError, LookupError):
         return False
-    fresh = 0 <= now - stamp["at"] < _RENEW_SECONDS
-    return stamp["digest"] == digest and fresh and f'"{CLOUD}"' in profile
 
 
 def _is_logged_in(folder: Path, service: ServiceTarget) -> bool:

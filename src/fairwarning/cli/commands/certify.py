@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from fairwarning.cli.numbers import Integer, Number
 from fairwarning.cli.output import errors
 from fairwarning.cli.parameters import isolation as isolation_options
 from fairwarning.cli.parameters import options
@@ -53,7 +54,7 @@ Exits with 0 if COMMAND survives every trap, 1 if not, 2 for wrong usage. On Lin
 )
 @click.option(
     "--prepare",
-    type=click.FloatRange(1, _LONGEST_PREPARE_SECONDS),
+    type=Number(1, _LONGEST_PREPARE_SECONDS),
     default=allowances.PREPARE_SECONDS,
     show_default=True,
     metavar="SECONDS",
@@ -61,7 +62,7 @@ Exits with 0 if COMMAND survives every trap, 1 if not, 2 for wrong usage. On Lin
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(1),
+    type=Integer(1),
     default=len(TRAPS),
     show_default=True,
     metavar="N",
@@ -184,6 +185,8 @@ def _print(results: list[TrapResult], *, badge: bool) -> None:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDTH
     console.print(report.table(results))
+    for text in report.outputs(results):
+        console.print(text, markup=False)
     for note in report.notes(results):
         console.print(note, markup=False)
     console.print(f"{report.summary(results)}.", markup=False)

@@ -1,16 +1,25 @@
 """`fairwarning clock ...`: show the clock, and control a virtual clock (O5)."""
 
 import json
+import sys
+import threading
+from concurrent.futures import Future, wait
 
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import show
+from fairwarning.cli.numbers import Number
+from fairwarning.cli.output import follow, show
+from fairwarning.cli.output.blocks import ProgressBar
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.durations import DURATION
+from fairwarning.core.times import parse_date, spoken
+
+_SHOW_SECONDS = 0.5  # between two looks at the clock while it is advanced
+_ADVANCE_SECONDS = 24 * 3600.0
 
 _EPILOG = """\b
 Examples, for a service started with `fairwarning up --demo --clock virtual`:
@@ -45,11 +54,42 @@ def advance(service: ServiceTarget, duration: float, *, as_json: bool) -> None:
 
     DURATION is written as 90, 90s, 15m, 2h, 1d or PT15M.
     """
-    _set(service, as_json=as_json, advance_seconds=duration)
+    _print(_advance(service, duration, silent=as_json), as_json=as_json)
+
+
+def _advance(service: ServiceTarget, seconds: float, *, silent: bool) -> Json:
+    """Advance the clock; on a terminal, show how far it is. A large fleet takes its time."""
+    start = parse_date(client.ask(service, "GET", "/api/clock")["now"])
+    answer: Future[Json] = Future()
+    threading.Thread(target=_send_advance, args=(service, seconds, answer), daemon=True).start()
+    if not _is_done(answer):
+        with follow.screen_for(silent=silent or not sys.stdout.isatty(), progress=True) as screen:
+            while not _is_done(answer):
+                clock = client.ask(service, "GET", "/api/clock")  # fails if the service has ended
+                passed = parse_date(clock["now"]) - start
+                text = f"{spoken(passed)} of {spoken(seconds)}"
+                if screen:
+                    screen.show([ProgressBar(round(passed), round(seconds), text)])
+            if screen:
+                screen.show([])
+    return answer.result()
+
+
+def _send_advance(service: ServiceTarget, seconds: float, answer: Future[Json]) -> None:
+    body = {"advance_seconds": seconds}
+    try:
+        clock = client.ask(service, "POST", "/api/clock", body, seconds=_ADVANCE_SECONDS)
+        answer.set_result(clock)
+    except Exception as error:  # noqa: BLE001  (the main thread raises it)
+        answer.set_exception(error)
+
+
+def _is_done(answer: Future[Json]) -> bool:
+    return bool(wait([answer], _SHOW_SECONDS).done)
 
 
 @command.command(epilog=show.examples("clock run 1", "clock run 60"))
-@click.argument("rate", type=click.FloatRange(0))
+@click.argument("rate", type=Number(0))
 @show.as_json
 @options.service
 def run(service: ServiceTarget, rate: float, *, as_json: bool) -> None:

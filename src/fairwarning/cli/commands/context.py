@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -17,8 +18,8 @@ from fairwarning.cli.connection.target import (
     given_token,
     read_certificates,
 )
-from fairwarning.cli.output import errors, show
-from fairwarning.cli.output.blocks import OutputTable
+from fairwarning.cli.output import errors, listing, show
+from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion
 from fairwarning.cli.parameters.parsed import Parsed
@@ -28,7 +29,8 @@ from fairwarning.server.contexts import NamedService
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _EPILOG = show.examples(
-    "context add prod --server https://fleet:8170 --ca ca.pem < token",
+    "token create ops --role operator > token",
+    "context add prod --server http://127.0.0.1:8170 < token",
     "context use prod",
     "context list",
     "context remove prod",
@@ -63,7 +65,8 @@ def command() -> None:
 @command.command(
     "add",
     epilog=show.examples(
-        "context add prod --server https://fleet:8170 --ca ca.pem < token",
+        "token create ops --role operator > token",
+        "context add prod --server http://127.0.0.1:8170 < token",
         "context add prod --token-file token   (a new token)",
     ),
 )
@@ -151,22 +154,30 @@ def use(name: str | None, *, none: bool) -> None:
     _report_override()
 
 
+_CONTEXTS = Listing(
+    "contexts",
+    "contexts",
+    (
+        Column("current", lambda context: "*" if context["current"] else ""),
+        Column("name", itemgetter("name")),
+        Column("server", itemgetter("server")),
+    ),
+    whole="server",
+    live=False,
+)
+
+
 @command.command("list", epilog=show.examples("context list", "context list --json"))
-@show.as_json
-def list_(*, as_json: bool) -> None:
+@listing.options(_CONTEXTS)
+def list_(wanted: ListOptions) -> None:
     """List the contexts, without their tokens."""
     with errors.errors_reported():
         stored = contexts.read()
-    values = [
+    values: list[Json] = [
         {"name": name, "server": service.server, "current": name == stored.current}
         for name, service in sorted(stored.services.items())
     ]
-    rows = [
-        ("*" if value["current"] else "", str(value["name"]), str(value["server"]))
-        for value in values
-    ]
-    table = OutputTable(("current", "name", "server"), rows, whole="server")
-    show.print_result(values, *show.rows_or_none(table, "contexts"), as_json=as_json)
+    listing.show_items(_CONTEXTS, wanted, values)
     _report_override()
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from operator import itemgetter
 
 import click
@@ -12,19 +13,22 @@ from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import (
     bulk_requests,
+    confirm,
     explanation,
     follow,
     journal,
     listing,
     show,
 )
-from fairwarning.cli.output.blocks import FieldList
+from fairwarning.cli.output.blocks import FieldList, OutputTable
+from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import completion, filters, options
+from fairwarning.core.times import parse_date, spoken
 
 _EPILOG = show.examples(
-    "event list", "event approve 3F2A", "event explain 3F2A", "event watch --machine web_0"
+    "event list", "event approve ID", "event explain ID", "event watch --machine web_0"
 )
 _ID = click.argument("id_", metavar="ID", shell_complete=completion.events)
 _MACHINE = click.option(
@@ -39,7 +43,8 @@ _SCOPE = click.option(
 def command() -> None:
     """List, approve, cancel, explain and watch events.
 
-    The id of an active event can be abbreviated to its first 4 or more characters.
+    `event list` shows the ids. That of an active event can be abbreviated to its first 4 or more
+    characters.
     """
 
 
@@ -95,7 +100,7 @@ def list_(service: ServiceTarget, wanted: ListOptions, *, over: bool, **query: s
     listing.show_list(service, _EVENTS, wanted, **query | ({"status": "Over"} if over else {}))
 
 
-@command.command("show", epilog=show.examples("event show 3F2A", "event show 3F2A --json"))
+@command.command("show", epilog=show.examples("event show ID", "event show ID --json"))
 @_ID
 @show.as_json
 @options.service
@@ -124,16 +129,23 @@ def _fields(event: Json, now: follow.ServiceTime) -> FieldList:
 
 
 def _add(verb: str, done: str, about: str) -> None:
-    examples = show.examples(f"event {verb} 3F2A", f"event {verb} 3F2A 91CC --json")
+    examples = show.examples(f"event {verb} ID", f"event {verb} ID ID --yes")
 
     @command.command(verb, help=about, epilog=examples)
     @click.argument(
         "ids", metavar="ID...", nargs=-1, required=True, shell_complete=completion.events
     )
+    @confirm.options
     @show.as_json
     @options.service
-    def decide(service: ServiceTarget, ids: tuple[str, ...], *, as_json: bool) -> None:
+    def decide(
+        service: ServiceTarget, ids: tuple[str, ...], confirmation: Confirmation, *, as_json: bool
+    ) -> None:
         full_ids = [full_id(service, "event", id_) for id_ in ids]  # all, before the first request
+        if confirmation.dry_run or len(full_ids) > 1:
+            count = show.counted(len(full_ids), "event")
+            plan = partial(_plan, service, full_ids)
+            confirm.ask(confirmation, f"{verb.title()} {count}?", plan, as_json=as_json)
         tried = bulk_requests.ask_each(
             full_ids,
             lambda id_: client.ask(service, "POST", client.api_path("events", id_, verb), {}),
@@ -148,9 +160,29 @@ def _add(verb: str, done: str, about: str) -> None:
 _add(
     "approve",
     "approved",
-    "Approve events, so that they start now. Does what a machine's approval does.",
+    "Approve events, so that they start now; asks first if there are several. Does what a"
+    " machine's approval does.",
 )
-_add("cancel", "cancelled", "Cancel scheduled events. They do not happen and are removed.")
+_add(
+    "cancel",
+    "cancelled",
+    "Cancel scheduled events; asks first if there are several. They do not happen and are removed.",
+)
+
+
+def _plan(service: ServiceTarget, ids: list[str]) -> Plan:
+    events = [client.ask(service, "GET", client.api_path("events", id_)) for id_ in ids]
+    now = follow.ServiceClock(service).now().at
+    rows = [
+        (event["id"], event["type"], ", ".join(event["resources"]), _notice_left(event, now))
+        for event in events
+    ]
+    return Plan([OutputTable(("event", "type", "machines", "notice left"), rows)], events)
+
+
+def _notice_left(event: Json, now: float) -> str:
+    left = parse_date(event["not_before"]) - now if event["status"] == "Scheduled" else 0
+    return spoken(left) if left > 0 else "none"
 
 
 def _outcome(event: Json, done: str) -> str:
@@ -161,7 +193,7 @@ def _outcome(event: Json, done: str) -> str:
 # --- Explain and watch ---------------------------------------------------------------------------
 
 
-@command.command("explain", epilog=show.examples("event explain 3F2A", "event explain 3F2A --json"))
+@command.command("explain", epilog=show.examples("event explain ID", "event explain ID --json"))
 @_ID
 @show.as_json
 @options.service
@@ -172,7 +204,7 @@ def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
 
 @command.command(
     "watch",
-    epilog=show.examples("event watch", "event watch --machine web_0", "event watch 3F2A --json"),
+    epilog=show.examples("event watch", "event watch --machine web_0", "event watch ID --json"),
 )
 @click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=completion.events)
 @_MACHINE
@@ -208,8 +240,9 @@ def _is_over(service: ServiceTarget, event: str) -> bool:
 def _lines(stream: follow.EventStream, active: set[str], *, endless: bool) -> Iterator[Json]:
     while endless or active:
         for message in stream.take(None):
-            if message.name == "clock":
+            if message.name == client.CLOCK:
                 yield {"clock": message.data}
+            if message.name != client.LINE:
                 continue
             yield message.data
             if message.data["type"] in journal.FINAL:

@@ -5,13 +5,16 @@ from dataclasses import replace
 
 import click
 
+from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.numbers import Number
 from fairwarning.cli.output import errors
+from fairwarning.cli.parameters import completion, options
 from fairwarning.cli.parameters import isolation as isolation_options
-from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.addresses import is_port
 from fairwarning.cli.parameters.parsed import Parsed
-from fairwarning.core.errors import FairwarningError, Refused, Unavailable
+from fairwarning.cli.parameters.sections import SectionedCommand
+from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable, reason_of
 from fairwarning.machines.process import foreground
 from fairwarning.machines.process.isolation import choose
 from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
@@ -24,7 +27,7 @@ _EPILOG = """\b
 Examples:
   fairwarning exec web_0 -- ./my-handler --verbose
   fairwarning exec web_0 -- bash
-  fairwarning exec --forward 6443 web_0 -- kubectl get nodes
+  fairwarning exec --forward 127.0.0.1:8170 web_0 -- curl http://127.0.0.1:8170/healthz
   fairwarning exec web_0 -- curl -H Metadata:true \\
     "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
 
@@ -46,10 +49,10 @@ def _port_of_host(text: str) -> HostPort:
 _PORT_OF_HOST = Parsed("[HOST:]PORT", _port_of_host)
 
 
-@click.command("exec", epilog=_EPILOG)
+@click.command("exec", cls=SectionedCommand, epilog=_EPILOG)
 @click.option(
     "--grace",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=GRACE_SECONDS,
     show_default=True,
     metavar="SECONDS",
@@ -72,7 +75,7 @@ _PORT_OF_HOST = Parsed("[HOST:]PORT", _port_of_host)
 @isolation_options.endpoint_variable
 @click.option("--once", is_flag=True, help="End with the machine's first reboot, redeploy or stop.")
 @click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
-@click.argument("machine")
+@click.argument("machine", shell_complete=completion.machines)
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
 @options.service
 def command(
@@ -124,12 +127,24 @@ def command(
         click.echo(f"fairwarning: {error.message}; {service.next_step()}", err=True)
         code = errors.FAILED
     except FairwarningError as error:
-        click.echo(f"fairwarning: {error.message}", err=True)
+        click.echo(f"fairwarning: {_text(service, machine, error)}", err=True)
         code = errors.exit_code(error)
     except OSError as error:
-        click.echo(f"fairwarning: cannot run inside {machine}: {error}", err=True)
+        click.echo(f"fairwarning: cannot run inside {machine}: {reason_of(error)}", err=True)
         code = errors.FAILED
     raise SystemExit(code)
+
+
+def _text(service: ServiceTarget, machine: str, error: FairwarningError) -> str:
+    """Return the text of an error; for an unknown machine that of the console, which knows more."""
+    if isinstance(error, NotFound):
+        try:
+            client.ask(service, "GET", client.api_path("machines", machine))
+        except NotFound as better:
+            return better.message
+        except FairwarningError:
+            pass
+    return error.message
 
 
 def _isolated(task: MachineProgram, wanted: str) -> MachineProgram:

@@ -5,8 +5,9 @@ import click
 from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import show
-from fairwarning.cli.output.blocks import Block, OutputTable
+from fairwarning.cli.numbers import Integer
+from fairwarning.cli.output import listing, show
+from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
 from fairwarning.cli.parameters.durations import DURATION
@@ -38,10 +39,23 @@ def command() -> None:
 @click.option(
     "--machine", help="Only this machine.  [default: all]", shell_complete=completion.machines
 )
-@click.option("--scope", help="Only machines of this scope.", shell_complete=completion.scopes)
-@click.option("--count", type=click.IntRange(1), help="Number of requests.  [default: no limit]")
-@click.option("--duration", "seconds", type=DURATION, help="How long the fault lasts: 90, 2m, 1h.")
-@click.option("--delay", "delay_seconds", type=DURATION, help="Length of a delay: 5, 0.5.")
+@click.option(
+    "--scope", help="Only machines of this scope.  [default: all]", shell_complete=completion.scopes
+)
+@click.option("--count", type=Integer(1), help="Number of requests.  [default: no limit]")
+@click.option(
+    "--duration",
+    "seconds",
+    type=DURATION,
+    help="How long the fault lasts: 90, 2m, 1h.  [default: until cleared]",
+)
+@options.renamed("--seconds", "--duration")
+@click.option(
+    "--delay",
+    "delay_seconds",
+    type=DURATION,
+    help="Length of a delay: 5, 0.5.  [default: 1]",
+)
 @options.service
 def set_(
     *, service: ServiceTarget, kind: str, machine: str | None, scope: str | None, **settings: float
@@ -55,30 +69,39 @@ def set_(
     click.echo(f"Fault {kind} set for {target}. Clear it with `{clear}`.")
 
 
+def _kind(fault: Json) -> str:
+    delay = fault["kind"] == FaultKind.DELAY
+    return f"{fault['kind']} of {spoken(fault['delay_seconds'])}" if delay else fault["kind"]
+
+
+def _target(fault: Json) -> str:
+    return fault["machine"] or (f"all of {fault['scope']}" if fault["scope"] else "all machines")
+
+
+_FAULTS = Listing(
+    "faults",
+    "faults",
+    (
+        Column("fault", _kind),
+        Column("target", _target),
+        Column("requests", lambda fault: str(fault["count"] or "no limit")),
+        Column(
+            "duration",
+            lambda fault: spoken(fault["seconds"]) if fault["seconds"] else "until cleared",
+        ),
+    ),
+    key="kind",
+    live=False,
+)
+
+
 @command.command("list", epilog=show.examples("fault list", "fault list --json"))
-@show.as_json
+@listing.options(_FAULTS)
 @options.service
-def list_(service: ServiceTarget, *, as_json: bool) -> None:
+def list_(service: ServiceTarget, wanted: ListOptions) -> None:
     """List active faults."""
     faults = client.ask(service, "GET", "/api/faults")["faults"]
-    show.print_result(faults, *_table(faults), as_json=as_json)
-
-
-def _table(faults: list[Json]) -> list[Block]:
-    rows = [
-        (
-            f"{fault['kind']} of {spoken(fault['delay_seconds'])}"
-            if fault["kind"] == FaultKind.DELAY
-            else fault["kind"],
-            fault["machine"] or (f"all of {fault['scope']}" if fault["scope"] else "all machines"),
-            str(fault["count"]) if fault["count"] else "no limit",
-            spoken(fault["seconds"]) if fault["seconds"] else "until cleared",
-        )
-        for fault in faults
-    ]
-    return show.rows_or_none(
-        OutputTable(("fault", "target", "requests", "duration"), rows), "faults"
-    )
+    listing.show_items(_FAULTS, wanted, faults)
 
 
 @command.command(epilog=show.examples("fault clear"))

@@ -1,12 +1,34 @@
-"""Command groups that say what they have when a command does not exist."""
+"""Command groups that say what was probably meant when a command does not exist."""
 
+import shlex
+from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import Any
 
 import click
 
+from fairwarning.cli.parameters.sections import SectionedCommand
+
 
 class SuggestingGroup(click.Group):
-    """Answers an unknown command with the most similar ones, or with all."""
+    """Answers an unknown command with its new name, the most similar ones, or all.
+
+    `renamed` has the commands that had another name before. `otherwise` is said about a word that
+    resembles no command; `{}` in it is that word.
+    """
+
+    command_class = SectionedCommand
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401  (those of click)
+        renamed: Mapping[str, str] | None = None,
+        otherwise: str = "",
+        **settings: Any,  # noqa: ANN401  (those of click)
+    ) -> None:
+        super().__init__(*args, **settings)
+        self._renamed = renamed or {}
+        self._otherwise = otherwise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -17,9 +39,13 @@ class SuggestingGroup(click.Group):
         except click.UsageError as error:
             if "Did you mean" in error.message:
                 raise
-            names = self.list_commands(ctx)
-            nearest = get_close_matches(args[0], names, 3)
-            hint = f"The commands are {', '.join(names)}."
-            if nearest:
-                hint = f"Did you mean {' or '.join(repr(name) for name in nearest)}?"
-            raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", ctx) from None
+            text = f"{error.message.rstrip('.')}. {self._hint(ctx, args[0])}"
+            raise click.UsageError(text, ctx) from None
+
+    def _hint(self, ctx: click.Context, word: str) -> str:
+        if word in self._renamed:
+            return f"It is now `{ctx.command_path} {self._renamed[word]}`."
+        names = self.list_commands(ctx)
+        if nearest := get_close_matches(word, names, 3):
+            return f"Did you mean {' or '.join(repr(name) for name in nearest)}?"
+        return f"{self._otherwise.format(shlex.quote(word))}The commands are {', '.join(names)}."

@@ -2,6 +2,7 @@
 
 import time
 from http import HTTPStatus
+from typing import Any
 
 import click
 
@@ -9,6 +10,7 @@ from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.parameters import options
 from fairwarning.cli.parameters.durations import DURATION
+from fairwarning.cli.parameters.sections import SectionedCommand
 from fairwarning.core.errors import Unavailable
 
 _WAIT_SECONDS = 60.0
@@ -18,12 +20,12 @@ _EPILOG = """\b
 Examples:
   fairwarning healthcheck && echo up
   fairwarning healthcheck --wait 30s
-  fairwarning healthcheck --data /var/lib/fairwarning
+  fairwarning healthcheck --data .fairwarning
   fairwarning healthcheck --server http://127.0.0.1:8170   (needs no token)
 """
 
 
-@click.command("healthcheck", epilog=_EPILOG)
+@click.command("healthcheck", cls=SectionedCommand, epilog=_EPILOG)
 @click.option(
     "--wait",
     type=DURATION,
@@ -39,17 +41,21 @@ def command(service: ServiceTarget, wait: float) -> None:
     deadline = time.monotonic() + wait
     while True:
         try:
-            _check(service)
+            answer = _check(service)
             break
         except Unavailable:
             if time.monotonic() >= deadline:
                 raise
         time.sleep(_LOOK_SECONDS)
-    click.echo("The service is ready.")
+    problems = [part for part in answer.get("parts", ()) if part["problem"]]
+    click.echo("The service is ready, but degraded:" if problems else "The service is ready.")
+    for part in problems:
+        click.echo(f"  {part['name']}: {part['problem']}")
 
 
-def _check(service: ServiceTarget) -> None:
+def _check(service: ServiceTarget) -> dict[str, Any]:
     status, answer = client.send(service, "GET", "/readyz", needs_token=False)
     if status != HTTPStatus.OK:
         why = answer.get("error") if isinstance(answer, dict) else f"status {status}"
         raise Unavailable("NotReady", f"the service is up but not ready: {why}")
+    return answer if isinstance(answer, dict) else {}

@@ -9,6 +9,7 @@ from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.commands.machine_actions import add_actions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import explanation, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList, StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
@@ -25,7 +26,7 @@ _NO_URL = (
 _EPILOG = show.examples(
     "machine list",
     "machine restart web_0 --wait",
-    "machine freeze db_0 db_1 --duration 5",
+    "machine freeze db_0 --duration 5",
     "machine explain web_0",
 )
 
@@ -43,12 +44,12 @@ def command() -> None:
     "create",
     epilog=show.examples(
         "machine create vm",
-        "machine create batch --count 9 --priority Spot --eviction Delete",
+        "machine create render --count 9 --priority Spot --eviction Delete",
         "machine create gpu --size Standard_B2s --zone 1 --tag team=ml",
     ),
 )
 @click.argument("name")
-@click.option("--count", type=click.IntRange(1), help="Create NAME_0, NAME_1 and so on.")
+@click.option("--count", type=Integer(1), help="Create NAME_0, NAME_1 and so on.")
 @machine_settings.PRIORITY
 @machine_settings.EVICTION
 @machine_settings.SIZE

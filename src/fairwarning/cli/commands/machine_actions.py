@@ -7,33 +7,45 @@ import click
 
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.numbers import Number
 from fairwarning.cli.output import bulk_requests, confirm, follow, show
 from fairwarning.cli.output.blocks import OutputTable
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
 from fairwarning.cli.parameters.durations import WHOLE_SECONDS
+from fairwarning.core import limits
+
+
+def _unchanged(command: Callable[..., None]) -> Callable[..., None]:
+    return command
 
 
 class _Action(NamedTuple):
     """An action on machines: its help text, its own option and an example of that option."""
 
     help: str
-    option: Callable[[Any], Any] | None = None
+    option: Callable[[Any], Any] = _unchanged
     example: str = ""
-    asks: bool = False  # for confirmation
+    asks: int = 0  # for confirmation, from this many machines on; 0: never
+    spot: bool = False  # only for Spot machines
 
 
-_DURATION = click.option(
-    "--duration",
-    "duration_seconds",
-    type=WHOLE_SECONDS,
-    help="Length of the pause: 5, 90s, 2m.",
-)
+def _duration(default_seconds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    option = click.option(
+        "--duration",
+        "duration_seconds",
+        type=WHOLE_SECONDS,
+        help=f"Length of the pause: 5, 90s, 2m.  [default: {default_seconds}]",
+    )
+    old_name = options.renamed("--seconds", "--duration")
+    return lambda command: option(old_name(command))
+
+
 _DAYS = click.option(
     "--days",
-    type=click.FloatRange(0, min_open=True),
-    help="Days of notice.",
+    type=Number(0, min_open=True),
+    help="Days of notice.  [default: 3]",
 )
 _KIND = click.option(
     "--kind",
@@ -45,11 +57,13 @@ _ACTIONS = {
     "restart": _Action("Restart machines. Event: Reboot, 15 minutes' notice."),
     "redeploy": _Action("Move machines to other hosts. Event: Redeploy, 10 minutes' notice."),
     "freeze": _Action(
-        "Pause machines. Event: Freeze, 15 minutes' notice.", _DURATION, " --duration 5"
+        "Pause machines. Event: Freeze, 15 minutes' notice.",
+        _duration(limits.FREEZE_DURATION_SECONDS),
+        " --duration 5",
     ),
     "migrate": _Action(
         "Live-migrate machines to other hosts. Event: Freeze, 15 minutes' notice.",
-        _DURATION,
+        _duration(limits.MIGRATION_DURATION_SECONDS),
         " --duration 5",
     ),
     "maintain": _Action(
@@ -64,22 +78,33 @@ _ACTIONS = {
         " --days 3",
     ),
     "fail": _Action(
-        "Fail the hardware of machines; asks first. Event: Redeploy, no notice.", asks=True
+        "Fail the hardware of machines; asks first. Event: Redeploy, no notice.", asks=1
     ),
-    "evict": _Action("Evict Spot machines. Event: Preempt, 30 seconds' notice."),
+    "evict": _Action("Evict Spot machines. Event: Preempt, 30 seconds' notice.", spot=True),
     "recommend": _Action(
         "Recommend that Spot machines be replaced. Event: SpotRebalanceRecommendation; the machines"
-        " keep running."
+        " keep running.",
+        spot=True,
     ),
     "delete": _Action(
         "Delete machines; asks first. Event: Terminate, if their scale set has a termination"
         " notice.",
-        asks=True,
+        asks=1,
     ),
-    "reimage": _Action("Reimage machines. Takes effect immediately, without notice."),
-    "stop": _Action("Stop machines. Takes effect immediately; the machines stay on their hosts."),
+    "reimage": _Action(
+        "Reimage machines; asks first if there are several. Takes effect immediately, without"
+        " notice.",
+        asks=2,
+    ),
+    "stop": _Action(
+        "Stop machines; asks first if there are several. Takes effect immediately; the machines"
+        " stay on their hosts.",
+        asks=2,
+    ),
     "deallocate": _Action(
-        "Stop machines and release their hosts. Takes effect immediately, without notice."
+        "Stop machines and release their hosts; asks first if there are several. Takes effect"
+        " immediately, without notice.",
+        asks=2,
     ),
     "start": _Action("Start machines. Takes effect immediately."),
 }
@@ -91,18 +116,14 @@ def add_actions(group: click.Group) -> None:
         _add(group, name, action)
 
 
-def _unchanged(command: Callable[..., None]) -> Callable[..., None]:
-    return command
-
-
 def _add(group: click.Group, name: str, action: _Action) -> None:
-    examples = show.examples(
-        f"machine {name} web_0{action.example}", f"machine {name} web_0 web_1 --wait"
-    )
+    some = ["batch_0 --wait"] if action.spot else [f"web_0{action.example}", "web_1 db_0 --wait"]
+    examples = show.examples(*(f"machine {name} {words}" for words in some))
     asking = confirm.options if action.asks else _unchanged
 
     @group.command(name, help=action.help, epilog=examples)
     @click.argument("machines", nargs=-1, required=True, shell_complete=completion.machines)
+    @action.option
     @asking
     @show.waits
     @show.as_json
@@ -116,7 +137,7 @@ def _add(group: click.Group, name: str, action: _Action) -> None:
         confirmation: Confirmation | None = None,
         **settings: object,
     ) -> None:
-        if confirmation:
+        if confirmation and (confirmation.dry_run or len(machines) >= action.asks):
             _confirm(service, confirmation, name, machines, as_json=as_json)
         body = {key: value for key, value in settings.items() if value is not None}
         tried = bulk_requests.ask_each(
@@ -129,9 +150,6 @@ def _add(group: click.Group, name: str, action: _Action) -> None:
         )
         follow.accepted(service, tried.answers, as_json=as_json, wait=wait)
         tried.exit_if_failed()
-
-    if action.option is not None:
-        action.option(act)
 
 
 def _confirm(
@@ -150,12 +168,12 @@ def _confirm(
         ]
         return Plan([OutputTable(("machine", "scope", "power", "notice"), rows)], machines)
 
-    count = "1 machine" if len(names) == 1 else f"{len(names)} machines"
+    count = show.counted(len(names), "machine")
     confirm.ask(confirmation, f"{action.title()} {count}?", plan, as_json=as_json)
 
 
 def _notice(action: str, machine: Json) -> str:
-    if action == "fail" or not machine["polled"]:
+    if action != "delete" or not machine["polled"]:
         return "none"
     return machine["terminate_notice"] or "none"
 

@@ -9,6 +9,7 @@ from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import confirm, errors, follow, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList, ProgressBar, StyledText
 from fairwarning.cli.output.confirm import Confirmation, Plan
@@ -17,6 +18,7 @@ from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import completion, filters, options
 from fairwarning.cli.parameters.durations import WHOLE_SECONDS
+from fairwarning.core import limits
 from fairwarning.core.model import RolloutStatus
 
 _SENTENCES = 5  # shown while waiting
@@ -24,15 +26,15 @@ _MOST_FAILURES = 10  # that the service names
 _STYLES = {"Running": "cyan", "Paused": "yellow", "Aborted": "red", "Done": "green"}
 
 _EPILOG = show.examples(
-    "rollout start --set web --kind reboot --wait",
     "rollout list",
-    "rollout pause ID",
-    "rollout resume ID",
+    "rollout pause kernel-update",
+    "rollout resume kernel-update",
+    "rollout start --set web --kind reboot --wait",
 )
 _ID = click.argument("id_", metavar="ID", shell_complete=completion.rollouts)
 
 
-@click.group("rollout", cls=SuggestingGroup, epilog=_EPILOG)
+@click.group("rollout", cls=SuggestingGroup, epilog=_EPILOG, renamed={"show": "status"})
 def command() -> None:
     """Roll out host updates, one update domain at a time, with notice."""
 
@@ -43,7 +45,7 @@ def command() -> None:
         "rollout start",
         "rollout start web/0 db --kind reboot --wait",
         "rollout start --set web --batch 2 --halt-percent 10",
-        "rollout start --by-host --host rack1-07 --kind redeploy",
+        "rollout start --kind redeploy --dry-run",
     ),
 )
 @click.argument("scopes", metavar="[SCOPE]...", nargs=-1, shell_complete=completion.scopes)
@@ -53,26 +55,36 @@ def command() -> None:
     metavar="NAME",
     multiple=True,
     shell_complete=completion.sets,
-    help="Include the scopes of this scale set; repeatable. Default: every scope.",
+    help="Include the scopes of this scale set; repeatable.  [default: every scope]",
 )
 @click.option(
     "--kind",
     type=click.Choice(["freeze", "reboot", "redeploy"]),
     help="Impact on the machines.  [default: freeze]",
 )
-@click.option("--batch", type=click.IntRange(1), help="Scopes to update in parallel.")
+@click.option(
+    "--batch",
+    type=Integer(1),
+    help=f"Scopes to update in parallel.  [default: {limits.ROLLOUT_BATCH}]",
+)
 @click.option("--by-host", is_flag=True, help="Update one host at a time, not one update domain.")
-@click.option("--host", "hosts", multiple=True, help="Only machines on this host; repeatable.")
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    help="Only machines on this host; repeatable.  [default: every host]",
+)
 @click.option(
     "--duration",
     "duration_seconds",
     type=WHOLE_SECONDS,
-    help="Expected duration per machine, announced in the event: 5, 90s, 2m.",
+    help="Expected duration per machine, announced in the event: 5, 90s, 2m.  [default: unknown]",
 )
+@options.renamed("--seconds", "--duration")
 @click.option(
     "--halt-percent",
-    type=click.IntRange(0, 100),
-    help="Pause when more than this percentage of machines have failed.",
+    type=Integer(0, 100),
+    help="Pause when more than this percentage of machines have failed.  [default: never]",
 )
 @click.option("--id", help="Id of the rollout.  [default: generated]")
 @confirm.options
@@ -181,7 +193,10 @@ def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> N
     listing.show_list(service, _ROLLOUTS, wanted, **query)
 
 
-@command.command("status", epilog=show.examples("rollout status ID", "rollout status ID --watch"))
+@command.command(
+    "status",
+    epilog=show.examples("rollout status kernel-update", "rollout status kernel-update --watch"),
+)
 @_ID
 @show.as_json
 @show.watched
@@ -232,9 +247,7 @@ def _outlook(rollout: Json) -> list[Block]:
 
 
 def _add(verb: str, about: str) -> None:
-    @command.command(
-        verb, help=about, epilog=show.examples(f"rollout {verb} ID", f"rollout {verb} ID --json")
-    )
+    @command.command(verb, help=about, epilog=show.examples(f"rollout {verb} kernel-update"))
     @_ID
     @show.as_json
     @options.service
@@ -266,7 +279,7 @@ _add("pause", "Pause a rollout. Events that are already scheduled still happen."
 _add("resume", "Resume a paused rollout.")
 
 
-@command.command("abort", epilog=show.examples("rollout abort ID", "rollout abort ID --yes --json"))
+@command.command("abort", epilog=show.examples("rollout abort kernel-update --yes"))
 @_ID
 @confirm.options
 @show.as_json
@@ -301,6 +314,7 @@ def _wait_for_end(service: ServiceTarget, id_: str, *, silent: bool, wait: bool 
                 line["about"] == f"Rollout {id_}" or line["operation"].startswith(f"{id_}/")
             ),
             silent=silent,
+            progress=wait,
         )
     except KeyboardInterrupt:
         click.echo("Stopped waiting; the rollout continues. To watch it again, run:", err=True)
@@ -333,8 +347,7 @@ def _bar(rollout: Json) -> Block:
 
 
 def _count(rollout: Json) -> str:
-    count = rollout["machines"]
-    return "1 machine" if count == 1 else f"{count} machines"
+    return show.counted(rollout["machines"], "machine")
 
 
 def _exit_if_failed(service: ServiceTarget, rollout: Json, *, silent: bool) -> None:

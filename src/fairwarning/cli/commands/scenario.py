@@ -3,15 +3,20 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from fairwarning.cli.commands.group import SuggestingGroup
-from fairwarning.cli.output import errors, show
+from fairwarning.cli.numbers import Number
+from fairwarning.cli.output import errors, listing, show
+from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.parameters import options
 from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.times import spoken
 from fairwarning.server import hints
 
 if TYPE_CHECKING:  # imports a whole service, which --help does not need
@@ -27,13 +32,13 @@ _EPILOG = """\b
 Examples:
   fairwarning scenario list
   fairwarning scenario run --all
-  fairwarning scenario run spot-eviction --real
-  fairwarning scenario run host-update --real --rate 60    (one minute per second)
+  fairwarning scenario run spot-eviction --real --rate 60    (one minute per second)
   fairwarning scenario show spot-eviction > mine.toml
   fairwarning scenario run mine.toml --junit result.xml
 
 \b
-Exit codes of run: 0 all passed, 1 one failed, 2 wrong usage or invalid file, 3 unknown scenario.
+Exit codes of run: 0 all passed, 1 one failed, 2 wrong usage or invalid file,
+3 unknown scenario.
 """
 
 
@@ -45,19 +50,27 @@ def command() -> None:
     """
 
 
-@command.command("list")
-@show.as_json
-def list_(*, as_json: bool) -> None:
+_SCENARIOS = Listing(
+    "scenarios",
+    "scenarios",
+    (
+        Column("scenario", itemgetter("name")),
+        Column("length", lambda scenario: spoken(scenario["seconds"])),
+        Column("about", itemgetter("about")),
+        Column("steps", lambda scenario: str(scenario["steps"]), wide=True),
+    ),
+    live=False,
+)
+
+
+@command.command("list", epilog=show.examples("scenario list", "scenario list --json"))
+@listing.options(_SCENARIOS)
+def list_(wanted: ListOptions) -> None:
     """List the scenarios that ship with Fairwarning."""
     from fairwarning.testing.scenarios import shipped  # noqa: PLC0415  (see above)
 
-    scenarios = shipped()
-    if as_json:
-        click.echo(json.dumps([_describe(scenario) for scenario in scenarios]))
-        return
-    widest = max(len(scenario.name) for scenario in scenarios)
-    for scenario in scenarios:
-        click.echo(f"{scenario.name:<{widest}}  {scenario.length:>8}  {scenario.about}")
+    scenarios = [_describe(scenario) for scenario in shipped()]
+    listing.show_items(_SCENARIOS, wanted, scenarios)
 
 
 def _describe(scenario: "Scenario") -> dict[str, Any]:
@@ -69,21 +82,29 @@ def _describe(scenario: "Scenario") -> dict[str, Any]:
     }
 
 
-@command.command("show")
-@click.argument("name")
+def _complete(_: click.Context, __: click.Parameter, prefix: str) -> list[CompletionItem]:
+    """Complete the name of a scenario that ships, or the path of a file."""
+    from fairwarning.testing.scenarios import shipped  # noqa: PLC0415  (see above)
+
+    names = [scenario.name for scenario in shipped() if scenario.name.startswith(prefix)]
+    return [CompletionItem(name) for name in names] or [CompletionItem(prefix, type="file")]
+
+
+@command.command("show", epilog=show.examples("scenario show spot-eviction > mine.toml"))
+@click.argument("name", shell_complete=_complete)
 def show_(name: str) -> None:
     """Print the file of a scenario, for example to copy and edit it."""
     click.echo(_find(name).text, nl=False)
 
 
 @command.command(epilog=_EPILOG)
-@click.argument("names", nargs=-1, metavar="[NAME|PATH]...")
+@click.argument("names", nargs=-1, metavar="[NAME|PATH]...", shell_complete=_complete)
 @click.option("--all", "every", is_flag=True, help="Run all scenarios that ship with Fairwarning.")
 @click.option("--real", is_flag=True, help="Run in real time instead of as fast as possible.")
 @click.option(
     "--rate",
-    type=click.FloatRange(0, _RATE_MAX, min_open=True),
-    help="With --real, run at this multiple of real time.",
+    type=Number(0, _RATE_MAX, min_open=True),
+    help="With --real, run at this multiple of real time.  [default: 1]",
 )
 @show.as_json
 @click.option(

@@ -7,6 +7,7 @@ import click
 from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import confirm, follow, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList
 from fairwarning.cli.output.confirm import Confirmation, Plan
@@ -14,9 +15,10 @@ from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, machine_settings, options
 from fairwarning.cli.parameters.durations import NOTICE
+from fairwarning.core.times import spoken
 
 _EPILOG = show.examples(
-    "set create web --capacity 3 --terminate-notice 5m",
+    "set create shop --capacity 3 --terminate-notice 5m",
     "set scale web 2 --wait",
     "set show web",
 )
@@ -25,17 +27,18 @@ _NAME = click.argument("name", shell_complete=completion.sets)
 _NOTICE = click.option(
     "--terminate-notice",
     type=NOTICE,
-    help="Notice before an instance is deleted: 5m to 15m (PT5M to PT15M), or none.",
+    help="Notice before an instance is deleted: 5m to 15m (PT5M to PT15M), or none.  [new sets:"
+    " none]",
 )
 _UPGRADE = click.option(
     "--upgrade",
     type=click.Choice(["Manual", "Automatic"], case_sensitive=False),
-    help="How instances get a new model: with `set upgrade`, or immediately.",
+    help="How instances get a new model: with `set upgrade`, or immediately.  [new sets: Manual]",
 )
 _SCALE_IN = click.option(
     "--scale-in",
     type=click.Choice(["Default", "NewestVM", "OldestVM"], case_sensitive=False),
-    help="Which instances are deleted first when scaling in.",
+    help="Which instances are deleted first when scaling in.  [new sets: Default]",
 )
 
 
@@ -55,15 +58,15 @@ def command() -> None:
 @command.command(
     "create",
     epilog=show.examples(
-        "set create web --capacity 3 --terminate-notice 5m",
-        "set create batch --capacity 9 --priority Spot --eviction Delete",
-        "set create api --capacity 5 --upgrade automatic --tag env=prod",
-        "set create db --capacity 3 --subnet 10.0.1.0/24",
+        "set create shop --capacity 3 --terminate-notice 5m",
+        "set create grid --capacity 9 --priority Spot --eviction Delete",
+        "set create pool --capacity 5 --upgrade automatic --tag env=prod",
+        "set create cache --capacity 3 --subnet 10.0.1.0/24",
         "set create store --capacity 6 --zone 1 --zone 2 --zone 3",
     ),
 )
 @click.argument("name")
-@click.option("--capacity", type=click.IntRange(0), required=True, help="Number of instances.")
+@click.option("--capacity", type=Integer(0), required=True, help="Number of instances.")
 @_NOTICE
 @_UPGRADE
 @_SCALE_IN
@@ -131,8 +134,9 @@ def show_(service: ServiceTarget, name: str, *, as_json: bool) -> None:
     scale_set = client.ask(service, "GET", client.api_path("sets", name))
     upgrade_all = service.command_line("set upgrade", name)
     hint = f"To update the outdated instances, run `{upgrade_all}`."
-    blocks = [hint] if scale_set["outdated"] else []
-    show.print_result(scale_set, _fields(scale_set), *blocks, as_json=as_json)
+    show.print_result(scale_set, _fields(scale_set), as_json=as_json)
+    if scale_set["outdated"] and not as_json:
+        show.note(hint)
 
 
 def _fields(scale_set: Json) -> FieldList:
@@ -224,22 +228,59 @@ def _numbers(name: str, instances: tuple[str, ...]) -> list[int]:
 # --- Commands that start operations --------------------------------------------------------------
 
 
-@command.command("scale", epilog=show.examples("set scale web 5", "set scale web 2 --wait"))
+@command.command(
+    "scale",
+    epilog=show.examples("set scale web 5", "set scale web 2 --wait", "set scale web 0 --dry-run"),
+)
 @_NAME
-@click.argument("capacity", type=click.IntRange(0))
+@click.argument("capacity", type=Integer(0))
+@confirm.options
 @show.waits
 @show.as_json
 @options.service
-def scale(service: ServiceTarget, name: str, capacity: int, *, wait: bool, as_json: bool) -> None:
-    """Set the number of instances. Deleted instances get their notice first."""
-    path = client.api_path("sets", name, "scale")
-    _act(service, "POST", path, {"capacity": capacity}, wait=wait, as_json=as_json)
+def scale(
+    service: ServiceTarget,
+    name: str,
+    capacity: int,
+    confirmation: Confirmation,
+    *,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Set the number of instances. Deleted instances get their notice first.
+
+    Asks before it deletes more than one instance, or one without notice.
+    """
+    path, body = client.api_path("sets", name, "scale"), {"capacity": capacity}
+    if confirmation.dry_run or not confirmation.yes:
+        plan = client.ask(service, "POST", f"{path}/plan", body)
+        if confirmation.dry_run or plan["deleted"] > 1 or plan["without_notice"]:
+            count = show.counted(plan["deleted"], "instance")
+            question = f"Scale {name} to {capacity}, and delete {count}?"
+            planned = Plan([_scale_fields(plan)], plan)
+            confirm.ask(confirmation, question, lambda: planned, as_json=as_json)
+    _act(service, "POST", path, body, wait=wait, as_json=as_json)
+
+
+def _scale_fields(plan: Json) -> FieldList:
+    more = plan["deleted"] - len(plan["instances"])
+    notice = "none" if plan["notice_seconds"] is None else spoken(plan["notice_seconds"])
+    without = plan["without_notice"]
+    return FieldList(
+        {
+            "set": plan["set"],
+            "capacity": str(plan["capacity"]),
+            "deletes": str(plan["deleted"]),
+            "instances": ", ".join(plan["instances"]) + (f" and {more} more" if more else ""),
+            "notice": f"{notice}; none for {without}" if without and notice != "none" else notice,
+        }
+    )
 
 
 @command.command(
     "delete-instances",
     epilog=show.examples(
-        "set delete-instances web 0", "set delete-instances web web_0 web_2 --wait"
+        "set delete-instances web 0", "set delete-instances web web_1 web_2 --wait"
     ),
 )
 @_NAME
@@ -259,13 +300,13 @@ def delete_instances(
 ) -> None:
     """Delete instances after their notice; asks first. Give them by number or by name."""
     body = {"instances": _numbers(name, instances)}
-    count = "1 instance" if len(instances) == 1 else f"{len(instances)} instances"
+    count = show.counted(len(instances), "instance")
     _confirm(service, confirmation, name, f"Delete {count} of {name}?", as_json=as_json)
     path = client.api_path("sets", name, "delete")
     _act(service, "POST", path, body, wait=wait, as_json=as_json)
 
 
-@command.command("delete", epilog=show.examples("set delete web", "set delete web --wait"))
+@command.command("delete", epilog=show.examples("set delete web", "set delete api --wait"))
 @_NAME
 @confirm.options
 @show.waits

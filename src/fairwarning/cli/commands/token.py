@@ -13,6 +13,7 @@ from fairwarning.cli.connection import client
 from fairwarning.cli.connection.arm_address import ArmAddress, arm_address
 from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import listing, show
 from fairwarning.cli.output.blocks import StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
@@ -30,11 +31,16 @@ _EPILOG = show.examples(
     "token create ci --role reader",
     "token create alice --role tenant --group rg --login   (for az login and SDKs)",
     "token list",
-    "token revoke 3f9c2a5d81b04e67",
+    "token revoke ID",
 )
 
 
-@click.group("token", cls=SuggestingGroup, epilog=_EPILOG)
+@click.group(
+    "token",
+    cls=SuggestingGroup,
+    epilog=_EPILOG,
+    otherwise="To create a token of this name, run `fairwarning token create {} --role ROLE`. ",
+)
 def command() -> None:
     """Manage tokens and client secrets."""
 
@@ -54,10 +60,10 @@ def command() -> None:
     required=True,
     help="operator: full access; tenant: manage machines; reader: read only.",
 )
-@click.option("--group", default="", help="Limit access to this resource group.")
+@click.option("--group", default="", help="Limit access to this resource group.  [default: all]")
 @click.option(
     "--hours",
-    type=click.IntRange(1, _MOST_HOURS),
+    type=Integer(1, _MOST_HOURS),
     help="Hours until expiry.  [default: 1; with --login a year]",
 )
 @click.option("--login", is_flag=True, help="Create a client secret for logging in instead.")
@@ -140,7 +146,7 @@ def list_(service: ServiceTarget, wanted: ListOptions) -> None:
 
 @command.command(
     "revoke",
-    epilog=show.examples("token revoke 3f9c2a5d81b04e67", "token revoke ID ID --json"),
+    epilog=show.examples("token revoke ID", "token revoke ID ID --json"),
 )
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @show.as_json

@@ -13,19 +13,22 @@ from click.core import ParameterSource
 
 from fairwarning.cli.commands.up_ports import options_named, with_base
 from fairwarning.cli.connection.redaction import has_password, is_connection_string
+from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import errors, logs, up_text
 from fairwarning.cli.parameters import addresses, options
-from fairwarning.core.errors import Refused
+from fairwarning.core.errors import Refused, reason_of
 from fairwarning.core.record import changed
 from fairwarning.metadata.listeners import LAST_PORT, PortRange, loopback_host
 from fairwarning.server import hints
 from fairwarning.server.descriptors import raise_file_limit
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.output import Output
+from fairwarning.server.progress import ProgressReceiver, ProgressReporter
+from fairwarning.server.service_manager import ServiceManager
 from fairwarning.server.stopping import StopSignal
 from fairwarning.server.variables import DATA, is_database
 from fairwarning.server.wiring import ServerProcess
-from fairwarning.server.workers import WorkerOptions, this_worker
+from fairwarning.server.worker import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.fleet_file import FleetFile
@@ -41,7 +44,7 @@ _GC_THRESHOLDS = 50_000, 20, 100  # the default thresholds cost a sixteenth of a
 _EPILOG = """\b
 Examples:
   fairwarning up --demo
-  fairwarning up fleet.toml --data /var/lib/fairwarning
+  fairwarning up fleet.toml --data my-fleet
   fairwarning up fleet.toml --memory --json
   fairwarning up fleet.toml --metadata 10.0.0.1:80   (identify machines by their addresses)
   fairwarning up --demo --metadata 0.0.0.0:8169 --default-machine web_0   (in a container)
@@ -78,7 +81,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 )
 @click.option(
     "--workers",
-    type=click.IntRange(1, 256),
+    type=Integer(1, 256),
     default=1,
     show_default=True,
     help="Number of processes on the same ports; more than one needs a database.",
@@ -107,7 +110,8 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     "--default-machine",
     metavar="NAME",
     default="",
-    help="Answer callers that are no machine as this one, for a container's published port.",
+    help="Answer requests from unknown addresses as this machine, for a container's published "
+    "port.",
 )
 @click.option(
     "--console",
@@ -130,7 +134,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 )
 @click.option(
     "--port-base",
-    type=click.IntRange(1, LAST_PORT),
+    type=Integer(1, LAST_PORT),
     help="Use this port and the next two for --metadata, --console and --arm.",
 )
 @click.option(
@@ -250,7 +254,7 @@ def _fleet(path: Path | None, *, demo: bool, sample: bool) -> FleetFile:
     try:
         return fleet_file.read(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused("BadFleetFile", f"cannot read {path}: {error}") from error
+        raise Refused("BadFleetFile", f"cannot read {path}: {reason_of(error)}") from error
 
 
 def _demo(server: ServerProcess) -> AbstractAsyncContextManager[None]:
@@ -283,21 +287,27 @@ async def _serve(
     stop.leftovers.append(process.remove_files)
     if worker:
         worker.stop_with_parent(stop.request)
+    supervisor: ProgressReceiver = worker or ServiceManager()
+    reporter = ProgressReporter(supervisor, process.fleet, lambda: process.start_step, stop.give_up)
+    reporting = asyncio.create_task(reporter.run())
     output = Output()
     try:
         async with process.running() as server, AsyncExitStack() as stack:
-            if worker:
-                worker.report_ready()
+            stack.callback(reporting.cancel)  # before the store is closed
+            ready = None
             if worker is None or worker.first:
                 if demo:
                     await stack.enter_async_context(_demo(server))
                 ready = await server.announce()
-                if as_json and (worker is None or worker.prints):
+            supervisor.report_ready()
+            if ready and (worker is None or worker.prints):
+                if as_json:
                     await up_text.print_json(server, ready, output)
-                elif worker is None or worker.prints:
+                else:
                     await up_text.print_text(server, ready, output, demo=demo)
             _tune_garbage_collection()
             await stop.wait()
+            supervisor.report_stop()
     except asyncio.CancelledError:
         if not stop.requested:
             raise

@@ -1,5 +1,6 @@
 """`fairwarning webhook ...`: manage webhooks, which receive every change to an event."""
 
+from operator import itemgetter
 from typing import TextIO
 
 import click
@@ -7,8 +8,9 @@ import click
 from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors, show
-from fairwarning.cli.output.blocks import Block, OutputTable, StyledText
+from fairwarning.cli.output import errors, listing, show
+from fairwarning.cli.output.blocks import StyledText
+from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
 
@@ -21,7 +23,7 @@ _NAME = click.argument("name", shell_complete=completion.webhooks)
 _SUCCESS = range(200, 300)  # HTTP statuses
 
 
-@click.group("webhook", cls=SuggestingGroup, epilog=_EPILOG)
+@click.group("webhook", cls=SuggestingGroup, epilog=_EPILOG, renamed={"remove": "delete"})
 def command() -> None:
     """Manage webhooks. A webhook receives every change to an event.
 
@@ -75,31 +77,37 @@ def create(
     show.print_result(webhook, *lines, as_json=as_json)
 
 
+def _state(webhook: Json) -> StyledText:
+    return StyledText(webhook["state"], "red" if webhook["last_error"] else "green")
+
+
+def _delivered(webhook: Json) -> str:
+    abandoned = f", {webhook['given_up']} abandoned" if webhook["given_up"] else ""
+    return f"{webhook['delivered']}{abandoned}"
+
+
+_WEBHOOKS = Listing(
+    "webhooks",
+    "webhooks",
+    (
+        Column("webhook", itemgetter("name")),
+        Column("target", itemgetter("url")),
+        Column("form", itemgetter("form")),
+        Column("state", _state),
+        Column("delivered", _delivered),
+        Column("last error", lambda webhook: webhook["last_error"] or ""),
+    ),
+    live=False,
+)
+
+
 @command.command("list", epilog=show.examples("webhook list", "webhook list --json"))
-@show.as_json
+@listing.options(_WEBHOOKS)
 @options.service
-def list_(service: ServiceTarget, *, as_json: bool) -> None:
+def list_(service: ServiceTarget, wanted: ListOptions) -> None:
     """List webhooks with their delivery state."""
     webhooks = client.ask(service, "GET", "/api/webhooks")["webhooks"]
-    show.print_result(webhooks, *_table(webhooks), as_json=as_json)
-
-
-def _table(webhooks: list[Json]) -> list[Block]:
-    rows = [
-        (
-            webhook["name"],
-            f"{webhook['url']}\n{webhook['form']}",
-            StyledText(webhook["state"], "red" if webhook["last_error"] else "green"),
-            f"{webhook['delivered']}, {webhook['given_up']} abandoned"
-            if webhook["given_up"]
-            else str(webhook["delivered"]),
-            webhook["last_error"] or "",
-        )
-        for webhook in webhooks
-    ]
-    return show.rows_or_none(
-        OutputTable(("webhook", "target", "state", "delivered", "last error"), rows), "webhooks"
-    )
+    listing.show_items(_WEBHOOKS, wanted, webhooks)
 
 
 @command.command("delete", epilog=show.examples("webhook delete pager"))

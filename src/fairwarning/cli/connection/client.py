@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from fairwarning.cli.connection.target import LocalService, RemoteService, ServiceTarget
 from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
+from fairwarning.core.printable import printable
 
 _TIMEOUT_SECONDS = 60.0  # advancing a virtual clock may trigger a lot of work
 _STREAM_TIMEOUT_SECONDS = 45.0  # the stream sends a message at least every 15 s
@@ -15,17 +16,23 @@ _RESTART_SECONDS = 30.0  # long enough for the service to restart
 _RETRY_SECONDS = 0.5
 _PAGE = 1000  # the service's largest page
 _OK = 200
+_NO_CONTENT = 204
 _BAD_REQUEST = 400
 _UNAUTHORIZED = 401
 
 Result = TypeVar("Result")
 
 
+LINE, CLOCK = "line", "clock"
+LOST, BACK = "lost", "back"  # about the connection; LOST has the time of the last data
+_ALIVE = "alive"  # sent while nothing happens
+
+
 class StreamMessage(NamedTuple):
-    """One message of the stream: a `line` of the journal, or a change of the `clock`."""
+    """A line of the journal, a change of the clock, or a loss or return of the connection."""
 
     name: str
-    number: int  # of the journal line; 0 for a clock message
+    number: int  # of the journal line; 0 for other messages
     data: dict[str, Any]
 
 
@@ -70,16 +77,33 @@ def send(
 
 
 def _read_json(url: str, status: int, content: bytes) -> Any:  # noqa: ANN401  (JSON)
+    class Answer(dict[str, Any]):
+        """A JSON object of a console, which sends all members that a command reads."""
+
+        def __missing__(self, _: str) -> None:
+            raise _not_a_console(url, status)
+
     try:
-        return json.loads(content) if content else None
+        answer = json.loads(b"{}" if status == _NO_CONTENT else content, object_hook=Answer)
     except ValueError:
-        text = f"{url} answers, but not as a console of Fairwarning does (status {status}); check"
-        raise Unavailable("NotAConsole", f"{text} its host and port") from None
+        answer = None
+    if not isinstance(answer, Answer):
+        raise _not_a_console(url, status)
+    return answer
 
 
-def _error(service: ServiceTarget, status: int, answer: object) -> FairwarningError:
-    error = answer.get("error", {}) if isinstance(answer, dict) else {}
-    code, message = error.get("code", str(status)), error.get("message", f"status {status}")
+def _not_a_console(url: str, status: int) -> Unavailable:
+    text = f"{url} answers, but not as a console of Fairwarning does (status {status}); check"
+    return Unavailable("NotAConsole", f"{text} its host and port")
+
+
+def _error(service: ServiceTarget, status: int, answer: dict[str, Any]) -> FairwarningError:
+    """Return the error to raise; its text comes from another host and may be printed."""
+    error = answer["error"]
+    if not isinstance(error, dict):
+        return _not_a_console(service.address().url, status)
+    code = printable(str(error["code"]))
+    message = printable(str(error["message"]), keep="\n")
     if status == _UNAUTHORIZED:
         return Refused(code, service.with_token_step(message))
     if status == NotFound.status:
@@ -102,19 +126,28 @@ class ListRead(NamedTuple):
 
 
 def read_list(
-    service: ServiceTarget, collection: str, most: int | None = None, **query: str | None
+    service: ServiceTarget,
+    collection: str,
+    most: int | None = None,
+    member: str = "",
+    cursor: str = "after",
+    /,
+    **query: str | None,
 ) -> ListRead:
-    """Read a collection page by page: all of it, or the first `most` items."""
+    """Read a collection page by page: all of it, or the first `most` items.
+
+    `member` of a page has the items, and `cursor` is the parameter that continues after it.
+    """
     filters = {name: value for name, value in query.items() if value}
     items: list[Any] = []
     total: int | None = None
     after: object = None
     while most is None or len(items) < most:
         limit = _PAGE if most is None else min(_PAGE, most - len(items))
-        cursor = {} if after is None else {"after": str(after)}
-        parameters = filters | {"limit": str(limit)} | cursor
+        position = {} if after is None else {cursor: str(after)}
+        parameters = filters | {"limit": str(limit)} | position
         page = ask(service, "GET", f"/api/{collection}?{urlencode(parameters)}")
-        items += page[collection]
+        items += page[member or collection]
         total, after = page.get("total"), page["next"]
         if after is None:
             break
@@ -149,14 +182,25 @@ def retry_while_down(call: Callable[[], Result]) -> Result:
 
 def stream(service: ServiceTarget, after: int) -> Iterator[StreamMessage]:
     """Yield every message after a journal line, forever; reconnect when the service restarts."""
+    heard = time.time()  # of the last data
+    deadline: float | None = None  # while there is no connection
     while True:
-        if retry_while_down(lambda: newest(service)) < after:  # a new service with a new journal
-            after = 0
         try:
+            if newest(service) < after:  # a new service with a new journal
+                after = 0
+            if deadline:
+                yield StreamMessage(BACK, 0, {})
+                deadline = None
             for message in _read_stream(service, after):
-                after = message.number or after
-                yield message
+                after, heard = message.number or after, time.time()
+                if message.name != _ALIVE:
+                    yield message
         except Unavailable:
+            if deadline is None:
+                deadline = time.monotonic() + _RESTART_SECONDS
+                yield StreamMessage(LOST, 0, {"at": heard})
+            elif time.monotonic() > deadline:
+                raise
             time.sleep(_RETRY_SECONDS)
 
 
@@ -185,7 +229,6 @@ def _parse(lines: Iterable[bytes]) -> Iterator[StreamMessage]:
         if line:
             fields[name] = value.removeprefix(" ")  # a comment has an empty name
             continue
-        if "data" in fields:
-            number = int(fields.get("id") or 0)
-            yield StreamMessage(fields.get("event", ""), number, json.loads(fields["data"]))
+        number, data = int(fields.get("id") or 0), fields.get("data", "{}")
+        yield StreamMessage(fields.get("event", _ALIVE), number, json.loads(data))
         fields = {}

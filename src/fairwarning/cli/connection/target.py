@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning.cli.connection.redaction import is_connection_string
-from fairwarning.core.errors import Refused, Unavailable
+from fairwarning.core.errors import Refused, Unavailable, reason_of
 from fairwarning.server import contexts, hints, variables
 from fairwarning.server.contexts import NamedService
 from fairwarning.server.ready import read_ready
@@ -249,7 +249,7 @@ def read_token(path: Path) -> str:
     try:
         return check_token(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"cannot read the token file {path}: {error}") from error
+        raise click.UsageError(f"cannot read the token file {path}: {reason_of(error)}") from error
 
 
 def check_token(text: str, source: str) -> str:
@@ -266,7 +266,7 @@ def read_certificates(path: str | Path) -> str:
     try:
         certificates = _CERTIFICATE.findall(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        text = f"cannot read the certificate file {path}: {error}"
+        text = f"cannot read the certificate file {path}: {reason_of(error)}"
         raise Refused("BadCertificateFile", text) from error
     if not certificates:
         raise Refused("BadCertificateFile", f"{path} contains no certificate in PEM format")

@@ -2,6 +2,7 @@
 
 import json
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import errors, show
 from fairwarning.cli.output.blocks import Block, ProgressBar
 from fairwarning.cli.output.show import Json
-from fairwarning.core.errors import FairwarningError
+from fairwarning.core.printable import printable
 from fairwarning.core.times import parse_date
 
 if TYPE_CHECKING:
@@ -59,16 +60,28 @@ class EventStream:
     """Reads the stream in a thread, so that the display can refresh while no message arrives."""
 
     def __init__(self, service: ServiceTarget) -> None:
-        self._queue: queue.SimpleQueue[StreamMessage | FairwarningError] = queue.SimpleQueue()
+        self.connected = True
+        self._queue: queue.SimpleQueue[StreamMessage | Exception] = queue.SimpleQueue()
         after = client.newest(service)  # before the caller reads, so that no change is missed
         threading.Thread(target=self._follow, args=(service, after), daemon=True).start()
 
     def _follow(self, service: ServiceTarget, after: int) -> None:
         try:
             for message in client.stream(service, after):
+                if message.name in {client.LOST, client.BACK}:
+                    self._report(message)
                 self._queue.put(message)
-        except FairwarningError as error:
+        except Exception as error:  # noqa: BLE001  (`take` raises it: the display must not hang)
             self._queue.put(error)
+
+    def _report(self, message: StreamMessage) -> None:
+        """Tell the user at once, also while a request waits for the service."""
+        self.connected = message.name == client.BACK
+        if self.connected:
+            click.echo("Connected to the service again.", err=True)
+        else:
+            at = time.strftime("%H:%M:%SZ", time.gmtime(message.data["at"]))
+            click.echo(f"Connection lost. The last data is from {at}; trying again.", err=True)
 
     def take(self, seconds: float | None) -> list[StreamMessage]:
         """Wait for messages and return them; return an empty list after `seconds`.
@@ -91,14 +104,15 @@ class EventStream:
             return messages
 
     @staticmethod
-    def _add(messages: list[StreamMessage], item: StreamMessage | FairwarningError) -> None:
-        if isinstance(item, FairwarningError):
+    def _add(messages: list[StreamMessage], item: StreamMessage | Exception) -> None:
+        if isinstance(item, Exception):
             raise item
         messages.append(item)
 
 
 @contextmanager
-def _screen(*, silent: bool) -> Iterator["TerminalDisplay | None"]:
+def screen_for(*, silent: bool, progress: bool) -> Iterator["TerminalDisplay | None"]:
+    """Provide a display, if any; progress goes to stderr if stdout is a pipe."""
     if silent:
         yield None
         return
@@ -106,7 +120,7 @@ def _screen(*, silent: bool) -> Iterator["TerminalDisplay | None"]:
         TerminalDisplay,
     )
 
-    with TerminalDisplay() as screen:
+    with TerminalDisplay(stderr=progress and not sys.stdout.isatty()) as screen:
         yield screen
 
 
@@ -118,19 +132,24 @@ def follow(
     over: Callable[[Value], bool] = lambda _: False,
     concerns: Callable[[Json], bool] = lambda _: True,
     silent: bool = False,
+    progress: bool = True,
 ) -> Value:
-    """Show the value of `read`, refresh it at each change that concerns it, until it is over."""
+    """Show the value of `read`, refresh it at each change that concerns it, until it is over.
+
+    It is either progress, for people, or what the command is to print.
+    """
     stream, clock = EventStream(service), ServiceClock(service)
-    with _screen(silent=silent) as screen:
-        value = read()
+    with screen_for(silent=silent, progress=progress) as screen:
+        value, now = read(), clock.now()
         while True:
-            shown = blocks(value, clock.now())
+            now = clock.now() if stream.connected else now
+            shown = blocks(value, now)
             if screen:
                 screen.show(shown)
             if over(value):
                 return value
             messages = stream.take(_TICK_SECONDS if screen and screen.ticks else None)
-            if any(message.name == "clock" or concerns(message.data) for message in messages):
+            if any(message.name != client.LINE or concerns(message.data) for message in messages):
                 value = client.retry_while_down(read)
                 client.retry_while_down(clock.read)
 
@@ -153,7 +172,8 @@ def watch(
         return ()
 
     try:
-        follow(service, read, lines if as_json else blocks, over=over, silent=as_json)
+        shown = lines if as_json else blocks
+        follow(service, read, shown, over=over, silent=as_json, progress=False)
     except KeyboardInterrupt:
         return
 
@@ -255,7 +275,7 @@ def exit_if_failed(operations: Sequence[Json], *, silent: bool) -> None:
     failed = [operation for operation in operations if operation["status"] != "Succeeded"]
     if not silent:
         for operation in failed:
-            why = f": {operation['error']}" if operation["error"] else ""
+            why = f": {printable(operation['error'])}" if operation["error"] else ""
             name = f"{operation['kind']} {operation['id']}"
             click.echo(f"Error: {name} {operation['status'].lower()}{why}", err=True)
     if failed:

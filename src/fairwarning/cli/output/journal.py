@@ -11,6 +11,7 @@ FINAL = frozenset({"Ended", "Cancelled", "Lapsed"})  # facts that end an event
 _STYLES = {
     "Scheduled": "yellow",
     "Delivered": "cyan",
+    "ApprovalRefused": "yellow",
     "Approved": "green",
     "PeerApproved": "green",
     "Started": "bold yellow",

@@ -16,6 +16,7 @@ import click
 
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
+from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import follow, show
 from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, StyledText
 from fairwarning.cli.output.plain_text import text_of
@@ -45,6 +46,7 @@ class Listing(NamedTuple):
     key: str = "name"
     whole: str = ""  # the column that is never folded
     notes: Callable[[Sequence[Json]], list[Block]] = lambda _: []
+    live: bool = True  # whether it can be watched
 
 
 class ListOptions(NamedTuple):
@@ -55,7 +57,7 @@ class ListOptions(NamedTuple):
     sort: str
     limit: int | None
     all_rows: bool
-    watch: bool
+    watch: bool = False
 
 
 def options(listing: Listing) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -63,7 +65,11 @@ def options(listing: Listing) -> Callable[[Callable[..., None]], Callable[..., N
     names = ", ".join(column.name for column in listing.columns)
     added = (
         click.option(
-            "-o", "--output", "form", type=click.Choice(_FORMS), help="Form of the output."
+            "-o",
+            "--output",
+            "form",
+            type=click.Choice(_FORMS),
+            help="Form of the output.  [default: table]",
         ),
         show.as_json,
         click.option(
@@ -74,11 +80,15 @@ def options(listing: Listing) -> Callable[[Callable[..., None]], Callable[..., N
         click.option(
             "--sort", default="", metavar="COLUMN", help="Column to sort by; -COLUMN reverses."
         ),
-        click.option("--limit", type=click.IntRange(1), help="Show at most this many."),
+        click.option(
+            "--limit",
+            type=Integer(1),
+            help=f"Show at most this many.  [default: {ROWS} on a terminal, else all]",
+        ),
         click.option(
             "--all", "all_rows", is_flag=True, help=f"Show all, not only the first {ROWS}."
         ),
-        show.watched,
+        *([show.watched] if listing.live else []),
     )
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -86,7 +96,7 @@ def options(listing: Listing) -> Callable[[Callable[..., None]], Callable[..., N
         def with_options(*, form: str | None, as_json: bool, **values: Any) -> None:  # noqa: ANN401  (the command's own)
             if as_json and form not in {None, "json"}:
                 raise click.UsageError(f"--json and --output {form} exclude each other")
-            own = {name: values.pop(name) for name in ListOptions._fields[1:]}
+            own = {name: values.pop(name) for name in ListOptions._fields[1:] if name in values}
             chosen = "json" if as_json else form or "table"
             _check_sort(listing, own["sort"])
             command(wanted=ListOptions(chosen, **own), **values)
@@ -131,20 +141,37 @@ def show_list(
     """Print a list, once or at each change."""
 
     def read() -> client.ListRead:
-        most = _most(wanted)
-        result = client.read_list(
-            service, listing.collection, None if wanted.sort else most, **query
-        )
-        return result._replace(items=_ordered(listing, wanted.sort, result.items)[:most])
+        result = client.read_list(service, listing.collection, rows_to_read(wanted), **query)
+        return _selected(listing, wanted, result)
 
     if wanted.watch:
         _watch(service, listing, wanted, read)
-        return
-    result = read()
-    if wanted.form in {"table", "wide"}:
-        show.print_blocks(*_blocks(listing, wanted, result))
     else:
+        _print(listing, wanted, read())
+
+
+def show_items(listing: Listing, wanted: ListOptions, items: Sequence[Json]) -> None:
+    """Print a list that is read at once."""
+    result = client.ListRead(list(items), len(items))
+    _print(listing, wanted, _selected(listing, wanted, result))
+
+
+def rows_to_read(wanted: ListOptions) -> int | None:
+    """Return how many items the output needs; None for all."""
+    return None if wanted.sort else _most(wanted)
+
+
+def _selected(listing: Listing, wanted: ListOptions, result: client.ListRead) -> client.ListRead:
+    return result._replace(items=_ordered(listing, wanted.sort, result.items)[: _most(wanted)])
+
+
+def _print(listing: Listing, wanted: ListOptions, result: client.ListRead) -> None:
+    if wanted.form not in {"table", "wide"}:
         _print_data(listing, wanted, result.items)
+        return
+    table, *notes = _blocks(listing, wanted, result)
+    (show.print_blocks if result.items else show.note)(table)
+    show.note(*notes)
 
 
 def _watch(

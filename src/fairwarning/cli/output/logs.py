@@ -5,6 +5,7 @@ import logging
 import time
 
 from fairwarning.cli.connection.redaction import without_secrets
+from fairwarning.core.printable import printable
 
 
 class _Json(logging.Formatter):
@@ -24,7 +25,11 @@ class _Json(logging.Formatter):
 class _Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Format a record as a line, followed by any traceback."""
-        return without_secrets(super().format(record))
+        return without_secrets(printable(super().format(record), keep="\n"))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (logging's name)
+        """Format the line: a line break in the message begins no other line."""
+        return printable(super().formatMessage(record))
 
 
 def to_stderr(*, as_json: bool) -> None:

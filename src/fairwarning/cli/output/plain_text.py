@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, ProgressBar, StyledText
+from fairwarning.core.printable import printable
 
 _GAP = "  "
 _BAR = 30  # columns
@@ -26,13 +27,6 @@ def lines(blocks: Iterable[Block]) -> Iterable[str]:
 def text_of(cell: str | StyledText) -> str:
     """Return the text of a cell, without its style."""
     return cell.text if isinstance(cell, StyledText) else cell
-
-
-def printable(text: str, keep: str = "") -> str:
-    """Replace unprintable characters, so that a name or an error cannot move the cursor."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in keep else "?" for char in text)
 
 
 def _aligned(rows: Sequence[Sequence[str | StyledText]]) -> Iterable[str]:

@@ -35,17 +35,20 @@ def print_blocks(*blocks: Block) -> None:
     terminal.put(terminal.console(), blocks)
 
 
+def note(*blocks: Block) -> None:
+    """Print what is only for people: to stderr if stdout is a pipe or a file."""
+    if sys.stdout.isatty():
+        print_blocks(*blocks)
+    else:
+        click.echo("".join(f"{line}\n" for line in plain_text.lines(blocks)), nl=False, err=True)
+
+
 def print_result(value: object, *blocks: Block, as_json: bool) -> None:
     """Print the value as JSON, or the blocks as text."""
     if as_json:
         click.echo(json.dumps(value))
     else:
         print_blocks(*blocks)
-
-
-def rows_or_none(table: OutputTable, plural: str) -> list[Block]:
-    """Return a table, or a sentence if it has no rows."""
-    return [table] if table.rows else [f"No {plural} found."]
 
 
 def examples(*lines: str) -> str:
@@ -83,6 +86,11 @@ def events(items: Iterable[Json]) -> OutputTable:
     """Return a table of events."""
     rows = [(event["id"], summary(event), ", ".join(event["resources"])) for event in items]
     return OutputTable(("event", "schedule", "machines"), rows, whole="event")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def pace(clock: Json) -> str:

@@ -11,15 +11,16 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, ProgressBar, StyledText
+from fairwarning.core.printable import printable
 
 _BAR = 30  # columns
 _TIME = len("10:00:00Z")
 _DID = len("OperationAccepted")
 
 
-def console() -> Console:
+def console(*, stderr: bool = False) -> Console:
     """Return a console that prints text from the service literally, without markup."""
-    return Console(highlight=False, markup=False, emoji=False)
+    return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
 
 
 def put(screen: Console, blocks: Iterable[Block]) -> None:
@@ -31,11 +32,11 @@ def put(screen: Console, blocks: Iterable[Block]) -> None:
 class TerminalDisplay:
     """Shows blocks that change: in place on a terminal, else one version after another."""
 
-    def __init__(self) -> None:
-        self._console = console()
+    def __init__(self, *, stderr: bool) -> None:
+        self._console = console(stderr=stderr)
         self._shown: list[Block] | None = None
         self._live = Live(console=self._console, auto_refresh=False)
-        self.ticks = self._console.is_terminal
+        self.ticks = self._console.is_terminal and not stderr
         """Whether to redraw when only time has passed."""
 
     def __enter__(self) -> Self:
@@ -72,10 +73,8 @@ def _render(block: Block) -> RenderableType:
 
 
 def _text(value: str | StyledText) -> Text:
-    """Replace unprintable characters, so that a name or an error cannot move the cursor."""
     text, style = value if isinstance(value, StyledText) else (value, "")
-    printable = "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
-    return Text(printable, style, overflow="fold")
+    return Text(printable(text, keep="\n"), style, overflow="fold")
 
 
 def _table(table: OutputTable) -> Grid:

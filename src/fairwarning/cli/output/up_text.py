@@ -5,6 +5,7 @@ import shlex
 from math import ceil
 from pathlib import Path
 
+from fairwarning.cli.output.show import counted
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.server import hints
@@ -86,12 +87,8 @@ def _summary(applied: ApplyResult, fleet: FleetFile) -> str:
             machines += len(command.machines)
             scopes += 1
     return (
-        f"Fairwarning is up. Created {_plural(machines, 'machine')} in {_plural(scopes, 'scope')}."
+        f"Fairwarning is up. Created {counted(machines, 'machine')} in {counted(scopes, 'scope')}."
     )
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _demo_lines() -> list[str]:

@@ -19,10 +19,11 @@ def flag(name: str, about: str) -> Decorator:
     )
 
 
-def one_of(name: str, kind: type[StrEnum], about: str) -> Decorator:
+def one_of(name: str, kind: type[StrEnum], about: str, *, metavar: str | None = None) -> Decorator:
     """Return an option with one of these values, in any case."""
     values = [value.value for value in kind]
-    return click.option(name, type=click.Choice(values, case_sensitive=False), help=about)
+    choice = click.Choice(values, case_sensitive=False)
+    return click.option(name, type=choice, metavar=metavar, help=about)
 
 
 SCOPE = click.option("--scope", help="Only of this scope.", shell_complete=completion.scopes)

@@ -16,11 +16,15 @@ def _parse_tags(
     return tags
 
 
-PRIORITY = click.option("--priority", type=click.Choice(["Regular", "Spot"], case_sensitive=False))
+PRIORITY = click.option(
+    "--priority",
+    type=click.Choice(["Regular", "Spot"], case_sensitive=False),
+    help="Spot machines can be evicted.  [default: Regular]",
+)
 EVICTION = click.option(
     "--eviction",
     type=click.Choice(["Deallocate", "Delete"], case_sensitive=False),
-    help="What happens to a Spot machine on eviction.",
+    help="What happens to a Spot machine on eviction.  [default: Deallocate]",
 )
 SIZE = click.option("--size", help="VM size reported to the machine, such as Standard_B1s.")
 ZONE = click.option("--zone", help="Availability zone reported to the machine.")

@@ -10,16 +10,19 @@ import click
 from fairwarning.cli.connection.target import ServiceOptions, choose
 from fairwarning.cli.output.errors import errors_reported
 from fairwarning.cli.parameters import completion
+from fairwarning.cli.parameters.sections import ConnectionOption
 from fairwarning.server import hints, variables
 
 _SERVICE_OPTIONS = (
     click.option(
         "--server",
+        cls=ConnectionOption,
         metavar="URL",
         help=f"URL of the service's console.  [env: {variables.URL}]",
     ),
     click.option(
         "--context",
+        cls=ConnectionOption,
         metavar="NAME",
         shell_complete=completion.contexts,
         help="Service that `fairwarning context add` has given this name.  [env:"
@@ -27,6 +30,7 @@ _SERVICE_OPTIONS = (
     ),
     click.option(
         "--data",
+        cls=ConnectionOption,
         metavar="PATH",
         type=click.Path(path_type=Path, file_okay=False),
         help=f"Data folder of a service on this host.  [env: {variables.DATA}; default:"
@@ -34,6 +38,7 @@ _SERVICE_OPTIONS = (
     ),
     click.option(
         "--token-file",
+        cls=ConnectionOption,
         metavar="FILE",
         type=click.Path(path_type=Path, dir_okay=False),
         help=f"File with the token.  [env: {variables.TOKEN_FILE}, or the token in"
@@ -41,6 +46,7 @@ _SERVICE_OPTIONS = (
     ),
     click.option(
         "--ca",
+        cls=ConnectionOption,
         metavar="FILE",
         type=click.Path(path_type=Path, dir_okay=False),
         help=f"Certificates to trust, in PEM format.  [env: {variables.CA}]",
@@ -76,3 +82,14 @@ def this_host_only(why: str) -> Callable[[Callable[..., None]], Callable[..., No
         return command
 
     return decorate
+
+
+def renamed(old: str, new: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Answer an option that had another name before with its new name."""
+
+    def refuse(_: click.Context, __: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{old} is now {new}")
+
+    own_name = f"old{old.replace('-', '_')}"  # another option may have that of `old`
+    return click.option(old, own_name, hidden=True, expose_value=False, callback=refuse)

@@ -1,0 +1,171 @@
+"""Every command, where its output, its arguments or the service are not what it expects.
+
+The error is a sentence, never a traceback.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from itertools import cycle
+from pathlib import Path
+from typing import IO
+
+import click
+import pytest
+
+from fairwarning.cli.command_list import SUMMARIES
+from tests.fixtures.forked import ForkedProgram
+from tests.fixtures.programs import run_program
+from tests.fixtures.receiver import Receiver, ReceiverResponse
+from tests.fixtures.service import PROGRAM, ServiceProcess
+from tests.fixtures.waiting import LIMIT_SECONDS
+
+SAMPLES = {
+    "id_": "00000000", "ids": "00000000", "capacity": "1", "duration": "1s", "rate": "1",
+    "kind": "404", "shell": "bash", "address": "10.0.0.1", "instances": "0", "url": "http://x",
+    "role": "reader", "program": "true", "machine": "web_0", "machines": "web_0", "names": "reboot",
+}  # fmt: skip
+LOCAL = {"scenario", "context", "completion", "version"}
+"""They use no service."""
+OWN_TESTS = {"up", "agent", "certify", "az", "exec"}
+"""They start other programs, or run until they are stopped."""
+
+
+def leaves() -> Iterator[list[str]]:
+    """Return each command with an argument for all that it requires."""
+    for name in SUMMARIES.keys() - OWN_TESTS:
+        top: click.Command = import_module(f"fairwarning.cli.commands.{name}").command
+        below = top.commands if isinstance(top, click.Group) else {"": top}
+        for verb, command in below.items():
+            if verb not in {"watch", "run"}:
+                form = ["-o", "csv"] if verb == "list" else []  # prints headings at least
+                yield [name, *([verb] if verb else []), *form, *_required(command)]
+
+
+def _required(command: click.Command) -> list[str]:
+    words = []
+    for parameter in command.params:
+        sample = SAMPLES.get(parameter.name or "", "web")
+        if isinstance(parameter, click.Argument):
+            words += [sample] if parameter.required else []
+        elif parameter.required or parameter.name == "yes":
+            words += [parameter.opts[0], *([] if parameter.name == "yes" else [sample])]
+    return words
+
+
+COMMANDS = sorted(leaves())
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """A service for all tests."""
+    data = tmp_path_factory.mktemp("streams") / "data"
+    with ServiceProcess(data, "--sample", "--memory", "--clock", "virtual") as started:
+        yield started
+
+
+def run(words: list[str], stdout: IO[bytes] | None = None) -> tuple[int, str]:
+    """Run a command; return its exit code and stderr, which has no traceback."""
+    program = ForkedProgram(["fairwarning", *words], stdout=stdout)
+    _, errors = program.communicate(LIMIT_SECONDS)
+    for word in ("Traceback", "Exception ignored", "Errno"):
+        assert word not in errors, (words, errors)
+    return program.wait(), errors
+
+
+def on(service: ServiceProcess, words: list[str]) -> list[str]:
+    """Return the command for this service, if it is for a service."""
+    return words if words[0] in LOCAL else [*words, "--data", str(service.data)]
+
+
+@contextmanager
+def full_disk() -> Iterator[IO[bytes]]:
+    """Yield a file that has no room."""
+    with Path("/dev/full").open("wb") as file:
+        yield file
+
+
+@contextmanager
+def ended_reader() -> Iterator[IO[bytes]]:
+    """Yield a pipe that nobody reads, as that of `| head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as file:
+        yield file
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_output_that_cannot_be_written(service: ServiceProcess, words: list[str]) -> None:
+    """A full disk is reported; a reader that has ended is not."""
+    with full_disk() as file:
+        code, errors = run(on(service, words), file)
+    assert code, (words, errors)
+    assert errors.startswith(("Error: ", "Usage: ", "Connected ", "Created ")), (words, errors)
+    with ended_reader() as file:
+        run(on(service, words), file)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_arguments_that_are_not_utf8(service: ServiceProcess, words: list[str]) -> None:
+    """Nothing is named so; the error shows the bytes."""
+    code, errors = run(on(service, [*words[:-1], f"{words[-1]}\udcff"]))
+    assert code, (words, errors)
+
+
+ANSWERS = [
+    (200, b"{}"), (200, b"[]"), (200, b'"x"'), (200, b"\xff"), (200, b""), (204, b""), (400, b""),
+    (400, b'{"error": "Bad request"}'), (404, b'{"error": {}}'), (500, b'{"error": {"code": 1}}'),
+    (401, b"\xff\xff"), (403, b"<html>"), (302, b"{}"),
+]  # fmt: skip
+
+
+def test_answers_of_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says that the URL is not that of a console, whatever the answer."""
+    monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
+    replies = cycle(ReceiverResponse(status, body=body) for status, body in ANSWERS)
+    commands = [words for words in COMMANDS if words[0] not in LOCAL]
+    with Receiver(lambda _: next(replies)) as other:
+        url = other.url.partition("/hook")[0]
+        for words in [["machine", "list"]] * len(ANSWERS) + commands:
+            code, errors = run([*words, "--server", url])
+            assert code in {1, 2}, (words, errors)
+            assert "Error: " in errors, (words, errors)
+
+
+def test_the_url_of_a_machine(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of each command says that it is not that of a console."""
+    monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
+    url = service.machine_url("web_0")
+    for words in COMMANDS:
+        if words[0] not in LOCAL | {"healthcheck"}:
+            code, errors = run([*words, "--server", url])
+            assert code in {1, 2}, (words, errors)
+            assert code == 2 or f"{url} answers, but not as" in errors, (words, errors)
+
+
+@pytest.mark.parametrize(
+    ("variables", "shown"),
+    [
+        ({"PYTHONIOENCODING": "latin-1"}, "\\u2603"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "\N{SNOWMAN}"),
+    ],
+    ids=str,
+)
+def test_a_terminal_that_lacks_characters(
+    service: ServiceProcess, variables: dict[str, str], shown: str
+) -> None:
+    """They are shown as escapes; where only ASCII is known, as UTF-8."""
+    service.api("POST", "/api/machines", {"name": "\N{SNOWMAN}"})
+    command = [*PROGRAM, *on(service, ["machine", "list"])]
+    done = run_program(*command, env=os.environ | variables)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shown in done.stdout
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(service: ServiceProcess, closed: str) -> None:
+    """The command runs, and nothing else gets their descriptors."""
+    command = [*PROGRAM, *on(service, ["machine", "list"])]
+    done = run_program("sh", "-c", f'exec "$@" {closed}', "sh", *command)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
