@@ -39,9 +39,10 @@ def wrong(tmp_path: Path) -> Path:
 
 def test_list() -> None:
     """It prints a line for each scenario, or a JSON array."""
-    lines = run_command("scenario", "list").stdout.splitlines()
+    heading, *lines = run_command("scenario", "list").stdout.splitlines()
+    assert heading.split() == ["scenario", "length", "about"]
     assert len(lines) == 9
-    assert re.fullmatch(r"spot-eviction +40s  Spot machines are evicted: .*", lines[6])
+    assert re.fullmatch(r"spot-eviction +40 s +Spot machines are evicted: .*", lines[6])
     known = json.loads(run_command("scenario", "list", "--json").stdout)
     assert [scenario["name"] for scenario in known] == [line.split()[0] for line in lines]
     assert known[6]["seconds"] == 40
@@ -134,7 +135,7 @@ def test_help() -> None:
     """The help shows examples and exit codes."""
     for words in (("scenario",), ("scenario", "run")):
         text = run_command(*words, "--help").stdout
-        assert "fairwarning scenario run host-update --real --rate 60" in text
+        assert "fairwarning scenario run spot-eviction --real --rate 60" in text
         assert "3 unknown scenario" in text
 
 

@@ -42,6 +42,7 @@ __all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleS
 
 Target = MachineHandle | ScaleSetHandle | Iterable[MachineHandle]
 
+_STANDS_STILL = "; the cloud's clock stands still, so nothing falls due before advance() or run()"
 _CHECK_SECONDS = 0.005  # between two checks of a condition
 
 
@@ -201,7 +202,8 @@ class Cloud:
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the condition did not hold within {seconds:g} seconds")
+                text = f"the condition did not hold within {seconds:g} seconds of real time"
+                raise TimeoutError(text + ("" if self._service.clock.rate else _STANDS_STILL))
             time.sleep(_CHECK_SECONDS)
 
     # --- Actions of the platform ---

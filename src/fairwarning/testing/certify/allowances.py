@@ -9,15 +9,14 @@ them, even on a busy host. So does a handler that polls once a minute, where tha
 START_SECONDS = 60.0
 # Between two polls. Once a minute is slow, but enough for a notice of minutes.
 POLL_SECONDS = 75.0
+# A program that was not shown a new event in so many polls asks with a version that hides it.
+UNSHOWN_POLLS = 10
 # From reading an event to approving it, unless --prepare says otherwise. Real preparations may take
-# minutes; a program under test should have little to save.
+# minutes; a program under test should have little to save. A handler that approves an event of
+# several machines within this time did not wait for the others, as no handler runs there.
 PREPARE_SECONDS = 20.0
-# A handler that approves an event of several machines this soon cannot have asked the others.
-HASTE_SECONDS = 5.0
 # How long to watch whether the program approves the event of another machine.
 OTHERS_SECONDS = 5.0
-# How long to wait for an optional approval before the operator approves the event.
-LEAVE_SECONDS = 5.0
 # Part of the notice that must be left when the event is read; less is too short to save anything.
 LEFT_SECONDS = 5.0
 # A fault ends after this many requests, but not before FAULT_SECONDS (the rate limit catches a

@@ -1,6 +1,6 @@
 """The environment of a trap: a service in this process, and the program inside one machine.
 
-The program is observed only from outside: whether it runs, its polls and its approvals.
+The program is observed only from outside: whether it runs, what it reads, approves and prints.
 """
 
 import asyncio
@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairwarning.core.commands import Command
-from fairwarning.core.decision import FactType
+from fairwarning.core.decision import EVENT_ENDED, Fact, FactType
 from fairwarning.core.model import Scope
+from fairwarning.core.printable import printable
 from fairwarning.guest.endpoint import VARIABLE
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.wiring import ServerProcess
@@ -35,7 +36,7 @@ boot_seconds = 0
 
 [[scale_set]]
 name = "web"
-capacity = 3
+capacity = 11
 update_domains = 1
 """
 _REGULAR = 'terminate_notice = "PT5M"'
@@ -43,6 +44,7 @@ _SPOT = 'priority = "Spot"'  # which can have no notice of a delete
 _ANY_PORT = ("127.0.0.1", 0)
 _CHECK_SECONDS = 0.02
 _SHOWN_CHARACTERS = 200
+_OUTPUT_BYTES = 4000  # of a report, the last ones
 _PAGE = 1000
 
 
@@ -55,13 +57,17 @@ class ObservedEvent:
     """An event and its progress; times are of the monotonic clock."""
 
     id: str
+    type: str
     resources: tuple[str, ...]
     at: float
     polls: int  # polls of the program before the event was scheduled
-    read_at: float | None = None
+    approvals: int  # accepted before the event was scheduled
+    refused: int  # approvals that were refused before the event was scheduled
+    read_at: float | None = None  # when the program was shown the event
     approved_by: str = ""
     approved_at: float | None = None
     started: bool = False
+    carried_out: bool = False  # on the machine of the program
     over: bool = False
 
 
@@ -74,13 +80,14 @@ class Observations:
     approvals: int = 0
     faults: int = 0
     refused: Counter[str] = field(default_factory=Counter)  # requests, by reason
+    refused_approvals: list[str] = field(default_factory=list)  # the reasons
     disabled: int = 0
     events: dict[str, ObservedEvent] = field(default_factory=dict)  # by id
     lines: int = 0  # of the journal, read so far
 
 
 class CertifyEnvironment:
-    """A service, three machines, and the program that is one of them."""
+    """A service, eleven machines, and the program that is one of them."""
 
     def __init__(
         self,
@@ -182,9 +189,15 @@ class CertifyEnvironment:
 
     def last_output(self) -> str:
         """Return the last line that the program printed."""
-        lines = self._output.read_text("utf-8", "replace").strip().splitlines()
-        line = "".join(char for char in lines[-1] if char.isprintable()) if lines else ""
-        return line.strip()[-_SHOWN_CHARACTERS:]
+        lines = self.output().splitlines()
+        return lines[-1].strip()[-_SHOWN_CHARACTERS:] if lines else ""
+
+    def output(self) -> str:
+        """Return the end of what the program printed, which may be more than fits into memory."""
+        with self._output.open("rb") as output:
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_BYTES))
+            text = output.read(_OUTPUT_BYTES).decode("utf-8", "replace")
+        return printable(text.strip(), keep="\n")
 
     # --- Events ---
 
@@ -196,12 +209,15 @@ class CertifyEnvironment:
     async def announce(self, command: Command, operation: str) -> ObservedEvent:
         """Submit a command that schedules an event; return the event."""
         await self._observe()
-        polls = self.seen.polls
+        seen = self.seen
+        before = seen.polls, seen.approvals, len(seen.refused_approvals)
         await self.fleet.submit(command)
         scope = await self.scope()
         (event,) = (event for event in scope.events.values() if event.operation == operation)
-        observed = ObservedEvent(event.id, event.resources, time.monotonic(), polls)
-        self.seen.events[event.id] = observed
+        observed = ObservedEvent(
+            event.id, str(event.type), event.resources, time.monotonic(), *before
+        )
+        seen.events[event.id] = observed
         return observed
 
     async def scope(self) -> Scope:
@@ -243,6 +259,7 @@ class CertifyEnvironment:
     async def _observe(self) -> None:
         seen, counts = self.seen, self._service.server.counts
         self.fleet.polls.collect()
+        self.fleet.deliveries.write()
         seen.polls, seen.held, seen.approvals = counts.polls, counts.held, counts.approvals
         seen.faults = sum(counts.faults.values())
         seen.refused = Counter(counts.refused)
@@ -250,20 +267,23 @@ class CertifyEnvironment:
         while entries := await self.fleet.store.journal(after=seen.lines, limit=_PAGE):
             seen.lines = entries[-1].number
             for entry in entries:
-                self._apply(entry.line.fact.type, entry.line.fact.event, entry.line.actor, now)
-        for event in seen.events.values():
-            if event.read_at is None and seen.polls > event.polls:
-                event.read_at = now
+                self._apply(entry.line.fact, entry.line.actor, now)
 
-    def _apply(self, did: FactType, event_id: str, actor: str, now: float) -> None:
-        if did is FactType.DISABLED:
+    def _apply(self, fact: Fact, actor: str, now: float) -> None:
+        if fact.type is FactType.DISABLED:
             self.seen.disabled += 1
-        event = self.seen.events.get(event_id)
+        elif fact.type is FactType.APPROVAL_REFUSED:
+            self.seen.refused_approvals.append(fact.detail)
+        event = self.seen.events.get(fact.event)
         if event is None:
             return
-        if did is FactType.APPROVED:
+        if fact.type in {FactType.DELIVERED, FactType.APPROVED}:
+            event.read_at = event.read_at or now
+        if fact.type is FactType.APPROVED:
             event.approved_by, event.approved_at = actor, now
-        elif did is FactType.STARTED:
+        elif fact.type is FactType.STARTED:
             event.started = True
-        elif did in {FactType.ENDED, FactType.CANCELLED, FactType.LAPSED}:
+        elif fact.type is FactType.IMPACT_CARRIED_OUT and ME in fact.machines:
+            event.carried_out = True
+        elif fact.type in EVENT_ENDED:
             event.over = True

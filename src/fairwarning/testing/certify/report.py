@@ -1,7 +1,7 @@
 """Reports of results: table, JSON, JUnit and badge."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -9,6 +9,7 @@ from rich.table import Table
 
 from fairwarning.testing.certify.results import TrapResult
 
+_SHOWN_LINES = 5  # of the output in a failed trap, below the table
 _SILENT = (
     "The handler never approves, so every event waits until NotBefore. "
     "If that is intended, use --no-approve."
@@ -18,13 +19,30 @@ _SILENT = (
 def summary(results: Sequence[TrapResult]) -> str:
     """Return the summary in one line."""
     survived = sum(result.survived for result in results)
-    return f"{survived} of {len(results)} traps survived"
+    types = ignored(results)
+    return f"{survived} of {len(results)} traps survived" + (
+        f"; ignores {', '.join(types)}" if types else ""
+    )
+
+
+def ignored(results: Sequence[TrapResult]) -> list[str]:
+    """Return the types of events that the handler ignored in some trap and handled in none."""
+    types = {name for result in results for name in result.ignored}
+    return sorted(types.difference(*(result.handled for result in results)))
 
 
 def notes(results: Sequence[TrapResult]) -> list[str]:
     """Return notes that apply to all traps."""
-    tried = [result for result in results if result.silent is not None]
-    return [_SILENT] if tried and all(result.silent for result in tried) else []
+    handles = any(result.handled for result in results)
+    return [_SILENT] if ignored(results) and not handles else []
+
+
+def outputs(results: Sequence[TrapResult]) -> Iterator[str]:
+    """Yield the last lines that the handler printed in each trap that it failed."""
+    for result in results:
+        if result.output and not result.survived:
+            lines = result.output.splitlines()[-_SHOWN_LINES:]
+            yield "\n  ".join([f"Output in {result.trap.name}:", *lines])
 
 
 def table(results: Sequence[TrapResult]) -> Table:
@@ -32,12 +50,14 @@ def table(results: Sequence[TrapResult]) -> Table:
     grid = Table(show_lines=True)
     grid.add_column("trap", no_wrap=True)
     grid.add_column("result", no_wrap=True)
+    grid.add_column("ignored")
     grid.add_column("observed", ratio=1)
     grid.add_column("expected", ratio=1)
     for result in results:
         word = "[green]survived[/]" if result.survived else "[bold red]failed[/]"
         good = "" if result.survived else result.trap.good
-        grid.add_row(result.trap.name, word, _escape(result.seen), good)
+        types = ", ".join(sorted(result.ignored))
+        grid.add_row(result.trap.name, word, types, _escape(result.seen), good)
     return grid
 
 
@@ -54,14 +74,17 @@ def as_json(command: Sequence[str], isolation: str, results: Sequence[TrapResult
             "isolation": isolation,
             "survived": sum(result.survived for result in results),
             "failed": sum(not result.survived for result in results),
+            "ignored": ignored(results),
             "notes": notes(results),
             "traps": [
                 {
                     "name": result.trap.name,
                     "survived": result.survived,
                     "happens": result.trap.happens,
+                    "ignored": sorted(result.ignored),
                     "seen": result.seen,
                     "good": result.trap.good,
+                    "output": result.output,
                     "seconds": round(result.seconds, 1),
                 }
                 for result in results
@@ -87,12 +110,13 @@ def write_junit(path: Path, results: Sequence[TrapResult]) -> None:
         skipped="0",
         time=f"{sum(result.seconds for result in results):.1f}",
     )
+    properties = ET.SubElement(suite, "properties")
+    ET.SubElement(properties, "property", name="ignored", value=", ".join(ignored(results)))
     for result in results:
         name, seconds = result.trap.name, f"{result.seconds:.1f}"
         case = ET.SubElement(suite, "testcase", classname="certify", name=name, time=seconds)
         if not result.survived:
             failure = ET.SubElement(case, "failure", message=result.seen)
             failure.text = f"{result.trap.happens}\nExpected: {result.trap.good}"
-        else:
-            ET.SubElement(case, "system-out").text = result.seen
+        ET.SubElement(case, "system-out").text = f"{result.seen}\n\n{result.output}"
     ET.ElementTree(suite).write(path, "utf-8", xml_declaration=True)

@@ -16,14 +16,16 @@ class TrapResult:
     survived: bool
     seen: str
     seconds: float
-    silent: bool | None = None  # approved no event of its own; None: read none, or need not approve
+    ignored: frozenset[str] = frozenset()  # types of its own events that it did not handle
+    handled: frozenset[str] = frozenset()  # types of events that it did
+    output: str = ""  # the end of what the program printed
 
 
-def check_rules(seen: Observations) -> None:
+def check_rules(seen: Observations, prepare_seconds: float) -> None:
     """Raise `TrapFailed` if the program approved a wrong event or polled too often."""
     for event in seen.events.values():
         if event.approved_by == ME:
-            _check_approval(event)
+            _check_approval(event, prepare_seconds)
     if seen.refused["rate"] > allowances.RATE_REFUSALS:
         text = (
             "sent more than 5 requests a second:"
@@ -32,11 +34,11 @@ def check_rules(seen: Observations) -> None:
         raise TrapFailed(text)
 
 
-def _check_approval(event: ObservedEvent) -> None:
+def _check_approval(event: ObservedEvent, prepare_seconds: float) -> None:
     names = " and ".join(event.resources)
     if ME not in event.resources:
         raise TrapFailed(f"approved an event of {names}, which is another machine")
-    if len(event.resources) > 1 and approval_seconds(event) < allowances.HASTE_SECONDS:
+    if len(event.resources) > 1 and approval_seconds(event) < prepare_seconds:
         raise TrapFailed(
             f"approved the event of {names} {approval_seconds(event):.1f} s after reading it,"
             " without waiting for the other machine"

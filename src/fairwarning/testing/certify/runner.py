@@ -41,7 +41,15 @@ async def run_trap(
             seen, survived = await run.run(trap.steps), True
         except TrapFailed as failure:
             seen, survived = str(failure), False
-        return TrapResult(trap, survived, seen, time.monotonic() - started, run.silent)
+        return TrapResult(
+            trap,
+            survived,
+            seen,
+            time.monotonic() - started,
+            frozenset(run.ignored),
+            frozenset(run.handled),
+            environment.output(),
+        )
 
 
 async def run_all(

@@ -9,6 +9,8 @@ from fairwarning.service.faults import FaultKind
 ME = "web_1"
 """The machine that the program runs in; its host name is web000001."""
 OTHER = "web_0"
+SIMILAR = "web_10"
+"""A machine whose name contains that of the program's machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,15 @@ class ExpectNoApproval:
     """Expect that the program reads the event and does not approve it."""
 
     event: str
-    seconds: float
+    seconds: float | None = None  # or as long as it may prepare
 
 
 class ExpectOneApproval(_EventStep):
-    """Expect that the program does not keep approving an event that does not change."""
-
-
-class StartEvent(_EventStep):
-    """Start the event: if the program does not approve it soon, an operator does."""
+    """Expect that the program approves an event that does not change, and not again and again."""
 
 
 class AwaitEventEnd(_EventStep):
-    """Wait until the event is over and the program polls again."""
+    """Wait until the machine is back after the event and the program polls again."""
 
 
 class ExpectMachineGone(_EventStep):
@@ -107,7 +105,6 @@ Step = (
     | ExpectApproval
     | ExpectNoApproval
     | ExpectOneApproval
-    | StartEvent
     | AwaitEventEnd
     | ExpectMachineGone
     | CancelAnnouncedEvent

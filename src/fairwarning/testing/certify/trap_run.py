@@ -44,7 +44,6 @@ from fairwarning.testing.certify.steps import (
     InjectFault,
     LosePower,
     PowerOn,
-    StartEvent,
     Step,
 )
 
@@ -77,7 +76,9 @@ class TrapRun:
         self._events: dict[str, ObservedEvent] = {}  # by the names that steps use
         self._notes: list[str] = []
         self._approval_times: list[str] = []  # from reading an event to approving it
-        environment.rules.append(lambda: check_rules(environment.seen))
+        self.ignored: set[str] = set()
+        """The types of the program's own events that it was not shown or did not approve."""
+        environment.rules.append(self._check_rules)
 
     async def run(self, steps: Sequence[Step]) -> str:
         """Run all steps after the first poll; describe what was observed. Raise `TrapFailed`."""
@@ -86,19 +87,22 @@ class TrapRun:
             raise TrapFailed(_describe_silence(seen.refused, allowances.START_SECONDS))
         for step in steps:
             await self._run_step(step)
-        check_rules(self._environment.seen)
+        self._check_rules()
         if self._approval_times:
             self._notes.append(f"approved {' and '.join(self._approval_times)} after reading it")
         return "; ".join(self._notes) or "kept polling"
 
     @property
-    def silent(self) -> bool | None:
-        """Whether it approved no event of its own; None if it read none, or need not approve."""
-        own = [event for event in self._events.values() if event.resources == (ME,)]
-        own = [event for event in own if event.read_at]
-        if not own or not self._options.approves:
-            return None
-        return not any(event.approved_by == ME for event in own)
+    def handled(self) -> set[str]:
+        """The types of the events that the program has approved, or read if it need not approve."""
+        return {
+            event.type
+            for event in self._events.values()
+            if event.approved_by == ME or (event.read_at and not self._options.approves)
+        }
+
+    def _check_rules(self) -> None:
+        check_rules(self._environment.seen, self._options.prepare_seconds)
 
     async def _run_step(self, step: Step) -> None:  # noqa: C901  (one line per step)
         match step:
@@ -111,11 +115,10 @@ class TrapRun:
             case ExpectApproval(event):
                 await self._expect_approval(self._events[event])
             case ExpectNoApproval(event, seconds):
-                await self._expect_no_approval(self._events[event], seconds)
+                longest = self._options.prepare_seconds if seconds is None else seconds
+                await self._expect_no_approval(self._events[event], longest)
             case ExpectOneApproval(event):
                 await self._expect_one_approval(self._events[event])
-            case StartEvent(event):
-                await self._start_event(self._events[event])
             case AwaitEventEnd(event):
                 await self._await_end(self._events[event])
             case ExpectMachineGone(event):
@@ -143,11 +146,6 @@ class TrapRun:
             await self._environment.fleet.submit(Cancel(scope=SCOPE, event=event.id))
         except Conflict:
             raise TrapFailed("approved an event that also affects other machines") from None
-
-    async def _start_event(self, event: ObservedEvent) -> None:
-        await self._expect_read(event)
-        await self._environment.until(lambda: bool(event.approved_by), allowances.LEAVE_SECONDS)
-        await self._approve(event)
 
     async def _approve(self, event: ObservedEvent) -> None:
         if not event.approved_by and not event.over:
@@ -212,8 +210,24 @@ class TrapRun:
     async def _expect_read(self, event: ObservedEvent) -> None:
         left = await self._notice_left(event)
         longest = min(allowances.POLL_SECONDS, left)
-        if not await self._environment.until(lambda: event.read_at is not None, longest):
-            raise TrapFailed(f"did not poll for {longest:.0f} s and missed the notice")
+        seen, refused = self._environment.seen, self._environment.seen.refused
+
+        def read_or_hidden() -> bool:
+            return event.read_at is not None or seen.polls - event.polls >= allowances.UNSHOWN_POLLS
+
+        await self._environment.until(read_or_hidden, longest)
+        if event.read_at is not None:
+            return
+        polls = seen.polls - event.polls
+        if polls == 0:
+            silence = _describe_silence(seen.refused - refused, longest)
+            raise TrapFailed(f"{silence} and missed the notice")
+        if polls == 1:  # it may have been answered before the event was in the document
+            raise TrapFailed(f"polled once in {longest:.0f} s and missed the notice")
+        self.ignored.add(event.type)
+        raise TrapFailed(
+            f"polled {_times(polls)} with an api-version that does not show {event.type} events"
+        )
 
     async def _notice_left(self, observed: ObservedEvent) -> float:
         """Return the seconds until it is too late to read the event."""
@@ -227,29 +241,36 @@ class TrapRun:
         if not self._options.approves:
             await self._approve(event)
             return
-        seen, polls = self._environment.seen, self._environment.seen.polls
-        seconds = self._options.prepare_seconds
-        if not await self._environment.until(lambda: bool(event.approved_by), seconds):
-            times = _times(seen.polls - polls + 1)
-            raise TrapFailed(
-                f"read its own event ({times}) but did not approve it within {seconds:g} s"
-            )
-        self._approval_times.append(f"{approval_seconds(event):.1f} s")
+        seen, seconds = self._environment.seen, self._options.prepare_seconds
+        polls = seen.polls
+        await self._environment.until(lambda: bool(event.approved_by) or event.started, seconds)
+        if event.approved_by:
+            self._approval_times.append(f"{approval_seconds(event):.1f} s")
+            return
+        if reasons := seen.refused_approvals[event.refused :]:
+            raise TrapFailed(f"its approval of a {event.type} event was refused: {reasons[-1]}")
+        self.ignored.add(event.type)
+        times = _times(seen.polls - polls + 1)
+        limit = "before NotBefore" if event.started else f"within {seconds:g} s"
+        raise TrapFailed(
+            f"read its own {event.type} event ({times}) but did not approve it {limit}"
+        )
 
     async def _expect_no_approval(self, event: ObservedEvent, seconds: float) -> None:
         await self._expect_read(event)
-        await self._environment.until(lambda: False, seconds)
+        sudden, seen = event.started and not event.approved_by, self._environment.seen
+        await self._environment.until(lambda: sudden and seen.approvals > event.approvals, seconds)
+        if sudden and seen.approvals > event.approvals:
+            raise TrapFailed(
+                f"approved the event of {' and '.join(event.resources)}, which had started"
+            )
         owner = "" if ME in event.resources else ", which is another machine,"
         self._notes.append(
             f"read the event of {' and '.join(event.resources)}{owner} and did not approve it"
         )
 
     async def _expect_one_approval(self, event: ObservedEvent) -> None:
-        await self._expect_read(event)
-        seconds = self._options.prepare_seconds
-        if not await self._environment.until(lambda: bool(event.approved_by), seconds):
-            self._notes.append("did not approve, so it had nothing to repeat")
-            return
+        await self._expect_approval(event)
         started, before = time.monotonic(), self._environment.seen.approvals
 
         def too_often() -> bool:
@@ -264,7 +285,9 @@ class TrapRun:
         self._notes.append(text)
 
     async def _await_end(self, event: ObservedEvent) -> None:
-        if not await self._environment.until(lambda: event.over, allowances.OVER_SECONDS):
+        if not await self._environment.until(
+            lambda: event.over or event.carried_out, allowances.OVER_SECONDS
+        ):
             raise TrapFailed(
                 f"its machine was not back within {allowances.OVER_SECONDS:g} s of the event"
             )
@@ -282,9 +305,9 @@ def _times(number: int) -> str:
 
 def _describe_silence(refused: Counter[str], seconds: float) -> str:
     if not refused:
-        return f"did not poll for {seconds:g} s"
+        return f"did not poll for {seconds:.0f} s"
     reason, number = refused.most_common(1)[0]
-    return f"got no document for {seconds:g} s; was refused {_times(number)} ({reason})"
+    return f"got no document for {seconds:.0f} s; was refused {_times(number)} ({reason})"
 
 
 def _command(step: AnnounceEvent, operation: str) -> Command:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from fairwarning.core.commands import Delete, Evict, Fail, Maintain, Redeploy
 from fairwarning.core.model import ImpactKind
 from fairwarning.service.faults import FaultKind
-from fairwarning.testing.certify.allowances import HASTE_SECONDS, OTHERS_SECONDS
+from fairwarning.testing.certify.allowances import OTHERS_SECONDS
 from fairwarning.testing.certify.steps import (
     CHANGE_DOCUMENT,
     ME,
     OTHER,
+    SIMILAR,
     AnnounceEvent,
     AwaitEventEnd,
     CancelAnnouncedEvent,
@@ -23,7 +24,6 @@ from fairwarning.testing.certify.steps import (
     InjectFault,
     LosePower,
     PowerOn,
-    StartEvent,
     Step,
 )
 
@@ -63,18 +63,28 @@ TRAPS = (
         ),
     ),
     Trap(
+        name="similar-name",
+        happens="A user restarts web_10, whose name begins with web_1.",
+        good="Compares whole names: Resources is a list.",
+        steps=(
+            AnnounceEvent("other", machines=(SIMILAR,)),
+            ExpectNoApproval("other", OTHERS_SECONDS),
+        ),
+    ),
+    Trap(
         name="two-resources",
         happens="A user restarts web_0 and web_1; one event lists both.",
         good="Agrees with the other machine first, because an approval applies to all machines of "
         "the event.",
         steps=(
             AnnounceEvent("both", machines=(OTHER, ME)),
-            ExpectNoApproval("both", HASTE_SECONDS),
+            ExpectNoApproval("both"),
         ),
     ),
     Trap(
         name="new-event-while-busy",
-        happens="While an event of web_0 is scheduled, web_1 is restarted and then redeployed.",
+        happens="While an event of web_0 is scheduled, web_1 is restarted. Then web_1 is "
+        "redeployed and web_2 is rebooted.",
         good="Handles every event of every document, even while another event is in progress.",
         steps=(
             AnnounceEvent("other", action=Maintain, machines=(OTHER,), kind=ImpactKind.REBOOT),
@@ -83,6 +93,7 @@ TRAPS = (
             ExpectApproval("first"),
             AwaitEventEnd("first"),
             AnnounceEvent("second", action=Redeploy),
+            AnnounceEvent("last", action=Maintain, machines=("web_2",), kind=ImpactKind.REBOOT),
             ExpectApproval("second"),
             AwaitEventEnd("second"),
         ),
@@ -103,36 +114,72 @@ TRAPS = (
     ),
     Trap(
         name="started-without-notice",
-        happens="The hardware of web_0 fails, then that of web_1. The events are Started "
+        happens="The hardware of web_0 fails, then that of web_1 and web_2. The events are Started "
         "immediately, with an empty NotBefore. Later a user restarts web_1.",
         good="Accepts an empty NotBefore, and neither prepares for nor approves an event that has "
         "started.",
         steps=(
             AnnounceEvent("other", action=Fail, machines=(OTHER,)),
-            ExpectNoApproval("other", 0.0),
-            ExpectPolls(),
-            AnnounceEvent("sudden", action=Fail),
+            ExpectNoApproval("other", OTHERS_SECONDS),
+            AnnounceEvent("sudden", action=Fail, machines=(ME, "web_2")),
             AwaitEventEnd("sudden"),
+            ExpectNoApproval("sudden", OTHERS_SECONDS),
             *_OWN,
         ),
     ),
     Trap(
         name="freeze",
-        happens="web_1 is frozen for 3 s. Later a user restarts it.",
-        good="Continues after the pause; it takes the pause for neither a reboot nor an outage of "
-        "the endpoint.",
+        happens="The platform freezes web_1 for 3 s. Later a user restarts it.",
+        good="Handles the Freeze event, and continues after the pause; it takes the pause for "
+        "neither a reboot nor an outage of the endpoint.",
         steps=(
             AnnounceEvent("pause", action=Maintain, kind=ImpactKind.FREEZE, seconds=3),
-            StartEvent("pause"),
+            ExpectApproval("pause"),
             AwaitEventEnd("pause"),
             *_OWN,
         ),
+    ),
+    Trap(
+        name="redeploy",
+        happens="A user redeploys web_1.",
+        good="Handles the Redeploy event; the temporary disk is lost.",
+        steps=(AnnounceEvent(action=Redeploy), ExpectApproval(), AwaitEventEnd()),
+    ),
+    Trap(
+        name="terminate",
+        happens="The set scales in by web_1, with 5 minutes of notice.",
+        good="Handles the Terminate event; api-versions before 2019-01-01 do not show it.",
+        steps=(AnnounceEvent(action=Delete), ExpectApproval(), ExpectMachineGone()),
     ),
     Trap(
         name="empty-body",
         happens="The endpoint answers 200 with an empty body. Later a user restarts web_1.",
         good="Ignores an empty body and polls again.",
         steps=(InjectFault(FaultKind.EMPTY), *_OWN),
+    ),
+    Trap(
+        name="cut-body",
+        happens="The endpoint's answers end in the middle. Later a user restarts web_1.",
+        good="Ignores an answer that is not complete JSON and polls again.",
+        steps=(InjectFault(FaultKind.TRUNCATED), *_OWN),
+    ),
+    Trap(
+        name="reset",
+        happens="The endpoint resets connections. Later a user restarts web_1.",
+        good="Waits and polls again.",
+        steps=(InjectFault(FaultKind.RESET), *_OWN),
+    ),
+    Trap(
+        name="not-found",
+        happens="The endpoint answers 404. Later a user restarts web_1.",
+        good="Waits and polls again.",
+        steps=(InjectFault(FaultKind.NOT_FOUND), *_OWN),
+    ),
+    Trap(
+        name="server-error",
+        happens="The endpoint answers 500. Later a user restarts web_1.",
+        good="Waits and polls again.",
+        steps=(InjectFault(FaultKind.ERROR), *_OWN),
     ),
     Trap(
         name="throttled",
@@ -198,13 +245,9 @@ TRAPS = (
     Trap(
         name="short-notice",
         happens="web_1, a Spot machine, is evicted with 30 s of notice.",
-        good="Polls every second, so that it reads the event in time.",
-        steps=(
-            AnnounceEvent(action=Evict),
-            ExpectRead(),
-            StartEvent(),
-            ExpectMachineGone(),
-        ),
+        good="Polls every second, so that it reads the Preempt event in time, and handles it; "
+        "api-versions before 2017-11-01 do not show it.",
+        steps=(AnnounceEvent(action=Evict), ExpectApproval(), ExpectMachineGone()),
         spot=True,
     ),
 )

@@ -20,7 +20,7 @@ from fairwarning.core.configuration import (
     table,
     tables,
 )
-from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.errors import NotFound, Refused, reason_of
 from fairwarning.core.record import changed, record
 from fairwarning.testing.scenarios import expectations, values
 from fairwarning.testing.scenarios.actions import ACTIONS
@@ -117,7 +117,7 @@ def find(name: str) -> Scenario:
     try:
         return read(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused("BadScenario", f"cannot read {path}: {error}") from None
+        raise Refused("BadScenario", f"cannot read {path}: {reason_of(error)}") from None
 
 
 def read(text: str, source: str = "scenario") -> Scenario:

@@ -1,4 +1,4 @@
-"""A small handler that is correct except for the flaw that its argument names.
+"""A small handler that is correct except for the flaw, or the habit, that its argument names.
 
 `fairwarning certify` runs it as a program. It uses only the standard library.
 """
@@ -16,15 +16,19 @@ from pathlib import Path
 from typing import Any
 
 BASE = "http://169.254.169.254/metadata/"
-EVENTS = "scheduledevents?api-version=2020-07-01"
 NAME = "instance/compute/name?api-version=2021-02-01&format=text"
-PREPARE_SECONDS = 3.0
 FLAW = sys.argv[1] if len(sys.argv) > 1 else ""
+PREPARE_SECONDS = 0.0 if "at once" in FLAW else 6.0 if "slowly" in FLAW else 3.0
+VERSION = FLAW.removeprefix("uses version ") if "version" in FLAW else "2020-07-01"
+EVENTS = f"scheduledevents?api-version={VERSION}"
+AGAIN_SECONDS = {"repeats approvals": 0.0, "repeats approvals now and then": 5.0}
+DELAYS = {"polls every three seconds": 3.0, "polls without delay": 0.0}  # else one second
 
 
 def ask(path: str, body: bytes | None = None) -> bytes:
     """Send one request."""
-    headers = {} if FLAW == "omits the header" else {"Metadata": "true"}
+    omitted = FLAW == "omits the header" or (body and "without the header" in FLAW)
+    headers = {} if omitted else {"Metadata": "true"}
     timeout = 2.0 if FLAW == "has a short timeout" else 10.0
     request = urllib.request.Request(BASE + path, body, headers)
     with urllib.request.urlopen(request, timeout=timeout) as answer:
@@ -38,10 +42,10 @@ def ask_until_answered(path: str) -> bytes:
             if answer := ask(path):
                 return answer
         except urllib.error.HTTPError as error:
-            if FLAW == f"exits on {error.code}":
+            if FLAW in {f"exits on {error.code}", "exits on any error"}:
                 raise
         except (OSError, http.client.HTTPException):
-            if FLAW == "has a short timeout":
+            if FLAW in {"has a short timeout", "exits on any error"}:
                 raise
         time.sleep(0.0 if FLAW == "retries without delay" else 1.0)
 
@@ -49,8 +53,10 @@ def ask_until_answered(path: str) -> bytes:
 class Handler:
     def __init__(self) -> None:
         self.me = ask_until_answered(NAME).decode()
+        if VERSION == "2017-03-01":
+            self.me = f"_{self.me}"
         self.ready_at: dict[str, float] = {}  # when the preparations for an event end
-        self.approved: set[str] = set()
+        self.approved: dict[str, float] = {}  # when it approved an event
         self.record = Path(os.environ["STATE_DIRECTORY"], "record")
         self.recorded = self.record.read_text().split() if self.record.exists() else []
         self.incarnation = 0
@@ -67,15 +73,23 @@ class Handler:
                 return
             self.incarnation = document["DocumentIncarnation"]
         events = document["Events"]
-        for event in events[:1] if FLAW == "handles only the first event" else events:
+        if FLAW == "handles only the first event":
+            events = events[:1]
+        elif FLAW == "handles only the last event":
+            events = events[-1:]
+        for event in events:
             self.handle(event, now)
 
     def handle(self, event: dict[str, Any], now: float) -> None:
         if FLAW == "always parses NotBefore":
             datetime.strptime(event["NotBefore"], "%a, %d %b %Y %H:%M:%S %Z")  # noqa: DTZ007
-        if event["Resources"] != [self.me] or event["EventStatus"] != "Scheduled":
+        event_id, started = event["EventId"], event["EventStatus"] == "Started"
+        mine = self.me in event["Resources"]
+        if FLAW == "approves events that have started" and started and mine:
+            approve(event_id)
+        relevant = mine if "for all" in FLAW else event["Resources"] == [self.me]
+        if not relevant or started or event["EventType"] in FLAW:
             return
-        event_id = event["EventId"]
         if FLAW == "records before it is done":
             if event_id in self.recorded:
                 return
@@ -84,10 +98,16 @@ class Handler:
         ready_at = self.ready_at.setdefault(event_id, now + PREPARE_SECONDS)
         if now < ready_at or FLAW == "never approves":
             return
-        if event_id not in self.approved or FLAW == "repeats approvals":
+        seconds = AGAIN_SECONDS.get(FLAW, float("inf"))
+        if event_id not in self.approved or now > self.approved[event_id] + seconds:
             with contextlib.suppress(OSError):  # retried after the next poll
-                ask(EVENTS, json.dumps({"StartRequests": [{"EventId": event_id}]}).encode())
-                self.approved.add(event_id)
+                approve(event_id)
+                self.approved[event_id] = now
+
+
+def approve(event_id: str) -> None:
+    """Approve an event."""
+    ask(EVENTS, json.dumps({"StartRequests": [{"EventId": event_id}]}).encode())
 
 
 def main() -> None:
@@ -97,7 +117,7 @@ def main() -> None:
     handler = Handler()
     while True:
         handler.poll()
-        time.sleep(0.0 if FLAW == "polls without delay" else 1.0)
+        time.sleep(DELAYS.get(FLAW, 1.0))
 
 
 main()
