@@ -24,6 +24,7 @@ from tests.bench import (
     fleets,
     many_machines,
     pgprobes,
+    reading,
     two_processes,
 )
 from tests.bench.fleets import SCOPE, Never, serving
@@ -172,6 +173,7 @@ PROBES: dict[str, Callable[..., Any]] = {
             pgprobes.notified,
             two_processes.seen_through_both,
         ),
+        *(reading.write_lines, reading.timed),
         *(build_resources, armclients.ask_over_tls, armclients.list_over_tls),
     )
 }

@@ -12,9 +12,8 @@ from typing import Any
 import psycopg
 
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.model import Entity, Impact, Machine, Ref
+from fairwarning.core.model import KINDS, Entity, Impact, Machine, Ref
 from fairwarning.store import codec
-from fairwarning.store.codec import KINDS
 from fairwarning.store.postgres.rows import entry
 
 INSTALL = """

@@ -19,6 +19,7 @@ from fairwarning.service.webhooks.subscription import Subscription
 from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.postgres.batch_writer import BatchWriter
 from fairwarning.store.postgres.connections import Connection
+from fairwarning.store.postgres.duties import Duties
 from fairwarning.store.postgres.lease import ProcessLease
 from fairwarning.store.postgres.statements import Row
 from fairwarning.store.postgres.store import PostgresStore
@@ -103,6 +104,10 @@ def _trust_memory_after_a_failover() -> None:
     ProcessLease.adopt_server = adopt_server  # type: ignore[method-assign]
 
 
+def _keep_duties_after_a_failover() -> None:
+    Duties._may_hold = lambda self, duty, connection: True  # type: ignore[method-assign]
+
+
 def _keep_old_subscriptions() -> None:
     real = WebhookService._add_delivery
 
@@ -135,6 +140,7 @@ PLANTS = {
         "E9 IL9 IL5 ID2", _acknowledge_commands_that_are_left
     ),
     "trust memory after a failover": Plant("E9", _trust_memory_after_a_failover, failover=True),
+    "keep duties after a failover": Plant("IK5", _keep_duties_after_a_failover, failover=True),
     "keep old subscriptions": Plant("IK5", _keep_old_subscriptions),
     "resume webhooks only in one process": Plant("IK5", _resume_only_in_one_process),
     "skip the version check": Plant("IK1", sql={"IF stale IS NOT NULL THEN": "IF false THEN"}),

@@ -21,7 +21,7 @@ from tests.cluster.run import SETTLING_SECONDS, prepare, settle
 from tests.cluster.worker import WorkerSettings
 from tests.fixtures.postgres.programs import NoPostgreSQL
 from tests.fixtures.postgres.server import shared
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import on_this_machine, wait_until_async
 
 ROUNDS = 2
 COMMANDS_PER_SECOND = 200
@@ -42,6 +42,7 @@ class Traffic:
     """Sends commands at a constant rate, without waiting for answers."""
 
     cluster: Cluster
+    per_second: int = COMMANDS_PER_SECOND
     history: History = field(default_factory=History)
     count: int = 0
     stop: bool = False
@@ -51,7 +52,7 @@ class Traffic:
         began, sent = time.monotonic(), 0
         async with asyncio.TaskGroup() as group:
             while not self.stop:
-                while sent < (time.monotonic() - began) * COMMANDS_PER_SECOND:
+                while sent < (time.monotonic() - began) * self.per_second:
                     sent += 1
                     group.create_task(self._send())
                 await asyncio.sleep(0.005)
@@ -116,20 +117,25 @@ async def run_failovers(
     return traffic.history, took
 
 
+def check_run(url: str, history: History, folder: Path) -> None:
+    """Nothing that was acknowledged is lost, and no impact was carried out twice."""
+    batches, tables = commit_recorder.read(url)
+    committed = CommittedState()
+    for batch in batches:
+        committed.add(batch)
+    done = [submitted for submitted in history.commands if submitted.outcome == "done"]
+    print(f"{len(done)} of {len(history.commands)} acknowledged; {len(committed.began)} impacts")
+    for submitted in done:
+        check_acknowledged(committed, submitted)
+    committed.check_settled()
+    check_tables(committed, tables)
+    check_actions(committed, read_actions(folder / "actions"))
+
+
 @pytest.mark.spec("X3", "E9")
 def test_nothing_acknowledged_is_lost_and_service_resumes(tmp_path: Path) -> None:
     """IK2: 200 commands per second, the primary killed twice, and no process restarted."""
     with Pair() as pair, ForkServer() as fork_server:
         history, took = asyncio.run(run_failovers(pair, fork_server, tmp_path))
-        batches, tables = commit_recorder.read(pair.url)
-    committed = CommittedState()
-    for batch in batches:
-        committed.add(batch)
-    done = [submitted for submitted in history.commands if submitted.outcome == "done"]
-    print(f"{len(done)} of {len(history.commands)} acknowledged; resumed after {took} s")
-    for submitted in done:
-        check_acknowledged(committed, submitted)
-    committed.check_settled()
-    check_tables(committed, tables)
-    check_actions(committed, read_actions(tmp_path / "actions"))
-    assert max(took) < RESUMED_SECONDS
+        check_run(pair.url, history, tmp_path)
+    assert max(took) < on_this_machine(RESUMED_SECONDS), took

@@ -1,7 +1,6 @@
 """An asynchronous standby takes over that lacks the last commits of the primary."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import psycopg
@@ -11,10 +10,12 @@ from fairwarning.core.commands import CreateScope, Restart
 from fairwarning.core.model import Machine, ScopeKind
 from tests.cluster.cluster import Cluster, ForkServer, WorkerProcess
 from tests.cluster.pair import DATABASE, Pair
+from tests.cluster.plants import PLANTS
 from tests.cluster.proxy import Proxy
 from tests.cluster.worker import WorkerSettings
 from tests.fixtures.postgres.database import skip_without_postgres
-from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.fixtures.receiver import SECRET, Receiver
+from tests.fixtures.waiting import WaitLimit, wait_until_async
 from tests.sim.violations import Violation, must
 
 MACHINES = tuple(Machine(name=name) for name in ("lost", "kept", "late"))
@@ -24,14 +25,18 @@ LEASE_SECONDS = 1.0
 async def restart(process: WorkerProcess, machine: str) -> None:
     """Restart a machine; try again until the process has acknowledged it."""
     command = Restart(scope="web", machines=(machine,), operation=f"restart-{machine}")
-    deadline = time.monotonic() + LIMIT_SECONDS
+    limit = WaitLimit()
     while "refused" in (answer := await process.submit(command)):
-        assert time.monotonic() < deadline, answer
+        limit.check(answer["refused"])
         await asyncio.sleep(0.05)
 
 
-async def lose_tail(pair: Pair, proxy: Proxy, cut_off: WorkerProcess, other: WorkerProcess) -> None:
+async def lose_tail(
+    pair: Pair, proxy: Proxy, cut_off: WorkerProcess, other: WorkerProcess, receiver: Receiver
+) -> None:
     """Lose a commit that both processes know, and replace it by another one of the same version."""
+    hook = await other.request(hook="create", name="hook", url=receiver.url, secret=SECRET)
+    assert "refused" not in hook
     create = CreateScope(scope="web", kind=ScopeKind.AVAILABILITY_SET, machines=MACHINES)
     assert "refused" not in await cut_off.submit(create)
     for process in (cut_off, other):
@@ -40,6 +45,7 @@ async def lose_tail(pair: Pair, proxy: Proxy, cut_off: WorkerProcess, other: Wor
     waiting = asyncio.create_task(other.request(wait="web", incarnation=1))
     await restart(cut_off, "lost")
     await waiting
+    await wait_until_async(lambda: receiver.posts, "the lost event is reported")
     proxy.cut_off(silently=False)
     await asyncio.to_thread(pair.kill_primary)
     await asyncio.to_thread(pair.promote)
@@ -58,8 +64,26 @@ def check_database(url: str) -> None:
     must('"restart-lost"' not in body, "IK1", f"a restart came back that was lost: {body}")
 
 
+async def check_webhook(receiver: Receiver) -> None:
+    """IK5: what replaced the lost lines, with their numbers, is reported as well, in its order."""
+
+    def reported() -> list[str]:
+        return [post.json["data"]["Operation"] for post in receiver.posts]
+
+    await wait_until_async(lambda: "restart-late" in reported(), "the last event is reported")
+    expected = ["restart-lost", "restart-kept", "restart-late"]
+    must(list(dict.fromkeys(reported())) == expected, "IK5", f"reported: {reported()}")
+    ids = {post.json["id"] for post in receiver.posts}
+    must(len(ids) == len(expected), "IK5", f"a receiver takes one of these for another: {ids}")
+
+
 async def fail_over(pair: Pair, fork_server: ForkServer, folder: Path) -> str:
-    """Run the scenario, check the database, and return the log of the process that saw the loss."""
+    """Run the scenario, check its end, and return the log of the process that saw the loss."""
+    with Receiver() as receiver:
+        return await _fail_over(pair, fork_server, folder, receiver)
+
+
+async def _fail_over(pair: Pair, fork_server: ForkServer, folder: Path, receiver: Receiver) -> str:
     async with Proxy(pair.primary.port) as proxy:
         through_proxy = f"postgresql://postgres@127.0.0.1:{proxy.port}/{DATABASE}"
         (folder / "proxy").mkdir()
@@ -69,8 +93,9 @@ async def fail_over(pair: Pair, fork_server: ForkServer, folder: Path) -> str:
             Cluster(fork_server, cut_off, 1) as first,
             Cluster(fork_server, settings, 1) as second,
         ):
-            await lose_tail(pair, proxy, first.processes[0], second.processes[0])
+            await lose_tail(pair, proxy, first.processes[0], second.processes[0], receiver)
             await asyncio.to_thread(check_database, pair.url)
+            await check_webhook(receiver)
             return second.processes[0].log_tail()
 
 
@@ -84,9 +109,14 @@ def test_a_lost_commit_makes_no_process_overwrite_a_later_one(tmp_path: Path) ->
 
 
 @pytest.mark.campaign
-def test_a_process_that_trusts_its_memory_is_found(tmp_path: Path) -> None:
-    """The planted bug overwrites a commit that was acknowledged after the failover."""
+@pytest.mark.parametrize("bug", [name for name in PLANTS if PLANTS[name].failover])
+def test_a_process_that_trusts_its_memory_is_found(bug: str, tmp_path: Path) -> None:
+    """It overwrites what was acknowledged after the failover, or does not report it."""
     skip_without_postgres()
-    bug = "trust memory after a failover"
-    with Pair(synchronous=False) as pair, ForkServer(bug) as fork_server, pytest.raises(Violation):
+    with (
+        Pair(synchronous=False) as pair,
+        ForkServer(bug) as fork_server,
+        pytest.raises(Violation) as violation,
+    ):
         asyncio.run(fail_over(pair, fork_server, tmp_path))
+    assert violation.value.invariant in PLANTS[bug].breaks.split()

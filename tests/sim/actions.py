@@ -34,7 +34,7 @@ class Kill:
     failpoint: str  # empty: now
     down_seconds: float
     reboot: bool = False  # the host too, if the process is killed now
-    early_seconds: float = 0.0  # by which the wall clock is early after the reboot
+    step_seconds: float | None = None  # of the wall clock while it reboots; 0: it is right then
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class DropOld:
 
 @dataclass(frozen=True, slots=True)
 class StepWall:
-    """Step the host's wall clock."""
+    """Step the host's wall clock; by 0: set it right."""
 
     seconds: float
 

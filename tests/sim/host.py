@@ -10,10 +10,8 @@ class SimulatedHost(HostClocks):
     def __init__(self, now: float) -> None:
         self.now = now  # the true time
         self._shift = 0.0  # of the wall clock
-        self._correction = 0.0  # of a wall clock that is early since the boot
         self._boots = 1
         self._booted_at = now
-        self.unseen_step = False  # no process has compared the clocks since the last step
 
     def wall(self) -> float:
         return self.now + self._shift
@@ -25,28 +23,13 @@ class SimulatedHost(HostClocks):
         return f"boot-{self._boots}"
 
     def step(self, seconds: float) -> None:
-        """Step the wall clock, or set it right if it is early since the boot.
+        """Step the wall clock; by 0: set it right."""
+        self._shift = self._shift + seconds if seconds else 0.0
 
-        Nothing can tell another step from the first one, if no process has seen that.
-        """
-        if self.unseen_step:
-            return
-        self._shift += self._correction or seconds
-        self._correction = 0.0
-        self.unseen_step = True
-
-    def reboot(self, early_seconds: float, *, knows_early: bool) -> None:
-        """Reboot; the wall clock is then right, or early until the next step.
-
-        After a step that no process has seen, nothing can tell it from time that the host was down.
-        Nor can it if the clock was early and no process knew.
-        """
-        if self.unseen_step or (self._correction and not knows_early):
-            return
+    def reboot(self) -> None:
+        """Reboot."""
         self._boots += 1
         self._booted_at = self.now
-        self._shift += self._correction - early_seconds
-        self._correction = early_seconds
 
 
 class SimulatedRealClock(VirtualClock):
@@ -63,6 +46,10 @@ class SimulatedRealClock(VirtualClock):
 
     def _set(self, now: float) -> None:
         self._host.now += now - self.now()
+
+    def ahead_seconds(self) -> int:
+        """As in production."""
+        return self.host_time.ahead_seconds()
 
     def state(self) -> str:
         """As in production."""

@@ -2,11 +2,24 @@
 
 from collections.abc import Iterable
 
-from fairwarning.core.model import Event, EventStatus, EventType, Impact, Resource, Scope
+from fairwarning.core import limits, windows
+from fairwarning.core.commands import Maintain
+from fairwarning.core.model import (
+    Event,
+    EventStatus,
+    EventType,
+    Impact,
+    ImpactKind,
+    Lane,
+    Power,
+    Resource,
+    Rules,
+    Scope,
+)
 from tests.sim.observed_state import (
     CLOCK_SECONDS,
     LONGEST_IMPACT_SECONDS,
-    NOTICE_SECONDS,
+    PUBLISHED_SECONDS,
     KnownEvent,
     ObservedState,
 )
@@ -62,18 +75,53 @@ def id8(scope: Scope) -> None:
     must(len(scope.events) <= 256, "ID8", f"{len(scope.events)} events in {scope.id}")
 
 
-def il3(scope: Scope, event: Event) -> None:
+def is_rest(observed: ObservedState, scope: str, event: Event) -> bool:
+    """Whether an event is what is left of one that was announced before."""
+    return any(
+        other.event.id != event.id
+        and other.scope == scope
+        and other.event.operation == event.operation
+        for other in observed.events.values()
+    )
+
+
+def announced_at(observed: ObservedState, scope: str, event: Event) -> float:
+    """The true time of an announcement; what is left of a wave's event keeps that of the whole."""
+    return next(
+        (
+            other.announced_at
+            for other in observed.events.values()
+            if (other.scope, other.event.operation, other.event.created_at)
+            == (scope, event.operation, event.created_at)
+        ),
+        observed.true_time() if observed.true_time else 0.0,
+    )
+
+
+def il3(observed: ObservedState, before: Scope | None, scope: Scope, event: Event) -> None:
     """Notice is never shorter than its type promises."""
     if event.status is EventStatus.STARTED:
         return
-    notice = NOTICE_SECONDS.get(event.type, 0)
-    if event.type is EventType.TERMINATE:
-        notice = 300
+    if before is None or before.rules != scope.rules:
+        return  # it may be announced by rules that changed again in the same batch
+    notice = _notice_seconds(scope.rules, event.type)
     must(
-        event.not_before - event.created_at >= notice,
+        event.not_before - event.created_at >= notice or is_rest(observed, scope.id, event),
         "IL3",
         f"{event.type} in {scope.id} has {event.not_before - event.created_at:.3f} s of notice",
     )
+
+
+def _notice_seconds(rules: Rules, kind: EventType) -> int:
+    """The least notice of an event type, by the rules of its scope."""
+    return {
+        EventType.FREEZE: rules.freeze_seconds,
+        EventType.REBOOT: rules.reboot_seconds,
+        EventType.REDEPLOY: rules.redeploy_seconds,
+        EventType.PREEMPT: rules.preempt_seconds,
+        EventType.SPOT_REBALANCE: rules.recommend_seconds,
+        EventType.TERMINATE: limits.TERMINATE_MIN_SECONDS,
+    }[kind]
 
 
 def il4(old: Event, new: Event) -> None:
@@ -162,7 +210,9 @@ def il9(observed: ObservedState, name: str) -> None:
 def ic1(observed: ObservedState) -> None:
     """Accepted operations exist, and end when they have no work left."""
     active = {
-        impact.operation for scope in observed.scopes.values() for impact in scope.impacts.values()
+        impact.operation
+        for scope in observed.scopes.values()
+        for impact in (*scope.impacts.values(), *scope.delayed.values())
     }
     active |= {scale_set.deleting for scale_set in observed.sets.values()}
     active |= {
@@ -219,6 +269,16 @@ def e10(observed: ObservedState, started: KnownEvent) -> None:
             must(other.approved, "E10", f"{started.event.id} did not wait for {other.event.id}")
 
 
+def e10_host(scope: Scope, event: Event, lane: Lane | None) -> None:
+    """Maintenance of a host affects the machines on it, not those that have left it.
+
+    Not checked for what is left of an event: a late report may have moved a machine meanwhile.
+    """
+    if lane and lane.hosts:
+        elsewhere = [m for m in event.resources if scope.machines[m].host not in lane.hosts]
+        must(not elsewhere, "E10", f"{elsewhere} are not on a host of {lane.id}")
+
+
 def e11(started: KnownEvent, true_time: float) -> None:
     """A notice lasts as long as was announced, whatever happened to the host's clock."""
     event = started.event
@@ -227,24 +287,58 @@ def e11(started: KnownEvent, true_time: float) -> None:
     must(short < CLOCK_SECONDS, "E11", f"the notice of {event.id} was {short:.1f} s too short")
 
 
+def e11_published(observed: ObservedState, scope: Scope, event: Event) -> None:
+    """Machines are told a NotBefore in the time of the host's clock, whatever happened to it."""
+    if observed.wall_time and not is_rest(observed, scope.id, event):
+        right = observed.wall_time() + event.not_before - event.created_at
+        off = event.published_not_before - right
+        must(abs(off) <= PUBLISHED_SECONDS, "E11", f"NotBefore of {event.id} is {off:.1f} s off")
+
+
+def _is_maintenance(observed: ObservedState, event: Event) -> bool:
+    """Whether the platform maintains an update domain: a live migration moves single machines."""
+    request = observed.requests.get(event.operation)
+    if not isinstance(request, Maintain):
+        return event.maintenance
+    return not (request.migration and request.kind is ImpactKind.FREEZE)
+
+
+def e7_window(before: Scope | None, scope: Scope, event: Event, lane: Lane | None) -> None:
+    """A rollout announces NotBefore for when its window is open, by the clock of the machines."""
+    window = scope.rules.maintenance_window
+    if lane and before and before.rules == scope.rules and window:
+        told = event.published_not_before
+        opens_at = windows.common_opening((window,), told - PUBLISHED_SECONDS)
+        assert opens_at is not None
+        must(opens_at <= told, "E7", f"at {told} the window {window} of {scope.id} is not open")
+
+
 def ic6(observed: ObservedState, started: KnownEvent) -> None:
-    """A rollout affects one domain of a scope at a time, and no machine twice."""
+    """The platform maintains one domain of a scope at a time, and a rollout no machine twice."""
     event = started.event
+    scope = observed.scopes[started.scope]
+    domains = {
+        scope.machines[name].update_domain
+        for other in scope.events.values()
+        if other.status is EventStatus.STARTED and _is_maintenance(observed, other)
+        for name in other.resources
+        if name in scope.machines
+    }
+    must(len(domains) <= 1, "IC6", f"domains {domains} of {scope.id} are affected at once")
     rollout = event.operation.rpartition("/")[0].rpartition("/")[0]
     if rollout not in observed.rollouts:
         return
-    scope = observed.scopes[started.scope]
-    domain = scope.machines[event.resources[0]].update_domain
-    for other in scope.events.values():
-        if other.status is EventStatus.STARTED and other.operation.startswith(rollout + "/"):
-            domains = {
-                scope.machines[name].update_domain
-                for name in other.resources
-                if name in scope.machines
-            }
-            must(domains <= {domain}, "IC6", f"two domains of {scope.id} are affected at once")
     for name in event.resources:
-        must(name not in observed.machines_done[rollout], "IC6", f"{rollout} affects {name} again")
+        done = (scope.id, name) in observed.machines_done[rollout]
+        must(not done, "IC6", f"{rollout} affects {name} again")
+
+
+def e5(scope: Scope) -> None:
+    """The platform does nothing to a machine that its user stopped, and so does not start it."""
+    for name, impact in scope.impacts.items():
+        if impact.keeps_power and impact.in_progress:
+            power = scope.machines[name].power
+            must(power is Power.RUNNING, "E5", f"{impact.kind} of {name}, which is {power}")
 
 
 def e9(observed: ObservedState, impact: str, now: float) -> None:
@@ -261,13 +355,18 @@ def e9(observed: ObservedState, impact: str, now: float) -> None:
 
 def e9_reports(observed: ObservedState, now: float) -> None:
     """What a driver reported as done is done for the fleet too, however late the report came."""
-    for impact, (scope, machine, at) in tuple(observed.reported.items()):
+    for name, (impact, at) in tuple(observed.reported.items()):
         if now < at + 5:
             continue  # the disk may have been full
-        del observed.reported[impact]
-        if scope in observed.scopes and machine in observed.scopes[scope].machines:
-            state = observed.impacts[impact]
-            must(state == "done", "E9", f"{impact} was carried out, but the fleet says {state}")
+        del observed.reported[name]
+        scope = observed.scopes.get(impact.scope)
+        machine = scope.machines.get(impact.machine) if scope else None
+        # Else it is another machine of the same name.
+        if machine and machine.created_at <= observed.begun_at[name]:
+            state = observed.impacts[name]
+            must(state == "done", "E9", f"{name} was carried out, but the fleet says {state}")
+            deleted = impact.kind is ImpactKind.DELETE
+            must(not deleted, "IL14", f"{machine.name} is shown, although {name} has deleted it")
     for name, operation in observed.failed_operations.items():
         if operation.kind not in {"DeleteSet", "Remove"}:  # these count more than impacts
             states = [observed.impacts[i] for i, of in observed.operation_of.items() if of == name]
@@ -285,5 +384,5 @@ def m12(observed: ObservedState, scope: str, events: Iterable[str], now: float) 
         if known.status == "":
             return  # it was never visible
         if observed.gone_at.get(name, now) < observed.dropped_before:
-            return  # its end is dropped: a reboot with an early clock has set the time back
+            return  # its end is dropped: a reboot has set the time back
     must(scope not in observed.scopes, "M12", f"{scope} may not approve {list(events)}")

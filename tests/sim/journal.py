@@ -3,8 +3,9 @@
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventType, guid
-from tests.sim.invariants import e9, e10, e11, ic6, t6
+from tests.sim.invariants import e9, e10, e11, ic6, is_rest, t6
 from tests.sim.observed_state import ANNOUNCED, ObservedState
+from tests.sim.power import power_after
 from tests.sim.violations import must
 
 
@@ -16,7 +17,9 @@ def _scheduled(observed: ObservedState, line: JournalLine) -> None:
     must(known.status == "", "IL1", f"{line.fact.event} is Scheduled after {known.status}")
     known.status = "Scheduled"
     must(
-        known.scope in observed.on or known.event.peers,
+        known.scope in observed.on
+        or known.event.peers
+        or is_rest(observed, known.scope, known.event),
         "IL12",
         f"{known.scope} is disabled, but {known.event.type} is announced",
     )
@@ -86,6 +89,7 @@ def _impact_ended(observed: ObservedState, line: JournalLine) -> None:
         "IL5",
         f"{key} ends but is {observed.impacts.get(key)}",
     )
+    power_after(observed, line, observed.kind_of[key])
     if "in time" in line.fact.detail:
         e9(observed, key, line.at)
     if "in time" in line.fact.detail or "interrupted" in line.fact.detail:
@@ -100,7 +104,7 @@ def _done(observed: ObservedState, line: JournalLine, key: str) -> None:
     observed.impacts[key] = "done"
     rollout = line.fact.operation.rpartition("/")[0].rpartition("/")[0]
     if rollout in observed.rollouts:
-        observed.machines_done[rollout].update(line.fact.machines)
+        observed.machines_done[rollout] |= {(line.entity[1], name) for name in line.fact.machines}
 
 
 def _reported_late(observed: ObservedState, line: JournalLine) -> None:
@@ -118,8 +122,9 @@ def _impact_begun(observed: ObservedState, line: JournalLine) -> None:
     if not line.fact.event:
         observed.unannounced[line.fact.operation, line.entity[1], *line.fact.machines] = line.at
     must(key not in observed.impacts, "IL5", f"{key} begins again")
-    observed.with_driver_since[key] = line.at
+    observed.begun_at[key] = observed.with_driver_since[key] = line.at
     observed.operation_of[key] = line.fact.operation
+    observed.kind_of[key] = line.fact.detail
     observed.impacts[key] = "begun"
     if line.fact.detail in ANNOUNCED and not line.fact.event:
         must(
@@ -136,6 +141,8 @@ def _enabled(observed: ObservedState, line: JournalLine) -> None:
 
 def _disabled(observed: ObservedState, line: JournalLine) -> None:
     polled_at, idle_seconds = observed.polled.get(line.entity[1], (0.0, 0))
+    if scope := observed.scopes.get(line.entity[1]):  # its rules may have changed since
+        idle_seconds = min(idle_seconds, scope.rules.idle_seconds)
     must(
         line.at >= polled_at + idle_seconds,
         "M14",
@@ -194,6 +201,7 @@ def _removed(observed: ObservedState, line: JournalLine) -> None:
     scope = observed.scopes.get(line.entity[1])
     if scope:
         for machine in line.fact.machines:
+            observed.power.pop((scope.id, machine), None)
             must(machine not in scope.machines, "IL11", f"{machine} still exists")
 
 

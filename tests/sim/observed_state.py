@@ -5,12 +5,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fairwarning.core.commands import Command
-from fairwarning.core.model import Event, Operation, Resource, Rollout, ScaleSet, Scope, Subnet
+from fairwarning.core.model import (
+    Event,
+    Impact,
+    Lane,
+    Operation,
+    Resource,
+    Rollout,
+    ScaleSet,
+    Scope,
+    Subnet,
+)
 
 # The contract's own numbers (E1), deliberately not imported from the code under test.
-NOTICE_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30}
 KEEP_SECONDS = 1800  # the retention of operations and lines; short, so that ids are used again
-CLOCK_SECONDS = 0.2  # to which the difference of two clocks is known
+CLOCK_SECONDS = 0.001  # by which a notice may be shorter than announced
+PUBLISHED_SECONDS = 4.0  # by which NotBefore may differ from the host's time
 LONGEST_IMPACT_SECONDS = 61  # of the simulated machines
 FIELDS = {
     "2017-03-01": 6, "2017-08-01": 6, "2017-11-01": 6, "2019-01-01": 6,
@@ -46,11 +56,14 @@ class ObservedState:
     on: set[str] = field(default_factory=set)  # enabled scopes
     operations: dict[str, str] = field(default_factory=dict)  # "accepted" or "ended"
     ended_at: dict[str, float] = field(default_factory=dict)  # by operation
-    lanes: set[str] = field(default_factory=set)
+    lanes: dict[str, Lane] = field(default_factory=dict)
     impacts: dict[str, str] = field(default_factory=dict)  # begun, failed, given up, done
     operation_of: dict[str, str] = field(default_factory=dict)  # by impact
+    kind_of: dict[str, str] = field(default_factory=dict)  # by impact
+    power: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """By scope and machine, if the last impact on the machine tells it."""
     limits: dict[str, float] = field(default_factory=dict)  # of begun impacts
-    reported: dict[str, tuple[str, str, float]] = field(default_factory=dict)  # as done, when
+    reported: dict[str, tuple[Impact, float]] = field(default_factory=dict)  # as done, when
     failed_operations: dict[str, Operation] = field(default_factory=dict)
     unseen: set[str] = field(default_factory=set)  # events that started before they were stored
     gone_at: dict[str, float] = field(default_factory=dict)  # events that ended
@@ -74,11 +87,13 @@ class ObservedState:
     open_operations: dict[str, Operation] = field(default_factory=dict)
     rollouts: dict[str, Rollout] = field(default_factory=dict)
     steps: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    machines_done: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    machines_done: dict[str, set[tuple[str, str]]] = field(default_factory=lambda: defaultdict(set))
     paused: set[str] = field(default_factory=set)
+    begun_at: dict[str, float] = field(default_factory=dict)  # by impact
     with_driver_since: dict[str, float] = field(default_factory=dict)  # by begun impact
     late: Callable[[str], bool] = lambda _: False  # whether the driver reports late or never
     true_time: Callable[[], float] | None = None  # by a clock that nothing steps, where known
+    wall_time: Callable[[], float] | None = None  # by the host's clock, where known
     commits: int = 0
     timers: int = 0
     at: float = 0.0

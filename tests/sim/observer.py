@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 
 from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import (
     Entity,
     Lane,
@@ -22,8 +23,13 @@ from fairwarning.core.model import (
 from fairwarning.store.store import Batch
 from tests.sim.addresses import concerns_ic8, ic8
 from tests.sim.invariants import (
+    announced_at,
     e4,
+    e5,
+    e7_window,
     e9_reports,
+    e10_host,
+    e11_published,
     ic1,
     ic4,
     id1_id2,
@@ -35,9 +41,11 @@ from tests.sim.invariants import (
     il5_begun,
     il6,
     il9,
+    is_rest,
 )  # fmt: skip
 from tests.sim.journal import LINES
 from tests.sim.observed_state import FIELDS, HIDDEN, ONLY_NEWEST, KnownEvent, ObservedState
+from tests.sim.power import il14
 from tests.sim.resources import c1, concerns_c1
 from tests.sim.retention import ir1_operation, ir1_rollout
 from tests.sim.violations import Violation, must
@@ -52,6 +60,7 @@ class Observer(ObservedState):
         """Record a commit."""
         self.commits += 1
         self.timers += any(line.actor == "clock" for line in batch.lines)
+        self._forget_instances(batch.lines)
         new_events: dict[str, KnownEvent] = {}
         for (kind, name), (before, after) in batch.changes.items():
             if kind is Scope:
@@ -69,6 +78,9 @@ class Observer(ObservedState):
         self._check_order(batch.lines)
         for line in batch.lines:
             self._line(line)
+        for line in batch.lines:
+            if line.fact.type is FactType.REPORTED_LATE:
+                il14(self, line)
         must(not self.unseen, "IL1", f"{self.unseen} started but were never seen")
         for impact in batch.impacts:
             il5_begun(self, impact)
@@ -89,7 +101,7 @@ class Observer(ObservedState):
         elif isinstance(after, Resource):
             self.resources[name] = after
         elif isinstance(after, Lane):
-            self.lanes.add(name)
+            self.lanes[name] = after
         elif isinstance(after, Subnet):
             self.subnets[name] = after
         else:
@@ -101,11 +113,17 @@ class Observer(ObservedState):
         elif kind is Rollout:
             ir1_rollout(self, name, at)
         elif kind is Lane:
-            self.lanes.discard(name)
+            self.lanes.pop(name, None)
         elif kind is ScaleSet:
             self.sets.pop(name, None)
         elif kind is Resource:
             self.resources.pop(name, None)
+
+    def _forget_instances(self, lines: Sequence[JournalLine]) -> None:
+        """A later set of the name of one that was removed is another one."""
+        removed = {line.entity[1] for line in lines if line.fact.type is FactType.SET_REMOVED}
+        if removed:
+            self.instances = {known for known in self.instances if known[0] not in removed}
 
     def _scope(
         self,
@@ -134,17 +152,23 @@ class Observer(ObservedState):
             if old is None:
                 earlier = self.events.get(event.id)
                 must(earlier is None, "ID3", f"event {event.id} exists twice")
-                at = self.true_time() if self.true_time else 0.0
+                at = announced_at(self, name, event)
                 new_events[event.id] = KnownEvent(name, event, announced_at=at)
-                il3(after, event)
+                il3(self, before, after, event)
+                e11_published(self, after, event)
                 e4(after, event)
+                lane = self.lanes.get(event.operation.rpartition("/")[0])
+                if not is_rest(self, name, event):
+                    e10_host(after, event, lane)
+                    e7_window(before, after, event, lane)
             else:
                 il4(old, event)
         ic4(self, before, after)
+        e5(after)
 
     def _check_order(self, lines: Sequence[JournalLine]) -> None:
         for line in lines:
-            # If the last line is dropped, a reboot with an early clock has set the time back.
+            # If the last line is dropped, a reboot may have set the time back by a minute.
             earlier = line.at < self.at and self.at >= self.dropped_before
             if earlier or not line.actor:
                 raise Violation(

@@ -62,7 +62,7 @@ PLANTS: dict[str, Plant] = {
         Patch("core.lifecycle", "            if machine.resource:\n", "            if False:\n"),
     ),
     "reuse an event id": Plant(
-        "ID1 ID3 IS4",
+        "ID1 ID3 IB2",
         Patch(
             "core.announce",
             "guid(draft.secret, command.operation, draft.scope.id, key, repr(draft.now))",
@@ -70,7 +70,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "reuse the event id of a dropped operation": Plant(
-        "ID1 ID3 IS4",
+        "ID1 ID3 IB2",
         Patch(
             "core.announce",
             "guid(draft.secret, command.operation, draft.scope.id, key, repr(draft.now))",
@@ -92,7 +92,7 @@ PLANTS: dict[str, Plant] = {
         Patch("service.retention", "store.ended_entities(before,", "store.ended_entities(1e12,"),
     ),
     "keep a dropped operation in the cache": Plant(
-        "IR1 IS4 IK1",
+        "IR1 IB2 IK1",
         Patch(
             "service.committer",
             "            self._cache.pop(ref, None)\n            if after is not None:",
@@ -100,7 +100,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "drop a rollout before its lanes": Plant(
-        "IR1 IS4",
+        "IR1 IB2",
         Patch(
             "service.retention",
             "            lanes = await _lanes(store, name)",
@@ -118,25 +118,39 @@ PLANTS: dict[str, Plant] = {
     "a step of the wall clock and a restart shorten notice": Plant(
         "E11",
         Patch(
-            "service.host_time", "if stored.boot and stored.boot ==", "if False and stored.boot =="
+            "service.host_time",
+            "        self._line, self._last = stored, last\n        self.follow_wall()",
+            "        self._last = last\n        self.follow_wall()",
         ),
         first_seed=3,
     ),
+    "believe the wall clock after a reboot": Plant(
+        "E11",
+        Patch(
+            "service.host_time",
+            "max(last, stored.reached) - monotonic",
+            "max(last, stored.reached, self._clocks.wall()) - monotonic",
+        ),
+    ),
+    "publish fleet time after a step": Plant(
+        "E11",
+        Patch("service.host_time", "return floor(ahead) if", "return 0 if"),
+    ),
     "follow the wall clock while a notice is pending": Plant(
         "E11",
-        Patch("service.host_time", " and now >= line.binding_until:", ":"),
+        Patch("service.host_time", "if now < self._line.promised_until or abs", "if abs"),
     ),
     "leak another scope": Plant(
-        "ID2 ID6 IS4",
+        "ID2 ID6 IB2",
         Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),
         Patch(
             "service.documents",
-            "self._published.setdefault(scope, PublishedScope(self._empty))",
-            "self._published.setdefault(scope[:6], PublishedScope(self._empty))",
+            "scope, PublishedScope(self._empty, self.promised)",
+            "scope[:6], PublishedScope(self._empty, self.promised)",
         ),
     ),
     "acknowledge a failed commit": Plant(
-        "E9 IC1 IL9 IS4",
+        "E9 IC1 IL9 IB2",
         Patch(
             "service.committer",
             "                for pending in waiting:\n                    pending.error = error\n",
@@ -171,15 +185,21 @@ PLANTS: dict[str, Plant] = {
     ),
     "ignore the terminate queue": Plant(
         "T6",
-        Patch(
-            "core.lifecycle",
-            "        if event.queue:\n            self.sends.append(DeleteApproved",
-            "        if False:\n            self.sends.append(DeleteApproved",
-        ),
+        Patch("core.lifecycle", "not event.awaits and not event.queue", "not event.awaits"),
     ),
     "ignore the wave": Plant(
         "E10",
-        Patch("core.lifecycle", "elif not event.awaits:", "else:"),
+        Patch("core.lifecycle", "and not event.awaits and", "and"),
+        first_seed=23,
+    ),
+    "maintain a machine that has left the host": Plant(
+        "E10",
+        Patch("core.rollout", "(not lane.hosts or machine.host in lane.hosts)", "True"),
+    ),
+    "open windows by fleet time": Plant(
+        "E7",
+        Patch("core.rollout", "wanted = now + notice - ahead", "wanted = now + notice"),
+        first_seed=60_001,
     ),
     "leave an operation open": Plant(
         "IC1",
@@ -198,7 +218,7 @@ PLANTS: dict[str, Plant] = {
         Patch(
             "core.growing",
             "    first = scale_set.next_instance\n",
-            "    first = len(instances(groups))\n",
+            "    first = len(staying(groups))\n",
         ),
     ),
     "forget impacts at a restart": Plant(
@@ -217,6 +237,24 @@ PLANTS: dict[str, Plant] = {
             "domains.setdefault(0, [])",
         ),
     ),
+    "let two rollouts maintain two domains": Plant(
+        "IC6",
+        Patch(
+            "core.rollout",
+            "    return domains_under_maintenance(scope) - {",
+            "    return set() & {",
+        ),
+        Patch("core.announce", "    if len(domains) > 1:\n", "    if len(domains) > 9:\n"),
+    ),
+    "take a reboot for a live migration": Plant(
+        "IC6",
+        Patch("core.operation_rules", " and command.kind is ImpactKind.FREEZE\n", "\n"),
+    ),
+    "let the platform start what its user stopped": Plant(
+        "E5",
+        Patch("core.lifecycle", "if impact.keeps_power and self", "if False and self"),
+        Patch("core.lifecycle", "machine.power if impact.keeps_power else ", ""),
+    ),
     "blame the driver while no service ran": Plant(
         "E9",
         Patch(
@@ -234,6 +272,20 @@ PLANTS: dict[str, Plant] = {
         "E9",
         Patch("core.engine", "        draft.report_late(late, command.error)", "        pass"),
     ),
+    "keep a machine that was deleted late": Plant(
+        "IL14",
+        Patch(
+            "core.lifecycle",
+            "        if _deletes(machine, impact.kind):  # nothing",
+            "        if not impact.superseded and _deletes(machine, impact.kind):  # nothing",
+        ),
+        first_seed=25,
+    ),
+    "let a late report overrule what its user did since": Plant(
+        "IL14",
+        Patch("core.lifecycle", "        elif impact.superseded or (newer", "        elif (newer"),
+        first_seed=111,
+    ),
     "answer another command with the first operation": Plant(
         "IC2",
         Patch("core.cascade", "            _check_repeat(known, command)\n", ""),
@@ -243,7 +295,7 @@ PLANTS: dict[str, Plant] = {
         Patch("service.approvals", "entry.line.at > oldest", "False"),
     ),
     "accept a repeated operation again": Plant(
-        "IC2 IS4 ID3",
+        "IC2 IB2 ID3",
         Patch(
             "core.cascade",
             "        if known is not None:",
@@ -254,8 +306,21 @@ PLANTS: dict[str, Plant] = {
         "M14",
         Patch(
             "service.due_work",
-            "        last = max(recorded, self._polls.last(name))\n",
-            "        last = 0.0\n",
+            "        if not last:\n",
+            "        if True:\n",
+        ),
+    ),
+    "divide by a setting of zero": Plant(
+        "IB2",
+        Patch("core.rollout", "failed * 100 <= most * machines", "failed * 100 / most <= machines"),
+    ),
+    "accept a notice that cannot be used": Plant(
+        "IB2",
+        Patch(
+            "core.announce",
+            "    earliest = whole_seconds(draft.now + notice)\n",
+            "    earliest = whole_seconds(draft.now + notice)\n"
+            "    assert notice < limits.NOTICE_MAX_SECONDS\n",
         ),
     ),
     "keep the address of a deleted machine": Plant(
@@ -308,11 +373,16 @@ class _PatchingFinder(MetaPathFinder):
         return spec
 
 
-def plant(name: str) -> None:
-    """Plant a bug in all modules that are imported later."""
+def patch(*patches: Patch) -> None:
+    """Patch all modules that are imported later."""
     if any(module.startswith("fairwarning.") for module in sys.modules):
-        raise SystemExit("plant the bug before importing fairwarning")
-    for patch in PLANTS[name].patches:
-        if not (SOURCE / f"{patch.module.replace('.', '/')}.py").exists():
-            raise SystemExit(f"the module to patch does not exist: fairwarning.{patch.module}")
-    sys.meta_path.insert(0, _PatchingFinder(PLANTS[name].patches))
+        raise SystemExit("patch before importing fairwarning")
+    for one in patches:
+        if not (SOURCE / f"{one.module.replace('.', '/')}.py").exists():
+            raise SystemExit(f"the module to patch does not exist: fairwarning.{one.module}")
+    sys.meta_path.insert(0, _PatchingFinder(patches))
+
+
+def plant(name: str) -> None:
+    """Plant a bug."""
+    patch(*PLANTS[name].patches)

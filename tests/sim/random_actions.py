@@ -4,7 +4,17 @@ from collections.abc import Mapping
 from random import Random
 from typing import ClassVar
 
-from fairwarning.core.commands import Approve, Command, CreateScope, CreateSet, Operate, Restart
+from fairwarning.core import limits
+from fairwarning.core.commands import (
+    Approve,
+    Command,
+    CreateScope,
+    CreateSet,
+    Degrade,
+    Operate,
+    Restart,
+)
+from fairwarning.core.record import changed
 from fairwarning.service import failpoints
 from tests.fixtures.random_commands import RandomCommands
 from tests.sim import resources
@@ -45,6 +55,9 @@ class SimulatedCommands(RandomCommands):
         "create": 0.02,
     }
 
+    REUSED = 0.1
+    EXTREME = 0.05
+
     def __init__(self, random: Random, observer: Observer) -> None:
         super().__init__(random, observer)
         self.observer = observer
@@ -76,6 +89,14 @@ class SimulatedCommands(RandomCommands):
             return Restart(
                 scope=self.any_scope(), machines=command.machines, operation=command.operation
             )
+        return command
+
+    def operate(self) -> Command:
+        """Draw an operation; a failure that is predicted often has a time."""
+        command = super().operate()
+        if isinstance(command, Degrade) and self.random.random() < 0.5:
+            seconds = self.random.choice((900, 3600, limits.DEGRADE_MAX_SECONDS))
+            return changed(command, not_before=int(self.observer.at) + seconds)
         return command
 
     def approve(self) -> Command | None:
@@ -134,12 +155,13 @@ class RandomActions:
             return Send(tuple(self.commands.command() for _ in range(count)))
         if draw < kill:
             point = self.random.choice(("", *CRASH_POINTS))
-            reboot, early = self.random.random() < 0.3, self.random.choice((0.0, 0.0, 7200.0))
-            return Kill(point, self.random.choice((0.0, 1.0, 30.0, 1000.0)), reboot, early)
+            reboot = self.random.random() < 0.3
+            wall = self.random.choice((None, 0.0, -7200.0, 3600.0))
+            return Kill(point, self.random.choice((0.0, 1.0, 30.0, 1000.0)), reboot, wall)
         if draw < stop:
             return StopAndStart()
         if draw < step:
-            return StepWall(self.random.choice((-3600.0, -60.0, -3.0, 3.0, 60.0, 3600.0)))
+            return StepWall(self.random.choice((-3600.0, -60.0, -3.0, 0.0, 3.0, 60.0, 3600.0)))
         return FillDisk(self.random.randrange(1, 3))
 
     def _seconds(self) -> float:

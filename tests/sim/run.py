@@ -15,7 +15,7 @@ from tests.sim.random_actions import RandomActions
 from tests.sim.simulation import Simulation
 from tests.sim.violations import Crash, Violation, must
 
-SETTLING_SECONDS = 8 * 24 * 3600  # longer than the longest notice
+SETTLING_SECONDS = 400 * 24 * 3600  # notices of a week, in many steps of a rollout
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from zlib import crc32
 from fairwarning.core.commands import Approve, Command, DropOperation, Operate, Poll, SetOperation
 from fairwarning.core.errors import (
     FairwarningError,
-    InvariantViolated,
     NotFound,
     Refused,
+    StoreDamaged,
     Unavailable,
 )
 from fairwarning.core.limits import POLL_RECORD_SECONDS
@@ -105,7 +105,7 @@ class Machines:
         if self.late(impact.id) and not self.simulation.faults_stopped:
             if self.silent(impact.id):
                 return
-            seconds += impact.limit_seconds
+            seconds += impact.limit_seconds + (hash_of >> 16) % 20 * 60
         self.simulation.after(seconds, lambda: self._act(impact, hash_of, report))
 
     def hash_of(self, impact: str) -> int:
@@ -129,8 +129,7 @@ class Machines:
             self.done[impact.id] = "the machine did not boot" if hash_of % 10 == 0 else ""
         report(impact, self.done[impact.id])
         if not self.done[impact.id]:
-            where = (impact.scope, impact.machine, self.simulation.clock.now())
-            self.simulation.observer.reported[impact.id] = where
+            self.simulation.observer.reported[impact.id] = (impact, self.simulation.clock.now())
         if hash_of % 7 == 0:
             report(impact, self.done[impact.id])  # a duplicate, as networks deliver
 
@@ -152,6 +151,7 @@ class Simulation:
         )
         self.host = SimulatedHost(START)
         self.observer.true_time = lambda: self.host.now
+        self.observer.wall_time = self.host.wall
         self.clock = SimulatedRealClock(self.host)
         self.readers: dict[str, PublishedScope] = {}
         self.fleet = Fleet(self.store, self.clock, self.machines)
@@ -176,10 +176,10 @@ class Simulation:
         self.readers.clear()
         self.fleet = Fleet(self.store, self.clock, self.machines, cached=cached)
         self.fleet.new_secret = lambda: f"secret {self.seed}"
-        self.fleet.writer.retry_later = lambda retry: self.after(1.0, retry)
+        self.fleet.writer.retry_later = self.after
         await self.fleet.open()
-        # The driver has just got every unfinished impact again. An early clock may have set fleet
-        # time back since the impact began.
+        # The driver has just got every unfinished impact again. A reboot may have set fleet time
+        # back since the impact began.
         again = dict.fromkeys(self.observer.with_driver_since, self.clock.now())
         self.observer.with_driver_since = again
         self.clock.settled = self.fleet.writer.process_queue
@@ -209,13 +209,13 @@ class Simulation:
         failpoints.arm(None)
         self.host.now += kill.down_seconds
         if kill.reboot:
-            state = await self.store.get_note("clock") or "0"
-            self.host.reboot(kill.early_seconds, knows_early=float(state.split()[-1]) > 0)
+            self.host.reboot()
+            if kill.step_seconds is not None:
+                self.host.step(kill.step_seconds)
         await self.store.close()
         await self.start()
 
     async def _compare_clocks(self) -> None:
-        self.host.unseen_step &= bool(self.disk.refuse)
         await self.fleet.compare_clocks()
 
     # --- Actions ---
@@ -230,7 +230,9 @@ class Simulation:
         self._check_writing()
 
     def _check_writing(self) -> None:
-        """Check that the engine has not met a bug: its writes would have stopped for good."""
+        """Check that no decision met a bug, and that writes have not stopped."""
+        if bugs := self.fleet.set_aside.all():
+            raise Violation("IB2", f"{bugs[0].id} is set aside: {bugs[0].reason}")
         if self.fleet.broken:
             raise Violation("IS4", f"the engine stopped writing: {self.fleet.broken!r}")
 
@@ -253,8 +255,7 @@ class Simulation:
                 await self._restart(Kill("", 1.0))
             case FillDisk():
                 self.disk.refuse = action.commits
-            # In trouble, the boot may not be stored: a step is then like time that it was down.
-            case StepWall() if not self.disk.trouble:
+            case StepWall():
                 self.host.step(action.seconds)
             case DropOld():
                 await self._drop_old()
@@ -336,7 +337,7 @@ class Simulation:
         self, command: Command, operation: Operation | None, error: FairwarningError | None
     ) -> None:
         """Record what the caller may now rely on."""
-        if isinstance(error, InvariantViolated):
+        if isinstance(error, StoreDamaged):
             raise Violation("IS4", str(error))
         if error is not None:
             if isinstance(command, Approve) and error.code == "UnknownEvent":

@@ -27,6 +27,9 @@ class Adapter:
     ) -> "AdaptedCursor":
         return AdaptedCursor(_translate_errors(self._inner.execute, sql, parameters))
 
+    def set_progress_handler(self, handler: Callable[[], bool], steps: int, /) -> None:
+        self._inner.set_progress_handler(handler, steps)
+
     def close(self) -> None:
         _translate_errors(self._inner.close)
 
