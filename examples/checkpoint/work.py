@@ -31,6 +31,9 @@ def save(blocks: int, total: float) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(SAVED)
+    folder = os.open(SAVED.parent, os.O_RDONLY)
+    os.fsync(folder)  # a power loss must not bring the old file back
+    os.close(folder)
 
 
 def pause(blocks: int, total: float) -> None:

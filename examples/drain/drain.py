@@ -24,7 +24,11 @@ def mark(folder: Path, machine: str, *, down: bool) -> None:
     text, count = line.subn(rf"\g<1>{state};\g<3>", path.read_text())
     if not count:
         sys.exit(f"{path} has no line for {machine}")
-    path.write_text(text)
+    if not re.search(r"^\s*server \S+?;", text, re.MULTILINE):
+        sys.exit(f"{machine} is the last one that is up; it stays")
+    new = path.with_name("backends.new")  # nginx must never read half a file
+    new.write_text(text)
+    new.replace(path)
 
 
 def reload(folder: Path) -> set[Path]:
@@ -40,7 +44,7 @@ def main() -> None:
     """Mark the machine down before an event, and up after it."""
     event, folder = json.load(sys.stdin), Path(sys.argv[1])
     down = event["Phase"] == "scheduled"
-    with (folder / "backends.conf").open() as lock:
+    with (folder / "backends.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # hooks of several machines may run at once
         mark(folder, event["Machine"], down=down)
         old = reload(folder)

@@ -9,7 +9,7 @@ Each machine has a folder there. For systemd units, containers or remote hosts, 
 `start` with other commands; the rest stays the same.
 
     web_0/run      its program
-    web_0/pid      its process id, while it is up
+    web_0/pid      its process id and start time, while it is up
     web_0/impact   the id of the last impact on it
     web_0/tmp      its temporary disk
 """
@@ -31,11 +31,17 @@ NOT_DONE, UNKNOWN = 1, 2  # exit codes of a check; a Python error exits with 1
 
 
 def process(machine: Path) -> int | None:
-    """Return a pidfd of its process, if it is up."""
-    with suppress(OSError, ValueError):
-        pidfd = os.pidfd_open(int((machine / "pid").read_text()))
-        return None if ended(pidfd, 0) else pidfd
+    """Return a pidfd of its process, if it is up; not of a later process with the same id."""
+    with suppress(OSError, ValueError, IndexError):
+        pid, began = (machine / "pid").read_text().split()
+        pidfd = os.pidfd_open(int(pid))
+        return pidfd if start_time(int(pid)) == began and not ended(pidfd, 0) else None
     return None
+
+
+def start_time(pid: int) -> str:
+    """Return when a process started, in ticks since boot."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
 
 
 def ended(pidfd: int, seconds: float) -> bool:
@@ -68,7 +74,7 @@ def start(machine: Path) -> None:
         stderr=null,
         start_new_session=True,
     )
-    (machine / "pid").write_text(str(started.pid))
+    (machine / "pid").write_text(f"{started.pid} {start_time(started.pid)}")
 
 
 def freeze(machine: Path, seconds: int) -> None:

@@ -1,4 +1,4 @@
-"""A naive handler, as a first attempt often looks. It has six faults: do not copy it.
+"""A naive handler, as a first attempt often looks. It has seven faults: do not copy it.
 
     fairwarning certify -- python3 handler.py
 
@@ -31,9 +31,9 @@ def ask(body: bytes | None = None) -> bytes:
 
 def events() -> list[dict[str, object]]:
     """Poll for events."""
-    # FAULT 2: an answer may be empty. json.loads then raises, and the handler exits.
+    # FAULT 2: an answer may be empty or cut. Reading it then raises, and the handler exits.
     scheduled: list[dict[str, object]] = json.loads(ask())["Events"]
-    # A freeze is only a pause and needs no preparation.
+    # FAULT 3: ignores two types of events, so they wait until NotBefore, and nothing is saved.
     return [event for event in scheduled if event["EventType"] not in {"Freeze", "Terminate"}]
 
 
@@ -45,7 +45,7 @@ def approve(event: dict[str, object]) -> None:
 
 def main() -> None:
     """Poll in a loop."""
-    # FAULT 3: ignores the events that exist at the start. After a reboot in the middle of an
+    # FAULT 4: ignores the events that exist at the start. After a reboot in the middle of an
     # event, the handler never handles that event.
     known = {event["EventId"]: event for event in events()}
     while True:
@@ -55,16 +55,16 @@ def main() -> None:
             if event_id in known or event["EventStatus"] == "Started":
                 continue
             if event["EventSource"] == "User":
-                # FAULT 4: approves every event of a user immediately, even if it is for another
+                # FAULT 5: approves every event of a user immediately, even if it is for another
                 # machine or other machines of the event are not ready.
                 approve(event)
-            # FAULT 5: events have the resource names of machines. In a scale set the host name
+            # FAULT 6: events have the resource names of machines. In a scale set the host name
             # differs, so this is never true.
             elif socket.gethostname() in event["Resources"]:  # type: ignore[operator]
                 approve(event)
         for event_id, event in known.items():
             if event_id not in current and event["EventStatus"] == "Scheduled":
-                # FAULT 6: an event that disappears may have been cancelled.
+                # FAULT 7: an event that disappears may have been cancelled.
                 print(f"{event['EventType']} has started: exiting before the impact", flush=True)
                 sys.exit()
         known = current

@@ -29,14 +29,15 @@ class Web:
             self._server = await asyncio.start_server(self._answer, "127.0.0.1", self._port)
             print("open", flush=True)
 
-    async def drain(self) -> None:
-        """Stop accepting requests, and wait for those in progress."""
+    async def drain(self) -> bool:
+        """Stop accepting requests; return whether those in progress end in time."""
         if self._server is not None:
             self._server.close()
             self._server = None
         print(f"closed, {self._in_progress} in progress", flush=True)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), DRAIN_SECONDS)
+        return self._idle.is_set()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._in_progress += 1
@@ -48,8 +49,8 @@ class Web:
             lines = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
             writer.write(lines.encode() + body)
             await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client disconnected
+        except (EOFError, asyncio.LimitOverrunError, ConnectionError, ValueError):
+            pass  # the client disconnected, or sent nonsense
         finally:
             writer.close()
             self._in_progress -= 1
@@ -67,8 +68,8 @@ async def main() -> None:
             if not change.event.concerns(me):
                 continue
             if change.phase is Phase.SCHEDULED:
-                await web.drain()
-                if change.event.concerns_only(me):  # other machines may not be ready
+                drained = await web.drain()
+                if drained and change.event.concerns_only(me):  # other machines may not be ready
                     await client.approve(change.event)
             elif change.phase is Phase.OVER:
                 await web.open()

@@ -2,10 +2,12 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -128,17 +130,14 @@ def started_pair(folder: Path) -> Iterator[Pair]:
         pair.stop()
 
 
-def configure(pair: Pair) -> Path:
-    """Configure the example on the first machine, with a local command instead of ssh."""
+def configure(pair: Pair, user: str = "postgres") -> Path:
+    """Configure the example on the first machine; this user connects to the other server."""
     folder = pair.folder / "failover"
     fill_in(
         folder / "agent.toml",
         **{
-            '"ssh", "other", "pg_ctl", "promote", "-D", "/var/lib/postgresql/data"': (
-                f'"pg_ctl", "promote", "-D", "{pair.data[1]}"'
-            ),
             "/var/lib/postgresql/data": pair.data[0],
-            "host=other user=postgres": pair.conninfo(1),
+            "host=other user=postgres": pair.conninfo(1).replace("postgres", user, 1),
         },
     )
     return folder
@@ -174,6 +173,64 @@ def test_writes_continue_on_the_promoted_server(tmp_path: Path) -> None:
             "the old primary has them all",
         )
         assert pair.ask(0, "select pg_is_in_recovery()") == "t"
+
+
+def hook(pair: Pair, phase: str, user: str = "postgres") -> subprocess.CompletedProcess[str]:
+    """Run the example's program on the first machine, as the agent does."""
+    deadline = (datetime.now(UTC) + timedelta(minutes=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    settings = (f"FAIRWARNING_PHASE={phase}", f"FAIRWARNING_DEADLINE={deadline}")
+    peer = pair.conninfo(1).replace("postgres", user, 1)
+    program = (sys.executable, "failover/failover.py", str(pair.data[0]), peer)
+    return pair.run("env", *settings, *program)
+
+
+@pytest.mark.spec("G4")
+def test_a_standby_that_refuses(tmp_path: Path) -> None:
+    """The server becomes the primary again, and the event is not approved."""
+    with started_pair(tmp_path) as pair, Cloud() as cloud:
+        pair.ask(0, "create role watcher login")
+        wait_until(lambda: pair.ask(1, "select 1 from pg_roles where rolname='watcher'"), "a role")
+        folder = configure(pair, "watcher")  # which may not promote it
+        primary, _ = cloud.machines("db", 2)
+        env = primary.env | {"PATH": pair.env["PATH"]}
+        with start_program(*AS_USER, *AGENT, folder=folder, env=env) as agent:
+            agent.wait_for("watching for db_0")
+            primary.restart()
+            agent.wait_for("this server is the primary again")
+            assert primary.history == []
+        assert pair.ask(0, "select pg_is_in_recovery()") == "f"
+        wait_until(lambda: pair.followers(0) == "1", "the standby streams again")
+        assert hook(pair, "over").returncode == 0
+
+
+@pytest.mark.parametrize("interrupted", ["before the stop", "stopped", "before the promotion"])
+def test_a_hook_that_is_killed(interrupted: str, tmp_path: Path) -> None:
+    """Whatever was done, the hook of phase over leaves one primary, and the other follows it."""
+    with started_pair(tmp_path) as pair:
+        pair.run_checked("touch", str(pair.data[0] / "handing-over"))
+        if interrupted != "before the stop":
+            pair.run_checked("pg_ctl", "-w", "-D", str(pair.data[0]), "-m", "fast", "stop")
+        if interrupted == "before the promotion":
+            pair.run_checked("touch", str(pair.data[0] / "standby.signal"))
+        done = hook(pair, "over")
+        assert done.returncode == 0, done.stdout
+        primary = 1 if interrupted == "before the promotion" else 0
+        roles = [pair.ask(server, "select pg_is_in_recovery()") for server in (0, 1)]
+        assert roles == [("f" if server == primary else "t") for server in (0, 1)]
+        wait_until(lambda: pair.followers(primary) == "1", "the other one streams")
+        assert not (pair.data[0] / "handing-over").exists()
+
+
+def test_over_while_the_other_server_is_down(tmp_path: Path) -> None:
+    """It is not known who is the primary: this server only reads, and the hook runs again."""
+    with started_pair(tmp_path) as pair:
+        other = ("pg_ctl", "-w", "-D", str(pair.data[1]))
+        assert hook(pair, "scheduled").returncode == 0
+        pair.run_checked(*other, "-m", "fast", "stop")
+        assert "the other server is no primary" in hook(pair, "over").stdout
+        assert pair.ask(0, "select pg_is_in_recovery()") == "t"
+        pair.run_checked(*other, "-l", "second.log", "start")
+        assert hook(pair, "over").returncode == 0
 
 
 @pytest.mark.spec("G4")

@@ -13,6 +13,8 @@ from tests.fixtures.http import fetch, free_port, is_listening, local_url
 from tests.fixtures.programs import start_program
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
+pytestmark = pytest.mark.spec("G4")
+
 
 def status(port: int) -> int:
     """Return the status of a handler's health check."""
@@ -25,7 +27,6 @@ def answer(port: int) -> tuple[int, str]:
     return response.status, response.text
 
 
-@pytest.mark.spec("G4")
 def test_the_load_balancer_removes_the_machine_before_the_approval(tmp_path: Path) -> None:
     """Probes fail from the notice on; two failed probes lead to the approval; 200 afterwards."""
     folder, port = copy("load-balancer", tmp_path), free_port()
@@ -47,7 +48,6 @@ def test_the_load_balancer_removes_the_machine_before_the_approval(tmp_path: Pat
             wait_until(lambda: status(port) == 200, "it is back")
 
 
-@pytest.mark.spec("G4")
 def test_the_load_balancer_example_does_not_approve_a_shared_event(tmp_path: Path) -> None:
     """The handler does not approve an event that also affects other machines."""
     folder, port = copy("load-balancer", tmp_path), free_port()
@@ -67,7 +67,6 @@ def test_the_load_balancer_example_does_not_approve_a_shared_event(tmp_path: Pat
         assert "by db_0" not in cloud.journal()
 
 
-@pytest.mark.spec("G4")
 def test_the_log_has_a_line_for_each_step(tmp_path: Path) -> None:
     """It writes JSON lines for scheduled, started and over, and approves no event."""
     folder = copy("event-log", tmp_path)
@@ -100,7 +99,6 @@ def test_the_log_has_a_line_for_each_step(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.spec("G4")
 def test_the_web_server_drains(tmp_path: Path) -> None:
     """It refuses new connections, answers its requests, and only then approves the event."""
     folder, port = copy("web-server", tmp_path), free_port()
