@@ -5,6 +5,8 @@ fails when they are out of date.
 """
 
 import sys
+from collections.abc import Callable
+from functools import partial
 
 from tests.docs.chapters import (
     api,
@@ -12,19 +14,22 @@ from tests.docs.chapters import (
     contract,
     dependencies,
     events,
+    faults,
     figures,
     invariants,
     settings,
 )
 from tests.docs.pages import GENERATED, ROOT
 
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli.write,
+    **{f"cli/{noun}.md": partial(cli.write_group, noun) for noun in cli.groups()},
     "api.md": api.write,
     "settings.md": settings.write,
     "events.md": events.write,
     "contract.md": contract.write,
     "invariants.md": invariants.write,
+    "faults.md": faults.write,
     "exit-codes.md": figures.exit_codes,
     "metrics.md": figures.metrics,
     "dependencies.md": dependencies.write,
@@ -42,6 +47,7 @@ def main(words: list[str]) -> int:
         stale += 1
         where = path.relative_to(ROOT)
         if "--write" in words:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8")
             sys.stdout.write(f"{where} written\n")
         else:

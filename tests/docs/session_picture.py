@@ -1,6 +1,7 @@
 """Draw a terminal session as an animated SVG: no script, no font, nothing from elsewhere.
 
-The animation runs once and stands still at its end, where the whole session can be read. Where
+The first command and its output are there from the first frame. The animation takes less than ten
+seconds, runs once and stands still at its end, where the whole session can be read. Where
 animations are unsupported or unwanted (`prefers-reduced-motion`), the end is shown at once.
 """
 
@@ -18,9 +19,9 @@ FONT = 13.3
 MARGIN = 16
 BAR = 34  # the height of the title bar
 
-TYPING_SECONDS = 0.035  # a character
-READING_SECONDS = 1.6  # before the next command
-LONGEST_WAIT_SECONDS = 0.8  # the machine that records may be busy
+TYPING_SECONDS = 0.015  # a character
+READING_SECONDS = 1.2  # before the next command
+LONGEST_WAIT_SECONDS = 0.4  # the machine that records may be busy
 
 _SGR = re.compile(r"\x1b\[([\d;]*)m")
 _CLASSES = {"1": "b", "2": "dim", "31": "red", "32": "green", "33": "amber", "36": "cyan"}
@@ -110,14 +111,19 @@ class _Drawing:
         self.elements: list[str] = []
         self.row = 0
         self._columns = columns
-        self._seconds = 0.5
+        self._seconds = 0.0  # what is drawn at 0 is there from the first frame
 
     def type(self, prompt: str, typed: str) -> None:
         """Draw a prompt, and a command below a cover that moves away character by character."""
-        self._text([Span(prompt, "prompt")])
-        self._seconds += READING_SECONDS
         left = MARGIN + len(prompt) * CHARACTER
+        self._text([Span(prompt, "prompt")])
+        self._seconds += READING_SECONDS if self.row else 0.0
         self._text([Span(typed, "")], left)
+        if self._seconds:
+            self._cover(typed, left)
+        self.row += 1
+
+    def _cover(self, typed: str, left: float) -> None:
         top = self._baseline - FONT
         duration = len(typed) * TYPING_SECONDS
         style = (
@@ -131,11 +137,10 @@ class _Drawing:
             f'<rect class="cursor" {place} width="{CHARACTER:g}"/></g>'
         )
         self._seconds += duration
-        self.row += 1
 
     def show(self, output: str, seconds: float) -> None:
         """Draw the output of a command, all at once."""
-        self._seconds += min(seconds, LONGEST_WAIT_SECONDS)
+        self._seconds += min(seconds, LONGEST_WAIT_SECONDS) if self._seconds else 0.0
         for row in lines(output, self._columns):
             self._text(row)
             self.row += 1
@@ -146,9 +151,9 @@ class _Drawing:
         length = sum(len(span.text) for span in row) * CHARACTER
         place = f'x="{left:g}" y="{self._baseline:g}" textLength="{length:g}"'
         inside = "".join(map(_tspan, row))
+        appears = f't show" style="{self._delay}' if self._seconds else "t"
         self.elements.append(
-            f'<text class="t show" style="{self._delay}" xml:space="preserve" {place}>'
-            f"{inside}</text>"
+            f'<text class="{appears}" xml:space="preserve" {place}>{inside}</text>'
         )
 
     @property

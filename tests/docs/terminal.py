@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tests.cli.terminal import run_on_terminal
 from tests.fixtures.programs import BackgroundProgram, run_program
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 _DEFAULT_PORTS = {"metadata": "8169", "console": "8170", "arm": "8171"}
 
@@ -133,6 +135,20 @@ class Terminal:
             stdin=subprocess.DEVNULL,
             stderr=subprocess.STDOUT,
         )
+
+    def answer(self, typed: str, answers: str) -> tuple[int, str]:
+        """Run a command on a real terminal where a user types answers; return code and output."""
+        command = ["bash", "-c", self._translate(typed)]
+        return run_on_terminal(command, answers, cwd=self.folder, env=self._environment())
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C once the last background program has printed something."""
+        program = self._running.pop()
+        wait_until(lambda: bool(program.output) or program.has_ended, lambda: "no output")
+        self._output = program.output
+        with suppress(ProcessLookupError):
+            os.killpg(program.process.pid, signal.SIGINT)
+        return program.process.wait(LIMIT_SECONDS)
 
     def begin(self, typed: str, shown: str) -> None:
         """Start a background command and wait for the shown output."""

@@ -26,7 +26,15 @@ from tests.fixtures.private_network import run_inside
 from tests.fixtures.requirements import needs_linux, needs_namespaces
 
 PAGES = [page for page in pages() if GENERATED not in page.parents and list(blocks(page))]
-FIRST = ("README.md", "first-event.md", "laptop.md", "prepare.md", "python-sdk.md", "pytest.md")
+FIRST = (
+    "README.md",
+    "index.md",
+    "first-event.md",
+    "laptop.md",
+    "prepare.md",
+    "python-sdk.md",
+    "pytest.md",
+)
 """What a newcomer types first; `make test-all` runs the other pages."""
 ELSEWHERE = ("not run: ", "tested by ")
 _INSIDE = re.compile(r"^\$ fairwarning (exec|certify) ", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The rows of the contract and the tests of each, from the tests' markers."""
+"""The guarantees of the contract; and the tests of each, from the tests' markers."""
 
 import ast
 from collections import defaultdict
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.docs.chapters.page import page, table
 from tests.docs.pages import ROOT
-from tests.release.conformance.rows import chapters, planned
+from tests.release.conformance.rows import chapters, planned, statements
 
 
 def proofs() -> dict[str, list[str]]:
@@ -31,27 +31,38 @@ def _rows(path: Path) -> Iterator[str]:
 
 def write() -> str:
     """Return the page."""
-    known = proofs()
     return page(
         "Contract",
-        "Every guarantee has an id and tests that name it. `make conformance` lists these tests; "
-        '`make conformance ARGS="--require E1-E11"` fails if one of these rows has no test. '
-        "[Invariants](invariants.md) lists the internal properties behind them.",
+        "Every guarantee has an id and tests that name it. In a checkout `make conformance` lists "
+        'these tests; `make conformance ARGS="--require E1-E11"` fails if one of these rows has no '
+        "test. [Invariants](invariants.md) lists the internal properties behind them.",
         *(
             part
             for chapter, rows in chapters().items()
-            for part in (f"## {chapter}", _table(rows, known))
+            for part in (f"## {chapter}", table(["id", "guarantee"], rows.items()))
         ),
-        "## Planned",
-        "These are not implemented, or no test proves them yet. A row that is also listed above is "
-        "extended.",
-        table(["id", "guarantee"], planned().items()),
+        *_planned(),
+        "## Azure's documentation, statement by statement",
+        "The contract began with five pages of Azure's documentation. This is every statement "
+        "about behaviour in them, in our own words, and the guarantees that cover it.",
+        *(part for title in statements() for part in (f"### {title}", _statements(title))),
     )
 
 
-def _table(rows: dict[str, str], known: dict[str, list[str]]) -> str:
+def _planned() -> Iterator[str]:
+    if planned():
+        yield "## Planned"
+        yield (
+            "These are not implemented, or no test proves them yet. A guarantee that is also "
+            "listed above is extended."
+        )
+        yield table(["id", "guarantee"], planned().items())
+
+
+def _statements(title: str) -> str:
     lines = [
-        [row, promise, "<br>".join(f"`{file}`" for file in known.get(row, ())) or "no test yet"]
-        for row, promise in rows.items()
+        [heading, statement, ", ".join(name for name in held if "::" not in name)]
+        for heading, stated in statements()[title].items()
+        for statement, held in stated.items()
     ]
-    return table(["id", "guarantee", "tests"], lines)
+    return table(["heading", "statement", "guarantees"], lines)

@@ -62,7 +62,7 @@ def metrics() -> str:
         "The standard process metrics are included too: `process_cpu_seconds_total`, "
         "`process_resident_memory_bytes`, `process_open_fds` and so on.",
         "## Metrics of the agent",
-        "With `listen` in [its configuration](../agent.md#metrics), at `/metrics`:",
+        "With `listen` in [its configuration](../agent-service.md#metrics), at `/metrics`:",
         table(["metric", "type", "labels", "meaning"], _agent()),
     )
 
