@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help .venv az tools run test test-all test-qemu test-release test-containers check bench conformance docs dist audit clean
+.PHONY: help .venv az tools run test test-all test-qemu test-release test-containers test-recipes check bench conformance docs dist audit clean
 
 # The first Python that is new enough; name another with  make PYTHON=/path/to/python
 new_enough := import sys; sys.exit(sys.version_info < (3, 11))
@@ -41,11 +41,17 @@ test: .venv/.compiled-tests ## run the tests, without the long campaigns
 test-all: test ## the same, then the long campaigns: simulator, crashes, cluster, certify, fuzzing
 	$(pytest) -m "campaign or hypothesis" --hypothesis-profile=fixed $(ARGS)
 
+# Of a target that needs other software: a run in which all tests are skipped has tested nothing.
+optional := $(py) -m pytest -rs -p no:randomly --fail-if-all-skipped
+
 test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
-	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/release/qemu $(ARGS)
+	FAIRWARNING_QEMU=1 $(optional) tests/release/qemu $(ARGS)
 
 test-containers: .venv .local/containers/compose/.ready ## build and run the container image and compose.yaml (minutes; needs root and Podman)
-	FAIRWARNING_CONTAINERS=1 $(py) -m pytest -rs -p no:randomly tests/release/containers $(ARGS)
+	FAIRWARNING_CONTAINERS=1 $(optional) tests/release/containers $(ARGS)
+
+test-recipes: .venv ## the recipes with the real HAProxy, nginx, Patroni, Redis and systemd of this machine (minutes)
+	$(optional) tests/recipes -rP $(ARGS)
 
 check: .venv ## lint, format, types, import rules, workflows
 	$(py) -m ruff check

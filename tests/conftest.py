@@ -44,6 +44,12 @@ for _name in ("URL", "TOKEN", "TOKEN_FILE", "CA", "CONTEXT", "DATA"):
 mark_run()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let an optional target of the Makefile insist that something was tested."""
+    text = "fail if every test was skipped, because what they need is not installed"
+    parser.addoption("--fail-if-all-skipped", action="store_true", help=text)
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how this run draws its examples; pytest-randomly says its seed by itself."""
     name = config.getoption("--hypothesis-profile", default=None) or "short"
@@ -69,7 +75,11 @@ def pytest_pycollect_makeitem() -> Generator[None, MadeItems, MadeItems]:
 
 @pytest.hookimpl(trylast=True)  # when the workers have ended
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail if a process outlives the run, as that slows down everything after it."""
+    """Fail if nothing was tested, or a process outlives the run, which slows everything down."""
+    if session.config.getoption("--fail-if-all-skipped") and not _has_passed(session.config):
+        text = "\nNothing was tested: every test was skipped. Install what their reasons name."
+        session.config.get_terminal_writer().line(text, red=True)
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
     if not session.config.getoption("numprocesses", None) or hasattr(session.config, "workerinput"):
         return
     try:
@@ -78,3 +88,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         lines = "", "These processes of the tests still run:", *leftover_processes()
         session.config.get_terminal_writer().line("\n  ".join(lines), red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _has_passed(config: pytest.Config) -> bool:
+    """Whether a test has passed; a worker of pytest-xdist leaves the question to its parent."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return reporter is None or bool(reporter.stats.get("passed"))

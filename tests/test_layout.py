@@ -1,8 +1,15 @@
-"""Names in the package: one meaning per class name."""
+"""Names in the package: one meaning per class name; and what no module may have."""
 
 import ast
+import pkgutil
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+
+import fairwarning
 
 ROOT = Path(__file__).parents[1] / "src" / "fairwarning"
 
@@ -20,3 +27,21 @@ def test_a_public_class_name_has_one_meaning() -> None:
     twice = {name: paths for name, paths in files.items() if len(paths) > 1}
     assert {name for name in twice if name not in GUEST_TYPES} == set()
     assert all("guest/events.py" in paths and len(paths) == 2 for paths in twice.values())
+
+
+def _modules() -> Iterator[ModuleType]:
+    for module in pkgutil.walk_packages(fairwarning.__path__, "fairwarning."):
+        if not module.name.endswith("__main__"):
+            with suppress(ImportError):  # of an extra that is not installed
+                yield import_module(module.name)
+
+
+def test_no_module_keeps_an_exception() -> None:
+    """One that is raised again keeps the frames of each time, with all that they refer to."""
+    kept = []
+    for module in _modules():
+        for name, value in vars(module).items():
+            values = value.values() if isinstance(value, dict) else (value,)
+            if any(isinstance(held, BaseException) for held in values):
+                kept.append(f"{module.__name__}.{name}")
+    assert kept == []

@@ -75,6 +75,31 @@ def test_a_failure_shows_the_journal(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.spec("O9")
+def test_a_wrong_call_shows_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    """The report of a refused call or a wait in vain has no frame of this project."""
+    pytester.makepyfile("""
+        import pytest
+
+        def test_evict(fairwarning):
+            fairwarning.machine("web").evict()
+
+        def test_wait(fairwarning):
+            fairwarning.until(lambda: False, seconds=0)
+
+        @pytest.mark.fairwarning("wrong = 1")
+        def test_setup(fairwarning):
+            pass
+    """)
+    result = pytester.runpytest(*ARGS)
+    result.assert_outcomes(failed=2, errors=1)
+    result.stdout.fnmatch_lines(["> *evict()", "E *NotSpot: 'web' has priority Regular*"])
+    result.stdout.fnmatch_lines(["E *BadFleetFile: fleet file: there is no key 'wrong'*"])
+    result.stdout.no_fnmatch_line("*/fairwarning/*.py:*")
+    everything = pytester.runpytest(*ARGS, "--full-trace", "-k", "evict")
+    everything.stdout.fnmatch_lines(["*/fairwarning/*.py:*"])
+
+
+@pytest.mark.spec("O9")
 def test_several_clouds(pytester: pytest.Pytester) -> None:
     """They are independent, and the report of a failure has the journal of each."""
     pytester.makepyfile("""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         EventSource,
         EventStatus,
         EventType,
+        SkippedEvent,
         Unreadable,
     )
     from fairwarning.guest.watch import Change, Phase, changes
@@ -40,6 +41,7 @@ __all__ = [
     "Phase",
     "Refused",
     "ScheduledEvents",
+    "SkippedEvent",
     "Unavailable",
     "Unreadable",
     "changes",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []  # the types of its fixtures are in `fairwarning.testing`
 
+_PACKAGE = Path(__file__).parent
 _clouds_of: dict[str, list[Cloud]] = {}  # by id of the running test
 _INI = "fairwarning_fleet"
 _LAST_LINES = 200  # of the journal, shown with a failure
@@ -92,8 +94,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Add the journals of the test's clouds to the report of a failure."""
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Any, None]:
+    """Add the journals of the test's clouds to the report of a failure; hide frames of ours."""
+    if call.excinfo:
+        _hide_frames(call.excinfo)
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     if report.failed:
@@ -101,6 +107,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
         for number, cloud in enumerate(clouds, 1):
             which = f" of cloud {number}" if len(clouds) > 1 else ""
             report.sections.append((f"fairwarning journal{which}", _journal(cloud)))
+
+
+def _hide_frames(failure: pytest.ExceptionInfo[BaseException]) -> None:
+    """Let the report end at the line of the test that made a wrong call."""
+    for entry in failure.traceback:
+        if _PACKAGE in Path(entry.path).parents:
+            entry.frame.f_globals["__tracebackhide__"] = _is_callers_fault
+
+
+def _is_callers_fault(failure: pytest.ExceptionInfo[BaseException]) -> bool:
+    from fairwarning.core.errors import FairwarningError  # noqa: PLC0415  (only for a failure)
+
+    return isinstance(failure.value, (FairwarningError, TimeoutError))
 
 
 def _journal(cloud: Cloud) -> str:

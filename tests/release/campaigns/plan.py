@@ -5,17 +5,21 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.hostile.test_fuzz import CASES
+from tests.mutants.__main__ import LEAST_CAUGHT
 
 KILLS = 50  # in one run
 IMAGES = 400
 SEEDS = 10
 SIMULATED_SEEDS, STEPS = 250, 2000
 HOURS = 24
+RESPONSES = 25_000
+MUTANTS = 300
+MINUTES = 5  # of processor time; fewer than a thousand seeds
 
 ENGINE = "core", "service", "store"
 WITHOUT_POSTGRES = "core", "service", "store/*.py", "store/sql"
 SURFACES = "arm", "console", "metadata"
+GUEST = ("guest",)
 ALL = ("*",)
 
 
@@ -83,11 +87,29 @@ CAMPAIGNS = (
     ),
     Campaign(
         "requests",
-        "mutated requests",
+        "requests of a hostile tenant and of a careless operator",
         1_000_000,
-        2 * CASES,
+        1,
         ENGINE + SURFACES,
-        lambda run: ("tests.hostile", str(run), "1"),
+        lambda run: ("tests.hostile", str(MINUTES), str(1 + 1000 * run)),
+        printed=r"(\d+) requests",
+    ),
+    Campaign(
+        "responses",
+        "mutated responses to both clients of the SDK and to the agent",
+        1_000_000,
+        RESPONSES,
+        GUEST,
+        lambda run: ("tests.guest.fuzz", str(RESPONSES), str(run * RESPONSES)),
+    ),
+    Campaign(
+        "mutants",
+        f"of {MUTANTS} random changes of the rules noticed by a test or a simulated seed",
+        int(MUTANTS * LEAST_CAUGHT),
+        int(MUTANTS * LEAST_CAUGHT),
+        ENGINE,
+        lambda run: ("tests.mutants", "--count", str(MUTANTS), "--seed", str(run)),
+        printed=r"(\d+) of \d+ mutants caught",
     ),
     Campaign(
         "simulation",

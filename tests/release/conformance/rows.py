@@ -10,6 +10,7 @@ import pytest
 
 ROWS_FILE = Path(__file__).with_name("rows.toml")
 PLANNED_FILE = Path(__file__).with_name("planned.toml")
+STATEMENTS_FILE = Path(__file__).with_name("statements.toml")
 
 
 @functools.cache
@@ -29,6 +30,19 @@ def planned(kind: str = "rows") -> dict[str, str]:
     """The rows, or the `invariants`, that no test proves yet: id to sentence."""
     sentences: dict[str, str] = tomllib.loads(PLANNED_FILE.read_text(encoding="utf-8"))[kind]
     return sentences
+
+
+@functools.cache
+def statements() -> dict[str, dict[str, dict[str, list[str]]]]:
+    """Each page of Azure's, each of its headings: statement to the rows and tests that hold it."""
+    pages = tomllib.loads(STATEMENTS_FILE.read_text(encoding="utf-8"))
+    return {
+        page: {
+            heading: {statement: held.split() for statement, held in table.items()}
+            for heading, table in headings.items()
+        }
+        for page, headings in pages.items()
+    }
 
 
 def expand(text: str) -> list[str]:

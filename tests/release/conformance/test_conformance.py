@@ -1,13 +1,13 @@
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.docs.chapters.contract import proofs
 from tests.fixtures.programs import run_program
-from tests.release.conformance.__main__ import ROOT, table
-from tests.release.conformance.rows import all_rows, chapters, expand, planned
+from tests.release.conformance.__main__ import ROOT
+from tests.release.conformance.rows import all_rows, chapters, planned, statements
 
 pytest_plugins = ["pytester"]
 
@@ -32,40 +32,19 @@ def test_the_contract_has_all_its_rows() -> None:
     assert set(rows) == {*listed, *planned()}
 
 
-@pytest.mark.parametrize(
-    ("text", "rows"),
-    [
-        ("", []),
-        ("E2", ["E2"]),
-        ("E2, M8,", ["E2", "M8"]),
-        ("E9-E11,T1", ["E9", "E10", "E11", "T1"]),
-    ],
-)
-def test_rows_can_be_written_as_ranges(text: str, rows: list[str]) -> None:
-    """`E9-E11` means the three rows, and several may be listed."""
-    assert expand(text) == rows
-
-
-@pytest.mark.parametrize("text", ["E12", "e1", "E1-M3", "E3-E1", "E10-E12", "nonsense"])
-def test_rows_that_do_not_exist_are_refused(text: str) -> None:
-    """A misspelt row never passes for one that is proved."""
-    with pytest.raises(ValueError, match=r"no such row|not a range"):
-        expand(text)
-
-
-def test_the_table_folds_cases_and_lists_the_rows_without_tests() -> None:
-    """Each row is there with its tests; the end says which have none."""
-    proofs = {row: Counter[str]() for row in all_rows()}
-    proofs["E2"] = Counter({"tests/a.py::test_due": 3, "tests/a.py::test_approved": 1})
-    lines = list(table(proofs))
-    at = next(i for i, line in enumerate(lines) if line.startswith("  E2 "))
-    assert lines[at + 1 : at + 3] == [
-        "         tests/a.py::test_approved",
-        "         tests/a.py::test_due (3 cases)",
-    ]
-    at = lines.index(f"1 of {len(all_rows())} rows have a test.")
-    assert "E1, E3," in lines[at + 1]
-    assert len(lines[at + 4 :]) == len(planned())
+def test_every_statement_of_azures_pages_is_held() -> None:
+    """By at least one row; each named row has a test, and each named test exists."""
+    proved = proofs()
+    for headings in statements().values():
+        for stated in headings.values():
+            for statement, held in stated.items():
+                tests = [name for name in held if "::" in name]
+                rows = [name for name in held if name not in tests]
+                assert rows, statement
+                assert all(proved.get(row) and row in all_rows() for row in rows), statement
+                for test in tests:
+                    file, _, name = test.partition("::")
+                    assert f"def {name}(" in (ROOT / file).read_text("utf-8"), statement
 
 
 SAMPLE = """
@@ -75,14 +54,6 @@ pytestmark = pytest.mark.spec("M1")
 @pytest.mark.parametrize("n", [1, 2])
 def test_sample(n): raise AssertionError("is only collected")
 """
-
-
-def test_the_command_collects_and_never_runs(tmp_path: Path) -> None:
-    """`make conformance` finds markers on tests and on files, and runs no test."""
-    done = _report(SAMPLE, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("test_sample.py::test_sample (2 cases)") == 3
-    assert f"3 of {len(all_rows())} rows have a test." in done.stdout
 
 
 @pytest.mark.parametrize(

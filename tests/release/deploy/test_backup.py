@@ -10,9 +10,11 @@ from fairwarning.core.commands import Poll
 from fairwarning.core.model import Entity, Scope
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
+from tests.cluster.pair import DATABASE, Pair
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.fleet import restart, standalone
 from tests.fixtures.postgres import programs
+from tests.fixtures.postgres.database import skip_without_postgres
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_tar
 from tests.fixtures.service import ServiceProcess
@@ -76,9 +78,7 @@ async def _read(store: PostgresStore, name: str) -> Entity | None:
     return (await store.load([(Scope, name)]))[Scope, name]
 
 
-@run_async
-async def test_a_database_is_restored(database_url: str, tmp_path: Path) -> None:
-    """With scopes, journal and keys; the service continues from there."""
+async def _check_restored(database_url: str, tmp_path: Path) -> None:
     environment = {"PATH": str(programs.folder()), "FAIRWARNING_DATA": database_url}
     store = PostgresStore(database_url)
     async with serving(store, Never()) as fleet:
@@ -98,3 +98,18 @@ async def test_a_database_is_restored(database_url: str, tmp_path: Path) -> None
         assert await _read(store, "later") is None
         await fleet.submit(standalone("later"))
         assert await _read(store, "later") is not None
+
+
+@run_async
+async def test_a_database_is_restored(database_url: str, tmp_path: Path) -> None:
+    """With scopes, journal and keys; the service continues from there."""
+    await _check_restored(database_url, tmp_path)
+
+
+@run_async
+async def test_the_database_of_two_hosts_is_restored(tmp_path: Path) -> None:
+    """The commands find the primary, also if the URL names the standby first."""
+    skip_without_postgres()
+    with Pair() as pair:
+        hosts = f"127.0.0.1:{pair.standby.port},127.0.0.1:{pair.primary.port}"
+        await _check_restored(f"postgresql://postgres@{hosts}/{DATABASE}", tmp_path)

@@ -1,19 +1,20 @@
 """deploy/kubernetes-agent: a base and overlays that are valid and agree with the agent."""
 
-import tomllib
-from collections.abc import Callable
+import json
+import shutil
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairwarning.guest.agent import kubernetes
-from fairwarning.guest.agent.config import ApprovalPolicy, GroupSettings, parse
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings, read
 from fairwarning.guest.agent.kubernetes.access import needed_rights
 from fairwarning.guest.agent.kubernetes.api import RIGHTS
 from fairwarning.guest.agent.kubernetes.nodes import NODE_NAME
 from fairwarning.guest.agent.kubernetes.pods import KEEP_PODS
-from tests.fixtures.programs import ROOT
+from tests.fixtures.programs import ROOT, run_program
 from tests.release.deploy.files import DEPLOY, documents, lint
 
 AGENT = DEPLOY / "kubernetes-agent"
@@ -27,7 +28,12 @@ MANIFESTS = [
     if path.name not in {"kustomization.yaml", "podmonitor.yaml"}  # no schemas of Kubernetes
 ]
 PATCHES = {"secret.yaml", "annotations.yaml", "nodes.yaml"}
-CONFIGURATIONS = sorted(AGENT.rglob("agent.toml"))
+NAMES = [path.name for path in OVERLAYS]
+COMBINATIONS = [set(names) for size in range(len(NAMES) + 1) for names in combinations(NAMES, size)]
+
+each_combination = pytest.mark.parametrize(
+    "overlays", COMBINATIONS, ids=lambda names: "+".join(sorted(names)) or "none"
+)
 
 
 def of_kind(kind: str, path: Path = BASE) -> list[dict[str, Any]]:
@@ -61,21 +67,19 @@ def test_each_file_is_used(folder: Path) -> None:
     content = kustomization(folder)
     maps = [name for item in content.get("configMapGenerator", []) for name in item["files"]]
     patches = [patch["path"] for patch in content.get("patches", [])]
-    used = [*content["resources"], *maps, *patches]
-    assert all((folder / name).exists() for name in used)
-    files = {path.name for path in folder.iterdir()} - {"kustomization.yaml"}
-    assert files == {name for name in used if not name.startswith("..")}
+    used = [*content.get("resources", []), *maps, *patches]
+    assert {path.name for path in folder.iterdir()} - {"kustomization.yaml"} == set(used)
 
 
 @pytest.mark.parametrize("folder", OVERLAYS, ids=relative)
 def test_overlays_change_the_base(folder: Path) -> None:
-    """Their patches are for the DaemonSet, and their ConfigMaps replace that of the base."""
+    """Their patches are for the DaemonSet, and they add files to the ConfigMap of the base."""
     content = kustomization(folder)
-    assert "../../base" in content["resources"]
+    assert content["kind"] == "Component"
     (base_map,) = kustomization(BASE)["configMapGenerator"]
     for item in content.get("configMapGenerator", []):
         assert (item["name"], item["namespace"]) == (base_map["name"], base_map["namespace"])
-        assert item["behavior"] == "replace"
+        assert item["behavior"] == "merge"
     (daemons,) = of_kind("DaemonSet")
     for patch in content.get("patches", []):
         (change,) = documents(folder / patch["path"])
@@ -83,40 +87,67 @@ def test_overlays_change_the_base(folder: Path) -> None:
         assert change["metadata"].items() <= daemons["metadata"].items()
 
 
-@pytest.mark.parametrize("path", CONFIGURATIONS, ids=relative)
-def test_configurations_agree_with_the_page(path: Path) -> None:
-    """Hooks exist; approval, group and port are those of docs/agent.md and of the probe."""
-    config = parse(path.read_text("utf-8"))
+def test_the_kustomization_combines_all_overlays() -> None:
+    """It is the one to copy."""
+    content = kustomization(AGENT)
+    assert content["resources"] == ["base"]
+    assert {Path(name).name for name in content["components"]} == set(NAMES)
+
+
+def configuration(folder: Path, overlays: set[str]) -> AgentConfig:
+    """Return the configuration of the agent with these overlays, as Kustomize merges the files."""
+    for source in (BASE, *(AGENT / "overlays" / name for name in sorted(overlays))):
+        for item in kustomization(source).get("configMapGenerator", []):
+            for name in item["files"]:
+                shutil.copy(source / name, folder)
+    return read(folder)
+
+
+@pytest.mark.parametrize(
+    "overlays", COMBINATIONS, ids=lambda names: "+".join(sorted(names)) or "no"
+)
+def test_overlays_combine(overlays: set[str], tmp_path: Path) -> None:
+    """Each adds its own to the configuration, which agrees with docs/agent.md and the probe."""
+    config = configuration(tmp_path, overlays)
     ours = [hook.call.partition(":") for hook in config.hooks if hook.call]
     assert {module for module, _, _ in ours} == {kubernetes.__name__}
     assert all(callable(getattr(kubernetes, name)) for _, _, name in ours)
+    assert any(hook.command for hook in config.hooks) == ("hooks" in overlays)
+    assert bool(config.notify) == ("notifications" in overlays)
     assert config.group == GroupSettings(kubernetes=True)
     assert config.approve == {"": ApprovalPolicy.WHEN_DONE}
-    _, _, port = config.listen.rpartition(":")
+    host, _, port = config.listen.rpartition(":")
+    assert host == ("0.0.0.0" if "scraping" in overlays else "127.0.0.1")
     assert int(port) == container()["livenessProbe"]["httpGet"]["port"]
     assert f'listen = "127.0.0.1:{port}"' in (ROOT / "docs" / "agent.md").read_text("utf-8")
     mounts = {mount["mountPath"]: mount["name"] for mount in container()["volumeMounts"]}
     kept = {volume["name"] for volume in pod()["volumes"] if "hostPath" in volume}
     assert mounts[config.state.as_posix()] in kept
+    assert container()["command"][-2:] == ["--config", "/etc/fairwarning"]
+    assert mounts["/etc/fairwarning"] == "config"
 
 
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl")
 @pytest.mark.parametrize(
-    ("overlay", "change"),
-    [
-        ("hooks", lambda config: config["hook"].pop()),
-        ("notifications", lambda config: config.pop("notify")),
-        ("scraping", lambda config: config.update(listen="127.0.0.1:8173")),
-    ],
+    "overlays", COMBINATIONS, ids=lambda names: "+".join(sorted(names)) or "no"
 )
-def test_an_overlay_has_the_configuration_of_the_base_and_its_own(
-    overlay: str, change: Callable[[dict[str, Any]], object]
-) -> None:
-    """Kustomize cannot merge TOML, so the file is there twice."""
-    base = tomllib.loads((BASE / "agent.toml").read_text("utf-8"))
-    config = tomllib.loads((AGENT / "overlays" / overlay / "agent.toml").read_text("utf-8"))
-    assert config != base
-    change(config)
-    assert config == base
+def test_kustomize_builds_each_combination(overlays: set[str], tmp_path: Path) -> None:
+    """The DaemonSet refers to the ConfigMap by the name with its hash."""
+    folder = shutil.copytree(AGENT, tmp_path / "agent")
+    content = {**kustomization(AGENT), "components": [f"overlays/{name}" for name in overlays]}
+    (folder / "kustomization.yaml").write_text(json.dumps(content))
+    built = run_program("kubectl", "kustomize", str(folder))
+    assert built.returncode == 0, built.stderr
+    text = built.stdout
+    assert text.count("kind: DaemonSet") == 1
+    (name,) = {
+        word
+        for word in text.split()
+        if word.startswith("fairwarning-agent-") and "notify" not in word
+    }
+    assert text.count(name) == 2
+    assert ("kind: PodMonitor" in text) == ("scraping" in overlays)
+    assert ("hooks.toml: |" in text) == ("hooks" in overlays)
 
 
 def pod() -> dict[str, Any]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.server.progress import PERIOD_SECONDS
+from fairwarning.server.worker import STOP_SECONDS
 from tests.fixtures.requirements import needs_systemd
 from tests.fixtures.systemd import assert_accepted, assert_confined
 from tests.release.deploy.files import CLUSTER, PROGRAM, UNIT, settings, started
@@ -68,3 +70,12 @@ def test_no_token_gets_into_the_journal() -> None:
     assert settings(UNIT)["StandardOutput"] == ["null"]
     assert settings(UNIT)["StandardError"] == ["journal"]
     assert not any(key.startswith("Standard") for key in settings(CLUSTER))
+
+
+def test_a_service_that_hangs_is_restarted() -> None:
+    """IB6: it reports to systemd, also in a cluster, and often enough for the watchdog."""
+    unit = settings(UNIT)
+    assert (unit["Type"], unit["Restart"]) == (["notify"], ["always"])
+    assert 2 * PERIOD_SECONDS < float(unit["WatchdogSec"][0])
+    assert STOP_SECONDS < float(unit["TimeoutStopSec"][0])
+    assert not {"Type", "WatchdogSec", "Restart", "TimeoutStopSec"} & settings(CLUSTER).keys()

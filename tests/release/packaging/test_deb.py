@@ -122,6 +122,12 @@ def test_the_changelog_has_room_for_a_longer_version() -> None:
     assert max(map(len, changes)) <= 80
 
 
+def test_the_configuration_is_not_for_every_user(package: DebianPackage) -> None:
+    """At the first installation; an upgrade leaves it to the administrator."""
+    script = package.control["postinst"].decode()
+    assert f'if [ -z "$2" ]; then\n\t\tchmod 0640 {CONFIG}\n' in script
+
+
 # --- Before it is configured ----------------------------------------------------------------------
 
 
@@ -132,7 +138,8 @@ def test_the_installed_configuration_approves_nothing(
     """And reads the hooks folder, in which there is nothing yet."""
     text = package.files[CONFIG].decode()
     config = parse(text.replace("/etc/fairwarning", str(tmp_path)))
-    assert config == AgentConfig(approve={"": ApprovalPolicy.NEVER})
+    folder = tmp_path / "hooks.d"
+    assert config == AgentConfig(approve={"": ApprovalPolicy.NEVER}, hooks_folder=folder)
     policies = {
         config.approves(event("E", type=kind, source=source))
         for kind in EventType
@@ -188,7 +195,7 @@ def test_maintainer_scripts_are_valid(package: DebianPackage, name: str, tmp_pat
 def test_the_unit_runs_the_program_with_the_configuration(unit: Path) -> None:
     """It names the file: without one the agent would approve every event."""
     assert settings(unit)["ExecStart"] == [f"{PROGRAM} run --config {CONFIG}"]
-    assert settings(unit)["Restart"] == ["on-failure"]
+    assert settings(unit)["Restart"] == ["always"]
 
 
 def test_hooks_see_the_file_systems_of_the_host(unit: Path) -> None:

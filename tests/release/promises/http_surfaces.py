@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairwarning.arm.app import route_table
-from fairwarning.arm.http import api_versions
+from fairwarning.arm.catalogue import api_versions
 from fairwarning.arm.registry import TYPES
 from fairwarning.console.api import openapi
 from tests.release.promises.outline import REQUIRED, Outline, outline_of
@@ -121,7 +121,7 @@ def control_plane() -> Outline:
     for kind in TYPES:
         members = [*kind.nested, *kind.actions, *kind.views]
         outline[f"resource type {kind.name}"] = outline_of(sorted(members))
-    for name in sorted(api_versions._FAMILIES):
-        versions = api_versions.accepted_versions(name)
+    for name in sorted({kind.name.partition("/")[0] for kind in TYPES}):
+        versions = api_versions(name)
         outline[f"api-versions of {name}"] = outline_of(sorted(versions))
     return outline

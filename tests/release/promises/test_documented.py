@@ -37,7 +37,7 @@ def test_every_name_of_a_test_cloud_is_documented() -> None:
 
 
 def test_every_name_on_a_node_is_documented() -> None:
-    """docs/agent.md lists taint, labels, annotations, condition and Events."""
-    page = text_of(DOCS / "agent.md")
+    """docs/agent-kubernetes.md lists taint, labels, annotations, condition and Events."""
+    page = text_of(DOCS / "agent-kubernetes.md")
     names = [re.sub(r":.*", "", line).split()[-1] for line in kubernetes()]
     assert [name for name in names if name not in page] == []

@@ -6,7 +6,10 @@ mkdir -p /proc /sys
 mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t devtmpfs none /dev
-for module in /modules/*; do insmod "$module"; done
+# Twice: in some kernels virtio needs virtio_ring, in others virtio_ring needs virtio.
+for pass in 1 2; do
+    for module in /modules/*; do insmod "$module" 2>/dev/null; done
+done
 ip link set lo up
 ip addr add 169.254.169.15/24 dev eth0
 ip link set eth0 up
@@ -17,7 +20,8 @@ report "booted, boot id $(cat /proc/sys/kernel/random/boot_id)"
 
 # A guest agent with the two commands that libvirt needs: sync and shutdown.
 run_agent() {
-    while read -r command; do
+    while :; do
+        read -r command || { sleep 0.1; continue; } # libvirt connects some time after the guest
         case $command in
             *guest-sync*) echo "$command" | sed 's/.*"id": *\([0-9]*\).*/{"return":\1}/' >&3 ;;
             *guest-shutdown*)
@@ -27,8 +31,10 @@ run_agent() {
         esac
     done
 }
-port=$(grep -l org.qemu.guest_agent.0 /sys/class/virtio-ports/*/name)
+# The name of a port comes from the host, some time after its driver.
+until port=$(grep -ls org.qemu.guest_agent.0 /sys/class/virtio-ports/*/name); do sleep 0.1; done
 port=/dev/$(basename "$(dirname "$port")")
+until [ -c "$port" ]; do sleep 0.1; done # to open it before would make a file of this name
 grep -q no_agent /proc/cmdline || run_agent 0<> "$port" 3>&0 &
 
 url="http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"

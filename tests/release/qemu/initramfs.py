@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.release.qemu.needs import BUSYBOX, Kernel
 
-# In order of their dependencies. A kernel may have some of them built in.
+# In the usual order of dependencies; `init.sh` tries twice. A kernel may have some built in.
 MODULES = (
     "virtio",
     "virtio_ring",

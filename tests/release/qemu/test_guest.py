@@ -15,7 +15,7 @@ FLEET = """
 [driver]
 kind = "libvirt"
 uri = "{uri}"
-grace_seconds = 15
+grace_seconds = {grace}
 
 [[machine]]
 name = "gateway"
@@ -24,10 +24,10 @@ METADATA = ("127.0.0.1", 8169)  # free in a private network; a guest finds it ag
 
 
 @contextmanager
-def service(vm: Guest, folder: Path, *options: str) -> Iterator[ServiceProcess]:
-    """Run a service as a user would."""
+def service(vm: Guest, folder: Path, *options: str, grace: int = 15) -> Iterator[ServiceProcess]:
+    """Run a service as a user would; `grace` is the time that a guest has to shut down."""
     metadata = "{}:{}".format(*METADATA)
-    fleet = FLEET.format(uri=vm.uri)
+    fleet = FLEET.format(uri=vm.uri, grace=grace)
     with ServiceProcess(folder / "data", *options, fleet=fleet, metadata=metadata) as process:
         yield process
 
@@ -47,7 +47,7 @@ def test_a_guest_is_rebooted_when_it_approves(
 ) -> None:
     """It polls, sees the notice, approves, is shut down and started again, and sees no event."""
     monkeypatch.setenv("PYTHONPATH", str(library_folder(tmp_path / "library")))
-    with guest("gw-1") as vm, service(vm, tmp_path, "--memory") as cloud:
+    with guest("gw-1") as vm, service(vm, tmp_path, "--memory", grace=280) as cloud:
         boot(vm, cloud)
         cloud.json("machine", "restart", "gateway")
         (seen,) = vm.wait_for_output(r'sees ({"DocumentIncarnation":2,"Events":\[{.*}\]})')

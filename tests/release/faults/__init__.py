@@ -1,0 +1,1 @@
+"""Where a fault can come in, and what happens then."""
