@@ -3,7 +3,8 @@
 Entities are immutable, so the store keeps references and copies nothing. No method ever suspends.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import islice, takewhile
 from operator import attrgetter
@@ -16,7 +17,7 @@ from fairwarning.store.differences import (
     differences,
     stale_version,
 )
-from fairwarning.store.memory_indexes import ChangeFeed, DueTimes, MachineIndex
+from fairwarning.store.memory_indexes import ChangeFeed, DueTimes, MachineIndex, SortedKeys
 from fairwarning.store.memory_journal import MemoryJournal
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
 
@@ -31,8 +32,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._open = False
         self._entities: dict[Ref, Entity] = {}
-        self._with_events: set[str] = set()  # ids of scopes that have events
-        self._sorted: dict[type[Entity], list[str]] = {}  # ids by kind, built on first use
+        self._ids: defaultdict[type[Entity], SortedKeys[str]] = defaultdict(SortedKeys)
+        self._with_events: SortedKeys[str] = SortedKeys()  # ids of scopes that have events
         self._due_times = DueTimes()
         self._index = MachineIndex()
         self._feed = ChangeFeed()
@@ -92,24 +93,21 @@ class MemoryStore:
         return diffs
 
     def _put(self, ref: Ref, entity: Entity | None, due: float | None) -> None:
-        self._put_end(_end(self._entities.get(ref)), _end(entity))
-        if entity is None:
-            del self._entities[ref]
-            if names := self._sorted.get(ref[0]):
-                del names[bisect_left(names, ref[1])]
-        else:
-            if ref not in self._entities and (names := self._sorted.get(ref[0])) is not None:
-                insort(names, ref[1])
-            self._entities[ref] = entity
-            self._removed.pop(ref, None)
+        before = self._entities.get(ref)
+        self._put_end(_end(before), _end(entity))
+        _update(self._ids[ref[0]], ref[1], before=before is not None, after=entity is not None)
         self._due_times.put(ref, due)
         if ref[0] is Scope:
             self._feed.put(ref[1])
-            self._with_events.discard(ref[1])
-            if isinstance(entity, Scope) and entity.events:
-                self._with_events.add(ref[1])
+            _update(
+                self._with_events, ref[1], before=_has_events(before), after=_has_events(entity)
+            )
         if entity is None:
+            del self._entities[ref]
             self._removed[ref] = self._feed.position
+        else:
+            self._entities[ref] = entity
+            self._removed.pop(ref, None)
 
     def _put_end(self, before: _End | None, after: _End | None) -> None:
         if before is not None and before != after:
@@ -137,7 +135,7 @@ class MemoryStore:
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         self._check_open()
-        return [self._location(number) for number in self._index.after(after, limit)]
+        return [self._location(number) for number in self._index.numbers.after(after, limit)]
 
     def _location(self, number: int) -> MachineLocation:
         scope, name = self._index.by_number[number]
@@ -147,15 +145,11 @@ class MemoryStore:
 
     async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         self._check_open()
-        if kind not in self._sorted:
-            self._sorted[kind] = sorted(name for k, name in self._entities if k is kind)
-        names = self._sorted[kind]
-        first = bisect_right(names, after)
-        return names[first : first + limit]
+        return self._ids[kind].after(after, limit)
 
     async def scopes_with_events(self, after: str, limit: int) -> list[str]:
         self._check_open()
-        return sorted(name for name in self._with_events if name > after)[:limit]
+        return self._with_events.after(after, limit)
 
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         self._check_open()
@@ -250,6 +244,17 @@ class MemoryStore:
     def _check_open(self) -> None:
         if not self._open:
             raise Unavailable("StoreClosed", "the store is closed; open it first")
+
+
+def _update(keys: SortedKeys[str], key: str, *, before: bool, after: bool) -> None:
+    if after and not before:
+        keys.add(key)
+    elif before and not after:
+        keys.remove(key)
+
+
+def _has_events(entity: Entity | None) -> bool:
+    return isinstance(entity, Scope) and bool(entity.events)
 
 
 def _end(entity: Entity | None) -> _End | None:

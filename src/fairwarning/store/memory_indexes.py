@@ -1,9 +1,9 @@
-"""The indexes of the memory store: due times, machines and the change feed."""
+"""The indexes of the memory store: sorted keys, due times, machines and the change feed."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from typing import Generic, TypeVar
 
 from fairwarning.core.errors import AddressTaken
 from fairwarning.core.model import Entity, Ref, Scope
@@ -14,7 +14,26 @@ from fairwarning.store.differences import (
 )
 from fairwarning.store.store import ScopeChange
 
+K = TypeVar("K", int, str)
+
 _SLACK = 256  # stale entries allowed beyond the number of live ones before a rebuild
+
+
+class SortedKeys(Generic[K]):
+    """Keys in order. A page of them costs the same wherever it begins."""
+
+    def __init__(self) -> None:
+        self._keys: list[K] = []
+
+    def add(self, key: K) -> None:
+        insort(self._keys, key)
+
+    def remove(self, key: K) -> None:
+        del self._keys[bisect_left(self._keys, key)]
+
+    def after(self, after: K, limit: int) -> list[K]:
+        first = bisect_right(self._keys, after)
+        return self._keys[first : first + limit]
 
 
 class DueTimes:
@@ -67,7 +86,8 @@ class MachineIndex:
     """Machines by number, by name and by address."""
 
     def __init__(self) -> None:
-        self.by_number: dict[int, tuple[str, str]] = {}  # -> scope, name; in order of number
+        self.by_number: dict[int, tuple[str, str]] = {}  # -> scope, name
+        self.numbers: SortedKeys[int] = SortedKeys()
         self._last = 0
         self._names: dict[str, dict[str, int]] = {}  # name -> scope -> number
         self._addresses: dict[str, int] = {}  # -> number
@@ -93,6 +113,7 @@ class MachineIndex:
             for machine in diff.added:
                 self._last += 1
                 self.by_number[self._last] = (diff.scope, machine.name)
+                self.numbers.add(self._last)
                 self._names.setdefault(machine.name, {})[diff.scope] = self._last
         for scope, machine in machines_after(diffs):
             if machine.address:
@@ -100,7 +121,9 @@ class MachineIndex:
 
     def _remove(self, scope: str, name: str) -> None:
         scopes = self._names[name]
-        del self.by_number[scopes.pop(scope)]
+        number = scopes.pop(scope)
+        del self.by_number[number]
+        self.numbers.remove(number)
         if not scopes:
             del self._names[name]
 
@@ -114,9 +137,6 @@ class MachineIndex:
         if not isinstance(scope, Scope):
             return []
         return sorted(self._names[name][scope.id] for name in scope.machines)
-
-    def after(self, after: int, limit: int) -> list[int]:
-        return list(islice((number for number in self.by_number if number > after), limit))
 
 
 class ChangeFeed:
