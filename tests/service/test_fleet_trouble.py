@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from fairwarning.core.commands import AdvanceTime
+from fairwarning.core.commands import AdvanceTime, Approve
 from fairwarning.core.errors import StoreDamaged, Unavailable
 from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope, SetAside
 from fairwarning.service import writer
@@ -164,6 +164,69 @@ async def test_a_first_poll_during_an_outage(harness: ControlledFleet) -> None:
     assert (await harness.fleet.poll("vm")).incarnation == 1
 
 
+@pytest.mark.spec("E9")
+@on_a_controlled_fleet
+async def test_a_commit_whose_outcome_is_unknown(harness: ControlledFleet) -> None:
+    """What it stored is shown and carried out without a restart, and commands work again."""
+    await harness.fleet.submit(standalone())
+    published = await harness.fleet.poll("vm")
+    await harness.fleet.submit(restart())
+    (event,) = (await harness.scope()).events
+    harness.store.down = {"acknowledge"}
+    with pytest.raises(Unavailable, match="StoreUnclear"):
+        await harness.fleet.submit(Approve(scope="vm", events=(event,)))
+    harness.store.down.clear()
+    harness.retry()
+    await harness.fleet.settled()
+    assert b'"Started"' in published.body(NEWEST)
+    assert len(harness.driver.impacts) == 1
+    harness.driver.finish()
+    await harness.fleet.settled()
+    assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+    assert harness.fleet.broken is None
+
+
+@pytest.mark.spec("E9")
+@on_a_controlled_fleet
+async def test_a_report_in_a_batch_that_fails(
+    harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A driver reports once: whatever made the batch fail, the report is tried again (IL14)."""
+    await harness.rebooting()
+
+    def fail(_: object) -> None:
+        raise KeyError("a bug after the commit")
+
+    monkeypatch.setattr(harness.fleet.writer, "process_batch", fail)
+    harness.driver.finish()
+    await harness.fleet.settled()
+    assert "a batch failed" in caplog.text
+    monkeypatch.undo()
+    harness.retry()
+    await harness.fleet.settled()
+    assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+
+
+@pytest.mark.spec("X7")
+@on_a_controlled_fleet
+async def test_due_work_that_cannot_be_read(
+    harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands are decided meanwhile, and the due work is done once it can be read (IB1)."""
+    await harness.fleet.submit(standalone())
+    await harness.fleet.poll("vm")
+    await harness.fleet.submit(restart())
+    monkeypatch.setattr(harness.store, "due_entities", KeyError("a row"))
+    advancing = asyncio.create_task(harness.fleet.advance(900))
+    await harness.fleet.submit(standalone("other"))
+    await advancing
+    assert not harness.driver.impacts
+    monkeypatch.undo()
+    harness.retry()
+    await harness.fleet.settled()
+    assert len(harness.driver.impacts) == 1
+
+
 # --- The store contradicts itself -----------------------------------------------------------------
 
 
@@ -197,6 +260,7 @@ async def test_a_damaged_store_stops_writes_but_not_reads() -> None:
             await harness.fleet.submit(standalone("another"))
         assert b'"Started"' in (await harness.fleet.poll("vm")).body(NEWEST)
         assert (await harness.scope()).events
+        await harness.fleet.store_check.error()  # which writes to find out
         await harness.clock.advance(7200)  # past the impact's limit: nothing is written
         await harness.fleet.settled()
         assert len(harness.store.commits) == written

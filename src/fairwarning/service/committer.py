@@ -71,6 +71,8 @@ class Committer:
         self._rows = _ROWS  # fewer for a while after the store was too slow
         self.stored_clock: str | None = ""
         """The state of the clock in the store; None if unknown, after a commit that failed."""
+        self.unclear: set[Ref] = set()
+        """What commits of unclear outcome may have changed; a shared store reports its changes."""
 
     def check_writing(self) -> None:
         """Raise `Unavailable` once writes have stopped."""
@@ -344,10 +346,13 @@ class Committer:
 
     async def _write(self, batch: Batch) -> float | None:
         """Commit; return when the next timer is due."""
+        self.check_writing()
         try:
             next_due = await self._store.commit(batch)
-        except BaseException:
+        except BaseException as error:
             self.stored_clock = None  # it may have taken effect
+            if isinstance(error, Unavailable) and error.code == "StoreUnclear" and not self._shared:
+                self.unclear.update(batch.changes)
             raise
         self.stored_clock = batch.notes.get("clock", self.stored_clock)
         return next_due

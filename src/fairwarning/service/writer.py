@@ -24,6 +24,7 @@ from fairwarning.core.errors import (
     StoreDamaged,
     Unavailable,
 )
+from fairwarning.core.model import Scope
 from fairwarning.core.set_aside import retry_seconds
 from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
@@ -157,10 +158,14 @@ class CommandWriter:
             self.retry_later(RETRY_SECONDS, self._timers.fire)
         for pending in waiting:
             pending.error = self._committer.broken or Bug("a bug; this may have taken effect")
+            if not self._committer.broken:
+                self._refuse(pending, pending.error)  # a driver reports only once
             pending.answer()
 
     async def _catch_up(self) -> None:
         """Apply changes of other processes, and take over their orphaned impacts."""
+        if self._committer.unclear and not self._committer.broken:
+            await self._follow_unclear_commits()
         heartbeat = (
             await self.following.catch_up(self._publisher.publish) if self.following else None
         )
@@ -176,6 +181,27 @@ class CommandWriter:
         if heartbeat.orphaned_impacts:
             with suppress(Unavailable):  # the next heartbeat reports them again
                 await self._resume_impacts()
+
+    async def _follow_unclear_commits(self) -> None:
+        """Make visible and carry out what commits have stored that may have failed."""
+        try:
+            stored = await self._store.load(self._committer.unclear)
+            for (kind, name), entity in stored.items():
+                if kind is Scope:
+                    assert entity is None or isinstance(entity, Scope)
+                    self._publisher.publish(name, entity)
+            await self._set_aside.load()
+            await self.resume()
+        except StoreDamaged:
+            raise
+        except Exception as error:
+            if not isinstance(error, Unavailable):
+                log.exception("cannot read what a commit has stored; retrying")
+            self.retry_later(RETRY_SECONDS, self._timers.fire)
+            return
+        self._committer.unclear.clear()
+        self._publisher.notify_watchers()
+        self._publisher.notify_readers()
 
     async def _resume_impacts(self) -> None:
         last = ""
@@ -253,8 +279,8 @@ class CommandWriter:
         for pending in waiting:
             pending.answer()
             if isinstance(pending.command, ReportImpact) and not isinstance(
-                pending.error, Unavailable
-            ):
+                pending.error, Unavailable | Bug
+            ):  # else the report is tried again, and the driver must not get the impact again
                 self._impacts.forget(pending.command.impact)
             self._decided += 1
             self._refused += pending.error is not None
@@ -281,7 +307,11 @@ class CommandWriter:
         self._timers.due = False
         try:
             commands = await self._due_work.commands(BATCH_COMMANDS)
-        except Unavailable:
+        except StoreDamaged:
+            raise
+        except Exception as error:  # the commands of this batch go on
+            if not isinstance(error, Unavailable):
+                log.exception("cannot read which entities are due; retrying")
             self.retry_later(RETRY_SECONDS, self._timers.fire)
             return []
         return [PendingCommand(command, None) for command in commands]
@@ -295,6 +325,8 @@ class CommandWriter:
             self._impacts.forget(settled)
 
     def _refuse(self, pending: PendingCommand, error: FairwarningError) -> None:
+        if error.code == "StoreUnclear":
+            self._timers.fire()
         if isinstance(error, StoreDamaged):
             self.stop_writing(error)
         elif pending.future is not None or self._committer.broken:
