@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
+from fairwarning.core.commands import Approve
 from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import Ref, Scope, ScopeKind
+from fairwarning.service.clock import VirtualClock
+from fairwarning.service.fleet import Fleet
 from fairwarning.store import files
 from fairwarning.store.files import SqliteConnection, SqliteCursor
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
 from fairwarning.store.worker import StoreThread
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async
+from tests.fixtures.controlled_fleet import ControlledDriver
+from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import on_open_store
 
@@ -122,10 +127,39 @@ async def test_a_commit_that_only_seems_to_have_failed_is_acknowledged(
     plan["after COMMIT"] = [EIO]
     await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
     assert await store.load([A]) == {A: scope(2)}
-    plan["after COMMIT"] = [EIO]
-    plan["before PRAGMA wal_checkpoint"] = [EIO]
-    with pytest.raises(Unavailable):  # the batch is stored, but perhaps not durably
-        await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize("statement", ["PRAGMA wal_checkpoint", "BEGIN EXCLUSIVE"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_an_unclear_commit_has_stored_is_shown_and_carried_out(
+    store: SQLiteStore, plan: Plan, statement: str, times: int
+) -> None:
+    """Its sender gets `StoreUnclear`. Nobody reads it until it is durable, and then at once."""
+
+    async def run() -> None:
+        driver = ControlledDriver()
+        fleet = Fleet(store, VirtualClock(NOON), driver)
+        await fleet.start()
+        await fleet.submit(standalone())
+        document = await fleet.poll("vm")
+        await fleet.submit(restart())
+        assert document.scope
+        (event,) = document.scope.events
+        plan["after COMMIT"] = [EIO]
+        plan[f"before {statement}"] = [EIO] * times
+        with pytest.raises(Unavailable) as unclear:
+            await fleet.submit(Approve(scope="vm", events=(event,)))
+        assert unclear.value.code == "StoreUnclear"
+        await wait_until_async(lambda: driver.impacts, "the impact begins")
+        assert b'"Started"' in document.body(NEWEST)
+        driver.finish()
+        await fleet.settled()
+        assert not document.scope.events
+        assert len(driver.impacts) == 1
+        await fleet.stop()
+
+    asyncio.run(run())
 
 
 @on_open_store
@@ -135,10 +169,10 @@ async def test_a_connection_is_replaced_as_soon_as_possible(store: SQLiteStore, 
     plan["before COMMIT"] = [EIO]
     plan["before ROLLBACK"] = [EIO]
     plan["before BEGIN EXCLUSIVE"] = [EIO, EIO, EIO]
-    for _attempt in range(2):
+    for code in ("StoreUnclear", "StoreFailed"):
         with pytest.raises(Unavailable) as failed:
             await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
-        assert failed.value.code == "StoreFailed"
+        assert failed.value.code == code
     with pytest.raises(Unavailable):
         await store.load([A])
     assert await store.load([A]) == {A: scope()}

@@ -63,6 +63,7 @@ class SQLiteStore:
         self._head: tables.Head = (0, 0, 0)
         self._checkpointed = 0  # the connection's change count at the last checkpoint
         self._full = False  # the reserved space was released and could not be taken back yet
+        self._unclear = False  # a commit that failed may be in the log, and perhaps not durable
 
     # --- The thread -------------------------------------------------------------------------------
 
@@ -137,6 +138,9 @@ class SQLiteStore:
         schema.migrate(connection, self._migrations)
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
+        if self._unclear:  # nobody may read it before it is durable
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._unclear = False
         connection.set_progress_handler(self._thread().read_gives_way, _READ_STEPS)
         self._head = tables.head(connection)
         self._checkpointed = 0
@@ -242,18 +246,19 @@ class SQLiteStore:
     def _resolve_failed_commit(self, rows: tables.SqliteRows, error: sqlite3.Error) -> float | None:
         """Find out whether a failed commit took effect: its last log frame may have been synced.
 
-        A new connection shows the outcome, and a checkpoint into the database file makes it final.
-        Only if that checkpoint fails too may a batch be stored although its caller got an error.
+        A new connection shows the outcome, once a checkpoint into the database file has made it
+        final. If that fails too, the outcome is shown by the first connection that succeeds.
         """
         self._drop()
-        connection = self._connected()
-        if self._head != rows.head:
-            raise self._translate_error(error) from error
+        self._unclear = True
         try:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            return tables.next_due(connection)
-        except sqlite3.Error as again:
-            raise self._translate_error(again) from again
+            connection = self._connected()
+            if self._head == rows.head:
+                return tables.next_due(connection)
+        except (Unavailable, sqlite3.Error) as again:
+            text = f"{self.path} failed during the commit; the command may have taken effect"
+            raise Unavailable("StoreUnclear", f"{text}, so check before you retry") from again
+        raise self._translate_error(error) from error
 
     # --- Reading ----------------------------------------------------------------------------------
 
