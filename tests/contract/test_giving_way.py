@@ -20,7 +20,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventStatus, EventType, ImpactKind, OperationStatus, Source
 from tests.contract.units import DAY, MINUTE
-from tests.fixtures.fleet import FleetHarness
+from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("E5")
 
@@ -86,15 +86,23 @@ def test_a_user_does_not_interrupt_what_the_platform_has_started(
     assert harness.refusal(command).code == "MachineBusy"
 
 
-def test_others_of_a_replaced_event_keep_their_notice(harness: FleetHarness) -> None:
-    """One machine leaves; the others of its update domain get a new event with full notice."""
+@pytest.mark.parametrize(("lead", "moved"), [(DAY, 0), (11 * MINUTE, 9 * MINUTE)])
+def test_others_of_a_replaced_event_keep_its_time(
+    harness: FleetHarness, lead: int, moved: int
+) -> None:
+    """One machine leaves; the others are announced anew for that time, or later for full notice."""
     harness.availability_set(machines=2, domains=1)
     harness.poll("av")
-    harness.operate(Degrade, "av", "av0", "av1", name="platform")
-    harness.advance(MINUTE)
+    announced = int(NOON) + lead
+    command = Degrade(
+        scope="av", operation="platform", machines=("av0", "av1"), not_before=announced
+    )
+    harness.do(command)
+    harness.advance(10 * MINUTE)
     harness.operate(Deallocate, "av", "av0", name="user")
     assert harness.statuses("av") == {"av1": EventStatus.SCHEDULED}
-    harness.advance(DAY)
+    assert harness.only_event("av").not_before == announced + moved
+    harness.advance(2 * DAY)
     assert ("av1", "redeploy") in harness.impacts()
 
 
@@ -114,45 +122,11 @@ def test_a_failure_interrupts_work_in_progress(harness: FleetHarness, first: typ
     assert harness.events("vm") == []
 
 
-def test_a_failure_hastens_a_pending_delete(harness: FleetHarness) -> None:
-    """A machine that is to be deleted is not redeployed first: it is deleted at once."""
-    harness.standalone(terminate_seconds=300)
-    harness.poll("vm")
-    harness.operate(Delete, "vm", "vm", name="delete")
-    harness.operate(Fail, "vm", "vm", name="failure")
-    assert harness.events("vm") == []
-    assert harness.succeeded("failure")
-    harness.advance(MINUTE)
-    assert harness.impacts() == [("vm", "delete")]
-    assert harness.succeeded("delete")
-    assert not harness.exists("vm")
-
-
-def test_a_failure_hastens_a_delete_of_a_scale_set(harness: FleetHarness) -> None:
-    """The terminate queue does not hold a failed instance back, and goes on with the others."""
-    harness.make_scale_set(3)
-    harness.delete_instances(0, 1)
-    harness.operate(Fail, "web/0", "web_0", name="failure")
-    harness.approve("web/0", "web_1")
-    harness.advance(MINUTE)
-    assert list(harness.machines("web/0")) == ["web_2"]
-    assert harness.succeeded("0-1")
-
-
-def test_a_failure_of_several_machines_hastens_and_redeploys(harness: FleetHarness) -> None:
-    """Each machine of a failed host gets what is right for it."""
-    harness.make_scale_set(2)
-    harness.delete_instances(0)
-    harness.operate(Fail, "web/0", "web_0", "web_1", name="failure")
-    assert harness.only_event("web/0").resources == ("web_1",)
-    harness.advance(20 * MINUTE)
-    assert sorted(harness.impacts()) == [("web_0", "delete"), ("web_1", "redeploy")]
-    assert harness.succeeded("failure", "0")
-
-
-def test_a_failure_does_not_stop_a_delete_in_progress(harness: FleetHarness) -> None:
+@pytest.mark.parametrize("notice", [0, 300], ids=["in progress", "pending"])
+def test_a_failure_does_not_stop_a_delete(harness: FleetHarness, notice: int) -> None:
     """What is being deleted needs no repair."""
-    harness.standalone()
+    harness.standalone(terminate_seconds=notice)
+    harness.poll("vm")
     harness.operate(Delete, "vm", "vm", name="delete")
     command = Fail(scope="vm", operation="failure", machines=("vm",))
     assert harness.refusal(command).code == "MachineBusy"

@@ -8,6 +8,7 @@ from fairwarning.core.commands import (
     Configure,
     Deallocate,
     Delete,
+    DeleteSet,
     DropOperation,
     Fail,
     GiveUpImpact,
@@ -18,6 +19,8 @@ from fairwarning.core.commands import (
     Start,
     StartRollout,
     Stop,
+    UpdateSet,
+    UpgradeInstances,
     Write,
 )
 from fairwarning.core.decision import FactType
@@ -155,6 +158,26 @@ def test_a_machine_that_was_deleted_late_ends_work_in_progress() -> None:
         assert harness.succeeded("delete")
         assert harness.operation("stop").error == "the machine was deleted"
         assert list(harness.machines("av")) == ["av1"]
+
+
+@pytest.mark.spec("C1")
+@pytest.mark.parametrize("notice", [0, 300], ids=["in progress", "pending"])
+def test_a_newer_delete_of_what_was_deleted_late_is_done(notice: int) -> None:
+    """The first delete was given up, and the set is deleted again: both have succeeded (IL14)."""
+    with FleetHarness() as harness:
+        harness.make_scale_set(1, rules=Rules(impact_limit_seconds=10))
+        harness.driver.inner = _SilentDriver()
+        harness.delete_instances(0)
+        harness.approve("web/0", "web_0")
+        harness.advance(20)
+        harness.do(UpdateSet(set="web", terminate_seconds=notice))
+        harness.do(UpgradeInstances(set="web"))
+        harness.do(DeleteSet(set="web", operation="again"))
+        assert len(harness.driver.impacts) == (1 if notice else 2)
+        first = harness.driver.impacts[0]
+        harness.do(ReportImpact(scope="web/0", machine="web_0", impact=first.id))
+        assert harness.succeeded("0", "again")
+        assert not harness.exists("web/0")
 
 
 @pytest.mark.parametrize("kind", [ReportImpact, GiveUpImpact])

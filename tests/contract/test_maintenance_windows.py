@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.core.commands import Configure, StartRollout
+from fairwarning.core.commands import Configure, Deallocate, StartRollout
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import ImpactKind, Lane, RolloutStatus, Rules
 from tests.contract.units import DAY, HOUR, MINUTE
@@ -114,3 +114,22 @@ def test_an_approval_in_an_open_window_starts_at_once(harness: FleetHarness) -> 
     _roll(harness)
     harness.approve("av")
     assert list(harness.impact_times().values()) == [0]
+
+
+@pytest.mark.spec("E5")
+@pytest.mark.parametrize(
+    ("window", "starts"), [(NIGHTLY, OPENS + 7 * MINUTE), ("Daily 22:00Z PT5M", DAY + OPENS)]
+)
+def test_what_is_left_of_an_event_starts_in_the_window(
+    harness: FleetHarness, window: str, starts: int
+) -> None:
+    """One machine leaves: the others have full notice, in the same window or in the next."""
+    harness.availability_set(machines=2, domains=1)
+    harness.do(Configure(scope="av", rules=Rules(maintenance_window=window)))
+    harness.poll("av")
+    _roll(harness)
+    harness.advance(OPENS - 8 * MINUTE)
+    harness.operate(Deallocate, "av", "av0", name="user")
+    assert harness.only_event("av").not_before == NOON + starts
+    harness.advance(DAY + OPENS)
+    assert harness.impact_times()["av1"] == starts

@@ -19,6 +19,7 @@ from fairwarning.core.commands import (
     Scale,
     Start,
     Stop,
+    Write,
     target_of,
 )
 from fairwarning.core.decision import FactType
@@ -34,6 +35,10 @@ def _to(capacity: int) -> Command:
 
 def _of_instances(instance: int) -> Command:
     return OperateInstances(set="web", operation="op", action=Restart, instances=(instance,))
+
+
+def _of_document(body: str) -> Command:
+    return Write(resource="set:rg:web", operation="op", body=body)
 
 
 def _of_machines(machine: str) -> Command:
@@ -239,12 +244,13 @@ def test_unknown_machines_and_scopes(harness: FleetHarness, action: type[Operate
         (_to(5), _to(7)),
         (_of_instances(1), _of_instances(0)),
         (_of_machines("web_1"), _of_machines("web_0")),
+        (_of_document("{}"), _of_document('{"tags":{}}')),
     ],
 )
 def test_an_operation_id_answers_for_its_own_command_only(
     harness: FleetHarness, first: Command, second: Command
 ) -> None:
-    """Another capacity, instance or machine is another request (IC2)."""
+    """Another capacity, instance, machine or document is another request (IC2)."""
     harness.make_scale_set(3)
     harness.do(first)
     harness.do(changed(first, actor="somebody else"))

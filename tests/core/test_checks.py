@@ -35,6 +35,7 @@ EDGES: list[tuple[Check, list[object], list[object]]] = [
     (checks.commands, [(), MANY], [(*MANY, "x"), ["x"], None]),
     (checks.body, ["", BODY], [BODY + "x", SURROGATE, None]),
     (checks.address, ["10.0.0.4", "fd00::4"], ["10.0.0.04", "::ffff:10.0.0.4", "", 4, None]),
+    (checks.address, [], ["fe80::1%eth0", "fe80::1%1.2.3.4"]),
     (checks.subnet, ["10.0.0.0/16", "10.0.0.0/29"], ["10.0.0.0/15", "10.0.0.0/30", "", 4, None]),
     (checks.names(2), [("a",), ("a", "b")], [(), ("a", "a"), ("a", "b", "c"), ("",), ["a"], "a"]),
     (checks.whole(1, 3), [1, 3], [0, 4, True, 1.0, "1", None]),

@@ -106,10 +106,25 @@ def il3(observed: ObservedState, before: Scope | None, scope: Scope, event: Even
         return  # it may be announced by rules that changed again in the same batch
     notice = _notice_seconds(scope.rules, event.type)
     must(
-        event.not_before - event.created_at >= notice or is_rest(observed, scope.id, event),
+        event.not_before - event.created_at >= notice
+        or (event.peers and is_rest(observed, scope.id, event)),
         "IL3",
         f"{event.type} in {scope.id} has {event.not_before - event.created_at:.3f} s of notice",
     )
+
+
+def e5_rest(observed: ObservedState, before: Scope | None, scope: Scope, event: Event) -> None:
+    """What is left of an event keeps its time, unless its notice or window needs a later one."""
+    whole = [
+        other.event.not_before
+        for other in observed.events.values()
+        if (other.scope, other.event.operation) == (scope.id, event.operation)
+        and set(other.event.resources) > set(event.resources)
+    ]
+    if whole and before and before.rules == scope.rules and not event.opens_at:
+        latest = max(*whole, event.created_at + _notice_seconds(scope.rules, event.type) + 1)
+        late = event.not_before - latest
+        must(late <= 0, "E5", f"{event.id}, what is left of an event, is {late:.0f} s later")
 
 
 def _notice_seconds(rules: Rules, kind: EventType) -> int:

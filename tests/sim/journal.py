@@ -95,6 +95,10 @@ def _impact_ended(observed: ObservedState, line: JournalLine) -> None:
     if "in time" in line.fact.detail or "interrupted" in line.fact.detail:
         observed.impacts[key] = "given up"
     elif line.fact.type is FactType.IMPACT_FAILED:
+        is_done = (
+            observed.kind_of[key] == "delete" and line.fact.detail == "the machine was deleted"
+        )
+        must(not is_done, "IL14", f"{key} failed because of an earlier delete")
         observed.impacts[key] = "failed"
     else:
         _done(observed, line, key)

@@ -26,6 +26,7 @@ from tests.sim.invariants import (
     announced_at,
     e4,
     e5,
+    e5_rest,
     e7_window,
     e9_reports,
     e10_host,
@@ -155,6 +156,7 @@ class Observer(ObservedState):
                 at = announced_at(self, name, event)
                 new_events[event.id] = KnownEvent(name, event, announced_at=at)
                 il3(self, before, after, event)
+                e5_rest(self, before, after, event)
                 e11_published(self, after, event)
                 e4(after, event)
                 lane = self.lanes.get(event.operation.rpartition("/")[0])

@@ -286,6 +286,26 @@ PLANTS: dict[str, Plant] = {
         Patch("core.lifecycle", "        elif impact.superseded or (newer", "        elif (newer"),
         first_seed=111,
     ),
+    "fail a delete because an earlier one was done": Plant(
+        "IL14",
+        Patch("core.lifecycle", '"" if is_done else why', "why"),
+    ),
+    "shorten the notice of what is left of an event": Plant(
+        "IL3",
+        Patch(
+            "core.lifecycle",
+            "max(event.not_before, whole_seconds(self.now + notice)), 0",
+            "event.not_before, 0",
+        ),
+    ),
+    "delay what is left of an event": Plant(
+        "E5",
+        Patch(
+            "core.lifecycle",
+            "max(event.not_before, whole_seconds(self.now + notice)), 0",
+            "event.not_before + notice, 0",
+        ),
+    ),
     "answer another command with the first operation": Plant(
         "IC2",
         Patch("core.cascade", "            _check_repeat(known, command)\n", ""),

@@ -50,9 +50,6 @@ def _announce(
     draft: ScopeDraft, command: Operate, machines: list[Machine], rule: OperationRule
 ) -> None:
     busy = _check_machines(draft, machines, rule)
-    if busy:
-        hastened = {name for name, impact in busy.items() if _is_hastened(impact, rule)}
-        machines = [machine for machine in machines if machine.name not in hastened]
     wave = command.peers if isinstance(command, MaintainForRollout) else ()
     noticed = [m for m in machines if _gets_notice(draft, m, rule, wave)]
     events = [
@@ -136,10 +133,8 @@ def _check_gives_way(draft: ScopeDraft, impact: Impact, rule: OperationRule) -> 
         gives_way = impact.kind in rule.interrupts
     else:
         platform = draft.events[impact.event].source is Source.PLATFORM
-        gives_way = (
-            impact.kind in rule.replaces
-            or impact.kind in rule.hastens
-            or (platform and impact.kind in rule.replaces_platform)
+        gives_way = impact.kind in rule.replaces or (
+            platform and impact.kind in rule.replaces_platform
         )
     if not gives_way:
         cause = f"event {impact.event}" if impact.event else f"operation {impact.operation}"
@@ -150,20 +145,14 @@ def _check_gives_way(draft: ScopeDraft, impact: Impact, rule: OperationRule) -> 
         )
 
 
-def _is_hastened(impact: Impact, rule: OperationRule) -> bool:
-    return not impact.in_progress and impact.kind in rule.hastens
-
-
 def _make_way(draft: ScopeDraft, busy: Iterable[Impact], rule: OperationRule) -> None:
-    """Interrupt, hasten or replace the unfinished impacts that give way."""
+    """Interrupt or replace the unfinished impacts that give way."""
     replaced: dict[str, set[str]] = {}
     for impact in busy:
         if _waits_for_start(draft.machines[impact.machine], impact, rule):
             continue
         if impact.in_progress:
             draft.give_up(impact, f"interrupted by {rule.impact}")
-        elif _is_hastened(impact, rule):
-            draft.hasten(impact, "the hardware failed")
         else:
             replaced.setdefault(impact.event, set()).add(impact.machine)
     for event_id, names in replaced.items():

@@ -30,7 +30,6 @@ from fairwarning.core.commands import (
     CreateScope,
     Drop,
     LaneCommand,
-    Operate,
     OperateInstances,
     Release,
     Remove,
@@ -38,7 +37,6 @@ from fairwarning.core.commands import (
     RolloutCommand,
     ScopeCommand,
     SetCommand,
-    SetOperation,
     operation_of,
     target_of,
 )
@@ -386,7 +384,7 @@ class _UnitOfWork:
 
 def _digest(command: Command) -> str:
     """Tells commands apart that have the same kind and target; empty if those say it all."""
-    if not isinstance(command, Operate | SetOperation):
+    if not operation_of(command):  # it is a step of a rollout, or a message
         return ""
     kind = type(command)
     if kind not in _DETAILS:

@@ -115,8 +115,9 @@ def address(value: object) -> str | None:
     except ValueError:
         parsed = None
     # An IPv4 address has one spelling. Before Python 3.13, ::ffff:10.0.0.4 was not its own text.
-    is_mapped = isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None
-    fits = parsed is not None and str(parsed) == value and not is_mapped
+    # A connection shows no zone, as in fe80::1%eth0.
+    is_odd = isinstance(parsed, IPv6Address) and (parsed.ipv4_mapped or parsed.scope_id)
+    fits = parsed is not None and str(parsed) == value and not is_odd
     return None if fits else "an IP address in its usual spelling, as 10.0.0.4 or fd00::4"
 
 

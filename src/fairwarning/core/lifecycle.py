@@ -7,7 +7,7 @@ causes which transition.
 from collections.abc import Iterable
 from enum import StrEnum
 
-from fairwarning.core import limits, subnets
+from fairwarning.core import limits, subnets, windows
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import (
     CARRIED_OUT,
@@ -46,6 +46,7 @@ from fairwarning.core.model import (
     Source,
     guid,
 )
+from fairwarning.core.operation_rules import notice_seconds
 from fairwarning.core.record import changed
 
 
@@ -262,16 +263,29 @@ class ScopeDraft:
         self._remove_event(event, EventTransition.CANCEL, why)
         again = changed(event, id=guid(event.id, *rest), resources=rest, approved_by="")
         if not event.peers:  # else its wave starts together, as it was announced (E10)
-            notice = event.not_before - event.created_at
-            again = changed(
-                again,
-                created_at=self.now,
-                not_before=whole_seconds(self.now + notice),
-                clock_ahead=self.clock_ahead,
-            )
+            again = self._with_full_notice(again)
         self.announce(again)
         if event.approved_by:  # and awaits its peers: the approval stays valid
             self.approve(again, event.approved_by)
+
+    def _with_full_notice(self, event: Event) -> Event:
+        """Announce an event now: at its NotBefore, or later for its notice and its window."""
+        notice = max(
+            notice_seconds(self.rules, event.type, self.machines[name]) for name in event.resources
+        )
+        not_before, opens_at = max(event.not_before, whole_seconds(self.now + notice)), 0
+        if event.opens_at and (window := self.rules.maintenance_window):
+            opening = windows.common_opening((window,), not_before - self.clock_ahead)
+            assert opening is not None  # a single window opens each week
+            not_before = whole_seconds(opening) + self.clock_ahead
+            opens_at = whole_seconds(windows.opened_at((window,), opening)) + self.clock_ahead
+        return changed(
+            event,
+            created_at=self.now,
+            not_before=not_before,
+            opens_at=opens_at,
+            clock_ahead=self.clock_ahead,
+        )
 
     def _drop_impacts(self, event: Event) -> None:
         for name in event.resources:
@@ -375,16 +389,6 @@ class ScopeDraft:
             if impact.machine == machine:
                 self.given_up = {**self.given_up, name: changed(impact, superseded=True)}
 
-    def hasten(self, impact: Impact, why: str) -> None:
-        """Cancel the event of a pending impact, and start the impact without it."""
-        event = self.events[impact.event]
-        assert event.resources == (impact.machine,)
-        self._drop_impacts(event)
-        self._count(OperationProgress(impact.operation, planned=-1))
-        self._dequeue(event)
-        self._remove_event(event, EventTransition.CANCEL, why)
-        self.add_impact(impact.machine, impact.kind, impact.operation, event.source, None)
-
     def give_up(self, impact: Impact, why: str) -> None:
         """End an impact as failed although its driver still has it; a late report counts (E9)."""
         self.finish_impact(impact, why)
@@ -405,19 +409,30 @@ class ScopeDraft:
         machine = self.machines[impact.machine]
         newer = self.impacts.get(machine.name)
         if _deletes(machine, impact.kind):  # nothing undoes that (IL14)
-            self._end_work_on_deleted(machine.name)
+            self._end_work_on_deleted(machine)
         elif impact.superseded or (newer and newer.in_progress):
             return
-        self._apply_result(machine, impact)
+        if machine.name in self.machines:
+            self._apply_result(machine, impact)
 
-    def _end_work_on_deleted(self, name: str) -> None:
-        """End newer impacts on a machine that turns out to be deleted."""
+    def _end_work_on_deleted(self, machine: Machine) -> None:
+        """End newer impacts on a machine that turns out to be deleted; a newer delete is done."""
         why = "the machine was deleted"
-        while newer := self.impacts.get(name):
+        while newer := self.impacts.get(machine.name):
+            is_done = _deletes(machine, newer.kind)
             if newer.in_progress:
-                self.finish_impact(newer, why)
+                self.finish_impact(newer, "" if is_done else why)
+            elif is_done:
+                self._end_pending(self.events[newer.event], why)
             else:
-                self.displace(self.events[newer.event], {name}, why)
+                self.displace(self.events[newer.event], {machine.name}, why)
+
+    def _end_pending(self, event: Event, why: str) -> None:
+        """Remove a Scheduled event of one machine whose impact has happened already."""
+        self._drop_impacts(event)
+        self._count(OperationProgress(event.operation, done=len(event.resources)))
+        self._dequeue(event)
+        self._remove_event(event, EventTransition.CANCEL, why)
 
     def _report_not_deleted(self, name: str, kind: ImpactKind, why: str) -> None:
         """A delete did not happen: inform the scale set and the resource."""

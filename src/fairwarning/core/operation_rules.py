@@ -46,7 +46,6 @@ class OperationRule:
     replaces: frozenset[ImpactKind] = frozenset()  # pending impacts that it replaces (E5)
     replaces_platform: frozenset[ImpactKind] = frozenset()  # if the platform announced them
     interrupts: frozenset[ImpactKind] = frozenset()  # impacts in progress that it ends
-    hastens: frozenset[ImpactKind] = frozenset()  # pending impacts that it starts at once
 
 
 START = OperationRule(impact=ImpactKind.START, replaces_platform=_PENDING_WORK)
@@ -109,7 +108,6 @@ OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = 
         powers=_ON_A_HOST,
         replaces=_PENDING_WORK,
         interrupts=_PENDING_WORK,
-        hastens=frozenset({ImpactKind.DELETE}),
     ),
     (Degrade, None): OperationRule(
         impact=ImpactKind.REDEPLOY,
