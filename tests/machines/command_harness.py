@@ -70,7 +70,13 @@ class CommandDriverHarness:
     def command(self, script: str) -> list[str]:
         return ["sh", "-c", script, str(self.folder)]
 
-    def submit(self, name: str = "one", machine: str = "web_0", limit_seconds: int = 3600) -> None:
+    def submit(
+        self,
+        name: str = "one",
+        machine: str = "web_0",
+        limit_seconds: int = 3600,
+        announced_seconds: int = -1,
+    ) -> None:
         """Hand an impact to the newest driver."""
         impact = Impact(
             id=name,
@@ -79,6 +85,7 @@ class CommandDriverHarness:
             kind=ImpactKind.REBOOT,
             operation="restart",
             event="event",
+            duration_seconds=announced_seconds,
             limit_seconds=limit_seconds,
         )
         self.drivers[-1].carry_out(impact, self._report)

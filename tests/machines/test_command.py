@@ -168,6 +168,16 @@ async def test_a_program_ends_by_the_limit_of_the_impact(tmp_path: Path) -> None
         assert await harness.result() == "took too long and was ended"
 
 
+@pytest.mark.spec("E9")
+@run_async
+async def test_a_program_may_run_for_the_announced_duration(tmp_path: Path) -> None:
+    """A timeout that is shorter does not end it."""
+    async with command_harness(tmp_path) as harness:
+        harness.start_driver("sleep 0.5", seconds=0.1)
+        harness.submit(announced_seconds=600)
+        assert await harness.result() == ""
+
+
 @pytest.mark.parametrize(
     "make",
     [

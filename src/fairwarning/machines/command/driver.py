@@ -20,7 +20,7 @@ from fairwarning.core.model import Impact
 from fairwarning.machines.command.keeper import CommandRun
 from fairwarning.machines.command.keepers import KeeperLost, KeeperProcesses
 from fairwarning.machines.command.record import ImpactResult
-from fairwarning.machines.driver import Report
+from fairwarning.machines.driver import Report, announced_seconds
 
 MAX_CONCURRENT = 32  # programs; further impacts wait
 TIMEOUT_SECONDS = 600.0
@@ -124,7 +124,7 @@ class CommandDriver:
             impact=impact_json(impact),
             program=self._program,
             check=self._check,
-            timeout_seconds=self._timeout_seconds,
+            timeout_seconds=self._timeout_seconds + announced_seconds(impact),
             grace_seconds=self._grace_seconds,
             left_seconds=left,
         )

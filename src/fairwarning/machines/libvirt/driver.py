@@ -11,9 +11,8 @@ import socket
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
-from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
-from fairwarning.machines.driver import Report
+from fairwarning.machines.driver import Report, announced_seconds
 from fairwarning.machines.libvirt.claim import DomainClaim
 from fairwarning.machines.libvirt.domain import LibvirtDomain
 from fairwarning.machines.libvirt.host import (
@@ -99,9 +98,7 @@ class LibvirtDriver:
 
     async def _outcome(self, impact: Impact) -> str:
         """Execute the impact; return an empty string on success, else the reason."""
-        seconds = self._timeout_seconds
-        if impact.kind is ImpactKind.FREEZE:
-            seconds += max(impact.duration_seconds, limits.FREEZE_DURATION_SECONDS)
+        seconds = self._timeout_seconds + announced_seconds(impact)
         deadline = asyncio.get_running_loop().time() + seconds
         late = _LATE_SECONDS if impact.kind is ImpactKind.REDEPLOY else 0
         retries = RetrySchedule()

@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-from fairwarning.core import limits
-from fairwarning.core.model import Impact, ImpactKind
+from fairwarning.core.model import ImpactKind
 from fairwarning.core.record import record
+from fairwarning.machines.driver import announced_seconds
 from fairwarning.machines.libvirt.claim import DomainClaim
 from fairwarning.machines.libvirt.host import (
     DomainNotFound,
@@ -51,7 +51,8 @@ async def freeze(claim: DomainClaim, _: LibvirtOptions) -> None:
     suspending = asyncio.ensure_future(_suspend(claim, record.stage))
     try:
         await asyncio.shield(suspending)
-        await claim.wait(_left(_duration(claim.impact), record.began_at), domain.is_not_paused)
+        left = _left(announced_seconds(claim.impact), record.began_at)
+        await claim.wait(left, domain.is_not_paused)
     except asyncio.CancelledError:
         await asyncio.shield(_resume_early(claim, suspending))
         raise
@@ -145,12 +146,6 @@ async def _shut_down(claim: DomainClaim, seconds: float) -> None:
 def _not_restarted(record: DomainRecord) -> bool:
     """Return whether the domain has been running since the impact began."""
     return record.not_restarted
-
-
-def _duration(impact: Impact) -> float:
-    if impact.duration_seconds == limits.UNKNOWN_DURATION:
-        return limits.FREEZE_DURATION_SECONDS
-    return impact.duration_seconds
 
 
 def _left(seconds: float, since: float) -> float:

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
-from fairwarning.machines.driver import Report
+from fairwarning.machines.driver import Report, announced_seconds
 from fairwarning.machines.process.channel import close_all
 from fairwarning.machines.process.control import ControlConnection
 
@@ -128,7 +127,7 @@ class AttachedProgram:
         impact = pending.impact
         self._impacts[impact.id] = pending
         self._connection.send(
-            {"order": impact.id, "do": impact.kind.value, "seconds": _seconds(impact)}
+            {"order": impact.id, "do": impact.kind.value, "seconds": announced_seconds(impact)}
         )
 
     def stopped(self, impact: str) -> bool:
@@ -163,9 +162,3 @@ class AttachedProgram:
                 pending.leave(self)
             else:
                 pending.settle(self, f"the program of {self.key[1]} disconnected")
-
-
-def _seconds(impact: Impact) -> int:
-    if impact.kind is ImpactKind.FREEZE and impact.duration_seconds == limits.UNKNOWN_DURATION:
-        return limits.FREEZE_DURATION_SECONDS
-    return max(0, impact.duration_seconds)
