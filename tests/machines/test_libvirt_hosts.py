@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +62,51 @@ async def test_a_domain_on_the_second_host_while_the_first_does_not_answer(
         assert hypervisor.state() == "off"
 
 
-@pytest.mark.parametrize("kind", ["stop", "delete"])
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize(("kind", "announced", "limit"), [("stop", -1, 1), ("delete", 1, 2)])
 @run_async
-async def test_a_domain_that_may_be_on_the_host_that_is_down(kind: str, tmp_path: Path) -> None:
-    """Whether it exists is unknown, so the driver keeps trying, and reports why it failed."""
+async def test_a_domain_that_may_be_on_the_host_that_is_down(
+    kind: str, announced: int, limit: int, tmp_path: Path
+) -> None:
+    """Whether it exists is unknown, so the driver keeps trying, and reports why it failed.
+
+    Its time limit is never shorter than the announced duration.
+    """
     uri = _uri(tmp_path / "down")
     with open_hypervisor():
         async with libvirt_harness(uri, destination=URI, timeout_seconds=1) as driver:
-            error = await driver.execute(impact(kind))
-        assert error.startswith(f"not done within 1 s: libvirt at {uri} cannot be reached: ")
+            error = await driver.execute(impact(kind, seconds=announced))
+        assert error.startswith(f"not done within {limit} s: libvirt at {uri} cannot be reached: ")
+
+
+@run_async
+async def test_a_host_that_does_not_answer_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds few threads, however often the driver tries; it is used once it answers (IB5)."""
+    monkeypatch.setattr(hosts, "_OPEN_SECONDS", 0.01)
+    monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.02)
+    answers, attempts, connect = threading.Event(), [], libvirt.open
+
+    def connect_late(uri: str) -> Any:  # noqa: ANN401
+        attempts.append(uri)
+        answers.wait()
+        return connect(uri)
+
+    monkeypatch.setattr(libvirt, "open", connect_late)
+    host = LibvirtHost(URI)
+    for _ in range(50):
+        with pytest.raises(hosts.RetryLater, match="no answer"):
+            await host.connection()
+    assert len(attempts) < 15
+    answers.set()
+    while not await _connects(host):
+        pass
+    await host.close()
+
+
+async def _connects(host: LibvirtHost) -> bool:
+    with suppress(hosts.RetryLater):
+        return bool(await host.connection())
+    return False
 
 
 # --- Migrations ---

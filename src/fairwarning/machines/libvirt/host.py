@@ -4,6 +4,8 @@ libvirt's calls block, so each runs on a thread, never on the event loop.
 """
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
@@ -14,6 +16,8 @@ from typing import Any, TypeVar
 from fairwarning.core.errors import Refused
 from fairwarning.machines.libvirt.record import MACHINE, is_machine, machine_in
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 # The libvirt bindings have no types.
@@ -23,10 +27,11 @@ RawDomain = Any
 
 _CALLS = 16  # concurrent calls to one host
 _MIGRATIONS = 4  # of those; libvirtd leaves a connection with 5 unfinished calls unread
-_OPEN_SECONDS = 60.0
+_OPEN_SECONDS = 60.0  # for the first attempt to connect, then twice as long as for the last one
 _WAIT_SECONDS = 5.0  # for a connection; then the caller tries another host, and this one later
 _KEEPALIVE_SECONDS = 5
 _KEEPALIVE_MISSES = 3  # then the connection counts as lost
+_EVENTS_RETRY_SECONDS = 1.0  # after the event loop of libvirt has failed
 
 
 class RetryLater(Exception):
@@ -65,8 +70,11 @@ def library() -> Library:
 def _run_events(libvirt: Library) -> None:
     """Run the event loop of libvirt, which sends keepalives to detect a host that has vanished."""
     while True:
-        with suppress(libvirt.libvirtError):
+        try:
             libvirt.virEventRunDefaultImpl()
+        except Exception:  # without this loop, a call to a host that has vanished never ends
+            log.exception("libvirt's event loop failed; trying again")
+            time.sleep(_EVENTS_RETRY_SECONDS)
 
 
 def constant(name: str) -> int:
@@ -83,6 +91,7 @@ class LibvirtHost:
         self._error = library().libvirtError
         self._connection: Connection = None
         self._opening: asyncio.Future[None] | None = None
+        self._open_seconds = _OPEN_SECONDS
         self.is_lost = False  # whether the last attempt to connect failed
         self._slots = asyncio.Semaphore(_CALLS)
         self.migrations = asyncio.Semaphore(_MIGRATIONS)
@@ -145,14 +154,22 @@ class LibvirtHost:
             await asyncio.shield(_in_thread(partial(_disconnect, connection)))
 
     async def _open(self) -> None:
-        connecting = _in_thread(self._connect)
+        """Connect. Nothing can end an attempt at a host that hangs, and each has a thread.
+
+        So each may take twice as long as the last one: ten threads for a day without an answer.
+        """
+        connecting, seconds = _in_thread(self._connect), self._open_seconds
+        self._open_seconds = 2 * seconds
         try:
-            async with asyncio.timeout(_OPEN_SECONDS):
+            async with asyncio.timeout(seconds):
                 self._connection = await asyncio.shield(connecting)
-        except (self._error, TimeoutError) as error:
+        except TimeoutError as error:
             connecting.add_done_callback(_disconnect_late)
-            why = str(error) or f"no answer in {_OPEN_SECONDS:g} s"
-            raise self._unreachable(why) from error
+            raise self._unreachable(f"no answer in {seconds:g} s") from error
+        except self._error as error:
+            self._open_seconds = _OPEN_SECONDS
+            raise self._unreachable(str(error)) from error
+        self._open_seconds = _OPEN_SECONDS
 
     def _unreachable(self, why: str) -> RetryLater:
         self.is_lost = True
