@@ -30,7 +30,6 @@ from fairwarning.core.commands import (
     SetCommand,
     SetOperation,
     StartRollout,
-    SubnetCommand,
     Write,
 )
 from fairwarning.core.errors import FairwarningError, Refused
@@ -54,7 +53,7 @@ from tests.fixtures.fleet import FleetHarness
 
 ABSTRACT = (
     Command, ScopeCommand, SetCommand, SetOperation, RolloutCommand, LaneCommand, Operate,
-    ResourceCommand, SubnetCommand, Drop,
+    ResourceCommand, Drop,
 )  # fmt: skip
 CONCRETE = [kind for kind in every() if not kind.internal and kind not in ABSTRACT]
 INTERNAL = [kind for kind in every() if kind.internal]

@@ -28,12 +28,11 @@ from fairwarning.core.commands import (
     SetCommand,
     SetOperation,
     StartRollout,
-    SubnetCommand,
     UpdateSet,
     validate,
 )
 from fairwarning.core.errors import Refused
-from fairwarning.core.messages import ApplyModel, MaintainForRollout
+from fairwarning.core.messages import ApplyModel, MaintainForRollout, SubnetCommand
 from fairwarning.core.model import (
     Event,
     ImpactKind,

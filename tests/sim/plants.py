@@ -289,6 +289,7 @@ PLANTS: dict[str, Plant] = {
     "fail a delete because an earlier one was done": Plant(
         "IL14",
         Patch("core.lifecycle", '"" if is_done else why', "why"),
+        first_seed=548,
     ),
     "shorten the notice of what is left of an event": Plant(
         "IL3",

@@ -22,7 +22,6 @@ from fairwarning.core.model import (
     Scope,
     ScopeKind,
     SetAside,
-    Subnet,
     UpgradeMode,
 )
 from fairwarning.core.record import Check, checked, record
@@ -408,15 +407,6 @@ class RetryLane(LaneCommand):
 
 
 @record
-class SubnetCommand(Command):
-    """A command to a subnet."""
-
-    on = Subnet
-    target = "subnet"
-    subnet: str = checked(checks.subnet)
-
-
-@record
 class ResourceCommand(Command):
     """A command to a resource. The commands in `follow` are decided in the same transaction."""
 
@@ -507,20 +497,6 @@ class DropLane(Drop):
     lane: str = checked(checks.known)
 
 
-_ABSTRACT = frozenset(
-    {
-        Command,
-        Drop,
-        ScopeCommand,
-        Operate,
-        SetCommand,
-        SetOperation,
-        RolloutCommand,
-        LaneCommand,
-        SubnetCommand,
-        ResourceCommand,
-    }
-)
 _CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {}
 
 
@@ -532,9 +508,14 @@ def _checks(kind: type[Command]) -> tuple[tuple[str, Check], ...]:
     return _CHECKS[kind]
 
 
+def _is_abstract(kind: type[Command]) -> bool:
+    """Whether a class only groups the commands that callers may send."""
+    return any(not special.internal for special in kind.__subclasses__())
+
+
 def validate(command: object) -> None:
     """Raise `Refused` for a command with a bad field; the text says what is allowed."""
-    if not isinstance(command, Command) or command.internal or type(command) in _ABSTRACT:
+    if not isinstance(command, Command) or command.internal or _is_abstract(type(command)):
         raise Refused("BadCommand", f"{type(command).__name__} is not a command; see core/commands")
     for name, check in _checks(type(command)):
         if allowed := check(getattr(command, name)):

@@ -172,7 +172,7 @@ def _change(draft: ScopeDraft, machine: Machine, detail: str) -> None:
 
 def _poll(draft: ScopeDraft, command: Poll) -> None:
     if command.at is None:
-        draft.poll()
+        draft.poll(draft.now)
     else:
         draft.renew(min(command.at, draft.now))
     if draft.scope.owner and draft.polled_at != draft.scope.polled_at:
@@ -182,10 +182,7 @@ def _poll(draft: ScopeDraft, command: Poll) -> None:
 
 
 def _share_group_poll(draft: ScopeDraft, command: ShareGroupPoll) -> None:
-    if draft.incarnation:
-        draft.renew(command.at)
-    else:
-        draft.enable(command.at)
+    draft.poll(command.at)
 
 
 def _record_delivery(draft: ScopeDraft, command: RecordDelivery) -> None:

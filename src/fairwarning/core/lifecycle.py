@@ -479,12 +479,12 @@ class ScopeDraft:
 
     # --- Scheduled Events on and off ---
 
-    def poll(self) -> None:
-        """A machine polls; the first poll enables Scheduled Events (M14)."""
+    def poll(self, at: float) -> None:
+        """A machine of the scope, or of its set, polled; the first poll enables it (M14)."""
         if self.incarnation:
-            self.renew(self.now)
+            self.renew(at)
         else:
-            self.enable(self.now)
+            self.enable(at)
 
     def enable(self, polled_at: float) -> None:
         """Enable Scheduled Events."""

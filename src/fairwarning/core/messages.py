@@ -16,9 +16,8 @@ from fairwarning.core.commands import (
     RolloutCommand,
     ScopeCommand,
     SetCommand,
-    SubnetCommand,
 )
-from fairwarning.core.model import Machine, PendingDelete, Rules, SetAside
+from fairwarning.core.model import Machine, PendingDelete, Rules, SetAside, Subnet
 from fairwarning.core.record import record
 
 M = TypeVar("M", bound=Command)
@@ -90,6 +89,15 @@ class LinkSet(SetCommand):
     """Record which ARM resource describes this set."""
 
     resource: str
+
+
+@message
+class SubnetCommand(Command):
+    """A command to a subnet."""
+
+    on = Subnet
+    target = "subnet"
+    subnet: str
 
 
 @message
