@@ -14,7 +14,7 @@ pytestmark = [needs_chromium, pytest.mark.spec("O8")]
 FAST = "Run at \N{MULTIPLICATION SIGN}60"
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE])
+@pytest.mark.parametrize("size", [WIDE, pytest.param(PHONE, marks=pytest.mark.campaign)])
 def test_a_lost_connection_is_shown_until_it_is_back(tmp_path: Path, size: tuple[int, int]) -> None:
     """A banner has the time of the data; time stands still and no button can be pressed."""
     service = ServiceProcess(tmp_path / "data", "--clock", "virtual", fleet=FLEET)

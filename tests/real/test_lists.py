@@ -138,6 +138,7 @@ def test_commands_are_copied(tmp_path: Path) -> None:
         assert text == "fairwarning exec web_1 -- COMMAND"
 
 
+@pytest.mark.campaign
 def test_lists_are_paged_and_downloaded(tmp_path: Path) -> None:
     """To older pages and back, with more rows, and as a file."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
@@ -157,13 +158,18 @@ def test_lists_are_paged_and_downloaded(tmp_path: Path) -> None:
         assert len(Path(download.value.path()).read_text("utf-8").splitlines()) == 301
 
 
-@pytest.mark.parametrize(("size", "scheme"), split(LOOKS, 2))
-def test_the_header_is_small(tmp_path: Path, size: tuple[int, int], scheme: Scheme) -> None:
+@pytest.mark.parametrize(
+    ("size", "scheme", "paths"),
+    split([(PHONE, "dark", PATHS[:1]), *((*look, PATHS) for look in LOOKS)], 1),
+)
+def test_the_header_is_small(
+    tmp_path: Path, size: tuple[int, int], scheme: Scheme, paths: tuple[str, ...]
+) -> None:
     """One line on a screen, a fifth of a phone; and no page has a serious axe violation."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
         restart(harness, 30)
         context = harness.context(size, scheme)
-        for path in PATHS:
+        for path in paths:
             page = harness.open(context, path)
             height = page.evaluate("document.querySelector('header').offsetHeight")
             assert height <= (50 if size == WIDE else PHONE[1] / 5), path

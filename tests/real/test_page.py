@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.campaigns import split
 from tests.fixtures.requirements import needs_chromium
 from tests.real.browser import (
     PHONE,
@@ -19,6 +20,7 @@ from tests.real.browser import (
 
 pytestmark = needs_chromium
 
+FIRST_PATHS = ("/", "/sets/new")
 PATHS = (
     "/",
     "/machines",
@@ -210,13 +212,17 @@ def test_a_set_is_created_by_keyboard(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O8")
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.campaign)])
-def test_accessibility_and_narrow_screens(tmp_path: Path, scheme: Scheme) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "paths"), split([("light", FIRST_PATHS), ("light", PATHS), ("dark", PATHS)], 1)
+)
+def test_accessibility_and_narrow_screens(
+    tmp_path: Path, scheme: Scheme, paths: tuple[str, ...]
+) -> None:
     """No page has serious axe violations, and none scrolls sideways on a phone."""
     with browser_harness(tmp_path / "data") as harness:
         event = event_of(harness.start_events(), "web_2")
         wide, narrow = harness.context(scheme=scheme), harness.context(PHONE, scheme)
-        for path in (*PATHS, event):
+        for path in (*paths, event):
             page = harness.open(wide, path)
             assert (path, violations(page)) == (path, [])
             page.close()
@@ -226,6 +232,7 @@ def test_accessibility_and_narrow_screens(tmp_path: Path, scheme: Scheme) -> Non
         assert violations(harness.open(narrow, "/")) == []
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("O8")
 def test_without_script(tmp_path: Path) -> None:
     """Pages are complete, forms redirect with a notice, and a refused form keeps its input."""
@@ -257,6 +264,7 @@ def test_without_script(tmp_path: Path) -> None:
         expect(page.locator("#state")).to_contain_text("Ended")
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("O8")
 def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
     """A reader sees what operators see, and can change nothing."""
@@ -286,6 +294,7 @@ def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("O8")
 def test_scenarios_and_faults(tmp_path: Path) -> None:
     """The page shows a verdict; a fault affects the next poll until it is cleared."""

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.campaigns import split
 from tests.fixtures.requirements import needs_chromium
-from tests.real.browser import LOOKS, Scheme, browser_harness, overflow, violations
+from tests.real.browser import LOOKS, PHONE, Scheme, browser_harness, overflow, violations
 
 pytestmark = [needs_chromium, pytest.mark.spec("O8", "O14")]
 
@@ -85,6 +85,7 @@ def test_the_timeline_zooms(tmp_path: Path) -> None:
         expect(page.locator("#timeline .row .label")).to_have_count(16)  # with the axis
 
 
+@pytest.mark.campaign
 def test_the_pictures_without_script(tmp_path: Path) -> None:
     """The map leads to lists of machines, a bar to its time."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
@@ -100,9 +101,12 @@ def test_the_pictures_without_script(tmp_path: Path) -> None:
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
 
 
-@pytest.mark.parametrize(("size", "scheme"), split(LOOKS, 1))
+@pytest.mark.parametrize(
+    ("size", "scheme", "paths"),
+    split([(PHONE, "dark", PATHS[::2]), *((*look, PATHS) for look in LOOKS)], 1),
+)
 def test_the_pictures_fit_every_screen(
-    tmp_path: Path, size: tuple[int, int], scheme: Scheme
+    tmp_path: Path, size: tuple[int, int], scheme: Scheme, paths: tuple[str, ...]
 ) -> None:
     """Neither scrolls sideways, nor has an accessibility problem, in light and dark."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
@@ -111,7 +115,7 @@ def test_the_pictures_fit_every_screen(
             harness.service.ok("POST", f"/api/machines/web_{number}/restart", {})
         harness.service.ok("POST", "/api/machines/db_0/stop", {})
         context = harness.context(size, scheme)
-        for path in PATHS:
+        for path in paths:
             page = harness.open(context, path)
             assert (path, overflow(page), violations(page)) == (path, 0, [])
             page.close()
