@@ -1,5 +1,6 @@
 import asyncio
 import time
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -116,13 +117,19 @@ async def test_an_alarm_for_the_past_does_not_turn_time_back() -> None:
 
 @run_async
 async def test_a_cancelled_virtual_alarm_does_not_fire() -> None:
-    """A cancelled alarm does not fire, even if another alarm cancels it."""
+    """A cancelled alarm does not fire, even if another alarm cancels it, and costs nothing."""
     clock, fired = VirtualClock(), list[str]()
     second = clock.call_at(10, lambda: fired.append("second"))
     clock.call_at(5, second.cancel)
     clock.call_at(10, lambda: fired.append("third"))
+    for _ in range(10_000):
+        clock.call_at(15, lambda: fired.append("fourth")).cancel()
+    assert len(clock._alarms) < 100
+    settled = AsyncMock()
+    clock.settled = settled
     await clock.advance(20)
     assert fired == ["third"]
+    assert settled.await_count == 3  # at first, and after the alarms at 5 and 10
 
 
 @run_async
@@ -180,6 +187,20 @@ async def test_an_alarm_set_while_time_runs() -> None:
     await fired.wait()
     clock.run(0)
     assert log == ["first"]
+
+
+@run_async
+async def test_an_alarm_that_fails_while_time_runs() -> None:
+    """The next one fires nevertheless."""
+    clock, fired = VirtualClock(), asyncio.Event()
+    errors: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    clock.call_at(100, [].pop)
+    clock.call_at(200, fired.set)
+    clock.run(10_000)
+    await asyncio.wait_for(fired.wait(), LIMIT_SECONDS)
+    clock.run(0)
+    assert len(errors) == 1
 
 
 @run_async

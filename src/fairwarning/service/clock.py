@@ -135,7 +135,8 @@ class VirtualClock:
         self._base = start
         self._rate = 0.0
         self._since = time.monotonic()
-        self._alarms: list[tuple[float, int, Alarm]] = []
+        self._alarms: list[tuple[float, int, Alarm]] = []  # a heap; some may be cancelled
+        self._most_alarms = _ALARMS  # in the heap; then the cancelled ones are dropped
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self.watchers: list[Callback] = []
@@ -161,6 +162,10 @@ class VirtualClock:
     def call_at(self, moment: float, callback: Callback) -> Alarm:
         """Call the callback when virtual time reaches that moment."""
         alarm = Alarm(callback)
+        if len(self._alarms) >= self._most_alarms:
+            self._alarms = [entry for entry in self._alarms if entry[2].callback]
+            heapq.heapify(self._alarms)
+            self._most_alarms = max(_ALARMS, 2 * len(self._alarms))
         heapq.heappush(self._alarms, (moment, next(self._order), alarm))
         self._arm()
         return alarm
@@ -173,9 +178,10 @@ class VirtualClock:
         goal = self.now() + seconds
         while self._alarms and self._alarms[0][0] <= goal:
             moment, _, alarm = heapq.heappop(self._alarms)
-            self._set(max(moment, self.now()))
-            alarm.fire()
-            await self.settled()
+            if alarm.callback:
+                self._set(max(moment, self.now()))
+                alarm.fire()
+                await self.settled()
         self._set(max(goal, self.now()))
         self._arm()
 
@@ -226,11 +232,14 @@ class VirtualClock:
             self._timer = loop.call_later(min(wait, _LONGEST_WAIT_SECONDS), self._fire_due)
 
     def _fire_due(self) -> None:
-        while self._alarms and self._alarms[0][0] <= self.now():
-            heapq.heappop(self._alarms)[2].fire()
-        self._arm()
+        try:
+            while self._alarms and self._alarms[0][0] <= self.now():
+                heapq.heappop(self._alarms)[2].fire()
+        finally:  # a callback that fails stops no other
+            self._arm()
 
 
+_ALARMS = 64
 _FARTHEST_SECONDS = 366 * 24 * 3600
 _FASTEST = 1_000_000.0
 
