@@ -273,6 +273,29 @@ def test_an_unknown_boot_counts_as_a_reboot() -> None:
     assert _restarted(host_time, clocks, last=NOON).now() == NOON + HOUR
 
 
+@pytest.mark.parametrize("boot", ["my host 7", "caf\udce9\0", " ", "unknown host"])
+def test_any_boot_id_can_be_stored(boot: str) -> None:
+    """It may come from a variable: a restart in the same boot continues the time line."""
+    clocks = SteppedClocks()
+    clocks.boot_id = boot
+    host_time = HostTime(clocks)
+    host_time.promise(NOON + NOTICE)
+    clocks.step_wall(HOUR)
+    clocks.pass_time(10)
+    host_time.state().encode()
+    assert _restarted(host_time, clocks, last=NOON).now() == NOON + 10
+
+
+@pytest.mark.parametrize("state", ["real my host 7 {0} 0.0 0.0", "real first", "real a nan b c"])
+def test_a_stored_state_that_is_not_understood(state: str) -> None:
+    """Whatever an earlier version has stored, the service starts, and no earlier than its lines."""
+    clocks = SteppedClocks()
+    host_time = HostTime(clocks)
+    host_time.restore(state.format(NOON), NOON + 60)
+    assert host_time.now() == NOON + 60
+    assert not host_time.differs_from(host_time.state())
+
+
 def test_a_boot_id_that_is_not_unique_does_no_harm() -> None:
     """If the stored time line leads to before the last line, it is not of this boot."""
     clocks = SteppedClocks()

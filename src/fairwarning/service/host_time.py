@@ -9,8 +9,9 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from math import floor
+from math import floor, isfinite, nan
 from pathlib import Path
+from urllib.parse import quote
 
 from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.store import ClockReading
@@ -28,6 +29,7 @@ _TIME_NAMESPACE = Path("/proc/self/ns/time")
 _BOOT_ID_VARIABLE = "FAIRWARNING_BOOT_ID"  # for a sandbox that hides the boot id
 _MARK = "real"
 _UNKNOWN_BOOT = "unknown"
+_NUMBERS = 3  # at the end of a state
 
 
 class HostClocks:
@@ -65,11 +67,30 @@ class _Line:
 
 
 def _parse(state: str) -> _Line | None:
-    """Return the stored line; None if the state is that of a virtual clock."""
-    if not state.startswith(_MARK):
+    """Return the stored line; None if the state is that of a virtual clock.
+
+    An earlier version stored boot ids with spaces. Of an unreadable state nothing is known.
+    """
+    mark, *words = state.split() or [""]
+    if mark != _MARK:
         return None
-    _, boot, *numbers = state.split()
-    return _Line(boot.replace(_UNKNOWN_BOOT, ""), *map(float, numbers))
+    numbers = list(map(_number, words[-_NUMBERS:]))
+    if len(words) <= _NUMBERS or not all(map(isfinite, numbers)):
+        return _Line("", 0.0)
+    boot = " ".join(words[:-_NUMBERS])
+    return _Line("" if boot == _UNKNOWN_BOOT else boot, *numbers)
+
+
+def _number(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        return nan
+
+
+def _one_word(boot: str) -> str:
+    """A boot id, which may come from the environment, without what the state cannot contain."""
+    return quote(boot, safe="/:[]", errors="surrogateescape")
 
 
 class HostTime:
@@ -78,9 +99,11 @@ class HostTime:
     def __init__(self, clocks: HostClocks | None = None) -> None:
         self._clocks = clocks or HostClocks()
         self._followed_at = self._clocks.monotonic()
-        self._line = _Line(self._clocks.boot(), self._clocks.wall() - self._followed_at)
+        self._line = _Line(_one_word(self._clocks.boot()), self._clocks.wall() - self._followed_at)
         self._last = 0.0
         self._shared_ahead: float | None = None  # None: this host has its own time
+        self.error_seconds = 0.0
+        """By which this process may differ from the shared time, at most."""
 
     def now(self) -> float:
         """Fleet time. It never runs backwards."""
@@ -136,16 +159,16 @@ class HostTime:
 
     def synchronize(self, reading: ClockReading) -> None:
         """Follow the time that all processes share: forwards at once, backwards at half speed."""
-        least, most = reading.now - reading.received_at, reading.now - reading.sent_at
-        elapsed = reading.received_at - self._followed_at
+        offset, elapsed = self._line.offset, reading.at - self._followed_at
         if self._shared_ahead is None:
-            self._last, self._line.offset = 0.0, (least + most) / 2
-        elif self._line.offset < least:
-            self._line.offset = least
-        elif self._line.offset > most:
-            self._line.offset -= min(self._line.offset - most, elapsed * _SLOW_SHARE)
-        self._followed_at = reading.received_at
+            self._last, offset = 0.0, (reading.least + reading.most) / 2
+        elif offset < reading.least:
+            offset = reading.least
+        elif offset > reading.most:
+            offset -= min(offset - reading.most, elapsed * _SLOW_SHARE)
+        self._line.offset, self._followed_at = offset, reading.at
         self._shared_ahead = reading.ahead
+        self.error_seconds = max(reading.most - offset, offset - reading.least)
 
     def follow_wall(self) -> float:
         """Return to wall time while nothing is promised: forwards at once, backwards at half speed.
