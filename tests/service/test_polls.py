@@ -126,6 +126,10 @@ def test_the_last_poll_of_an_idle_scope_is_recorded() -> None:
     assert polls.take_waiting() == {"idle": NOON + 10}
     polls.record_idle(NOON + 200 + 2 * FIVE_MINUTES)
     assert polls.take_waiting() == {"active": NOON + 450}  # each once
+    polls.record_idle(NOON + 200 + 3 * FIVE_MINUTES)
+    # Another process may have removed the scopes: nothing is remembered of them for ever (IC9).
+    assert not polls._last
+    assert not polls._recorded
 
 
 def test_a_dropped_scope() -> None:

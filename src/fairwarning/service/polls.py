@@ -52,14 +52,21 @@ class PollLog:
                 del polled_at[scope.id]
 
     def record_idle(self, now: float) -> None:
-        """Record the last poll of scopes that stopped polling: other processes rely on it (M14)."""
+        """Record the last poll of scopes that stopped polling: other processes rely on it (M14).
+
+        Once the store has it, it is dropped here: another process may have removed the scope.
+        """
         if now - self._checked_at >= limits.POLL_RECORD_SECONDS:
             self._checked_at = now
-            idle = {
-                scope: last
-                for scope, last in self._unrecorded().items()
-                if now - last >= limits.POLL_RECORD_SECONDS
-            }
+            unrecorded = self._unrecorded()
+            idle = {}
+            for scope, last in list(self._last.items()):
+                if now - last < limits.POLL_RECORD_SECONDS:
+                    continue
+                if scope in unrecorded:
+                    idle[scope] = last
+                elif scope not in self._waiting:
+                    self.forget(scope)
             self._recorded |= idle
             self.put_back(idle)
 
