@@ -45,7 +45,7 @@ class MachineGroups:
             self._count(before, -1)
         if scope is not None:
             self._count(scope, 1)
-        elif before is not None:
+        if before is not None and (scope is None or _key(scope) != _key(before)):
             group = self.by_key[_key(before)]
             del group.scopes[before.id]
             if not group.scopes:

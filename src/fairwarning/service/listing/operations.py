@@ -59,21 +59,32 @@ async def newest_operations(
     (entity,) = place.refs if len(place.refs) == 1 else (None,)
     for _ in range(0, _LINES, _PAGE):
         lines = await fleet.reader.latest_lines(_PAGE, before=before, entity=entity)
-        # Several lines may name an operation; the next page begins after the last of them.
-        named: dict[Ref, int] = {
-            (Operation, entry.line.fact.operation): entry.number
-            for entry in lines
-            if place.names(entry)
-        }
-        for ref, operation in (await fleet.reader.read_all(named)).items():
-            if isinstance(operation, Operation) and status in {"", operation.status}:
+        naming = [entry for entry in lines if place.names(entry)]
+        refs: list[Ref] = [(Operation, entry.line.fact.operation) for entry in naming]
+        operations = await fleet.reader.read_all(refs)
+        for ref, entry in zip(refs, naming, strict=True):
+            operation = operations[ref]
+            if (
+                isinstance(operation, Operation)
+                and status in {"", operation.status}
+                and await _is_listed_at(fleet, operation, entry, place)
+            ):
                 matching.append(operation)
-            if len(matching) == limit:
-                return matching, named[ref]
+                if len(matching) == limit:
+                    return matching, entry.number
         if len(lines) < _PAGE:
             return matching, None
         before = lines[-1].number
     return matching, before
+
+
+async def _is_listed_at(
+    fleet: Fleet, operation: Operation, entry: JournalEntry, place: OperationPlace
+) -> bool:
+    """Whether this is the first line that names the operation: several may, on several pages."""
+    near = await _lines_near_acceptance(fleet, operation.id, operation.accepted_at)
+    first = next((line.number for line in near if place.names(line)), entry.number)
+    return first == entry.number
 
 
 async def operations_by_prefix(fleet: Fleet, prefix: str, limit: int) -> list[Operation]:
@@ -90,15 +101,25 @@ async def first_machines(
     fleet: Fleet, operation: str, accepted_at: float, most: int
 ) -> list[tuple[str, str]]:
     """Return the scopes and names of the machines that an operation concerned at first."""
-    own = await fleet.reader.journal(entity=(Operation, operation), limit=_PAGE)
-    accepted = [entry.number for entry in own if int(entry.line.at) == int(accepted_at)]
     machines: dict[tuple[str, str], None] = {}
-    for number in accepted[:1]:
-        near = await fleet.reader.operation_lines(
-            operation, after=max(number - _NEAR, 0), before=number + _NEAR, limit=_PAGE
-        )
-        for entry in near:
-            scope, fact = entry.line.entity[1], entry.line.fact
-            if _is_first(fact):
-                machines |= dict.fromkeys((scope, name) for name in fact.machines)
+    for entry in await _lines_near_acceptance(fleet, operation, accepted_at):
+        scope, fact = entry.line.entity[1], entry.line.fact
+        if _is_first(fact):
+            machines |= dict.fromkeys((scope, name) for name in fact.machines)
     return list(machines)[:most]
+
+
+async def _lines_near_acceptance(
+    fleet: Fleet, operation: str, accepted_at: float
+) -> list[JournalEntry]:
+    """The lines of an operation near the one that accepted it, in order."""
+    own = await fleet.reader.journal(entity=(Operation, operation), limit=_PAGE)
+    for entry in own:
+        if int(entry.line.at) == int(accepted_at):
+            return await fleet.reader.operation_lines(
+                operation,
+                after=max(entry.number - _NEAR, 0),
+                before=entry.number + _NEAR,
+                limit=_PAGE,
+            )
+    return []
