@@ -63,15 +63,14 @@ def _advance(service: ServiceTarget, seconds: float, *, silent: bool) -> Json:
     answer: Future[Json] = Future()
     threading.Thread(target=_send_advance, args=(service, seconds, answer), daemon=True).start()
     if not _is_done(answer):
-        with follow.screen_for(silent=silent or not sys.stdout.isatty(), progress=True) as screen:
+        silent = silent or not sys.stdout.isatty()
+        with follow.display(silent=silent, progress=True) as show_blocks:
             while not _is_done(answer):
                 clock = client.ask(service, "GET", "/api/clock")  # fails if the service has ended
                 passed = parse_date(clock["now"]) - start
                 text = f"{spoken(passed)} of {spoken(seconds)}"
-                if screen:
-                    screen.show([ProgressBar(round(passed), round(seconds), text)])
-            if screen:
-                screen.show([])
+                show_blocks([ProgressBar(round(passed), round(seconds), text)])
+            show_blocks([])
     return answer.result()
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import click
 
@@ -19,9 +19,6 @@ from fairwarning.cli.output.blocks import Block, ProgressBar
 from fairwarning.cli.output.show import Json
 from fairwarning.core.printable import printable
 from fairwarning.core.times import parse_date
-
-if TYPE_CHECKING:
-    from fairwarning.cli.output.terminal import TerminalDisplay
 
 Value = TypeVar("Value")
 
@@ -111,17 +108,27 @@ class EventStream:
 
 
 @contextmanager
-def screen_for(*, silent: bool, progress: bool) -> Iterator["TerminalDisplay | None"]:
-    """Provide a display, if any; progress goes to stderr if stdout is a pipe."""
-    if silent:
-        yield None
-        return
-    from fairwarning.cli.output.terminal import (  # noqa: PLC0415  (rich is slow to import)
-        TerminalDisplay,
-    )
+def display(*, silent: bool, progress: bool) -> Iterator[Callable[[Sequence[Block]], None]]:
+    """Provide a function that shows blocks: on a terminal in place, else one version after another.
 
-    with TerminalDisplay(stderr=progress and not sys.stdout.isatty()) as screen:
-        yield screen
+    Progress goes to stderr if stdout is no terminal.
+    """
+    if silent:
+        yield lambda _: None
+    elif sys.stdout.isatty():
+        from fairwarning.cli.output import terminal  # noqa: PLC0415  (rich is slow to import)
+
+        with terminal.live_display() as show_blocks:
+            yield show_blocks
+    else:
+        last: list[Sequence[Block]] = []
+
+        def print_version(blocks: Sequence[Block]) -> None:
+            if last != [blocks]:
+                last[:] = [blocks]
+                show.print_lines(blocks, err=progress)
+
+        yield print_version
 
 
 def follow(
@@ -139,16 +146,15 @@ def follow(
     It is either progress, for people, or what the command is to print.
     """
     stream, clock = EventStream(service), ServiceClock(service)
-    with screen_for(silent=silent, progress=progress) as screen:
+    ticks = sys.stdout.isatty() and not silent  # the remaining time counts down
+    with display(silent=silent, progress=progress) as show_blocks:
         value, now = read(), clock.now()
         while True:
             now = clock.now() if stream.connected else now
-            shown = blocks(value, now)
-            if screen:
-                screen.show(shown)
+            show_blocks(blocks(value, now))
             if over(value):
                 return value
-            messages = stream.take(_TICK_SECONDS if screen and screen.ticks else None)
+            messages = stream.take(_TICK_SECONDS if ticks else None)
             if any(message.name != client.LINE or concerns(message.data) for message in messages):
                 value = client.retry_while_down(read)
                 client.retry_while_down(clock.read)

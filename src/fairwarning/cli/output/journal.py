@@ -1,11 +1,13 @@
 """Journal lines from the stream: filtering and printing."""
 
 import json
+import sys
 from typing import NamedTuple
 
 import click
 
 from fairwarning.cli.output.show import Json, pace
+from fairwarning.core.printable import printable
 
 FINAL = frozenset({"Ended", "Cancelled", "Lapsed"})  # facts that end an event
 _STYLES = {
@@ -45,10 +47,13 @@ def print_line(line: Json, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(line))
         return
+    parts = _clock(line["clock"]) if "clock" in line else _columns(line)
+    if not sys.stdout.isatty():
+        click.echo(printable(" ".join(parts)))
+        return
     from fairwarning.cli.output import terminal  # noqa: PLC0415  (rich is slow to import)
 
-    at, did, rest = _clock(line["clock"]) if "clock" in line else _columns(line)
-    terminal.line((at, did, rest), _STYLES.get(did, ""))
+    terminal.line(parts, _STYLES.get(parts[1], ""))
 
 
 def _clock(clock: Json) -> tuple[str, str, str]:

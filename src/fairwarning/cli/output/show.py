@@ -28,11 +28,11 @@ waits = click.option(
 def print_blocks(*blocks: Block) -> None:
     """Print blocks: with colour on a terminal, as plain text elsewhere."""
     if not sys.stdout.isatty():
-        click.echo("".join(f"{line}\n" for line in plain_text.lines(blocks)), nl=False)
+        print_lines(blocks)
         return
     from fairwarning.cli.output import terminal  # noqa: PLC0415  (rich is slow to import)
 
-    terminal.put(terminal.console(), blocks)
+    terminal.put(blocks)
 
 
 def note(*blocks: Block) -> None:
@@ -40,7 +40,12 @@ def note(*blocks: Block) -> None:
     if sys.stdout.isatty():
         print_blocks(*blocks)
     else:
-        click.echo("".join(f"{line}\n" for line in plain_text.lines(blocks)), nl=False, err=True)
+        print_lines(blocks, err=True)
+
+
+def print_lines(blocks: Iterable[Block], *, err: bool = False) -> None:
+    """Print blocks as plain text; no line is folded or cut."""
+    click.echo("".join(f"{line}\n" for line in plain_text.lines(blocks)), nl=False, err=err)
 
 
 def print_result(value: object, *blocks: Block, as_json: bool) -> None:

@@ -1,8 +1,7 @@
-"""Prints blocks with rich. Imported only for text output, because rich is slow to import."""
+"""Prints blocks on a terminal with rich, which is slow to import."""
 
-from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import rich.progress_bar
 from rich.console import Console, Group, RenderableType
@@ -18,48 +17,23 @@ _TIME = len("10:00:00Z")
 _DID = len("OperationAccepted")
 
 
-def console(*, stderr: bool = False) -> Console:
+def _console() -> Console:
     """Return a console that prints text from the service literally, without markup."""
-    return Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+    return Console(highlight=False, markup=False, emoji=False)
 
 
-def put(screen: Console, blocks: Iterable[Block]) -> None:
+def put(blocks: Iterable[Block]) -> None:
     """Print blocks. Text is not folded, so that a command in it can be copied."""
+    screen = _console()
     for block in blocks:
         screen.print(_render(block), soft_wrap=isinstance(block, str))
 
 
-class TerminalDisplay:
-    """Shows blocks that change: in place on a terminal, else one version after another."""
-
-    def __init__(self, *, stderr: bool) -> None:
-        self._console = console(stderr=stderr)
-        self._shown: list[Block] | None = None
-        self._live = Live(console=self._console, auto_refresh=False)
-        self.ticks = self._console.is_terminal and not stderr
-        """Whether to redraw when only time has passed."""
-
-    def __enter__(self) -> Self:
-        if self.ticks:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.ticks:
-            self._live.stop()
-
-    def show(self, blocks: Sequence[Block]) -> None:
-        """Replace the blocks on display."""
-        if self.ticks:
-            self._live.update(Group(*map(_render, blocks)), refresh=True)
-        elif list(blocks) != self._shown:
-            put(self._console, blocks)
-        self._shown = list(blocks)
+@contextmanager
+def live_display() -> Iterator[Callable[[Sequence[Block]], None]]:
+    """Provide a function that shows blocks in place of those that it has shown before."""
+    with Live(console=_console(), auto_refresh=False) as live:
+        yield lambda blocks: live.update(Group(*map(_render, blocks)), refresh=True)
 
 
 def _render(block: Block) -> RenderableType:
@@ -107,14 +81,10 @@ def _bar(bar: ProgressBar) -> Grid:
 
 def line(parts: tuple[str, str, str], style: str) -> None:
     """Print one journal line; long text is folded within the third column."""
-    screen = console()
-    if not screen.is_terminal:
-        print(*(_text(part).plain for part in parts), flush=True)  # noqa: T201  (never folded)
-        return
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, width=_TIME)
     grid.add_column(no_wrap=True, width=_DID)
     grid.add_column(overflow="fold")
     at, did, rest = parts
     grid.add_row(Text(at, "dim"), Text(did, style), _text(rest))
-    screen.print(grid)
+    _console().print(grid)
