@@ -206,10 +206,13 @@ def _ordered(listing: Listing, sort: str, items: list[Json]) -> list[Json]:
     )
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Return a sort key that orders web_2 before web_10."""
-    parts = _DIGITS.split(text.lower())
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Return a sort key that orders web_2 before web_10: the longer number is the larger one."""
+    key = []
+    for place, part in enumerate(_DIGITS.split(text.lower())):
+        number = part.lstrip("0") if place % 2 else ""  # every second part is a number
+        key.append((len(number), number or part))
+    return key
 
 
 def _columns(listing: Listing, wanted: ListOptions, *, every: bool = False) -> list[Column]:
@@ -245,7 +248,10 @@ def _print_data(listing: Listing, wanted: ListOptions, items: Sequence[Json]) ->
         _echo(str(item[listing.key]) for item in items)
     elif wanted.form == "csv":
         rows = ([text_of(column.cell(item)) for column in columns] for item in items)
-        _echo(_csv([[column.name for column in columns], *rows]))
+        buffer = io.StringIO()
+        headings = [column.name for column in columns]
+        csv.writer(buffer, lineterminator="\n").writerows([headings, *rows])
+        click.echo(buffer.getvalue(), nl=False)
     else:
         chosen = [_chosen(columns, item) for item in items] if wanted.columns else list(items)
         _echo(map(json.dumps, chosen) if wanted.form == "jsonl" else [json.dumps(chosen)])
@@ -253,12 +259,6 @@ def _print_data(listing: Listing, wanted: ListOptions, items: Sequence[Json]) ->
 
 def _chosen(columns: Sequence[Column], item: Json) -> Json:
     return {column.name: text_of(column.cell(item)) for column in columns}
-
-
-def _csv(rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue().splitlines()
 
 
 def _echo(lines: Iterable[str]) -> None:
