@@ -1,5 +1,8 @@
 """Parameter types for numbers in a range, whose errors say "integer" and "number"."""
 
+import math
+from typing import Any
+
 import click
 
 
@@ -10,6 +13,18 @@ class Integer(click.IntRange):
 
 
 class Number(click.FloatRange):
-    """A number in a range."""
+    """A finite number in a range."""
 
     name = "number"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401  (click's own)
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Return the number; refuse `nan` and `inf`, which Python reads as numbers."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number such as 5 or 0.5", param, ctx)
+        return number

@@ -1,6 +1,5 @@
 """`fairwarning exec`: run a program as if it were inside a machine (O3)."""
 
-import math
 from dataclasses import replace
 
 import click
@@ -106,8 +105,6 @@ def command(
     files: do not run programs that you do not trust.
     """
     data = service.local_folder("exec runs COMMAND beside the service")
-    if not math.isfinite(grace):
-        raise click.UsageError("--grace must be a number of seconds")
     if len(forward) > _MOST_PORTS:
         raise click.UsageError(f"--forward can be repeated {_MOST_PORTS} times at most")
     task = MachineProgram(
