@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.cli.commands import healthcheck
 from tests.fixtures.loopback import free_range
 from tests.fixtures.requirements import needs_ordinary_user
 from tests.fixtures.service import FREE, FREE_PORTS, BackgroundCommand, ServiceProcess, run_command
@@ -64,3 +65,13 @@ def test_a_folder_of_another_user(tmp_path: Path) -> None:
         assert str(folder) in done.stderr
         assert "Traceback" not in done.stderr
     folder.chmod(0o700)
+
+
+def test_a_health_check_does_not_wait_for_a_silent_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says after seconds that there was no answer."""
+    monkeypatch.setattr(healthcheck, "_ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        done = run_command("healthcheck", "--server", url)
+    assert done.returncode == 1
+    assert f"Error: no answer from the service at {url} within " in done.stderr

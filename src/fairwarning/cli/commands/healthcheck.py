@@ -15,6 +15,7 @@ from fairwarning.core.errors import Unavailable
 
 _WAIT_SECONDS = 60.0
 _LOOK_SECONDS = 0.2
+_ANSWER_SECONDS = 5.0
 
 _EPILOG = """\b
 Examples:
@@ -54,7 +55,9 @@ def command(service: ServiceTarget, wait: float) -> None:
 
 
 def _check(service: ServiceTarget) -> dict[str, Any]:
-    status, answer = client.send(service, "GET", "/readyz", needs_token=False)
+    status, answer = client.send(
+        service, "GET", "/readyz", seconds=_ANSWER_SECONDS, needs_token=False
+    )
     if status != HTTPStatus.OK:
         why = answer.get("error") if isinstance(answer, dict) else f"status {status}"
         raise Unavailable("NotReady", f"the service is up but not ready: {why}")

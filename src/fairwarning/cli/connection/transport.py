@@ -49,6 +49,9 @@ def response_to(
         yield response
     except ssl.SSLError as error:
         raise _tls_error(service, address, error) from error
+    except TimeoutError as error:
+        text = f"no answer from the service at {address.url} within {seconds:g} s"
+        raise Unavailable("NotUp", f"{text}; {service.next_step()}") from error
     except (OSError, ValueError, EOFError, http.client.HTTPException) as error:
         text = f"no answer from the service at {address.url} ({error}); {service.next_step()}"
         raise Unavailable("NotUp", text) from error
