@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import run_on_terminal
+from tests.cli.test_manners import complete
 from tests.fixtures.service import ServiceProcess, run_command
 
 pytestmark = pytest.mark.spec("O14")
@@ -89,6 +90,34 @@ FILTERS = [
 def test_filters_of_machines(service: ServiceProcess, options: tuple[str, ...], count: int) -> None:
     """The service applies them; all must hold."""
     assert len(names(service, "machine", "list", *options)) == count
+
+
+def test_completion_of_names_in_a_large_fleet(service: ServiceProcess) -> None:
+    """Names that are not among the first thousand are completed too."""
+    assert complete(service.data, "machine", "show", "b_20") == ["b_20", "b_200"]
+    assert complete(service.data, "event", "list", "--scope", "b_20") == ["b_20", "b_200"]
+
+
+def test_watch_in_a_pipe(service: ServiceProcess) -> None:
+    """No row is folded or cut, although it is wider than a terminal."""
+    words = ("machine", "list", "--set", "web", "-o", "wide", "--watch")
+    with service.start_command(*words) as watching:
+        (row,) = [line for line in watching.read_until("web_4") if line.startswith("web_3 ")]
+        assert watching.interrupt()[0] == 0
+    wide = service.run(*words[:-1]).stdout.splitlines()
+    assert row in wide
+    assert len(row) > 120
+
+
+def test_characters_that_look_like_digits_and_line_ends(tmp_path: Path) -> None:
+    """A list sorts names with a superscript; only a line feed ends a line of CSV."""
+    with ServiceProcess(tmp_path / "data", "--memory") as service:
+        for name in ("\N{SUPERSCRIPT TWO}", "10", "9"):
+            service.json("machine", "create", name)
+        assert names(service, "machine", "list", "--sort", "machine") == ["9", "10", "²"]
+        service.json("token", "create", "a\u2028b", "--role", "reader")
+        table = service.run("token", "list", "--columns", "holder,use", "-o", "csv").stdout
+    assert "\na\u2028b (reader),api\n" in table
 
 
 def test_filters_of_events(service: ServiceProcess) -> None:
