@@ -100,7 +100,7 @@ def test_watch(service: ServiceProcess) -> None:
     (db,) = schedule_restarts(service, "db_0")
     with (
         service.start_command("event", "watch") as everything,
-        service.start_command("event", "watch", "--machine", "web_0", "--json") as web_only,
+        service.start_command("event", "watch", "--machine", "web/0/web_0", "--json") as web_only,
         service.start_command("event", "watch", db[:8]) as until_over,
     ):
         for watching in (everything, web_only, until_over):

@@ -34,9 +34,6 @@ _ID = click.argument("id_", metavar="ID", shell_complete=completion.events)
 _MACHINE = click.option(
     "--machine", help="Only events of this machine.", shell_complete=completion.machines
 )
-_SCOPE = click.option(
-    "--scope", help="Only events of this scope.", shell_complete=completion.scopes
-)
 
 
 @click.group("event", cls=SuggestingGroup, epilog=_EPILOG)
@@ -208,7 +205,7 @@ def explain(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
 )
 @click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=completion.events)
 @_MACHINE
-@_SCOPE
+@filters.SCOPE
 @show.as_json
 @options.service
 def watch(
@@ -221,6 +218,11 @@ def watch(
 ) -> None:
     """Watch changes as they happen. Stops on Ctrl-C, or when all the given events are over."""
     stream = follow.EventStream(service)
+    if machine:
+        place = client.ask(service, "GET", client.api_path("machines", machine))
+        if machine != place["name"]:  # SCOPE/NAME
+            machine, scope = place["name"], place["scope"]
+    client.read_list(service, "events", 1, scope=scope)  # refuses an unknown scope
     active = {full_id(service, "event", id_) for id_ in ids}
     line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
     active -= {id_ for id_ in active if _is_over(service, id_)}
