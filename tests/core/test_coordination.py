@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.core import cascade, operation, rollout
+from fairwarning.core import cascade, lanes, operation, rollout
 from fairwarning.core.commands import CreateSet, Poll, Restart
 from fairwarning.core.decision import OperationProgress
 from fairwarning.core.errors import Bug, NotFound
@@ -29,7 +29,7 @@ def test_misdirected_commands() -> None:
     with pytest.raises(AssertionError):
         rollout.decide(ROLLOUT, misdirected, lambda _: None, 0)
     with pytest.raises(AssertionError):
-        rollout.decide_lane(LANE, ROLLOUT, misdirected, lambda _: None, rollout.Moment(0, 0))
+        lanes.decide(LANE, ROLLOUT, misdirected, lambda _: None, lanes.Moment(0, 0))
     with pytest.raises(NotFound):
         rollout.decide(None, misdirected, lambda _: None, 0)
 

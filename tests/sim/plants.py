@@ -194,11 +194,11 @@ PLANTS: dict[str, Plant] = {
     ),
     "maintain a machine that has left the host": Plant(
         "E10",
-        Patch("core.rollout", "(not lane.hosts or machine.host in lane.hosts)", "True"),
+        Patch("core.lanes", "(not lane.hosts or machine.host in lane.hosts)", "True"),
     ),
     "open windows by fleet time": Plant(
         "E7",
-        Patch("core.rollout", "wanted = now + notice - ahead", "wanted = now + notice"),
+        Patch("core.lanes", "wanted = now + notice - ahead", "wanted = now + notice"),
         first_seed=60_001,
     ),
     "leave an operation open": Plant(
@@ -211,7 +211,7 @@ PLANTS: dict[str, Plant] = {
     ),
     "ignore a pause": Plant(
         "IC6",
-        Patch("core.rollout", "    if rollout.status is RolloutStatus.PAUSED:", "    if False:"),
+        Patch("core.lanes", "    if rollout.status is RolloutStatus.PAUSED:", "    if False:"),
     ),
     "reuse an instance id": Plant(
         "IC4 IC8",
@@ -240,7 +240,7 @@ PLANTS: dict[str, Plant] = {
     "let two rollouts maintain two domains": Plant(
         "IC6",
         Patch(
-            "core.rollout",
+            "core.lanes",
             "    return domains_under_maintenance(scope) - {",
             "    return set() & {",
         ),

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from fairwarning.core import (
     engine,
+    lanes,
     lifecycle,
     operation,
     resources,
@@ -314,8 +315,8 @@ class _UnitOfWork:
             return rollout.decide(current, command, self.read, self.now)
         assert isinstance(command, LaneCommand)
         owner = self.get(Rollout, current.rollout) if current else None
-        moment = rollout.Moment(self.now, self.clock_ahead)
-        return rollout.decide_lane(current, owner, command, self.read, moment)
+        moment = lanes.Moment(self.now, self.clock_ahead)
+        return lanes.decide(current, owner, command, self.read, moment)
 
     def _apply_decision(self, kind: type[Entity], name: str, decision: EntityDecision) -> None:
         if decision.entity is None or decision.entity is not self.present[kind, name]:

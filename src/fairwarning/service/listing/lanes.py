@@ -5,10 +5,11 @@ from enum import StrEnum
 
 from fairwarning.core import limits
 from fairwarning.core.decision import FactType
+from fairwarning.core.lanes import step_id
 from fairwarning.core.lifecycle import domains_under_maintenance
 from fairwarning.core.model import EventStatus, Lane, Ref, Rollout, RolloutStatus, Scope
 from fairwarning.core.record import record
-from fairwarning.core.rollout import lane_id, step_id
+from fairwarning.core.rollout import lane_id
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.listing.waiting import Moments, event_sentence, impact_sentence
 
