@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.campaigns import split
 from tests.fixtures.requirements import needs_chromium
 from tests.real.browser import (
     LOOKS,
@@ -84,6 +83,7 @@ def test_all_that_match_are_cancelled_slice_by_slice(tmp_path: Path) -> None:
         assert harness.service.ok("GET", "/api/events")["events"] == []
 
 
+@pytest.mark.campaign
 def test_a_large_scale_in_is_typed(tmp_path: Path) -> None:
     """One click deletes nothing; neither does a wrong number."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
@@ -158,18 +158,14 @@ def test_lists_are_paged_and_downloaded(tmp_path: Path) -> None:
         assert len(Path(download.value.path()).read_text("utf-8").splitlines()) == 301
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme", "paths"),
-    split([(PHONE, "dark", PATHS[:1]), *((*look, PATHS) for look in LOOKS)], 1),
-)
-def test_the_header_is_small(
-    tmp_path: Path, size: tuple[int, int], scheme: Scheme, paths: tuple[str, ...]
-) -> None:
+@pytest.mark.campaign
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+def test_the_header_is_small(tmp_path: Path, size: tuple[int, int], scheme: Scheme) -> None:
     """One line on a screen, a fifth of a phone; and no page has a serious axe violation."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
         restart(harness, 30)
         context = harness.context(size, scheme)
-        for path in paths:
+        for path in PATHS:
             page = harness.open(context, path)
             height = page.evaluate("document.querySelector('header').offsetHeight")
             assert height <= (50 if size == WIDE else PHONE[1] / 5), path

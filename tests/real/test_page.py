@@ -20,7 +20,7 @@ from tests.real.browser import (
 
 pytestmark = needs_chromium
 
-FIRST_PATHS = ("/", "/sets/new")
+FIRST_PATHS = ("/map", "/sets/new")
 PATHS = (
     "/",
     "/machines",
@@ -111,6 +111,7 @@ def test_a_restart_shows_its_effect_first(tmp_path: Path) -> None:
         assert harness.poll("web_0") == []
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("O14")
 def test_what_is_large_or_final_is_asked_about(tmp_path: Path) -> None:
     """The plan follows the fleet; Back changes nothing and keeps what was entered."""

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.campaigns import split
 from tests.fixtures.requirements import needs_chromium
-from tests.real.browser import LOOKS, PHONE, Scheme, browser_harness, overflow, violations
+from tests.real.browser import LOOKS, Scheme, browser_harness, overflow, violations
 
 pytestmark = [needs_chromium, pytest.mark.spec("O8", "O14")]
 
@@ -101,12 +100,10 @@ def test_the_pictures_without_script(tmp_path: Path) -> None:
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme", "paths"),
-    split([(PHONE, "dark", PATHS[::2]), *((*look, PATHS) for look in LOOKS)], 1),
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_the_pictures_fit_every_screen(
-    tmp_path: Path, size: tuple[int, int], scheme: Scheme, paths: tuple[str, ...]
+    tmp_path: Path, size: tuple[int, int], scheme: Scheme
 ) -> None:
     """Neither scrolls sideways, nor has an accessibility problem, in light and dark."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
@@ -115,7 +112,7 @@ def test_the_pictures_fit_every_screen(
             harness.service.ok("POST", f"/api/machines/web_{number}/restart", {})
         harness.service.ok("POST", "/api/machines/db_0/stop", {})
         context = harness.context(size, scheme)
-        for path in paths:
+        for path in PATHS:
             page = harness.open(context, path)
             assert (path, overflow(page), violations(page)) == (path, 0, [])
             page.close()

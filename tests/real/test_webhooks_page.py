@@ -14,6 +14,7 @@ pytestmark = needs_chromium
 ALLOWED = '[console]\nwebhook_hosts = ["127.0.0.1"]\n'
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("O8")
 def test_a_webhook_is_created_tested_and_removed(tmp_path: Path) -> None:
     """Its secret stays on the page while the list is updated; removing it takes two steps."""
