@@ -82,7 +82,7 @@ PLANTS: dict[str, Plant] = {
         Patch("core.retention", "    if ending is not None and (", "    if False and ("),
         Patch(
             "service.retention",
-            "in await store.ended_entities(before, _DROPPED_AT_ONCE):",
+            "in await store.ended_entities(before, _DROPPED_AT_ONCE + len(kept)):",
             "in [(Operation, n) for n in await store.list_ids(Operation, '', _DROPPED_AT_ONCE)]:",
         ),
     ),
