@@ -82,6 +82,8 @@ async def _is_listed_at(
     fleet: Fleet, operation: Operation, entry: JournalEntry, place: OperationPlace
 ) -> bool:
     """Whether this is the first line that names the operation: several may, on several pages."""
+    if not place.refs:
+        return True  # it is accepted once
     near = await _lines_near_acceptance(fleet, operation.id, operation.accepted_at)
     first = next((line.number for line in near if place.names(line)), entry.number)
     return first == entry.number
