@@ -12,10 +12,16 @@ from itertools import pairwise
 
 import pytest
 
+from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Event, EventStatus, EventType, Scope, Source
 from fairwarning.core.record import changed
+from fairwarning.service.clock import RealClock
+from fairwarning.service.clock_monitor import ClockMonitor
+from fairwarning.store.elapsed_time import elapsed_time
+from fairwarning.store.postgres import shared_clock
 from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.shared_clock import SharedClock
+from fairwarning.store.postgres.statements import Row, execute
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, ClockReading, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip
@@ -26,6 +32,7 @@ pytestmark = pytest.mark.spec("E11", "X1")
 
 HOUR = 3600.0
 STEPS = pytest.mark.parametrize("step", [-HOUR, HOUR])
+PRECISE = shared_clock._PRECISE_SECONDS
 SLOW = 10.0  # seconds that a busy machine may take
 _EVENT = Event(
     id="E", type=EventType.REBOOT, status=EventStatus.SCHEDULED, source=Source.USER,
@@ -55,7 +62,11 @@ async def _next_reading(heartbeats: "asyncio.Queue[Heartbeat]") -> ClockReading:
 
 
 def _offset(reading: ClockReading) -> float:
-    return reading.now - reading.received_at
+    return (reading.least + reading.most) / 2
+
+
+def _now(reading: ClockReading) -> float:
+    return reading.at + reading.least
 
 
 @STEPS
@@ -106,7 +117,7 @@ async def test_time_without_processes(
     await second.close()
     await first.open()
     reading = await first.shared.read_clock()
-    assert abs(reading.now - (before.now - HOUR if is_promised else time.time())) < SLOW
+    assert abs(_now(reading) - (_now(before) - HOUR if is_promised else time.time())) < SLOW
     assert abs(reading.ahead - (-HOUR if is_promised else 0)) < SLOW
 
 
@@ -122,8 +133,8 @@ async def test_a_step_counts_what_the_process_has_counted(
     for _ in range(pauses):
         await _step(first, HOUR)
         reading = await first.shared.read_clock()
-    counted = reading.now - started.now
-    assert 0 <= counted <= reading.received_at - started.received_at + 0.001
+    counted = _now(reading) - _now(started)
+    assert 0 <= counted <= reading.at - started.at + 0.001
 
 
 @on_two_stores
@@ -136,7 +147,7 @@ async def test_a_clock_that_is_turned_back_while_all_are_down(
     await _step(second, -HOUR)
     await second.close()
     await first.open()
-    assert (await first.shared.read_clock()).now >= before.now
+    assert _now(await first.shared.read_clock()) >= _now(before)
 
 
 @STEPS
@@ -180,7 +191,7 @@ async def test_the_shared_time_returns_to_the_databases_clock(
                 readings.append(await _next_reading(heartbeats))
     assert abs(readings[0].ahead) <= 2
     for earlier, later in pairwise(readings):
-        assert earlier.now <= later.now
+        assert _now(earlier) <= _now(later)
         assert abs(later.ahead) <= abs(earlier.ahead)
 
 
@@ -196,6 +207,60 @@ async def test_a_pending_notice_keeps_the_difference(
     await first.commit(Batch(1.0, {A: (NOTICED, scope(2))}))
     async with renewing(first) as heartbeats:
         assert (await _next_reading(heartbeats)).ahead > -5
+
+
+class SlowResponses:
+    """Delays the responses to the next readings of the clock, as on a busy machine."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        monkeypatch.setattr(shared_clock, "execute", self._execute)
+
+    async def _execute(self, connection: Connection, query: str, **values: object) -> list[Row]:
+        rows = await execute(connection, query, **values)
+        self.left -= 1
+        if self.left >= 0:
+            await asyncio.sleep(1.2 * PRECISE)
+        return rows
+
+
+@on_two_stores
+async def test_a_process_begins_once_it_knows_the_time(
+    first: PostgresStore, second: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IK4: it reads on while readings are slow, for a while. Later ones may be slow."""
+    responses = SlowResponses(monkeypatch)
+    monkeypatch.setattr(shared_clock, "_SLOW_SECONDS", LIMIT_SECONDS)
+    await first.close()
+    responses.left = 6
+    await first.open()
+    begun = await first.shared.read_clock()
+    assert begun.most - begun.least <= PRECISE
+    responses.left = 1
+    async with first._connections.acquire() as connection:
+        slow = await first.shared._clock.advance(connection)
+    assert slow.at - begun.at > PRECISE
+    assert slow.most - slow.least < 1.1 * PRECISE
+    await first.close()
+    responses.left = 6
+    monkeypatch.setattr(shared_clock, "_SLOW_SECONDS", 0)
+    with pytest.raises(Unavailable) as failed:
+        await first.open()
+    assert failed.value.code == "StoreSlow"
+
+
+def test_a_process_that_does_not_know_the_time_says_so() -> None:
+    """IK4: as its part `clock`, until a reading is precise; that one corrects it at once."""
+    clock = RealClock()
+    monitor = ClockMonitor(clock, "the database's clock")
+    problems = []
+    for least, most in ((HOUR - 1, HOUR + 1), (HOUR - 2, HOUR + 2), (HOUR + 0.7, HOUR + 0.8)):
+        clock.synchronize(ClockReading(least, most, 0.0, elapsed_time()))
+        problems.append(monitor.health().problem)
+    assert "only known to within 1.0 s" in problems[0]
+    assert problems[0] != problems[1] != ""
+    assert problems[2] == ""
+    assert abs(clock.now() - elapsed_time() - HOUR - 0.7) < 0.1
 
 
 SEQUENCES = int(os.environ.get("FAIRWARNING_CLOCK_SEQUENCES", "30"))
@@ -227,7 +292,7 @@ async def test_random_sequences(
         shift = 1.8e9 - true
         await _set_clock(connection, true + shift)
         processes = [SharedClock(first._connections) for _ in range(3)]
-        least = (await processes[0].advance(connection)).now - true
+        least = (await processes[0].advance(connection)).least
         for _ in range(12):
             process = draw.choice(processes)
             true += draw.choice((0.0, 0.3, 1.9, 4.0, 30.0, 5000.0))
@@ -236,7 +301,7 @@ async def test_random_sequences(
             for ended in draw.choice(([], [], [process], processes)):
                 ended.start()
             await connection.execute(b"UPDATE virtual_time SET now = %s", (true + shift,))
-            offset = (await process.advance(connection)).now - true
+            offset = (await process.advance(connection)).least
             assert offset <= least + 1e-5, f"seed {seed}: {offset - least:.3f} s were lost"
             least = offset
     await connection.close()
@@ -255,7 +320,7 @@ def test_the_databases_clock_is_used_at_first() -> None:
         await store.open()
         reading = await store.shared.read_clock()
         assert reading.ahead == 0
-        assert abs(reading.now - time.time()) < SLOW
+        assert abs(_now(reading) - time.time()) < SLOW
         await store.close()
 
     asyncio.run(run())

@@ -9,6 +9,8 @@ from fairwarning.service.metrics import Metric, gauge
 
 log = logging.getLogger(__name__)
 
+_PRECISE_SECONDS = 0.25  # by which a process may differ from the database's time (IK4)
+
 
 class ClockMonitor:
     """Logs the beginning and the end of a difference, and exports it as a metric."""
@@ -66,8 +68,15 @@ class ClockMonitor:
         return f"fleet time is {abs(ahead):.1f} s {direction} {self._reference}"
 
     def health(self) -> PartHealth:
-        """Whether the clocks agree."""
-        return PartHealth(name="clock", problem=self._difference() if self._differs else "")
+        """Whether the clocks agree, and this process knows the time precisely enough (IK4)."""
+        error = self._host_time.error_seconds if self._host_time else 0.0
+        if self._differs:
+            text = self._difference()
+        elif error > _PRECISE_SECONDS:
+            text = f"the database is slow: its time is only known to within {error:.1f} s"
+        else:
+            text = ""
+        return PartHealth(name="clock", problem=text)
 
     def metrics(self) -> list[Metric]:
         """The current difference."""

@@ -57,12 +57,12 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The time that all processes share, read between two moments of `elapsed_time`."""
+    """The time that all processes share: `elapsed_time` plus an offset between two bounds."""
 
-    now: float
+    least: float
+    most: float
     ahead: float  # of the clock it comes from, which was stepped
-    sent_at: float
-    received_at: float
+    at: float  # by `elapsed_time`
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,10 @@ class SharedStore(Protocol):
         """
 
     async def read_clock(self) -> ClockReading:
-        """Return the time that all processes share, when this process starts."""
+        """Return the time that all processes share, when this process starts.
+
+        Raises `Unavailable` if the time cannot be told precisely enough for a while (IK4).
+        """
 
     def enter_epoch(self, epoch: int) -> None:
         """Accept commits again: they are based on what was read in this epoch."""
