@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import psycopg
 import pytest
 
 from fairwarning.core.model import Ref, Scope, ScopeKind
+from fairwarning.core.record import changed
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.following import ChangeFollower
 from fairwarning.store.postgres.store import PostgresStore
@@ -74,5 +76,30 @@ def test_a_suspended_process_learns_about_removals_that_retention_has_dropped() 
             await first.commit(Batch(3.0, {(Scope, "db"): (None, CREATED)}))
             await process.catch_up(position + 1)
             assert published.scope is None
+
+    check()
+
+
+@pytest.mark.spec("X7")
+def test_a_scope_that_cannot_be_read_holds_up_no_other() -> None:
+    """The others are published, and polls stay fresh: one row stops no tenant (IB1)."""
+    url = migrated_database_or_skip()
+
+    @run_async
+    async def check() -> None:
+        refs: list[Ref] = [(Scope, name) for name in ("a", "bad", "c")]
+        async with opened(url) as first, opened(url) as second, following(second) as process:
+            created = {ref: changed(CREATED, id=ref[1]) for ref in refs}
+            await first.commit(Batch(1.0, {ref: (None, created[ref]) for ref in refs}))
+            published = [await process.documents.fetch(name) for _, name in refs]
+            await process.catch_up(await first.position())
+            newer = {ref: changed(created[ref], version=2) for ref in refs}
+            await first.commit(Batch(2.0, {ref: (created[ref], newer[ref]) for ref in refs}))
+            with psycopg.connect(url) as connection:
+                connection.execute("UPDATE fairwarning.entity SET body = '{' WHERE id = 'bad'")
+            await process.catch_up(await first.position())
+            shown = dict(zip(refs, [each.scope for each in published], strict=True))
+            assert shown == {**newer, (Scope, "bad"): created[Scope, "bad"]}
+            assert not process.documents.is_stale()
 
     check()

@@ -3,10 +3,20 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairwarning.core.commands import AbortRollout, Deallocate, Delete, Restart, StartRollout
+from fairwarning.core import cascade
+from fairwarning.core.commands import (
+    AbortRollout,
+    Command,
+    Deallocate,
+    Delete,
+    DropOperation,
+    Restart,
+    StartRollout,
+)
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import (
     Entity,
@@ -19,6 +29,7 @@ from fairwarning.core.model import (
     Rollout,
     Scope,
 )
+from fairwarning.service import retention as module
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.config.settings import JournalSettings, OperationSettings
 from fairwarning.service.fleet import Fleet
@@ -208,6 +219,39 @@ async def test_retention_continues_when_the_store_is_available_again(
     running.cancel()
     await asyncio.wait([running])
     await fleet.stop()
+
+
+@pytest.mark.spec("X7")
+@each_store
+def test_what_cannot_be_dropped_keeps_nothing_else(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither an operation that meets a bug nor a part that fails; the health says so (IB1)."""
+    decide: Callable[..., Any] = cascade.run
+
+    def buggy(command: Command, *rest: object, **named: object) -> object:
+        if isinstance(command, DropOperation) and command.operation.startswith("bad"):
+            raise ZeroDivisionError("a bug")
+        return decide(command, *rest, **named)
+
+    monkeypatch.setattr(cascade, "run", buggy)
+    monkeypatch.setattr(module, "_DROPPED_AT_ONCE", 1)
+    with OldFleet(make(tmp_path)) as harness:
+        for name in ("bad1", "bad2", "op"):
+            harness.standalone(name)
+            harness.operate(Deallocate, name, name, name=name)
+        harness.advance(9 * DAY_SECONDS)
+        monkeypatch.setattr(harness.store, "drop_old_lines", KeyError("a row"))
+        dropping = retention(harness.fleet, lines=1)
+        harness.run(dropping.drop_old())
+        assert harness.stored(Operation) == ["bad1", "bad2"]
+        assert "2 operations or rollouts, the first Operation 'bad1'" in caplog.text
+        assert "2 operations or rollouts" in dropping.health().problem
+        monkeypatch.undo()
+        harness.run(dropping.drop_old())
+        assert not harness.stored(Operation)
+        assert harness.journal()[0].line.at > NOON + 8 * DAY_SECONDS
+        assert not dropping.health().problem
 
 
 class JournalInUse(MemoryStore):

@@ -136,6 +136,7 @@ class ServerProcess:
         """Start what runs in the background until the service stops."""
         file = self.options.fleet
         retention = Retention(self.fleet, file.journal, file.operations)
+        self.ports.parts.append(retention.health)
         tokens = (self.tokens.follow(), self.tokens.run_expiry())
         for work in (self.ports.renew_certificates(), retention.run(), *tokens):
             stack.callback(asyncio.create_task(work).cancel)

@@ -8,6 +8,7 @@ from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Ref, Scope
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.health import PartHealth
+from fairwarning.service.reader import load_readable
 from fairwarning.service.snapshot_monitor import SnapshotMonitor
 from fairwarning.store.store import ClockReading, Heartbeat, SharedStore, Store
 
@@ -146,6 +147,6 @@ class ChangeFollower:
             for name in names
             if self.all_scopes or self._documents.get(name) is not None
         ]
-        for ref, entity in (await self._store.load(refs)).items() if refs else ():
+        for ref, entity in (await load_readable(self._store.load, refs)).items() if refs else ():
             assert entity is None or isinstance(entity, Scope)
             publish(ref[1], entity)

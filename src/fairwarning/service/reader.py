@@ -1,9 +1,11 @@
 """Reads committed entities, machines and journal lines, from memory where possible."""
 
+import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
+from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import (
     Entity,
     Lane,
@@ -19,11 +21,30 @@ from fairwarning.core.model import (
 from fairwarning.service.read_share import STEP, ReadShare
 from fairwarning.store.store import JournalEntry, MachineLocation, Store
 
+log = logging.getLogger(__name__)
+
 E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet, SetAside)
 T = TypeVar("T")
 
 _ENTITIES = 8  # of a visit to the store: a scope may have 200 machines
 _NUMBERS = 2000  # of lines that a visit searches
+
+
+async def load_readable(
+    load: Callable[[Sequence[Ref]], Awaitable[dict[Ref, Entity | None]]], refs: Sequence[Ref]
+) -> dict[Ref, Entity | None]:
+    """Load entities. One that cannot be read is logged and left out: it stops no other (IB1)."""
+    try:
+        return await load(refs)
+    except FairwarningError:
+        raise
+    except Exception:
+        if len(refs) == 1:
+            ((kind, name),) = refs
+            log.exception("%s %r cannot be read", kind.__name__, name)
+            return {}
+    half = len(refs) // 2
+    return await load_readable(load, refs[:half]) | await load_readable(load, refs[half:])
 
 
 class FleetReader:
@@ -54,6 +75,10 @@ class FleetReader:
         for start in range(0, len(missing), _ENTITIES):
             found |= await self._load(missing[start : start + _ENTITIES])
         return found
+
+    async def read_each(self, refs: Sequence[Ref]) -> dict[Ref, Entity | None]:
+        """Several entities as committed; see `load_readable`."""
+        return await load_readable(self.read_all, refs)
 
     async def _load(self, refs: list[Ref]) -> dict[Ref, Entity | None]:
         await self.share.turn()

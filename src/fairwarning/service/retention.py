@@ -7,14 +7,16 @@ that no command waits for long.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from time import monotonic
 
-from fairwarning.core.commands import Drop, DropLane, DropOperation, DropRollout
-from fairwarning.core.errors import FairwarningError, Refused, Unavailable
-from fairwarning.core.model import Lane, Operation, Ref, Scope
+from fairwarning.core.commands import Drop, DropLane, DropOperation, DropRollout, target_of
+from fairwarning.core.errors import FairwarningError, Refused, StoreDamaged, Unavailable
+from fairwarning.core.model import Lane, Operation, Ref, Rollout, Scope
+from fairwarning.core.printable import printable
 from fairwarning.service.config.settings import JournalSettings, OperationSettings
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.health import PartHealth
 from fairwarning.service.webhooks.cursors import drop_orphaned_cursors
 from fairwarning.store.store import Store
 
@@ -38,6 +40,7 @@ class Retention:
         self._store = fleet.store
         self._line_days = journal.keep_days
         self._operation_days = operations.keep_days
+        self._problem = ""
         self._seen: tuple[float, int] | None = None  # a time, and the change feed's position then
 
     async def run(self) -> None:
@@ -51,6 +54,11 @@ class Retention:
                 log.exception("cannot drop old data, will retry")
             await self._wait()
 
+    def health(self) -> PartHealth:
+        """Whether something met a bug when it was to be dropped. `Fleet` reports the store."""
+        problem = f"old data cannot be dropped, retrying: {self._problem}" if self._problem else ""
+        return PartHealth(name="retention", problem=problem)
+
     async def _wait(self) -> None:
         passed = asyncio.Event()
         alarm = self._fleet.clock.call_at(self._fleet.clock.now() + _CHECK_SECONDS, passed.set)
@@ -62,46 +70,56 @@ class Retention:
 
     async def drop_old(self) -> None:
         """Drop everything that is old; data in the store only if this process has that duty."""
-        await self._forget_deliveries()
-        if not await self._store.claim_duty(_DUTY):
-            return
-        lines = await self._drop_lines()
-        entities = await self._drop_ended()
-        tombstones = await self._drop_tombstones()
-        cursors = await drop_orphaned_cursors(self._fleet)
-        if lines or entities or tombstones or cursors:
-            log.info(
-                "dropped %d journal lines, %d operations and rollouts, the remains of %d removed "
-                "entities and %d webhooks",
-                lines, entities, tombstones, cursors,
-            )  # fmt: skip
+        problems: list[str] = []
+        await _attempt(self._forget_deliveries, problems)
+        if self._fleet.broken is None and await self._store.claim_duty(_DUTY):
+            dropped = [
+                await _attempt(drop, problems)
+                for drop in (
+                    self._drop_lines,
+                    lambda: self._drop_ended(problems),
+                    self._drop_tombstones,
+                    lambda: drop_orphaned_cursors(self._fleet),
+                )
+            ]
+            if any(dropped):
+                log.info(
+                    "dropped %d journal lines, %d operations and rollouts, the remains of %d "
+                    "removed entities and %d webhooks",
+                    *dropped,
+                )
+        self._problem = "; ".join(problems)
 
     async def _drop_lines(self) -> int:
         if not self._line_days:
             return 0
         before = self._time_before(self._line_days)
-        try:
-            return await _repeat(lambda: self._store.drop_old_lines(before))
-        except Unavailable as error:
-            if error.code != "JournalInUse":
-                raise
-            log.warning("cannot drop old journal lines, will retry: %s", error.message)
-            return 0
+        return await _repeat(lambda: self._store.drop_old_lines(before))
 
-    async def _drop_ended(self) -> int:
+    async def _drop_ended(self, problems: list[str]) -> int:
         if not self._operation_days:
             return 0
         before = self._time_before(self._operation_days)
-        return await _repeat(lambda: self._drop_some(before))
+        kept: dict[Ref, BaseException] = {}  # what cannot be dropped in this pass
+        dropped = await _repeat(lambda: self._drop_some(before, kept))
+        bugs = [ref for ref, error in kept.items() if not isinstance(error, Refused)]
+        if bugs:
+            (kind, name), count = bugs[0], len(bugs)
+            text = f"{count} operations or rollouts, the first {kind.__name__} {name!r}"
+            log.error("cannot drop %s: %s", text, kept[bugs[0]])
+            problems.append(text)
+        return dropped - len(kept)
 
-    async def _drop_some(self, before: float) -> int:
-        commands = await next_drops(self._store, before)
+    async def _drop_some(self, before: float, kept: dict[Ref, BaseException]) -> int:
+        commands = await next_drops(self._store, before, kept)
         submitted = [self._fleet.submit(command) for command in commands]
         results = await asyncio.gather(*submitted, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, Refused):
+        for command, result in zip(commands, results, strict=True):
+            if isinstance(result, Unavailable | StoreDamaged):
                 raise result
-        return sum(not isinstance(result, BaseException) for result in results)
+            if isinstance(result, BaseException):
+                kept[_ended_entity(command)] = result
+        return len(commands)
 
     async def _drop_tombstones(self) -> int:
         now, position = self._fleet.clock.now(), await self._store.position()
@@ -114,7 +132,7 @@ class Retention:
         self._seen = now, position
         return dropped
 
-    async def _forget_deliveries(self) -> None:
+    async def _forget_deliveries(self) -> int:
         """Forget deliveries of events that have ended, of scopes that no client reads here.
 
         The fleet hears about their changes only if this process made them.
@@ -125,21 +143,24 @@ class Retention:
         ]
         for first in range(0, len(refs), _DROPPED_AT_ONCE):
             page = refs[first : first + _DROPPED_AT_ONCE]
-            for ref, scope in (await self._fleet.reader.read_all(page)).items():
+            for ref, scope in (await self._fleet.reader.read_each(page)).items():
                 assert scope is None or isinstance(scope, Scope)
                 deliveries.follow(ref[1], scope)
+        return 0
 
     def _time_before(self, days: int) -> float:
         return self._fleet.clock.now() - days * _DAY_SECONDS
 
 
-async def next_drops(store: Store, before: float) -> Sequence[Drop]:
-    """Commands that drop the first entities that ended before a time.
+async def next_drops(store: Store, before: float, kept: Collection[Ref] = ()) -> Sequence[Drop]:
+    """Commands that drop the first entities that ended before a time, without some.
 
     A rollout comes after its operations and its lanes, so that its name can be used again.
     """
     commands: list[Drop] = []
-    for kind, name in await store.ended_entities(before, _DROPPED_AT_ONCE):
+    for kind, name in await store.ended_entities(before, _DROPPED_AT_ONCE + len(kept)):
+        if (kind, name) in kept:
+            continue
         if kind is Operation:
             commands.append(DropOperation(operation=name, before=before))
         else:
@@ -153,11 +174,30 @@ async def next_drops(store: Store, before: float) -> Sequence[Drop]:
     return commands
 
 
+def _ended_entity(command: Drop) -> Ref:
+    """The entity because of whose end a command drops something."""
+    if isinstance(command, DropLane):
+        return Rollout, command.lane.rpartition("/")[0]
+    return command.on, target_of(command)
+
+
 async def _lanes(store: Store, rollout: str) -> list[str]:
     """Some lanes that are left of a rollout."""
     prefix = f"{rollout}/"
     lanes = await store.list_ids(Lane, prefix, _DROPPED_AT_ONCE)
     return [lane for lane in lanes if lane.startswith(prefix)]
+
+
+async def _attempt(drop: Callable[[], Awaitable[int]], problems: list[str]) -> int:
+    """Do one part of the work, and return how much was dropped; if it fails, the others go on."""
+    try:
+        return await drop()
+    except FairwarningError as error:
+        log.warning("cannot drop old data, will retry: %s", error.message)
+    except Exception as error:
+        log.exception("cannot drop old data, will retry")
+        problems.append(printable(str(error)))
+    return 0
 
 
 async def _repeat(drop: Callable[[], Awaitable[int]]) -> int:
