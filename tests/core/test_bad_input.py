@@ -34,22 +34,14 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import (
-    Entity,
-    Lane,
     Machine,
-    Operation,
     Priority,
-    Ref,
-    Resource,
-    Rollout,
-    ScaleSet,
     Scope,
     ScopeKind,
-    Subnet,
 )
 from fairwarning.store import codec
 from tests.core.hostile import commands_of, every, hostile
-from tests.fixtures.fleet import FleetHarness
+from tests.fixtures.fleet import FleetHarness, all_entities
 
 ABSTRACT = (
     Command, ScopeCommand, SetCommand, SetOperation, RolloutCommand, LaneCommand, Operate,
@@ -121,7 +113,7 @@ def reusable() -> Iterator[ReusableFleet]:
 
 def _state(harness: FleetHarness) -> tuple[object, ...]:
     """The complete observable state."""
-    entities = harness.run(_entities(harness))
+    entities = harness.run(all_entities(harness.store))
     documents = [
         published.body(version)
         for scope in ("av", "spot", "web/0", "cloud")
@@ -135,14 +127,6 @@ def _state(harness: FleetHarness) -> tuple[object, ...]:
         list(harness.driver.impacts),
         harness.clock.now(),
     )
-
-
-async def _entities(harness: FleetHarness) -> dict[Ref, Entity | None]:
-    entities: dict[Ref, Entity | None] = {}
-    for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet):
-        names = await harness.store.list_ids(kind, "", 10_000)
-        entities.update(await harness.store.load([(kind, name) for name in names]))
-    return entities
 
 
 def _fit(harness: FleetHarness, command: Command) -> Command:
@@ -172,7 +156,7 @@ def _check_refused(harness: FleetHarness, error: FairwarningError, before: objec
 
 
 def _check_storable(harness: FleetHarness) -> None:
-    for (kind, _), entity in harness.run(_entities(harness)).items():
+    for (kind, _), entity in harness.run(all_entities(harness.store)).items():
         assert entity is not None
         text = codec.encode(entity)
         text.encode()

@@ -13,33 +13,23 @@ from fairwarning.core.commands import (
     CreateScope,
     CreateSet,
     Degrade,
-    Drop,
-    LaneCommand,
     Maintain,
-    Operate,
     OperateInstances,
     Poll,
     ReportImpact,
-    ResourceCommand,
     Restart,
-    RolloutCommand,
     Scale,
-    ScopeCommand,
-    SetCommand,
-    SetOperation,
     StartRollout,
     UpdateSet,
     validate,
 )
 from fairwarning.core.errors import Refused
-from fairwarning.core.messages import ApplyModel, MaintainForRollout, SubnetCommand
+from fairwarning.core.messages import MaintainForRollout
 from fairwarning.core.model import (
-    Event,
     ImpactKind,
     Machine,
     Priority,
     Rules,
-    Scope,
     ScopeKind,
     guid,
 )
@@ -122,29 +112,14 @@ def _restart(**parts: Any) -> Restart:  # noqa: ANN401  (deliberately invalid)
 NAN = float("nan")
 INVALID: list[tuple[Command, str]] = [
     (_restart(scope=""), "scope must be"),
-    (_restart(scope=None), "scope must be"),
-    (_restart(scope=" s"), "scope must be"),
-    (_restart(scope="a\nb"), "scope must be"),
-    (_restart(scope="\ud800"), "scope must be"),
-    (_restart(scope="s" * 1000), "scope must be"),
     (_restart(operation="a/b"), "without '/'"),
     (_restart(actor=""), "actor must be"),
     (_restart(machines=()), "1 to 200 different names"),
-    (_restart(machines=("m", "m")), "different names"),
-    (_restart(machines=["m"]), "machines must be"),
-    (_restart(machines=("m", None)), "machines must be"),
-    (_restart(machines=tuple(map(str, range(201)))), "machines must be"),
-    (_restart(machines="m"), "machines must be"),
     (Approve(scope="s", events=tuple(map(str, range(101)))), "1 to 100"),
     (ReportImpact(scope="s", machine="m", impact="i", error="x" * 1001), "at most 1000"),
     (Poll(scope="s", at=NAN), "at must be"),
-    (Poll(scope="s", at=-1.0), "at must be"),
-    (Poll(scope="s", at=float("inf")), "at must be"),
-    (Poll(scope="s", at=True), "at must be"),
     (CreateSet(set="s", capacity=-1), "0 to 1000"),
     (CreateSet(set="s", capacity=1001), "0 to 1000"),
-    (CreateSet(set="s", capacity=True), "capacity must be"),
-    (CreateSet(set="s", capacity=1.0), "capacity must be"),  # type: ignore[arg-type]
     (CreateSet(set="s", capacity=1, priority="Spot"), "Regular, Spot"),  # type: ignore[arg-type]
     (CreateSet(set="s", capacity=1, terminate_seconds=299), "PT5M to PT15M"),
     (UpdateSet(set="s", terminate_seconds=901), "PT5M to PT15M"),
@@ -152,7 +127,6 @@ INVALID: list[tuple[Command, str]] = [
     (Scale(set="s", operation="o", capacity=10**30), "capacity must be"),
     (OperateInstances(set="s", operation="o", action=Degrade), "action must be"),
     (OperateInstances(set="s", operation="o", action=Restart, instances=()), "different whole"),
-    (OperateInstances(set="s", operation="o", action=Restart, instances=(1, 1)), "different"),
     (Maintain(scope="s", operation="o", machines=("m",), kind=ImpactKind.DELETE), "freeze"),
     (StartRollout(rollout="r", scopes=("a",), batch=0), "1 to 100"),
     (CreateScope(scope="s", kind=ScopeKind.PLACEMENT_GROUP, machines=(Machine(name="m"),)),
@@ -166,14 +140,12 @@ INVALID: list[tuple[Command, str]] = [
     *((_restart(operation=name), "operation must be") for name in (".", "..")),
     *((StartRollout(rollout=name, scopes=("a",)), "rollout must be") for name in (".", "..")),
     (_machine(update_domain=20), "whose update_domain is"),
-    (_machine(update_domain=NAN), "whose update_domain is"),
     (_machine(instance=0), "whose instance is"),
     (_machine(model=1), "whose model is"),
     (_machine(power="running"), "whose power is"),
     (_machine(protected=1), "whose protected is"),
     (_machine(priority=Priority), "whose priority is"),
     (_rules(reboot_seconds=0), "whose reboot_seconds is"),
-    (_rules(reboot_seconds=604_801), "whose reboot_seconds is"),
     (_rules(idle_seconds=59), "whose idle_seconds is"),
     (_rules(enable_delay_seconds=121), "0 to 120"),
     (_rules(user_operations=0), "whose user_operations is"),
@@ -199,19 +171,3 @@ def test_machines_of_one_command_differ() -> None:
         with pytest.raises(Refused, match="different names and addresses"):
             validate(AddMachines(scope="s", machines=machines))
     validate(AddMachines(scope="s", machines=(Machine(name="a"), Machine(name="b"))))
-
-
-@pytest.mark.parametrize(
-    "value",
-    [None, "Restart", 5, Restart, Scope(id="s", kind=ScopeKind.STANDALONE), Event, object(),
-     ApplyModel(scope="s", machines=("m",), model=1, terminate_seconds=0),
-     Command(), Drop(before=0), ScopeCommand(scope="s"), SetCommand(set="s"),
-     Operate(scope="s", operation="o", machines=("m",)), SetOperation(set="s", operation="o"),
-     RolloutCommand(rollout="r"), LaneCommand(lane="l"), SubnetCommand(subnet="10.0.0.0/24"),
-     ResourceCommand(resource="r")],
-)  # fmt: skip
-def test_values_that_are_no_commands(value: object) -> None:
-    """A value that is no command, an internal message, and a command without a verb are refused."""
-    with pytest.raises(Refused) as refused:
-        validate(value)
-    assert refused.value.code == "BadCommand"

@@ -63,7 +63,7 @@ def key_reused(key: str, first: str, second: str) -> Conflict:
 class Unavailable(FairwarningError):
     """The service cannot do this now; try again later. The command had no effect.
 
-    The exception is `StoreUnclear`: the database connection was lost during the commit.
+    The exception is `StoreUnclear`: the store failed during the commit, and may have it.
     """
 
     status = 503
