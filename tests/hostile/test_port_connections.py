@@ -102,6 +102,24 @@ def test_reset_connections_do_not_count(port: PortHarness) -> None:
         connect(port, clients, FIRST, OF_ADDRESS)
 
 
+def test_a_connection_whose_deadline_cannot_be_checked(tmp_path: Path) -> None:
+    """It is closed, and all others keep their deadlines (IB5)."""
+    with PortHarness(WAYS["console"], tmp_path) as port, ExitStack() as clients:
+        connect(port, clients, FIRST, 2)
+
+        def fail(_: float) -> bool:
+            raise KeyError("bug")
+
+        def spoil() -> None:
+            first, second = port.connections
+            first.tick = fail  # type: ignore[method-assign]
+            second._deadline = 0.0
+
+        port.call(spoil)
+        port.wait_until(lambda: not port.connections)
+        connect(port, clients, FIRST, 1)
+
+
 def test_a_port_that_starts_without_a_free_descriptor(tmp_path: Path) -> None:
     """It says so, and serves the connection that waits as soon as there is one (IB5)."""
     way = WAYS["console"]

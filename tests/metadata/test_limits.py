@@ -168,6 +168,23 @@ def test_each_machine_has_its_own_rate_limit(limited: EndpointHarness) -> None:
     assert _statuses(limited, "db_1", 10) == [200] * 10
 
 
+def test_a_connection_whose_deadline_cannot_be_checked(limited: EndpointHarness) -> None:
+    """It is closed, and the machines' limits are refilled as if nothing had happened (IB4)."""
+    limited.make("db", 2)
+    assert _statuses(limited, "db_0", 11)[-1] == 429
+    with limited.open("db_1") as client:
+        limited.wait_until(lambda: len(limited.connections) == 2)
+
+        def fail() -> None:
+            raise KeyError("bug")
+
+        for connection in limited.connections:
+            connection.tick = fail  # type: ignore[method-assign]
+        limited.tick()
+        assert client.recv(1) == b""
+    assert _statuses(limited, "db_0", 5) == [200] * 5
+
+
 def test_all_of_a_machines_requests_count(limited: EndpointHarness) -> None:
     """Polls, 304 responses, approvals and instance metadata count, on any number of connections."""
     limited.make("db")

@@ -112,6 +112,28 @@ def test_a_change_that_was_not_followed(tmp_path: Path, monkeypatch: pytest.Monk
             endpoint.wait_until(lambda: listeners(endpoint) == 2)
 
 
+@pytest.mark.parametrize("method", ["_slot_of", "_bind"])
+def test_a_bug_at_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """The others have their sockets, health says so, and this one is tried again (IB5)."""
+    folder, working = tmp_path / "s", getattr(MachineSockets, method)
+
+    def fail_at_first(sockets: MachineSockets, what: str | tuple[str, str]) -> object:
+        if "av_0" in (what, what[1]):
+            raise KeyError("bug")
+        return working(sockets, what)
+
+    with EndpointHarness() as endpoint:
+        endpoint.make("av", 2)
+        monkeypatch.setattr(MachineSockets, method, fail_at_first)
+        with open_sockets(endpoint, folder) as machine_sockets:
+            assert files(folder) == {"av_1.sock"}
+            assert "no socket for 1 machines" in endpoint.server.health().problem
+            monkeypatch.setattr(MachineSockets, method, working)
+            endpoint.call(machine_sockets._retry)
+            endpoint.wait_until(lambda: files(folder) == {"av_0.sock", "av_1.sock"})
+            endpoint.wait_until(lambda: not endpoint.server.health().problem)
+
+
 def test_a_file_of_another_process_is_not_removed(tmp_path: Path) -> None:
     """Of two processes with the same folder, the one that ends leaves the other's sockets."""
     folder = tmp_path / "s"

@@ -1,6 +1,7 @@
 """The metadata endpoint: listeners, the timer tick, and graceful shutdown."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,8 @@ from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.health import PartHealth
 from fairwarning.service.metrics import Metric, counter, counters, gauge
+
+log = logging.getLogger(__name__)
 
 _EVICT_TICKS = 300
 _LAST_TURNS = 3  # of the event loop: it reads each accepted connection at least once
@@ -76,7 +79,11 @@ class MetadataServer(RequestHandler):
         """Check deadlines, collect polls and refill rate limits; called once a second."""
         self._ticks += 1
         for connection in tuple(self.connections):
-            connection.tick()
+            try:
+                connection.tick()
+            except Exception:  # it must not keep the limits of all others from their refill
+                log.exception("cannot check the deadline of a connection; closing it")
+                connection.abort()
         self._collect()
         if self.rate:
             self.callers.refill(self.rate, limits.REQUESTS_BURST)

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from fairwarning.core.errors import FairwarningError
@@ -23,7 +24,6 @@ Slot = TypeVar("Slot", str, int)
 """What a listener is opened on: the name of a file, or a port."""
 
 _PAGE = 1000  # machines read at once
-_RETRY_SECONDS = 1.0  # after a bug
 _COMPARE_SECONDS = 60.0
 """Between two comparisons with the store: after a failover, changes may not be followed."""
 
@@ -164,54 +164,63 @@ class MachineListeners(Generic[Slot]):
         while True:
             await self._awake.wait()
             self._awake.clear()
-            try:
-                await self._update()
-            except Exception:
-                log.exception("cannot open a %s; others go on", self.kind)
-                await asyncio.sleep(_RETRY_SECONDS)
-                self._awake.set()
+            await self._update()
 
     async def _update(self) -> None:
-        while self._changed:
-            place = next(iter(self._changed))
-            del self._changed[place]
-            self._failed.pop(place, None)
-            touched = self._give_up(place)
-            if place[1] in self._machines.get(place[0], ()):
-                touched |= await self._claim(place)
-            for slot in touched:
+        while self._changed or self._vacant:
+            if self._changed:
+                place = next(iter(self._changed))
+                del self._changed[place]
+                with self._noting(place):
+                    self._give_up(place)
+                    if place[1] in self._machines.get(place[0], ()):
+                        await self._claim(place)
+            while self._vacant:
+                slot = next(iter(self._vacant))
+                del self._vacant[slot]
                 await self._open_first(slot)
-            self._check_own(place)
-        while self._vacant:
-            await self._open_first(self._vacant.popitem()[0])
         self._log_failures()
         self._settled.set()
 
-    def _give_up(self, place: Place) -> set[Slot]:
-        """Close the listener of a machine; return its slot, which another machine may need."""
+    @contextmanager
+    def _noting(self, place: Place) -> Iterator[None]:
+        """Note why a machine has no listener, whatever the reason is: it is tried again."""
+        self._failed.pop(place, None)
+        try:
+            yield
+        except FairwarningError as error:
+            self._failed[place] = error.message
+        except OSError as error:  # for example without a free descriptor
+            self._failed[place] = f"cannot open it: {error.strerror or error}"
+        except Exception as error:
+            log.exception("cannot open the %s of %s; others go on", self.kind, "/".join(place))
+            self._failed[place] = f"cannot open it: {type(error).__name__}; see the log"
+
+    def _give_up(self, place: Place) -> None:
+        """Close the listener of a machine; another machine may need its slot."""
         slot = self._slots.pop(place, None)
         if slot is None:
-            return set()
+            return
         claims = self._claims[slot]
         del claims[place]
         if not claims:
             del self._claims[slot]
+        self._vacant[slot] = None
         if slot in self._open and self._open[slot].place == place:
             self._close(slot)
-        return {slot}
 
-    async def _claim(self, place: Place) -> set[Slot]:
-        try:
-            await self._read_number(place)
-            slot = self._slot_of(place)
-        except FairwarningError as error:
-            self._failed[place] = error.message
-            return set()
+    async def _claim(self, place: Place) -> None:
+        await self._read_number(place)
+        slot = self._slot_of(place)
         if slot is None:
-            return set()
+            return
         self._slots[place] = slot
-        self._claims.setdefault(slot, {})[place] = None
-        return {slot}
+        claims = self._claims.setdefault(slot, {})
+        claims[place] = None
+        if next(iter(claims)) == place:
+            self._vacant[slot] = None
+        else:
+            self._failed[place] = self._taken(slot)
 
     async def _read_number(self, place: Place) -> None:
         """Make sure that the number of a machine is known, for listeners that depend on it."""
@@ -221,19 +230,8 @@ class MachineListeners(Generic[Slot]):
         claims = self._claims.get(slot, {})
         if claims and slot not in self._open:
             place = next(iter(claims))
-            self._failed.pop(place, None)
-            try:
+            with self._noting(place):
                 await self._listen(slot, place, self._bind(slot))
-            except FairwarningError as error:
-                self._failed[place] = error.message
-            except OSError as error:  # for example without a free descriptor
-                self._failed[place] = f"cannot open it: {error.strerror or error}"
-
-    def _check_own(self, place: Place) -> None:
-        """Note it if another machine has the slot of this one."""
-        slot = self._slots.get(place)
-        if slot is not None and next(iter(self._claims[slot])) != place:
-            self._failed[place] = self._taken(slot)
 
     async def _listen(self, slot: Slot, place: Place, listening: socket.socket) -> None:
         try:

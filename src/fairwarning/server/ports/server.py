@@ -1,6 +1,7 @@
 """uvicorn with our own listener and connections, which keep to the limits of a port."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from fairwarning.metadata.socket_events import SocketEvents, new_socket_events
 from fairwarning.server.ports.connection import LimitedConnection
 from fairwarning.server.ports.counting import ConnectionCounter
 from fairwarning.server.ports.listener import PortListener
+
+log = logging.getLogger(__name__)
 
 _TICK = 10  # calls of `on_tick`, which uvicorn makes ten times a second
 
@@ -61,14 +64,20 @@ class PortServer(uvicorn.Server):
         return LimitedConnection(self.config, self.server_state, self._now)
 
     async def on_tick(self, counter: int) -> bool:
-        """Check the deadlines of all connections once a second."""
+        """Check the deadlines of all connections once a second; return whether to stop."""
         if counter % _TICK == 0:
             now = asyncio.get_running_loop().time()
             for connection in tuple(self.server_state.connections):
                 assert isinstance(connection, LimitedConnection)
-                if connection.tick(now):
+                try:
+                    late = connection.tick(now)
+                except Exception:  # it must not end the deadlines of all others
+                    log.exception("cannot check the deadlines of a connection; closing it")
+                    connection.transport.abort()
+                    late = True
+                if late:
                     await asyncio.sleep(0)  # polls go first
-        return await super().on_tick(counter)
+        return self.should_exit
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more connections, and finish the requests in progress."""
