@@ -1,14 +1,18 @@
 """The console over TLS, and the clients that must trust its certificate (O13)."""
 
 import ssl
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from cryptography.x509 import Certificate, load_der_x509_certificate
 
+from fairwarning.server.certificate_files import CertificateFiles
 from fairwarning.server.tls.signing import KeyPair, new_authority, new_server
+from tests.fixtures.files import no_free_descriptor
 from tests.fixtures.http import LOOPBACK, Response, fetch, send
 from tests.fixtures.service import FREE_PORTS, ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -132,6 +136,30 @@ def test_a_certificate_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
         wait_until(is_new, "new connections get the new certificate")
         assert service.json("machine", "list")[0]["name"] == "vm"
+
+
+def test_new_certificate_files_that_cannot_be_opened_for_a_moment(tmp_path: Path) -> None:
+    """The old ones stay in use, and health says so; then connections get the new ones (IB5)."""
+    own = OwnFiles(tmp_path)
+    files = CertificateFiles(own.certificate, own.certificate)
+    client = ssl.create_default_context(cafile=own.ca)
+    old, new = own.issued.certificate, own.issue().certificate
+    with no_free_descriptor():
+        assert served_certificate(files, client) == old
+        assert files.health().problem
+    wait_until(lambda: served_certificate(files, client) == new, "they are tried again")
+    assert not files.health().problem
+
+
+def served_certificate(files: CertificateFiles, client: ssl.SSLContext) -> Certificate:
+    """Return the certificate that a connection gets."""
+    sent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server_side = files.context().wrap_bio(sent, received, server_side=True)
+    client_side = client.wrap_bio(received, sent, server_hostname="localhost")
+    for side in (client_side, server_side, client_side):
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    return load_der_x509_certificate(client_side.getpeercert(binary_form=True) or b"")
 
 
 @pytest.mark.spec("O13")

@@ -2,23 +2,31 @@
 
 import logging
 import ssl
+import time
 from pathlib import Path
 from threading import Lock
 
 from fairwarning.core.errors import Refused
+from fairwarning.service.health import PartHealth
 
 log = logging.getLogger(__name__)
 
 
+_RETRY_SECONDS = 1.0  # between two attempts to load new files; each costs a handshake its time
+
+
 class CertificateFiles:
     """A certificate with its chain, and its key. New connections use files that were replaced."""
+
+    _reason = ""  # why the files in use are not the current ones
 
     def __init__(self, certificate: Path, key: Path) -> None:
         """Load the files; raise `Refused` if they cannot be used."""
         self._certificate = certificate
         self._key = key
         self._lock = Lock()
-        self._state = self._read_state()
+        self._state = self._read_state()  # of the files in use
+        self._retry_at = 0.0
         self._active = self._listener_context = self._load()
         self._listener_context.sni_callback = self._select_context
 
@@ -48,15 +56,27 @@ class CertificateFiles:
         """Use a new context for files that were replaced: the old one is in use by connections."""
         with self._lock:
             state = self._read_state()
-            if state != self._state:
-                self._state = state
-                try:
-                    self._active = self._load()
-                except Refused as refused:
-                    log.error("the old certificate stays in use: %s", refused)  # noqa: TRY400
-                else:
-                    log.info("the console uses the new certificate in %s", self._certificate)
+            if state != self._state and time.monotonic() >= self._retry_at:
+                self._replace(state)
             connection.context = self._active
+
+    def _replace(self, state: list[tuple[int, int, int]]) -> None:
+        """Load the new files. What prevents it may pass, such as a process without descriptors."""
+        try:
+            self._active = self._load()
+        except Refused as refused:
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            if refused.message != self._reason:
+                self._reason = refused.message
+                log.error("the old certificate stays in use: %s", refused)  # noqa: TRY400
+        else:
+            self._state, self._reason = state, ""
+            log.info("the console uses the new certificate in %s", self._certificate)
+
+    def health(self) -> PartHealth:
+        """Whether connections get the certificate that is in the files."""
+        problem = "cannot use the new files; the old ones stay in use; see the log"
+        return PartHealth(name="certificate", problem=problem if self._reason else "")
 
     def _read_state(self) -> list[tuple[int, int, int]]:
         """Return what changes when a file is replaced."""

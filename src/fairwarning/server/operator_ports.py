@@ -56,13 +56,23 @@ class OperatorPorts:
         self._arm_hosts = (options.arm[0], *self._arm.hosts)
         console_hosts = (options.console[0], *self._console.hosts) if self._console.tls else ()
         self.authority = Authority(options.data, (*self._arm_hosts, *console_hosts))
-        self._console_tls = _console_tls(self._console, self.authority)
         self._key = options.key or secrets.token_urlsafe(_KEY_BYTES)
         self._closing = ShutdownSignal(fleet)
         self._webhooks: WebhookService | None = None
         self._webhooks_lock = asyncio.Lock()
         self._lazy_servers: list[LazyServer] = []
         self.parts: list[Callable[[], PartHealth]] = [server.health]
+        self._console_tls = self._choose_console_tls()
+
+    def _choose_console_tls(self) -> "Callable[[], SSLContext] | None":
+        """Return what gives the console its TLS context; None without TLS."""
+        settings = self._console
+        if not settings.certificate:
+            return self.authority.context if settings.tls else None
+        key = Path(settings.key or settings.certificate)
+        files = CertificateFiles(Path(settings.certificate), key)
+        self.parts.append(files.health)
+        return files.context
 
     def open(self, stack: AsyncExitStack) -> None:
         """Open the ports; connections wait."""
@@ -165,7 +175,6 @@ class OperatorPorts:
         from fairwarning.console.api.about import OtherPorts  # noqa: PLC0415  (see LazyServer)
         from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (the same)
 
-        load_scenarios = self._options.load_scenarios
         arm_host = (*self._arm.hosts, self._options.arm[0])[0]
         arm_host = f"[{arm_host}]" if ":" in arm_host else arm_host
         return application(
@@ -180,7 +189,6 @@ class OperatorPorts:
                 cloud=self._options.fleet.cloud,
                 settings=self._console,
                 machine_urls=self._reach.urls,
-                scenarios=load_scenarios() if load_scenarios else None,
                 other_ports=OtherPorts(
                     metadata=url_of(self._options.metadata[0], self._reach.port),
                     arm=f"https://{arm_host}:{self._arm_port}",
@@ -195,13 +203,3 @@ class OperatorPorts:
         by_address = not is_loopback(self._options.metadata[0])
         settings = changed(self._arm, hosts=self._arm_hosts, by_address=by_address)
         return application(self._fleet, self._options.fleet.cloud, self.tokens, settings)
-
-
-def _console_tls(
-    settings: ConsoleSettings, authority: Authority
-) -> "Callable[[], SSLContext] | None":
-    """Return what gives the console its TLS context; None without TLS."""
-    if settings.certificate:
-        key = Path(settings.key or settings.certificate)
-        return CertificateFiles(Path(settings.certificate), key).context
-    return authority.context if settings.tls else None
