@@ -14,6 +14,8 @@ import pytest
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.server import worker
+from fairwarning.server.progress import PERIOD_SECONDS
+from fairwarning.server.service_manager import ServiceManager
 from fairwarning.server.workers import _WorkerPool
 from tests.cli.test_stop_anytime import MIGRATION_LOCK, end, on_database, started
 from tests.cli.test_workers import FLEET, is_running, poll, workers
@@ -107,6 +109,13 @@ def test_systemd_is_told_what_a_start_waits_for(
                 while b"waiting for the store to open since" not in process.stderr.readline():
                     assert process.poll() is None
             assert end(process, signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("limit", ["0", "1", "9" * 400, "x"])
+def test_a_watchdog_that_is_off(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    """IB6: a limit of 0, or one that nobody can mean, does not make the service report all day."""
+    monkeypatch.setenv("WATCHDOG_USEC", limit)
+    assert ServiceManager().period_seconds == PERIOD_SECONDS
 
 
 # --- Workers ---

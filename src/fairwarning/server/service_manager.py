@@ -12,6 +12,7 @@ from fairwarning.server.progress import PERIOD_SECONDS
 log = logging.getLogger(__name__)
 
 _BEATS_PER_LIMIT = 3  # so that two may be lost
+_SHORTEST_SECONDS = 0.01  # between reports: nobody can mean a limit that needs more of them
 _MICROSECONDS = 1_000_000
 _SERVING = "READY=1\nSTATUS=serving"
 _EXTENSION_SECONDS = 60  # of the time that a start may take, with each report
@@ -26,8 +27,9 @@ class ServiceManager:
         limit = os.environ.pop("WATCHDOG_USEC", "")
         process = os.environ.pop("WATCHDOG_PID", "") or str(os.getpid())
         watched = limit.isdecimal() and process == str(os.getpid())
-        seconds = int(limit) / _MICROSECONDS / _BEATS_PER_LIMIT if watched else PERIOD_SECONDS
-        self.period_seconds = min(PERIOD_SECONDS, seconds)
+        seconds = float(limit) / _MICROSECONDS / _BEATS_PER_LIMIT if watched else 0.0  # 0: off
+        is_usable = seconds >= _SHORTEST_SECONDS
+        self.period_seconds = min(seconds, PERIOD_SECONDS) if is_usable else PERIOD_SECONDS
         self._socket = _connect("\0" + address[1:] if address.startswith("@") else address)
 
     def report_start(self, waiting_for: str) -> None:
