@@ -12,9 +12,11 @@ from tests.fixtures.endpoint import POLL_TARGET
 from tests.fixtures.files import short_folder
 from tests.fixtures.http import fetch
 from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
+from tests.fixtures.waiting import wait_until
 
 pytestmark = pytest.mark.up("--sample", "--memory")
 
+COMMAND = '[[machine]]\nname = "vm"\n[driver]\nkind = "command"\nprogram = ["true"]\n'
 ONE = '[[machine]]\nname = "vm"\n'
 
 
@@ -41,8 +43,9 @@ def test_the_json_line_has_the_address_of_every_machine(service: ServiceProcess)
 @pytest.mark.spec("O2")
 def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C stops it with exit code 0 and no output; with `--memory` its folder is removed."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", fork=False) as service:
-        service.poll("db_0")
+    with ServiceProcess(tmp_path / "data", "--memory", fleet=COMMAND, fork=False) as service:
+        service.ok("POST", "/api/machines/vm/restart", {})
+        wait_until(lambda: list((tmp_path / "data" / "impacts").glob("*/*")), "it is recorded")
         fetch(f"{service.ready['console']}/healthz")
         assert service.stop() == (0, "")
     assert not (tmp_path / "data").exists()

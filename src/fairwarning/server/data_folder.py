@@ -65,7 +65,7 @@ def _clear(folder: Path) -> None:
     """Remove the files of the service, and the folder if it is then empty."""
     for name in ("lock", "signing.key", "ca.pem", "ca.key", "server.pem"):
         (folder / name).unlink(missing_ok=True)
-    for name in ("attached", "machines", "azure-cli"):
+    for name in ("attached", "impacts", "machines", "azure-cli"):
         shutil.rmtree(folder / name, ignore_errors=True)
     with suppress(OSError):
         folder.rmdir()
