@@ -4,6 +4,7 @@ The program is observed only from outside: whether it runs, what it reads, appro
 """
 
 import asyncio
+import logging
 import os
 import subprocess
 import sys
@@ -25,6 +26,8 @@ from fairwarning.service.clock import RealClock
 from fairwarning.service.config import fleet_file
 from fairwarning.testing.certify.steps import ME
 
+log = logging.getLogger(__name__)
+
 SET = "web"
 SCOPE = "web/0"
 _FLEET = """
@@ -43,8 +46,10 @@ _REGULAR = 'terminate_notice = "PT5M"'
 _SPOT = 'priority = "Spot"'  # which can have no notice of a delete
 _ANY_PORT = ("127.0.0.1", 0)
 _CHECK_SECONDS = 0.02
+_KILL_SECONDS = 60.0  # a killed program ends within a second, unless a device holds it
 _SHOWN_CHARACTERS = 200
 _OUTPUT_BYTES = 4000  # of a report, the last ones
+_OUTPUT_LIMIT_BYTES = 8 * 1024 * 1024  # on disk; then the file begins anew
 _PAGE = 1000
 
 
@@ -175,7 +180,12 @@ class CertifyEnvironment:
         if program is None:
             return
         program.kill()
-        while program.poll() is None or self._is_attached():  # noqa: ASYNC110  (no notification)
+        deadline = time.monotonic() + _KILL_SECONDS
+        while program.poll() is None or self._is_attached():
+            if time.monotonic() > deadline:
+                text = "%s: the program still runs %g s after SIGKILL; certify goes on without it"
+                log.warning(text, self._trap, _KILL_SECONDS)
+                return
             await asyncio.sleep(_CHECK_SECONDS)
 
     def _is_attached(self) -> bool:
@@ -192,8 +202,13 @@ class CertifyEnvironment:
         lines = self.output().splitlines()
         return lines[-1].strip()[-_SHOWN_CHARACTERS:] if lines else ""
 
+    def _limit_output(self) -> None:
+        """Drop what the program printed before it fills the disk; it appends to the file."""
+        if self._output.exists() and self._output.stat().st_size > _OUTPUT_LIMIT_BYTES:
+            os.truncate(self._output, 0)
+
     def output(self) -> str:
-        """Return the end of what the program printed, which may be more than fits into memory."""
+        """Return the end of what the program printed."""
         with self._output.open("rb") as output:
             output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_BYTES))
             text = output.read(_OUTPUT_BYTES).decode("utf-8", "replace")
@@ -257,6 +272,7 @@ class CertifyEnvironment:
         raise TrapFailed(f"exited with code {code}{when}" + (f": {output}" if output else ""))
 
     async def _observe(self) -> None:
+        self._limit_output()
         seen, counts = self.seen, self._service.server.counts
         self.fleet.polls.collect()
         self.fleet.deliveries.write()

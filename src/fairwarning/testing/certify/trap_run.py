@@ -47,6 +47,8 @@ from fairwarning.testing.certify.steps import (
     Step,
 )
 
+_DISABLE_ATTEMPTS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class CertifyOptions:
@@ -176,9 +178,12 @@ class TrapRun:
 
     async def _disable_feature(self) -> None:
         before = self._environment.seen.disabled
-        while self._environment.seen.disabled == before:  # a poll at that moment keeps it enabled
+        for _ in range(_DISABLE_ATTEMPTS):  # a poll at that moment keeps it enabled
             await self._environment.fleet.advance(allowances.SILENCE_SECONDS)
-            await self._environment.until(lambda: True, 0)
+            if await self._environment.until(lambda: self._environment.seen.disabled > before, 0):
+                break
+        else:
+            raise TrapFailed("polled so often that the feature could not be disabled")
         await self._environment.fleet.submit(Poll(scope=SCOPE, actor="machine"))
 
     async def _lose_power(self, event: ObservedEvent | None) -> None:
