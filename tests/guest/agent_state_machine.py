@@ -23,8 +23,18 @@ from fairwarning.guest.agent.actions import (
     StopHook,
     WriteNote,
 )
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings
-from fairwarning.guest.agent.event_state import LONGEST_RETRY_SECONDS, NO_TIME_LEFT, OUT_OF_TIME
+from fairwarning.guest.agent.config import (
+    AgentConfig,
+    ApprovalPolicy,
+    GroupSettings,
+    HookSettings,
+)
+from fairwarning.guest.agent.event_state import (
+    LONGEST_RETRY_SECONDS,
+    NO_TIME_LEFT,
+    OUT_OF_TIME,
+    ApprovalResult,
+)
 from fairwarning.guest.agent.plan import LEAST_TIME, AgentPlan
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
 from fairwarning.guest.watch import Phase
@@ -39,7 +49,8 @@ HOOKS = (
     hook("back", Phase.OVER),
     hook("unwatch", Phase.OVER, anyone=True, order=2),
 )
-PREPARING = {"drain", "save", "note", "flush"}  # they run only for events of this machine
+LATER = hook("late")  # which a reload adds or removes
+PREPARING = {"drain", "save", "note", "flush", "late"}  # only for events of this machine
 KINDS = [EventType.FREEZE, EventType.REBOOT, "Levitate"]
 SETTLE_SECONDS = 60  # the longest pause after a refused approval
 NAMES = (ME, "vm-2", "vm-3")
@@ -47,6 +58,8 @@ RESOURCES = st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple)
 NO_CRASH = 1_000_000  # more actions than any step has
 CUTS = st.one_of(st.just(NO_CRASH), st.integers(0, 8))  # number of actions before a crash
 NOTICES = st.sampled_from([None, 0, 3, 30, 900])
+POLICIES = st.sampled_from(ApprovalPolicy)
+RESULTS = st.sampled_from(ApprovalResult)
 MEMBERS = st.sets(st.sampled_from(NAMES))
 GROUPS = [
     None,
@@ -77,20 +90,26 @@ class AgentStateMachine(RuleBasedStateMachine):
         self.owed: set[Key] = set()  # hooks of documents that were fully processed
         self.listed: dict[str, Event] = {}  # the last document that this agent read
         self.sent: set[str] = set()
-        self.refused: set[str] = set()
+        self.once_sent: set[str] = set()  # by this process
+        self.failed: set[str] = set()  # approvals that were refused, or not answered
         self.relied_on: set[str] = set()  # approved events for which the machine is drained
         self.drained = False
         self.ended: list[Event] = []
         self.sound = True  # False if a check failed during a step
 
-    @initialize(
-        approve=st.sampled_from(ApprovalPolicy),
-        group=st.sampled_from(GROUPS),
-    )
+    @initialize(approve=POLICIES, group=st.sampled_from(GROUPS))
     def start(self, approve: ApprovalPolicy, group: GroupSettings | None) -> None:
         """Start the agent for the first time."""
         self.config = AgentConfig(hooks=HOOKS, approve={"": approve}, group=group)
         self._restart()
+
+    @rule(hooks=st.sampled_from([HOOKS, (*HOOKS, LATER)]), approve=POLICIES, cut=CUTS)
+    def is_reloaded(
+        self, hooks: tuple[HookSettings, ...], approve: ApprovalPolicy, cut: int
+    ) -> None:
+        """Change the hooks and the policy."""
+        self.config = replace(self.config, hooks=hooks, approve={"": approve})
+        self._take(self.plan.reconfigure(self.config, self.now), cut)
 
     def _restart(self) -> None:
         self.plan = AgentPlan(self.config, ME)
@@ -167,6 +186,21 @@ class AgentStateMachine(RuleBasedStateMachine):
         """Change the resources, possibly without this machine."""
         event = self._any(data)
         self.world[event.id] = replace(event, resources=resources)
+
+    @precondition(lambda self: self.world and not self.fresh)
+    @rule()
+    def resources_are_reordered(self) -> None:
+        """A mere order is no change, which the journal would note at each poll, but it counts."""
+        self.reads(NO_CRASH)
+        for event in list(self.world.values()):
+            self.world[event.id] = replace(event, resources=event.resources[::-1])
+        count = len(self.notes)
+        self.reads(NO_CRASH)
+        assert self.notes[count:] == []
+        for event in self.world.values():
+            tracked = self.plan.known.get(event.id)
+            if tracked is not None and not tracked.over:
+                assert tracked.event.resources == event.resources, "G5: another machine leads"
 
     @rule(seconds=st.sampled_from([1, 10, 1000]))
     def time_passes(self, seconds: int) -> None:
@@ -246,28 +280,32 @@ class AgentStateMachine(RuleBasedStateMachine):
         self.all_hooks_succeed()
         self.looks(set(), set(), set(), NO_CRASH)
 
-    @precondition(lambda self: self.sent)
-    @rule(data=st.data(), gone=st.booleans(), cut=CUTS)
-    def an_approval_is_answered(self, data: st.DataObject, gone: bool, cut: int) -> None:
-        """Answer an approval: accepted or refused."""
-        name = data.draw(st.sampled_from(sorted(self.sent)))
-        self.sent.discard(name)
-        (self.refused.add if gone else self.refused.discard)(name)
-        self._take(self.plan.approved(name, self.now, refused=gone), cut)
+    @precondition(lambda self: self.once_sent)
+    @rule(data=st.data(), result=RESULTS, cut=CUTS)
+    def an_approval_is_answered(
+        self, data: st.DataObject, result: ApprovalResult, cut: int
+    ) -> None:
+        """Answer an approval, also one of an event that has vanished and come back since."""
+        name = data.draw(st.sampled_from(sorted(self.once_sent)))
+        if name in self.sent:
+            self.sent.discard(name)
+            is_accepted = result is ApprovalResult.ACCEPTED
+            (self.failed.discard if is_accepted else self.failed.add)(name)
+        self._take(self.plan.approved(name, self.now, result), cut)
 
-    @precondition(lambda self: (self.sent or self.refused) and not self.fresh)
-    @rule()
-    def approvals_are_refused(self) -> None:
-        """Refuse them, and let time pass: they are sent again while there is time (IG7)."""
+    @precondition(lambda self: (self.sent or self.failed) and not self.fresh)
+    @rule(result=st.sampled_from([ApprovalResult.REFUSED, ApprovalResult.FAILED]))
+    def approvals_fail(self, result: ApprovalResult) -> None:
+        """Let time pass after that: they are sent again while there is time (IG7)."""
         for name in sorted(self.sent):
-            self._take(self.plan.approved(name, self.now, refused=True), NO_CRASH)
-        self.refused |= self.sent
+            self._take(self.plan.approved(name, self.now, result), NO_CRASH)
+        self.failed |= self.sent
         self.sent.clear()
         self.now += timedelta(seconds=SETTLE_SECONDS)
         expected = {
             event.id
             for event in self.listed.values()
-            if event.id in self.refused and self._may_be_approved(event)
+            if event.id in self.failed and self._may_be_approved(event)
         }
         actions = self.plan.due(self.now)
         sent = {action.event.id for action in actions if isinstance(action, SendApproval)}
@@ -280,7 +318,9 @@ class AgentStateMachine(RuleBasedStateMachine):
         if tracked is None or tracked.over or event.started or not has_time:
             return False
         may = event.concerns(ME) and (len(event.resources) == 1 or self.config.group is not None)
-        return may and self.config.approves(event) is not ApprovalPolicy.NEVER
+        policy = self.config.approves(event)
+        is_ready = policy is ApprovalPolicy.AT_ONCE or self._unfinished(event) == []
+        return may and is_ready and policy is not ApprovalPolicy.NEVER
 
     @rule()
     def crashes(self) -> None:
@@ -303,8 +343,8 @@ class AgentStateMachine(RuleBasedStateMachine):
     def _crash(self) -> None:
         self.cut.update(self.running.keys())
         self.running.clear()
-        self.sent.clear()
-        self.refused.clear()
+        for names in (self.sent, self.once_sent, self.failed):
+            names.clear()
         self._restart()
 
     def _act(self, action: Action) -> None:
@@ -318,6 +358,7 @@ class AgentStateMachine(RuleBasedStateMachine):
             case SendApproval(event):
                 self._check_approval(event)
                 self.sent.add(event.id)
+                self.once_sent.add(event.id)
             case ShortenHook(event, phase, name, deadline):
                 run = self.running[event, phase, name]
                 if deadline < run.deadline:
@@ -388,10 +429,16 @@ class AgentStateMachine(RuleBasedStateMachine):
         if rule_ is not ApprovalPolicy.AT_ONCE:
             assert self.drained, "IG1: approved, but not drained"
             self.relied_on.add(event.id)
-            for each in HOOKS[:2]:
-                if each.fits(event):
-                    key = (event.id, Phase.SCHEDULED, each.name)
-                    assert self._noted("done", *key, failed=False), "IG1"
+            assert self._unfinished(event) == [], "IG1"
+
+    def _unfinished(self, event: Event) -> list[str]:
+        """Return the required hooks that have not succeeded, as far as the journal says."""
+        return [
+            each.name
+            for each in self.config.hooks
+            if each.required and each.phase == Phase.SCHEDULED and each.fits(event)
+            if not self._noted("done", event.id, each.phase, each.name, failed=False)
+        ]
 
     def _noted(
         self, step: str, event: str, phase: str = "", name: str = "", *, failed: bool | None = None
@@ -406,7 +453,7 @@ class AgentStateMachine(RuleBasedStateMachine):
         mine = event.concerns(ME)
         return [
             hook.name
-            for hook in HOOKS
+            for hook in self.config.hooks
             if hook.phase == phase and hook.fits(event) and (mine or hook.anyone)
         ]
 

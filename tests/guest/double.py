@@ -72,6 +72,7 @@ class Double:
         self.connections = 0
 
         self.refusals = 0  # how many of the next approvals are refused
+        self.is_busy = False  # whether approvals are answered with 503
         self.strict = False  # whether unknown parameters are refused
         self.failures: deque[bytes | None] = deque()
         """Replacements of the next responses: raw bytes, or a reset."""
@@ -227,6 +228,8 @@ class Double:
         return self._render(200, json.dumps(document).encode(), f"ETag: {tag}")
 
     def _approve(self, request: Request) -> bytes:
+        if self.is_busy:
+            return self._render(503, b"")
         if self.refusals:
             self.refusals -= 1
             return self._render(400, b'{"error":"Bad request"}')

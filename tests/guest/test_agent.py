@@ -22,6 +22,7 @@ from tests.fixtures.requirements import (
 )
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.agents import (
+    EVERY,
     AgentEndpoint,
     AgentFolder,
     AgentProcess,
@@ -181,6 +182,30 @@ def test_a_transient_refusal_does_not_end_the_approvals(tmp_path: Path) -> None:
             azure.announce("vm-1")
             agent.wait_until(lambda: azure.approved)
             assert "was not approved" in agent.output()
+
+
+@pytest.mark.spec("G5", "G6")
+def test_a_failed_approval_is_not_repeated_for_an_event_that_came_back(tmp_path: Path) -> None:
+    """IG1: the machine has to be prepared again first."""
+    with Double() as azure:
+        home = AgentFolder(tmp_path / "home", azure.url)
+        home.usual_hooks(home.wait_script())
+        azure.is_busy = True
+        event = azure.announce("vm-1")
+        with AgentProcess(home, retry=0.1) as agent:
+            home.release_hooks()
+            agent.wait_until(lambda: "is not approved yet" in agent.output())
+            (home.folder / "released").unlink()
+            azure.end(event)
+            agent.wait_until(lambda: "back" in home.ran())
+            again = azure.announce("vm-1", EventId=event["EventId"])
+            agent.wait_until(lambda: home.ran("+").count("drain") == 2)
+            azure.is_busy = False
+            polls = len(azure.polls)
+            agent.wait_until(lambda: len(azure.polls) > polls + 5 / EVERY)
+            assert azure.approved == []
+            home.release_hooks()
+            agent.wait_until(lambda: again["EventId"] in azure.approved)
 
 
 @pytest.mark.spec("G5")

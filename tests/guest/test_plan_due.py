@@ -6,6 +6,7 @@ import pytest
 
 from fairwarning.guest.agent.actions import AgentJournalEntry, RunHook
 from fairwarning.guest.agent.config import HookSettings
+from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.agent.plan import MOST_WAITING_EVENTS, AgentPlan
 from fairwarning.guest.events import EventSource, EventType
 from fairwarning.guest.watch import Phase
@@ -63,11 +64,25 @@ def test_a_refused_approval_is_sent_again_until_not_before() -> None:
     for second in range(901):
         if sends(agent_plan.due(seconds(second))) or not second:
             sent.append(second)
-            assert agent_plan.approved("A", seconds(second), refused=True) == []
+            assert agent_plan.approved("A", seconds(second), ApprovalResult.REFUSED) == []
             assert agent_plan.known["A"].refused
     assert sent == [0, 2, 6, 14, 30, *range(62, 123, 60), *range(182, 890, 60)]
     assert [entry.step for entry in entries(agent_plan.approved("A", NOW))] == ["approved"]
     assert not agent_plan.known["A"].refused
+
+
+@pytest.mark.spec("G5")
+@pytest.mark.parametrize("result", ApprovalResult)
+def test_an_answer_of_an_event_that_came_back_counts_for_nothing(result: ApprovalResult) -> None:
+    """IG1: it was sent for the machine as it was prepared before, and is no more."""
+    agent_plan = plan(DRAIN)
+    agent_plan.read(document(event()), NOW)
+    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    agent_plan.read(document(), NOW)
+    agent_plan.read(document(event()), NOW)
+    assert agent_plan.approved("A", NOW, result) == []
+    assert sends(agent_plan.due(seconds(60))) == []
+    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
 
 
 @pytest.mark.spec("G5", "G6")

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from fairwarning.guest.agent.actions import Action, WriteNote
+from fairwarning.guest import watch
+from fairwarning.guest.agent.actions import Action, SendApproval, WriteNote
 from fairwarning.guest.agent.event_rules import EventRules
-from fairwarning.guest.agent.event_state import EventState
+from fairwarning.guest.agent.event_state import ApprovalResult, EventState
 from fairwarning.guest.agent.plan import AgentPlan
-from fairwarning.guest.events import Document
+from fairwarning.guest.events import Document, Event
 from tests.campaigns import split
 from tests.guest.agent_state_machine import AgentStateMachine
 
@@ -43,8 +44,35 @@ def _forget(self: AgentPlan, tracked: EventState, now: datetime) -> list[Action]
     return self._forget(tracked, now)
 
 
+def _count_any_answer(
+    self: AgentPlan, event: str, now: datetime, result: ApprovalResult
+) -> list[Action]:
+    if tracked := self.known.get(event):
+        tracked.approval_answered(now, result)
+    return []
+
+
+def _approve_at_any_time(_: AgentPlan, tracked: EventState, now: datetime) -> list[Action]:
+    is_sent = tracked.resend is not None and tracked.resend.is_due(now)
+    return [SendApproval(tracked.event)] if is_sent else []
+
+
+def _send_unsent(self: AgentPlan, document: Document, now: datetime, *more: Any) -> list[Action]:  # noqa: ANN401  (of the method)
+    unsent = [tracked for tracked in self.known.values() if tracked.approving]
+    actions = RESUME(self, document, now, *more)
+    return [*actions, *(SendApproval(each.event) for each in unsent if not each.over)]
+
+
+def _is_changed(before: Event | None, event: Event) -> list[watch.Change]:
+    if before is not None and before.resources != event.resources:
+        return [watch.Change(watch.Phase.CHANGED, event)]
+    return CHANGES(before, event)
+
+
+CHANGES = watch._event_changes
+RESUME = AgentPlan.resume
 START = AgentPlan._start_hook
-PLANTS: list[tuple[str, list[tuple[type, str, object]]]] = [
+PLANTS: list[tuple[str, list[tuple[object, str, object]]]] = [
     ("IG1: approved before hooks", [(EventRules, "required_states", _always([]))]),
     ("IG1: prepared beside recovery", [(AgentPlan, "_may_begin", _always(value=True))]),
     (
@@ -63,13 +91,23 @@ PLANTS: list[tuple[str, list[tuple[type, str, object]]]] = [
     ("IG6", [(AgentPlan, "_recover", _forget)]),
     ("IG7", [(AgentPlan, "_approve_again", _always([]))]),
     ("order", [(EventRules, "may_follow", _always(value=True))]),
+    ("a new order is noted", [(watch, "_event_changes", _is_changed)]),
     ("G5", [(EventRules, "other_machines", _always([]))]),
+    ("IG1: approved again too early", [(AgentPlan, "_approve_again", _approve_at_any_time)]),
+    (
+        "IG1: a stale answer counts",
+        [
+            (AgentPlan, "approved", _count_any_answer),
+            (AgentPlan, "_approve_again", _approve_at_any_time),
+        ],
+    ),
+    ("IG1: approved after a restart", [(AgentPlan, "resume", _send_unsent)]),
 ]
 
 
 @pytest.mark.parametrize(("name", "patches"), split(PLANTS, 3), ids=[name for name, _ in PLANTS])
 def test_a_planted_bug_is_found(
-    monkeypatch: pytest.MonkeyPatch, name: str, patches: list[tuple[type, str, object]]
+    monkeypatch: pytest.MonkeyPatch, name: str, patches: list[tuple[object, str, object]]
 ) -> None:
     """Within 1,500 sequences, without a random choice of them."""
     for owner, attribute, value in patches:

@@ -26,6 +26,7 @@ from tests.guest.notices import (
     document,
     entries,
     event,
+    hook,
     restored,
     runs,
     sends,
@@ -130,6 +131,16 @@ def test_no_approval_after_a_restart_against_the_policy() -> None:
     agent_plan = AgentPlan(AgentConfig(hooks=ALL, approve={"": ApprovalPolicy.NEVER}), ME)
     agent_plan.restore([SEEN, BEGUN, DONE, APPROVING])
     assert sends(agent_plan.resume(document(event()), NOW)) == []
+
+
+@pytest.mark.parametrize("lines", [[APPROVING], [APPROVING, APPROVED]])
+def test_an_approval_waits_for_a_hook_that_was_added(lines: list[AgentJournalEntry]) -> None:
+    """IG1: while the agent was down."""
+    agent_plan = restored(SEEN, BEGUN, DONE, *lines, hooks=(*ALL, hook("save")))
+    assert "save" in runs(started := agent_plan.resume(document(event()), NOW))
+    assert sends([*started, *agent_plan.due(NOW)]) == []
+    done = agent_plan.done("A", Phase.SCHEDULED, "save", "", NOW)
+    assert sends([*done, *agent_plan.due(NOW)]) == ["A"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from fairwarning.guest.agent import agent_metrics, reporter
 from fairwarning.guest.agent.actions import GroupMembers
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings
 from fairwarning.guest.agent.decisions import describe_decision
-from fairwarning.guest.agent.event_state import NO_TIME_LEFT
+from fairwarning.guest.agent.event_state import NO_TIME_LEFT, ApprovalResult
 from fairwarning.guest.agent.notices import EventNotice, NoticePhase
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
@@ -130,7 +130,7 @@ def test_a_refused_approval() -> None:
     """People are told, once."""
     harness = ReporterHarness(AT_ONCE)
     harness.read(event())
-    harness.plan.approved("A", NOW, refused=True)
+    harness.plan.approved("A", NOW, ApprovalResult.REFUSED)
     harness.tell()
     harness.tell()
     assert harness.decision == "not approved: the endpoint refused the approval"

@@ -34,6 +34,11 @@ CASES: dict[str, tuple[tuple[Event, ...], tuple[Event, ...], tuple[Change, ...]]
     "started without notice": ((), (STARTED,), (Change(Phase.STARTED, STARTED),)),
     "another date": ((PLANNED,), (LATER,), (Change(Phase.CHANGED, LATER),)),
     "no date": ((PLANNED,), (UNDATED,), (Change(Phase.CHANGED, UNDATED),)),
+    "another order of the resources": (
+        (PLANNED,),
+        (replace(PLANNED, resources=("vm-2", "vm-1")),),
+        (),
+    ),
     "other resources": ((PLANNED,), (SMALLER,), (Change(Phase.CHANGED, SMALLER),)),
     "another description": ((PLANNED,), (replace(PLANNED, description="Soon."),), ()),
     "changed and started": (

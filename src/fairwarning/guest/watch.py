@@ -18,7 +18,7 @@ class Phase(StrEnum):
     SCHEDULED = "scheduled"  # it was announced
     STARTED = "started"  # it has started, announced or not
     OVER = "over"  # it is gone: carried out or cancelled
-    CHANGED = "changed"  # NotBefore or the resources differ
+    CHANGED = "changed"  # NotBefore or the resources differ; their order does not count
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ def _event_changes(before: Event | None, event: Event) -> list[Change]:
         return [Change(Phase.STARTED if event.started else Phase.SCHEDULED, event)]
     if event.started and not before.started:
         return [Change(Phase.STARTED, event)]
-    if (before.not_before, before.resources) != (event.not_before, event.resources):
+    moved = before.not_before != event.not_before
+    if moved or sorted(before.resources) != sorted(event.resources):
         return [Change(Phase.CHANGED, event)]
     return []

@@ -35,7 +35,7 @@ from fairwarning.guest.agent.actions import (
 from fairwarning.guest.agent.approval_sender import ApprovalSender
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.document_reader import DocumentReader, EndpointContact
-from fairwarning.guest.agent.event_state import shift
+from fairwarning.guest.agent.event_state import ApprovalResult, shift
 from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, create_peers
 from fairwarning.guest.agent.heartbeat import LoopControl, WatchdogNotifier
 from fairwarning.guest.agent.hook_processes import HookProcesses
@@ -178,7 +178,7 @@ class Agent:
         if self._config.group is not None and not self._dry:
             self._peers = create_peers(self._config.group, name)
         self._approvals = ApprovalSender(
-            contact.endpoint, self._stopped, self._start_thread, self._approval_answered
+            contact.endpoint, self._start_thread, self._approval_answered
         )
         self._hooks = HookRunner(name, self._hook_ended, state=self._config.state)
         self._reporter = EventReporter(self._config, name, self._notify, dry=self._dry)
@@ -279,19 +279,22 @@ class Agent:
             if decide is None:
                 return
             self._act(decide)
-            self._shared = self._plan.shared()
 
     def _act(self, decide: _Decide) -> None:
         """Decide, tell people what was decided, and do it. An error ends neither (IB1)."""
         try:
             actions = decide(self._now())
-            for event, error in self._reporter.update(self._plan.known, self._members):
-                self._report_error(event, error)
-            agent_metrics.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
         except Exception as error:  # noqa: BLE001  (the next message may be processed)
             self._report_error("", error)
-        else:
-            self._perform(actions)
+            return
+        try:
+            for event, failure in self._reporter.update(self._plan.known, self._members):
+                self._report_error(event, failure)
+            agent_metrics.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
+            self._shared = self._plan.shared()  # before an event of it is forgotten
+        except Exception as error:  # noqa: BLE001  (what was decided is done all the same)
+            self._report_error("", error)
+        self._perform(actions)
 
     def _decide_document(self, document: Document, now: datetime) -> list[Action]:
         self._has_answer = True
@@ -344,7 +347,7 @@ class Agent:
             failed = f"cannot be run: {type(error).__name__}: {error}"
             self._hook_ended(action.event.id, action.phase, action.hook.name, failed)
         elif isinstance(action, SendApproval):
-            self._approval_answered(action.event.id, refused=True)
+            self._approval_answered(action.event.id, ApprovalResult.FAILED)
 
     def _report_error(self, event: str, error: Exception) -> None:
         """Count an error, and log it once for each event."""
@@ -357,14 +360,12 @@ class Agent:
 
     def _write(self, entry: AgentJournalEntry) -> None:
         self._journal.write(entry)
-        if entry.step == "over":
-            self._approvals.forget(entry.event)
-        elif entry.step == "forgotten":
+        if entry.step == "forgotten":
             self._errors.pop(entry.event, None)
             if entry.failed:
                 log.warning("hooks of event %s are given up: %s", entry.event, entry.failed)
-            if self._peers is not None:
-                self._peers.forget(entry.event)
+        if entry.step in {"over", "forgotten"} and self._peers is not None:
+            self._peers.forget(entry.event)  # it may come back, and is not prepared then
 
     def _log_action(self, action: Action) -> None:
         if isinstance(action, RunHook):
@@ -374,7 +375,7 @@ class Agent:
         elif isinstance(action, SendApproval):
             event = action.event
             log.info("would approve %s %s", event.type, event.id)
-            self._approval_answered(event.id, refused=False)
+            self._approval_answered(event.id, ApprovalResult.ACCEPTED)
 
     def _now(self) -> datetime:
         """Return the endpoint's time, by which NotBefore counts."""
@@ -407,12 +408,11 @@ class Agent:
 
         self._messages.put(decide)
 
-    def _approval_answered(self, event: str, refused: bool) -> None:  # noqa: FBT001  (a callback)
+    def _approval_answered(self, event: str, result: ApprovalResult) -> None:
         def decide(now: datetime) -> list[Action]:
-            result = agent_metrics.REFUSED if refused else agent_metrics.ACCEPTED
-            agent_metrics.APPROVALS.add(result)
-            self._approvals.forget(event)
-            return self._plan.approved(event, now, refused=refused)
+            agent_metrics.APPROVALS.add(str(result))
+            self._approvals.answered(event, result)
+            return self._plan.approved(event, now, result)
 
         self._messages.put(decide)
 
@@ -429,21 +429,29 @@ class Agent:
         stopped = self._loops["group"]
         while not stopped.is_set():
             members: dict[str, GroupMembers] = {}
-            try:
-                self._peers.heartbeat()
-                for event in self._shared:
-                    members[event.id.upper()] = self._peers.members(event)
-            except Exception as error:  # noqa: BLE001  (of one event: the next look is in a second)
-                if str(error) != reported:
-                    log.warning("cannot query the group's members: %s; retrying", error)
-                reported = str(error)
-            else:
-                if reported:
-                    log.info("the group's members can be queried again")
-                reported = ""
+            errors = self._look_at_group(self._peers, members)
+            if errors and errors[0] != reported:
+                log.warning("cannot query the group's members: %s; retrying", errors[0])
+            elif reported and not errors:
+                log.info("the group's members can be queried again")
+            reported = errors[0] if errors else ""
             if members:
                 self._members_read(members)
             stopped.wait(GROUP_SECONDS)
+
+    def _look_at_group(self, peers: PeerDirectory, members: dict[str, GroupMembers]) -> list[str]:
+        """Fill in the members of each shared event; return what failed. The next is in a second."""
+        errors: list[str] = []
+        steps: list[tuple[str, Callable[[], GroupMembers | None]]] = [("", peers.heartbeat)]
+        steps += [(event.id.upper(), partial(peers.members, event)) for event in self._shared]
+        for key, step in steps:
+            self._loops["group"].is_set()  # a step may take seconds
+            try:
+                if (answer := step()) is not None:
+                    members[key] = answer
+            except Exception as error:  # noqa: BLE001  (it concerns this step only)
+                errors.append(str(error) or type(error).__name__)
+        return errors
 
     # --- For the health server and the service manager ---
 

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from fairwarning.guest.agent import metrics
 from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.events import Event, EventType
 from fairwarning.guest.watch import Phase
 
 OK, FAILED, STOPPED = "ok", "failed", "stopped"
-ACCEPTED, REFUSED = "accepted", "refused"
 SENT, DROPPED = "sent", "dropped"
 OTHER_TYPE = "other"  # a type that we do not know: its name must not become a label value
 
@@ -82,8 +82,8 @@ def create_series(config: AgentConfig) -> None:
     for result in (OK, FAILED):
         READINGS.create(result)
     MALFORMED_EVENTS.create()
-    for result in (ACCEPTED, REFUSED, FAILED):
-        APPROVALS.create(result)
+    for approval in ApprovalResult:
+        APPROVALS.create(str(approval))
     for event_type in (*EventType, OTHER_TYPE):
         for phase in (Phase.SCHEDULED, Phase.STARTED, Phase.OVER):
             EVENTS.create(str(event_type), str(phase))

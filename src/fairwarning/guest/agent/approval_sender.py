@@ -3,61 +3,56 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
-from fairwarning.core.errors import Refused
-from fairwarning.guest.agent import agent_metrics
+from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 1.0
-
 
 class ApprovalSender:
-    """The approvals that are being sent."""
+    """The approvals that are being sent, each with one request: `plan` decides about another."""
 
     def __init__(
         self,
         endpoint: str,
-        stopped: threading.Event,
         start_thread: Callable[[str, Callable[[], None]], None],
-        answered: Callable[[str, bool], None],
+        answered: Callable[[str, ApprovalResult], None],
     ) -> None:
-        """`answered` gets the id of the event, and whether the approval was refused."""
+        """`answered` gets the id of the event, and what became of the request."""
         self._endpoint = endpoint
-        self._stopped = stopped
         self._start_thread = start_thread
         self._answered = answered
         self._sending: set[str] = set()
+        self._failures: dict[str, str] = {}  # the last failure that was logged, by event
 
     def send(self, event: Event) -> None:
-        """Send an approval until it is answered, unless that is already being done."""
-        key = event.id.upper()
-        if key not in self._sending:
-            self._sending.add(key)
+        """Send an approval, unless one of this event is on its way."""
+        if event.id.upper() not in self._sending:
             self._start_thread("approve", lambda: self._send(event))
+            self._sending.add(event.id.upper())
 
-    def forget(self, event: str) -> None:
-        """Send no approval of this event any more; its thread ends."""
+    def answered(self, event: str, result: ApprovalResult) -> None:
+        """Let the event be approved again; called by the thread that calls `send`."""
         self._sending.discard(event.upper())
+        if result is not ApprovalResult.FAILED:
+            self._failures.pop(event.upper(), None)
 
     def _send(self, event: Event) -> None:
-        with ScheduledEvents(self._endpoint) as client:
-            while event.id.upper() in self._sending and not self._stopped.is_set():
-                try:
-                    client.approve(event, others=True)  # the plan has agreed with them
-                except Refused as refused:  # the event is over, or the endpoint fails
-                    log.warning("event %s was not approved: %s", event.id, refused.message)
-                    self._answered(event.id, True)  # noqa: FBT003  (as `answered` says)
-                    return
-                except Exception as error:  # noqa: BLE001  (whatever it is: only of this event)
-                    text = getattr(error, "message", repr(error))
-                    log.warning("approving event %s: %s; retrying", event.id, text)
-                    agent_metrics.APPROVALS.add(agent_metrics.FAILED)
-                    self._stopped.wait(_RETRY_SECONDS)
-                    continue
-                self._answered(event.id, False)  # noqa: FBT003  (as `answered` says)
-                return
+        result, failure = ApprovalResult.ACCEPTED, ""
+        try:
+            with ScheduledEvents(self._endpoint, patience=0) as client:
+                client.approve(event, others=True)  # the plan has agreed with them
+        except Refused as refused:  # the event is over, or the endpoint fails
+            result, failure = ApprovalResult.REFUSED, f"was not approved: {refused.message}"
+        except FairwarningError as error:
+            result, failure = ApprovalResult.FAILED, f"is not approved yet: {error.message}"
+        except Exception as error:  # noqa: BLE001  (whatever it is: only of this event)
+            result, failure = ApprovalResult.FAILED, f"is not approved yet: {error!r}"
+        if failure and self._failures.get(event.id.upper()) != failure:
+            self._failures[event.id.upper()] = failure
+            log.warning("event %s %s; it is tried again while there is time", event.id, failure)
+        self._answered(event.id, result)

@@ -14,7 +14,7 @@ NO_TIME_LEFT = "no time left"
 OUT_OF_TIME = "ran out of time"
 """The first words of the failure of a hook that was ended at its deadline."""
 _ENDING = timedelta(seconds=3)  # a program is terminated a little before its deadline
-FIRST_RESEND_SECONDS = 2.0  # after a refused approval; doubled after each
+FIRST_RESEND_SECONDS = 2.0  # after an approval that failed; doubled after each
 LONGEST_RESEND_SECONDS = 60.0
 FIRST_RETRY_SECONDS = 5.0  # after the first failure of a hook of phase over; doubled after each
 LONGEST_RETRY_SECONDS = 300.0
@@ -31,6 +31,14 @@ class HookState(StrEnum):
     NO_TIME = "no time"  # NotBefore was too near: it never began, or was cut short
     DONE = "done"
     FAILED = "failed"
+
+
+class ApprovalResult(StrEnum):
+    """What became of the request that approves an event."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    FAILED = "failed"  # there was no answer, or one that may pass
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,8 @@ class EventState:
     retries: dict[str, Retry] = field(default_factory=dict)  # hooks of phase over, by name
     approving: bool = False
     approved_at: datetime | None = None  # when the endpoint answered the approval
-    refusal: Retry | None = None  # of our approval, by the endpoint; until it is accepted
+    resend: Retry | None = None  # of our approval: the endpoint refused it, or did not answer
+    refused: bool = False  # our approval, by the endpoint, which has not accepted it since
     signalled: HookState | None = None  # to the group: DONE or FAILED
     failed_members: frozenset[str] = frozenset()  # of the group, by normalized name
     unready_members: tuple[str, ...] = ()  # when the event was approved for the group
@@ -64,11 +73,6 @@ class EventState:
     boot: bool = False  # invented: the machine has booted, and what undoes preparations runs
     cancelled: bool = False
     reappeared: Event | None = None  # listed again after it was gone; handled after recovery
-
-    @property
-    def refused(self) -> bool:
-        """Whether the endpoint refused our approval, and has not accepted it before or since."""
-        return self.refusal is not None and self.approved_at is None
 
     @property
     def approval_pending(self) -> bool:
@@ -118,13 +122,14 @@ class EventState:
             pause = 2 * previous.pause_seconds if previous else FIRST_RETRY_SECONDS
             self.retries[name] = Retry(now, min(pause, LONGEST_RETRY_SECONDS))
 
-    def approval_answered(self, now: datetime, *, refused: bool) -> None:
+    def approval_answered(self, now: datetime, result: ApprovalResult) -> None:
         """Record the answer to an approval. A refusal is not final: it may be a failure."""
-        if not refused:
-            self.approved_at, self.refusal = now, None
+        if result is ApprovalResult.ACCEPTED:
+            self.approved_at, self.resend, self.refused = now, None, False
             return
-        pause = 2 * self.refusal.pause_seconds if self.refusal else FIRST_RESEND_SECONDS
-        self.refusal = Retry(now, min(pause, LONGEST_RESEND_SECONDS))
+        self.refused = result is ApprovalResult.REFUSED and self.approved_at is None
+        pause = 2 * self.resend.pause_seconds if self.resend else FIRST_RESEND_SECONDS
+        self.resend = Retry(now, min(pause, LONGEST_RESEND_SECONDS))
 
     def note_failures(self, failed: frozenset[str], ready: frozenset[str]) -> None:
         """Record which members of the group failed: until they are ready, also while silent."""

@@ -178,11 +178,20 @@ class SharedFolder:
             self._remove_machines(alive, own.stat().st_mtime - _DELETED_SECONDS)
         with self._lock:
             wishes = dict(self._wishes)
-        for event, wish in wishes.items():
+        errors = [error for item in wishes.items() if (error := self._try_to_fulfil(*item))]
+        if errors:
+            raise errors[0]
+
+    def _try_to_fulfil(self, event: str, wish: _Wish) -> OSError | None:
+        """Write the files of one event; return the error, which concerns no other event."""
+        try:
             self._fulfil(self._event_folder(event), wish)
-            with self._lock:
-                if wish is self._wishes[event] is _Wish.FORGOTTEN:
-                    del self._wishes[event]
+        except OSError as error:
+            return error
+        with self._lock:
+            if wish is self._wishes[event] is _Wish.FORGOTTEN:
+                del self._wishes[event]
+        return None
 
     def _remove_machines(self, alive: Path, before: float) -> None:
         """Remove the files of machines that are silent since then, by the clock of the folder.

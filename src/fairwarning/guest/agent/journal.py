@@ -26,7 +26,7 @@ _FILE = "journal"
 _NEW = "journal.new"
 _LOCK_SECONDS = 2.0
 _LOCK_RETRY_SECONDS = 0.05
-_COMPACT_LINES = 1000  # compact a longer journal when an event is forgotten
+_COMPACT_LINES = 1000  # compact a longer journal, and later at twice what is left
 _LINE_BYTES = 4 * 1024 * 1024  # more than an event with 10,000 machines
 _REPORTED_LINES = 10  # damaged lines that are logged one by one
 
@@ -40,9 +40,10 @@ class AgentJournal:
         self._path = folder / _FILE
         self._new = folder / _NEW
         self._file = -1
-        self._lines = 0
         self._lock: int | None = None
-        self._entries: list[AgentJournalEntry] = []  # of events that are not forgotten
+        self._entries: list[AgentJournalEntry] = []  # all that the file has, or is to have
+        self._compact_at = _COMPACT_LINES
+        self._is_outdated = False  # the file lacks more than what is missing
         self._missing: list[AgentJournalEntry] = []  # entries that are not in the file yet
         self._reserve = DiskReserve(folder)
         self.failing = False
@@ -124,14 +125,21 @@ class AgentJournal:
         """Append an entry durably; on failure keep it in memory until there is space."""
         self._entries.append(entry)
         self._missing.append(entry)
-        if entry.step == "forgotten":
-            self._entries = _current(self._entries)
         self.flush()
-        if entry.step == "forgotten" and self._lines > _COMPACT_LINES and not self.failing:
-            try:
-                self._rewrite()
-            except OSError as error:
-                log.warning("cannot compact the journal in %s: %s", self._path.parent, error)
+        if len(self._entries) > self._compact_at:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Keep only what the next agent needs, in memory and, if there is space, in the file."""
+        self._entries = _current(self._entries)
+        self._compact_at = max(_COMPACT_LINES, 2 * len(self._entries))
+        if self.failing:
+            self._missing, self._is_outdated = [], True
+            return
+        try:
+            self._rewrite()
+        except OSError as error:
+            log.warning("cannot compact the journal in %s: %s", self._path.parent, error)
 
     def flush(self) -> None:
         """Write the entries that are missing in the file; called about every two seconds."""
@@ -141,17 +149,14 @@ class AgentJournal:
             if self._lock is not None:
                 self._reserve.renew()
             return
-        count = len(self._missing)
         try:
             self._use_reserve(self._write_missing)
         except OSError as error:
             self._report_failure(error)
-            if len(self._missing) > _COMPACT_LINES:
-                self._missing = _without_forgotten(self._missing)
             return
         if self.failing:
-            text = "the journal in %s can be written again; it has the %d lines that were missing"
-            log.warning(text, self._path.parent, count)
+            text = "the journal in %s can be written again, and is complete"
+            log.warning(text, self._path.parent)
         self.failing = False
 
     def _use_reserve(self, work: Callable[[], None]) -> None:
@@ -166,7 +171,7 @@ class AgentJournal:
             work()
 
     def _write_missing(self) -> None:
-        if self._missing and self._is_in_place():
+        if self._missing and not self._is_outdated and self._is_in_place():
             if self.failing:
                 self._append(1)  # shows whether there is space, without the cost of all lines
             self._append(len(self._missing))
@@ -176,7 +181,6 @@ class AgentJournal:
 
     def _append(self, count: int) -> None:
         _write(self._file, b"".join(map(_line, self._missing[:count])))
-        self._lines += count
         self._missing = self._missing[count:]
 
     def _is_in_place(self) -> bool:
@@ -201,7 +205,7 @@ class AgentJournal:
         except OSError:
             self._new.unlink(missing_ok=True)  # it takes space
             raise
-        self._lines, self._missing = len(self._entries), []
+        self._missing, self._is_outdated = [], False
         system.sync_folder(self._path.parent)
 
     def close(self) -> None:
@@ -270,15 +274,18 @@ def _complete_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _current(entries: list[AgentJournalEntry]) -> list[AgentJournalEntry]:
-    """Drop entries up to the last `forgotten` of their event, which may be seen again later."""
-    last = {entry.event: n for n, entry in enumerate(entries) if entry.step == "forgotten"}
-    return [entry for n, entry in enumerate(entries) if n > last.get(entry.event, -1)]
+    """Drop entries up to the last `forgotten` of their event, which may be seen again later.
 
-
-def _without_forgotten(entries: list[AgentJournalEntry]) -> list[AgentJournalEntry]:
-    """Drop entries before the last `forgotten` of their event, but keep that one for the file."""
+    Of entries that repeat a step, such as each new NotBefore, only the last one counts.
+    """
     last = {entry.event: n for n, entry in enumerate(entries) if entry.step == "forgotten"}
-    return [entry for n, entry in enumerate(entries) if n >= last.get(entry.event, 0)]
+    current: dict[tuple[str, ...], AgentJournalEntry] = {}
+    for entry in (entry for n, entry in enumerate(entries) if n > last.get(entry.event, -1)):
+        key = (entry.event, entry.step, entry.phase, entry.hook)
+        if entry.seen is None:
+            current.pop(key, None)  # while an event comes before all of its other entries
+        current[key] = entry
+    return list(current.values())
 
 
 def _line(entry: AgentJournalEntry) -> bytes:

@@ -35,6 +35,7 @@ from fairwarning.guest.agent.event_rules import EventRules
 from fairwarning.guest.agent.event_state import (
     LONG_AGO,
     NO_TIME_LEFT,
+    ApprovalResult,
     EventState,
     HookState,
     has_passed,
@@ -102,14 +103,12 @@ class AgentPlan:
             if not tracked.over:
                 tracked.event = document.find(tracked.event.id) or tracked.event
         actions = [*notes, *self.read(document, now)]
+        for tracked in unsent:
+            tracked.approving = tracked.over or tracked.event.started  # else it is decided anew
         for tracked in list(self.known.values()):
             if not tracked.over:
                 phase = _phase(tracked.event)
                 actions += self._guard(tracked.event, self._begin_phase, tracked, phase, now)
-        for tracked in unsent:
-            if not tracked.over and not tracked.event.started:
-                tracked.approving = self._rules.may_approve(tracked.event)
-                actions += [SendApproval(tracked.event)] if tracked.approving else []
         return actions
 
     def _boot(self, boot: Event) -> list[Action]:
@@ -156,6 +155,10 @@ class AgentPlan:
         for change in self._changes(document):
             actions += self._guard(change.event, self._process_change, change, now)
         self._last, self._has_document = document, True
+        for event in document.events:  # the order of its resources may differ: it says who leads
+            tracked = self.known.get(event.id.upper())
+            if tracked is not None and not tracked.over and event.id.upper() not in self._failed:
+                tracked.event = event
         return [*actions, *self._continue(now)]
 
     def reconfigure(self, config: AgentConfig, now: datetime) -> list[Action]:
@@ -232,13 +235,15 @@ class AgentPlan:
         next_step = self._guard(tracked.event, self._advance, tracked, now)
         return [*notes, *next_step, *self._continue(now)]
 
-    def approved(self, event: str, now: datetime, *, refused: bool = False) -> list[Action]:
-        """Process the answer to an approval."""
+    def approved(
+        self, event: str, now: datetime, result: ApprovalResult = ApprovalResult.ACCEPTED
+    ) -> list[Action]:
+        """Process the answer to an approval, unless the event has vanished and come back since."""
         tracked = self.known.get(event.upper())
-        if tracked is None:
+        if tracked is None or not tracked.approving:
             return []
-        first = tracked.approved_at is None and not refused
-        tracked.approval_answered(now, refused=refused)
+        first = tracked.approved_at is None and result is ApprovalResult.ACCEPTED
+        tracked.approval_answered(now, result)
         return [WriteNote(AgentJournalEntry("approved", event.upper()))] if first else []
 
     def tick(self, members: Mapping[str, GroupMembers], now: datetime) -> list[Action]:
@@ -423,13 +428,15 @@ class AgentPlan:
         ]
 
     def _approve_again(self, tracked: EventState, now: datetime) -> list[Action]:
-        """Repeat an approval that had no effect, or that was refused while there is time."""
-        if tracked.event.started or not self._rules.may_approve(tracked.event):
+        """Repeat an approval that had no effect, or that failed while there is time."""
+        is_approved = tracked.approving and not tracked.event.started
+        if not is_approved or not self._rules.is_ready(tracked):  # a reload may add hooks
             return []
-        if tracked.refusal is not None:
-            if not tracked.refusal.is_due(now) or not self._has_time(tracked, now):
+        if tracked.resend is not None:
+            is_late = tracked.refused and not self._has_time(tracked, now)
+            if is_late or not tracked.resend.is_due(now):
                 return []
-            tracked.refusal = replace(tracked.refusal, failed_at=now)
+            tracked.resend = replace(tracked.resend, failed_at=now)
         elif tracked.approved_at is None or not has_passed(
             tracked.approved_at, RESEND_SECONDS, now
         ):

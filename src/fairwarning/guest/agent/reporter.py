@@ -73,17 +73,22 @@ class EventReporter:
         """Tell what has changed; return the events about which it could not, and the errors."""
         events = [state.event for state in known.values() if not state.over]
         self.events = [event for event in events if event.concerns(self._machine)]
-        for key, report in list(self._reports.items()):
-            if known.get(key) is not report.state:  # forgotten; perhaps seen anew since
-                self._tell(report, report.state, self._reached(report.state) | {NoticePhase.OVER})
-                del self._reports[key]
         errors: list[tuple[str, Exception]] = []
-        for key, state in known.items():
+        for key in [*self._reports, *(known.keys() - self._reports.keys())]:
             try:
-                self._update_event(key, state, members.get(key))
+                self._end_report(key, known.get(key))
+                if key in known:
+                    self._update_event(key, known[key], members.get(key))
             except Exception as error:  # noqa: BLE001  (other events are still told)
                 errors.append((key, error))
         return errors
+
+    def _end_report(self, key: str, current: EventState | None) -> None:
+        """Tell the end of an event that is forgotten, and perhaps seen anew since."""
+        report = self._reports.get(key)
+        if report is not None and report.state is not current:
+            del self._reports[key]
+            self._tell(report, report.state, self._reached(report.state) | {NoticePhase.OVER})
 
     def _update_event(self, key: str, state: EventState, members: GroupMembers | None) -> None:
         told = set(NoticePhase) if state.boot else set()  # the endpoint lists no boot
