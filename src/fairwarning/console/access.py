@@ -1,5 +1,6 @@
-"""Access control: operators may do everything, readers may only read, other roles get nothing.
+"""Access control: operators may do everything, readers may only read, others get nothing.
 
+The console covers the whole fleet, so a token that is limited to a resource group is refused (C3).
 Programs send a bearer token with each request. A browser gets a session cookie from `/login`.
 Neither is accepted in place of the other (C7).
 """
@@ -11,6 +12,7 @@ from fairwarning.core.errors import FairwarningError, Unavailable
 from fairwarning.service.issued_tokens import SignedToken
 from fairwarning.service.tokens import (
     Forbidden,
+    Principal,
     Role,
     TokenClaims,
     Tokens,
@@ -30,14 +32,22 @@ def retry_header(error: FairwarningError) -> dict[str, str]:
 def authorize(request: Request, tokens: Tokens) -> TokenClaims:
     """Return the token of a request; refuse it without a token that permits the request."""
     token = authenticate(request, tokens)
-    principal = token.principal
-    may_read = (
-        principal.role is Role.READER and not principal.group and request.method in {"GET", "HEAD"}
-    )
+    check_permission(token.principal, request.method)
+    return token
+
+
+def check_permission(principal: Principal, method: str = "GET") -> None:
+    """Raise `Forbidden` unless the principal may send requests with this method."""
+    if principal.group:
+        text = (
+            f"the token of {principal.name!r} is limited to the group {principal.group!r}, and the "
+            "console covers the whole fleet; use an operator's token without a group"
+        )
+        raise Forbidden("Forbidden", text)
+    may_read = principal.role is Role.READER and method in {"GET", "HEAD"}
     if principal.role is not Role.OPERATOR and not may_read:
         text = f"{principal.name!r} has the role {principal.role}; use an operator's token"
         raise Forbidden("Forbidden", text)
-    return token
 
 
 def authenticate(request: Request, tokens: Tokens) -> TokenClaims:

@@ -59,6 +59,7 @@ class Login:
         try:
             form = await form_data.read(request, _FORM_BYTES)
             token = self._tokens.verifier.read(form.text("token"), TokenUse.API)
+            access.check_permission(token.principal)
         except FairwarningError as error:
             return self._login_page(error)
         return await self._log_in(request, token.principal, token)
