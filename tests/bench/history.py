@@ -13,7 +13,6 @@ from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.history import queries
-from fairwarning.service.history.timeline import timeline
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.tokens import KEY_BYTES, Principal, Role, Tokens
 from fairwarning.service.webhooks.webhooks import WebhookService
@@ -28,7 +27,6 @@ from tests.fixtures.tokens import sign_token
 
 _SMALL = 1000  # lines
 _LINES = 10  # of the large journal, per command of history
-_HOUR_SECONDS, _WEEK_SECONDS = 3600, 7 * 24 * 3600
 _CALLS = 6  # of each question, per second of a sample
 _AT_MOST_MS = 200.0
 _MILLI = 1e3
@@ -161,7 +159,6 @@ def questions(journal: Written) -> dict[str, Question]:
     event = partial(Question, ask=queries.explain_event, path="/api/events/{}/explain")
     operation = partial(Question, ask=queries.explain_operation, path="/api/operations/{}/explain")
     machine = partial(Question, ask=queries.explain_machine, path="/api/machines/{}/explain")
-    page = partial(Question, ask=_timeline, path="/api/timeline?seconds={}")
     names = [fleets.machine_name(scope, 1) for scope in journal.scopes]
     hot = [fleets.machine_name(HOT, number) for number in range(HOT_MACHINES)]
     few = f"scope of {SCOPE_LINES} lines"
@@ -177,8 +174,6 @@ def questions(journal: Written) -> dict[str, Question]:
         "operation, middle, busiest scope": operation(_middle(journal.hot.operations)),
         f"machine, {few}": machine(names),
         "machine, busiest scope": machine(hot),
-        "timeline, an hour": page([str(_HOUR_SECONDS)]),
-        "timeline, a week": page([str(_WEEK_SECONDS)]),
     }
 
 
@@ -192,10 +187,6 @@ def _last(names: Sequence[str]) -> Sequence[str]:
 
 def _middle(names: Sequence[str]) -> Sequence[str]:
     return names[len(names) // 3 : len(names) // 3 * 2 + 1]
-
-
-async def _timeline(fleet: Fleet, seconds: str) -> object:
-    return await timeline(fleet, float(seconds))
 
 
 async def _no_webhooks() -> WebhookService:

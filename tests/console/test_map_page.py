@@ -8,7 +8,8 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from fairwarning.console.page import fleet_map, squares
+from fairwarning.console.page import fleet_map
+from fairwarning.console.page.charts import squares
 from fairwarning.service.listing.groups import MachineState
 from fairwarning.service.tokens import Role
 from tests.console.test_page import Browser
@@ -57,9 +58,9 @@ def drawn(text: str) -> dict[str, Counter[str]]:
     }
 
 
-def machine_at(browser: Browser, group: str, place: int) -> str:
+def machine_at(browser: Browser, group: str, place: int, q: str = "") -> str:
     """The name and state of the machine at a place of a group."""
-    text = browser.text(f"/map/machine?group={quote_plus(group)}&place={place}")
+    text = browser.text(f"/map/machine?q={q}&group={quote_plus(group)}&place={place}")
     found = re.search(r"<b>(.*?)</b></a> <span>(.*?)</span>", text)
     assert found
     return unescape(f"{found[1]} {found[2]}")
@@ -182,6 +183,20 @@ def test_many_groups_are_drawn_together(
         "others": 2,
     }
     assert "5 more machines, not drawn" in text
+
+
+def test_a_place_of_a_filtered_map(
+    console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the machine that is drawn there, whatever other maps were drawn since."""
+    monkeypatch.setattr(fleet_map, "GROUPS", 1)
+    console.created("sets", name="apx", capacity=2)
+    browser = Browser(console)
+    *_, group = parts(browser.text("/map?q=ap"))
+    *_, every = parts(browser.text("/map"))
+    assert machine_at(browser, group, 1, q="ap") == "apx_1 no polls"
+    assert machine_at(browser, every, 1) == "api_1 no polls"
+    assert machine_at(browser, group, 1, q="ap") == "apx_1 no polls"
 
 
 def test_ten_thousand_machines_are_less_than_100_kb() -> None:

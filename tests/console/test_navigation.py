@@ -108,7 +108,7 @@ def test_a_reader_sees_no_form_that_it_may_not_use(console: ConsoleHarness) -> N
     console.ok("POST", "/api/rollouts", {"id": "patches", "scopes": ["web/0"]})
     (event, *_) = console.ok("GET", "/api/events")["events"]
     browser = Browser(console, Role.READER)
-    more = ("/scenarios", "/rollouts/patches", f"/events/{event['id']}", "/confirm/sets/web/delete")
+    more = ("/rollouts/patches", f"/events/{event['id']}", "/confirm/sets/web/delete")
     for path in (*PATHS, *more):
         if path == "/login" or path.startswith("/map/machine"):  # a piece of a page
             continue

@@ -9,7 +9,6 @@ import pytest
 from starlette.routing import Route
 
 from fairwarning.console.api import openapi
-from fairwarning.testing.scenarios.bundled import BundledScenarios
 from tests.campaigns import split
 from tests.fixtures.console import ConsoleHarness
 
@@ -78,7 +77,7 @@ def test_generated_requests_get_documented_responses(operation: str, examples: i
     """Valid and invalid requests get no server error, and every response matches its schema."""
     from tests.console.generated_requests import send_generated  # noqa: PLC0415  (slow to import)
 
-    with ConsoleHarness(scenarios=BundledScenarios()) as console:
+    with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         console.poll("vm", "web_0")

@@ -3,17 +3,20 @@
 import re
 from collections.abc import Iterator
 from html import unescape
+from typing import Any
 from urllib.parse import quote, urlencode
 
-import msgspec
 import pytest
 
 from fairwarning.console.access import COOKIE
 from fairwarning.console.api.machines import ACTIONS
-from fairwarning.console.api.responses import EventHistoryInfo
 from fairwarning.console.page import form_data, words
-from fairwarning.console.page.timeline import WINDOWS, chart, window
+from fairwarning.console.page.charts.density import Span
+from fairwarning.console.page.charts.timeline import WINDOWS, chart, span_of, window
+from fairwarning.core.decision import FactType
+from fairwarning.core.model import EventType
 from fairwarning.core.times import iso
+from fairwarning.service.history.events import EventHistory
 from fairwarning.service.tokens import Role, TokenUse
 from tests.campaigns import split
 from tests.fixtures.console import HOST, ConsoleHarness
@@ -356,60 +359,42 @@ def test_only_the_known_static_files_are_served(console: ConsoleHarness) -> None
 # --- The timeline ---------------------------------------------------------------------------------
 
 
-def history(created: float, due: float | None, **more: object) -> EventHistoryInfo:
+def span(created: float, due: float | None, name: str = "E", **minutes: float) -> Span:
     """Return an event; its times are minutes from now."""
-    times = {
-        name: at(more.pop(name)) if name in more else None
-        for name in ("approved_at", "started_at", "ended_at")
-    }
-    fields = {
-        "id": "E",
-        "type": "Reboot",
-        "status": "Scheduled",
-        "source": "User",
-        "scope": "s",
-        "resources": ["vm"],
-        "created_at": at(created),
-        "not_before": None if due is None else at(due),
-        "operation": "o",
-        "impact": "reboot",
-        "duration_seconds": -1,
-        "description": "",
-        "approved_by": "",
-        "awaits": [],
-        "cancelled": False,
-    }
-    return msgspec.convert(fields | times | more, EventHistoryInfo)
+    times: dict[str, Any] = {key: NOON + 60 * value for key, value in minutes.items()}
+    cancelled = FactType.CANCELLED if name == "cancelled" else None
+    history = EventHistory(
+        id=name,
+        scope="s",
+        type=EventType.REBOOT,
+        resources=("vm",),
+        created_at=NOON + 60 * created,
+        not_before=None if due is None else int(NOON + 60 * due),
+        ended=cancelled,
+        **times,
+    )
+    return span_of(history, None, "s", NOON)
 
 
-def at(minutes: object) -> str:
-    """Return the time some minutes from noon."""
-    assert isinstance(minutes, int | float)
-    return iso(int(NOON + minutes * 60))
-
-
-NOW = at(0)
+NOW = iso(int(NOON))
 ROWS = 40
 
 
 @pytest.mark.spec("O8")
 def test_bars_are_positioned_by_time() -> None:
     """Now is the middle of the window; notice, approval, start and end follow from it."""
-    (row,) = chart(
-        [history(-15, 15, approved_at=-3, started_at=-3)], window(NOW, 3600), rows=ROWS
-    ).rows
+    scale = window(int(NOON), 3600)
+    (row,) = chart([span(-15, 15, approved_at=-3, started_at=-3)], scale, rows=ROWS).rows
     assert (row.notice and (row.notice.x, row.notice.width)) == ("25.00%", "20.00%")
     assert (row.impact and (row.impact.x, row.impact.width)) == ("45.00%", "5.00%")
     assert row.approved == "45.00%"
     assert row.state == "in progress"
-    (row,) = chart([history(-15, 15)], window(NOW, 3600), rows=ROWS).rows
+    (row,) = chart([span(-15, 15)], scale, rows=ROWS).rows
     assert (row.notice and (row.notice.x, row.notice.width)) == ("25.00%", "50.00%")
-    assert (row.not_before, row.impact, row.state) == ("75.00%", None, "scheduled")
-    (row,) = chart(
-        [history(-60, 7 * 24 * 60)], window(NOW, 3600), rows=ROWS
-    ).rows  # exceeds the window on both sides
+    assert (row.due, row.impact, row.state) == ("75.00%", None, "scheduled")
+    (row,) = chart([span(-60, 7 * 24 * 60)], scale, rows=ROWS).rows  # beyond both sides
     assert (row.notice and (row.notice.x, row.notice.width)) == ("0.00%", "100.00%")
-    assert row.not_before is None
+    assert row.due is None
 
 
 @pytest.mark.spec("O8")
@@ -417,34 +402,28 @@ def test_rows_are_sorted_and_only_in_the_window() -> None:
     """Live events come first, then ended ones; a cancelled event always has a bar."""
     timeline = chart(
         [
-            history(-20, -5, id="over", started_at=-10, ended_at=-9),
-            history(0, 15, id="cancelled", ended_at=0, cancelled=True),
-            history(-5, 10, id="later"),
-            history(-1, 4, id="sooner"),
-            history(-1, None, id="sudden", started_at=-1, status="Started"),
-            history(-300, -285, id="long ago", started_at=-285, ended_at=-280),
+            span(-20, -5, "over", started_at=-10, ended_at=-9),
+            span(0, 15, "cancelled", ended_at=0),
+            span(-5, 10, "later"),
+            span(-1, 4, "sooner"),
+            span(-1, None, "sudden", started_at=-1),
+            span(-300, -285, "long ago", started_at=-285, ended_at=-280),
         ],
-        window(NOW, 3600),
+        window(int(NOON), 3600),
         rows=ROWS,
     )
-    assert [row.event.id for row in timeline.rows] == [
-        "sudden",
-        "sooner",
-        "later",
-        "cancelled",
-        "over",
-    ]
+    names = ["sudden", "sooner", "later", "cancelled", "over"]
+    assert [row.id for row in timeline.rows] == names
     assert [row.state for row in timeline.rows][-2:] == ["cancelled", "ended"]
     assert timeline.rows[0].notice is None
-    assert "cancelled 12:00:00" in timeline.rows[3].title
+    assert timeline.rows[3].title == "Reboot of vm: created 12:00:00, cancelled 12:00:00"
 
 
 @pytest.mark.parametrize("seconds", WINDOWS)
 def test_the_axis_has_few_ticks_in_every_window(seconds: int) -> None:
     """The ticks fit a phone; the number of rows is bounded."""
-    timeline = chart(
-        [history(-1, 4, id=str(n)) for n in range(100)], window(NOW, seconds), rows=ROWS
-    )
+    spans = [span(-1, 4, str(number)) for number in range(100)]
+    timeline = chart(spans, window(int(NOON), seconds), rows=ROWS)
     assert 4 <= len(timeline.ticks) <= 7
     assert (len(timeline.rows), timeline.more) == (ROWS, 100 - ROWS)
     assert timeline.now_x == "50.00%"

@@ -7,19 +7,29 @@ from typing import Any
 
 import pytest
 
+from fairwarning.console.page import csv_files
 from fairwarning.core import limits
 from fairwarning.service import read_share
 from fairwarning.service.read_share import CallerGone, ReadShare
 from fairwarning.service.tokens import Role, TokenUse
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.console import HOST, ConsoleHarness
-from tests.fixtures.http import Response
-from tests.fixtures.waiting import run_async
+from tests.fixtures.http import Response, asgi_request, asgi_scope
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 
 
-async def never() -> Mapping[str, Any]:
+async def never(*_: object) -> Mapping[str, Any]:
     """A caller that stays."""
     return await asyncio.Future[Mapping[str, Any]]()
+
+
+async def at_once() -> Mapping[str, Any]:
+    """A caller that sends an empty body."""
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def ignore(_: Mapping[str, Any]) -> None:
+    """Send to nobody."""
 
 
 async def gone() -> Mapping[str, Any]:
@@ -57,6 +67,58 @@ def test_reads_of_azures_api_beyond_the_share(monkeypatch: pytest.MonkeyPatch) -
             assert response.json["error"]["code"] == "ServiceUnavailable"
             arm.put("/resourceGroups/rg", {"location": "local"})
         assert arm.get("/resourceGroups/rg").status == 200
+
+
+@pytest.mark.parametrize("slow", ["a body", "a receiver"])
+def test_no_read_waits_for_a_slow_command(monkeypatch: pytest.MonkeyPatch, slow: str) -> None:
+    """A caller may send its body slowly, and a receiver may be slow to answer (IB4)."""
+    monkeypatch.setattr(read_share, "_LOOK_SECONDS", 10 * LIMIT_SECONDS)
+    with ConsoleHarness() as console:
+        path = "/api/machines" if slow == "a body" else "/api/webhooks/hook/test"
+        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
+        console.webhooks.test = never  # type: ignore[assignment, method-assign]
+
+        async def read() -> Response:
+            scope = asgi_scope("POST", path, headers)
+            receive = never if slow == "a body" else at_once
+            posting = asyncio.create_task(console.app(scope, receive, ignore))
+            await asyncio.sleep(0.1)
+            assert not posting.done()
+            reading = asgi_request(console.app, asgi_scope("GET", "/api/journal", headers))
+            response = await asyncio.wait_for(reading, LIMIT_SECONDS)
+            posting.cancel()
+            return response
+
+        assert console.run(read()).status == 200
+
+
+def test_downloads_leave_room_for_other_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many files are read at once, they have one place of the share (IB3)."""
+    ended = asyncio.Event()
+
+    async def pages(_: object) -> csv_files.CsvPages:
+        yield [("a", "b")]
+        await ended.wait()
+
+    monkeypatch.setitem(csv_files.FILES, "/machines", pages)
+    with ConsoleHarness() as console:
+        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
+
+        async def read() -> None:
+            files = asyncio.gather(
+                *(
+                    asgi_request(console.app, asgi_scope("GET", "/machines.csv", headers))
+                    for _ in range(8)
+                )
+            )
+            await asyncio.sleep(0.1)
+            reading = asgi_request(console.app, asgi_scope("GET", "/api/machines", headers))
+            response = await asyncio.wait_for(reading, LIMIT_SECONDS)
+            assert response.status == 200
+            ended.set()
+            assert {file.body for file in await files} == {b"a,b\r\n"}
+
+        console.run(read())
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from html import unescape
 
 import pytest
 
-from fairwarning.console.page.lanes import lanes_shown
+from fairwarning.console.page.charts.lanes import lanes_shown
 from fairwarning.core.model import ImpactKind, Rollout
 from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness

@@ -7,10 +7,11 @@ from urllib.parse import quote
 
 import pytest
 
-from fairwarning.console.page import density
+from fairwarning.console.page.charts import density
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope
+from fairwarning.service.history.events import EventHistory
 from fairwarning.service.tokens import Role
 from fairwarning.store.store import Batch
 from tests.console.test_page import Browser
@@ -189,10 +190,11 @@ def test_any_name_is_only_text() -> None:
 
 def test_a_strip_counts_events_in_each_column() -> None:
     """Impact is below, notice above it; what is outside the range is left out."""
+    event = EventHistory(id="E", scope="s")
     spans = [
-        density.Span("s", "Reboot", 0, 30, 60, "ended"),
-        density.Span("s", "Reboot", 30, None, 60, "scheduled"),
-        density.Span("s", "Reboot", 100, None, 120, "scheduled"),
+        density.Span(event, "s", 0, 30, 60, "ended"),
+        density.Span(event, "s", 30, None, 60, "scheduled"),
+        density.Span(event, "s", 100, None, 120, "scheduled"),
     ]
     strip = density.strip(spans, 0, 60)
     assert (strip.most, strip.notice) == (3, "M0 10H0V6.67H30V0H31V3.33H60V10z")

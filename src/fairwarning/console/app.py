@@ -17,8 +17,8 @@ from starlette.routing import Match, Route
 from fairwarning.console import access
 from fairwarning.console.api import Api
 from fairwarning.console.api.about import OtherPorts
-from fairwarning.console.api.integrations import LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.routes import Routes
+from fairwarning.console.api.webhooks import LoadWebhooks
 from fairwarning.console.health import read_health
 from fairwarning.console.login import Login
 from fairwarning.console.metrics import CONTENT_TYPE, MetricSource, Scrapes, exposition
@@ -45,7 +45,6 @@ class ConsoleParts:
     health: HealthSource = tuple  # of the parts beside the fleet
     cloud: CloudSettings = field(default_factory=CloudSettings)
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
-    scenarios: ScenarioRunner | None = None
     machine_urls: FindUrls = no_urls
     other_ports: OtherPorts = field(default_factory=OtherPorts)
 
@@ -57,7 +56,6 @@ def application(parts: ConsoleParts) -> Starlette:
         parts.cloud,
         parts.webhooks,
         parts.tokens,
-        parts.scenarios,
         health=parts.health,
         machine_urls=parts.machine_urls,
         other_ports=parts.other_ports,

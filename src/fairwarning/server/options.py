@@ -1,9 +1,7 @@
 """What a process runs, and on which addresses."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairwarning.core import limits
 from fairwarning.core.record import changed
@@ -12,9 +10,6 @@ from fairwarning.service.config.fleet_file import FleetFile
 from fairwarning.service.config.settings import MetadataSettings
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Store
-
-if TYPE_CHECKING:
-    from fairwarning.console.api.integrations import ScenarioRunner
 
 Address = tuple[str, int]
 
@@ -38,7 +33,6 @@ class ServerOptions:
     network_folder: bool = False  # whether `data` may be on a network file system
     key: str = field(default="", repr=False)  # access key of the page; all workers share one
     worker: bool = False  # whether other processes listen on the same ports
-    load_scenarios: Callable[[], "ScenarioRunner"] | None = None  # called on the first request
 
     def store(self) -> Store:
         """Return the store, not yet open."""

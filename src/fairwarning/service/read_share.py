@@ -64,6 +64,15 @@ class ReadShare:
         finally:
             self._writes -= 1
 
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Wait for something outside the service, in a request that writes: reads go on."""
+        self._writes -= 1
+        try:
+            yield
+        finally:
+            self._writes += 1
+
     @asynccontextmanager
     async def follow(self) -> AsyncIterator[None]:
         """Read for a stream; connections limit how many there are."""

@@ -7,7 +7,7 @@ from tests.real.tool_service import ToolService
 
 GROUP = "fairwarning"  # of the machines of a fleet file
 PAGES = ("/", "/events", "/machines", "/rollouts", "/operations", "/journal", "/metrics")
-LISTS = ("summary", "events", "machines", "sets", "scopes", "operations", "timeline", "journal")
+LISTS = ("summary", "events", "machines", "sets", "scopes", "operations", "journal")
 COMMANDS = (("event", "list"), ("machine", "list"), ("rollout", "list"), ("webhook", "list"))
 ACTIONS = ("restart", "redeploy", "freeze", "maintain", "migrate", "fail")
 ANSWERS = {200, 201, 202, 204, 409}  # 409: something else is in progress

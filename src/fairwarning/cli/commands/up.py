@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -32,9 +31,6 @@ from fairwarning.server.worker import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.fleet_file import FleetFile
-
-if TYPE_CHECKING:
-    from fairwarning.console.api.integrations import ScenarioRunner
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +190,6 @@ def command(
             arm=addresses["arm"],
             virtual=clock == "virtual",
             sockets=sockets,
-            load_scenarios=_bundled_scenarios,
         )
         worker = this_worker()
         if worker is None and workers > 1:
@@ -202,14 +197,6 @@ def command(
                 raise SystemExit(errors.FAILED)
         else:
             _loop_runner()(_serve(server_options, worker, as_json=as_json, demo=demo))
-
-
-def _bundled_scenarios() -> "ScenarioRunner":
-    from fairwarning.testing.scenarios.bundled import (  # noqa: PLC0415  (loaded with the console)
-        BundledScenarios,
-    )
-
-    return BundledScenarios()
 
 
 def _check_location(data: str, fleet: Path | None) -> None:

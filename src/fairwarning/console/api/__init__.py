@@ -5,12 +5,12 @@ from fairwarning.console.api.conditions import ClockAndFaultsApi
 from fairwarning.console.api.endpoints import endpoints_of
 from fairwarning.console.api.events import EventsApi
 from fairwarning.console.api.history import JournalApi
-from fairwarning.console.api.integrations import IntegrationsApi, LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.rollouts import RolloutsApi
 from fairwarning.console.api.set_aside import SetAsideApi
 from fairwarning.console.api.sets import ScaleSetsApi
 from fairwarning.console.api.summary import SummaryApi
 from fairwarning.console.api.tokens import TokensApi
+from fairwarning.console.api.webhooks import LoadWebhooks, WebhooksApi
 from fairwarning.console.readers import FindUrls, no_urls
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
@@ -27,7 +27,7 @@ class Api(
     RolloutsApi,
     ClockAndFaultsApi,
     JournalApi,
-    IntegrationsApi,
+    WebhooksApi,
     AboutApi,
     TokensApi,
     SetAsideApi,
@@ -40,13 +40,13 @@ class Api(
         cloud: CloudSettings,
         webhooks: LoadWebhooks,
         tokens: IssuedTokens,
-        scenarios: ScenarioRunner | None = None,
         *,
         health: HealthSource = tuple,
         machine_urls: FindUrls = no_urls,
         other_ports: OtherPorts | None = None,
     ) -> None:
-        IntegrationsApi.__init__(self, fleet, cloud, webhooks, scenarios)
+        super().__init__(fleet, cloud)
+        self.load_webhooks = webhooks
         self.other_parts = health
         self.machine_urls = machine_urls
         self.issued_tokens = tokens

@@ -1,5 +1,7 @@
 """What a command would do if it were submitted now: the engine decides it; nothing is committed."""
 
+import asyncio
+
 from fairwarning.console.api import responses
 from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
@@ -8,6 +10,7 @@ from fairwarning.core.model import Entity, Event, EventStatus, ImpactKind, Ref, 
 from fairwarning.service.fleet import Fleet
 
 _NAMED = 10  # instances of a plan
+_AT_ONCE = 5  # entities that a command may concern to be decided on the event loop
 
 
 async def decide(fleet: Fleet, command: Command, now: float) -> Outcome:
@@ -22,7 +25,9 @@ async def decide(fleet: Fleet, command: Command, now: float) -> Outcome:
     validate(command)
     while True:
         try:
-            return cascade.run(command, now, get)
+            if len(loaded) <= _AT_ONCE:
+                return cascade.run(command, now, get)
+            return await asyncio.to_thread(cascade.run, command, now, get)  # it takes long
         except EntityNotLoaded as missing:
             loaded |= await fleet.reader.read_all([missing.ref])
 

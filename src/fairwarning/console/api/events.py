@@ -1,6 +1,6 @@
 """Events, operations and their explanations."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
 from operator import itemgetter
 
 from fairwarning.console.api import responses, views
@@ -10,12 +10,10 @@ from fairwarning.console.api.section import OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core import commands
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Conflict, Refused
-from fairwarning.core.model import Event, OperationStatus
+from fairwarning.core.model import Event, OperationStatus, Scope
 from fairwarning.core.record import changed
 from fairwarning.service.history import queries
-from fairwarning.service.history.events import EventHistory
-from fairwarning.service.history.timeline import timeline
-from fairwarning.service.listing.ended import allows, ended_events
+from fairwarning.service.listing.ended import ended_events
 from fairwarning.service.listing.filters import EVERY_EVENT, EventFilter
 from fairwarning.service.listing.operations import (
     EVERYWHERE,
@@ -43,32 +41,24 @@ class EventsApi(ApiSection):
             location = await self._find_machine(wanted.machine)
             wanted = changed(wanted, scope=location.scope, machine=location.machine.name)
         await self._check_names(wanted.scope, wanted.set)
-        await self.index.refresh()
-        matching = [
-            (f"{event.not_before:012d}:{event.id}", event, scope.id)
-            for scope, event in self.index.events()
-            if wanted.allows(scope, event)
-        ]
-        later = sorted((each for each in matching if each[0] > after), key=itemgetter(0))
+        matching = await self.find_events(wanted)
+        places = await self.fleet.reader.share.map(lambda pair: place(pair[1]), matching)
+        ordered = sorted(zip(places, matching, strict=True), key=itemgetter(0))
+        begin = bisect_right(ordered, after, key=itemgetter(0))
+        page = ordered[begin : begin + limit]
         return responses.EventList(
-            events=[views.event_info(event, scope) for _, event, scope in later[:limit]],
-            next=later[limit - 1][0] if len(later) > limit else None,
+            events=[views.event_info(event, scope.id) for _, (scope, event) in page],
+            next=page[-1][0] if begin + limit < len(ordered) else None,
             total=len(matching),
         )
 
-    async def _matching(
-        self, events: Sequence[tuple[EventHistory, Event | None]], wanted: EventFilter
-    ) -> tuple[tuple[EventHistory, Event | None], ...]:
-        """Return the events of a timeline that a filter allows."""
+    async def find_events(self, wanted: EventFilter) -> list[tuple[Scope, Event]]:
+        """Return the live events that a filter allows, with their scopes."""
         await self.index.refresh()
-
-        def is_wanted(history: EventHistory, live: Event | None) -> bool:
-            if live is None:
-                return wanted.status in {"", OVER} and allows(wanted, history)
-            scope = self.index.scopes.get(history.scope)
-            return scope is not None and wanted.allows(scope, live)
-
-        return tuple(pair for pair in events if is_wanted(*pair))
+        events = list(self.index.events())
+        share = self.fleet.reader.share
+        allowed = await share.map(lambda pair: wanted.allows(*pair), events)
+        return [pair for pair, is_allowed in zip(events, allowed, strict=True) if is_allowed]
 
     async def _ended(self, after: str, limit: int, wanted: EventFilter) -> responses.EventList:
         histories, following = await ended_events(self.fleet, wanted, _line_number(after), limit)
@@ -162,31 +152,10 @@ class EventsApi(ApiSection):
         """Get an operation."""
         return views.operation_info(await queries.read_operation(self.fleet, name))
 
-    @endpoint(
-        "GET",
-        "/api/timeline",
-        query={"seconds": "How many seconds to look back, up to a week."},
-    )
-    async def timeline(self, seconds: int = 3600) -> responses.TimelineInfo:
-        """List events that are scheduled, in progress or recently ended."""
-        return await self.filtered_timeline(seconds, EVERY_EVENT)
 
-    async def filtered_timeline(self, seconds: int, wanted: EventFilter) -> responses.TimelineInfo:
-        """List those events of a timeline that a filter allows."""
-        recent = await timeline(self.fleet, seconds)
-        if wanted != EVERY_EVENT:
-            recent = changed(recent, events=await self._matching(recent.events, wanted))
-        ends = max((history.not_before or 0 for history, live in recent.events if live), default=0)
-        events = await self.fleet.reader.share.map(
-            lambda event: views.event_history_info(*event), recent.events
-        )
-        return responses.TimelineInfo(
-            begins=views.time(recent.begins),
-            ends=views.time(max(recent.now, ends)),
-            now=views.time(recent.now),
-            cut=recent.cut,
-            events=events,
-        )
+def place(event: Event) -> str:
+    """Return the place of a live event in a list by start."""
+    return f"{event.not_before:012d}:{event.id}"
 
 
 def _line_number(after: str) -> int | None:

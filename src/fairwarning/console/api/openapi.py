@@ -5,6 +5,7 @@
 
 import json
 import re
+from functools import cache
 from inspect import cleandoc
 from typing import Any
 
@@ -68,6 +69,12 @@ def document() -> dict[str, Any]:
             "responses": {"Refused": _content("The request failed.", _ref(ErrorResponse))},
         },
     }
+
+
+@cache
+def rendered() -> bytes:
+    """Return the document as JSON; it takes 20 ms to build."""
+    return msgspec.json.encode(document())
 
 
 def _operation(endpoint: ApiEndpoint) -> dict[str, Any]:

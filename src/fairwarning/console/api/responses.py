@@ -324,44 +324,6 @@ class ExplanationInfo(Struct):
     events: list[str]
 
 
-class EventHistoryInfo(EventInfo):
-    """An event with the times of its transitions."""
-
-    approved_at: Time | None
-    started_at: Time | None
-    ended_at: Time | None
-    cancelled: bool
-
-
-class TimelineInfo(Struct, rename={"begins": "from", "ends": "to"}):
-    """Live events, and those that ended since `from`; `cut`: the list is incomplete."""
-
-    begins: Time
-    ends: Time
-    now: Time
-    cut: bool
-    events: list[EventHistoryInfo]
-
-
-class ScenarioInfo(Struct):
-    """A bundled scenario."""
-
-    name: str
-    about: str
-    text: str
-
-
-class ScenarioResultInfo(Struct):
-    """The result of a scenario run: `seconds` of virtual time, and the first `difference`."""
-
-    name: str
-    passed: bool
-    steps: int
-    seconds: float
-    real_seconds: float
-    difference: str
-
-
 class WebhookInfo(Struct):
     """A webhook and its delivery state. `url` is without its path, which may contain a key."""
 
@@ -498,12 +460,6 @@ class FaultList(Struct):
     """The active faults."""
 
     faults: list[FaultInfo]
-
-
-class ScenarioList(Struct):
-    """The bundled scenarios."""
-
-    scenarios: list[ScenarioInfo]
 
 
 class SetAsideInfo(Struct):

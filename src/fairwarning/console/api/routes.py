@@ -17,7 +17,8 @@ from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.tokens import TokenClaims
 
-Handler = Callable[[Request, TokenClaims], Awaitable[Response]]
+Settings = Mapping[str, Any]
+Handler = Callable[[Request, TokenClaims, Settings], Awaitable[Response]]
 
 _BODY_BYTES = 64 * 1024
 _json = msgspec.json.Encoder().encode
@@ -49,18 +50,18 @@ class Routes:
                 token = access.authorize(request, self._tokens.verifier)
                 share = self._api.fleet.reader.share
                 if method != "GET":
+                    settings = await _settings(request)  # may be slow: no read waits for it
                     with share.write():
-                        return await handler(request, token)
+                        return await handler(request, token, settings)
                 async with share.enter(token.principal.name, request.receive):
-                    return await handler(request, token)
+                    return await handler(request, token, {})
             except FairwarningError as error:
                 return error_response(error)
 
         return Route(path, authorized, methods=[method])
 
     def _handler(self, endpoint: ApiEndpoint) -> Handler:
-        async def handle(request: Request, token: TokenClaims) -> Response:
-            settings = await _settings(request) if endpoint.body else {}
+        async def handle(request: Request, token: TokenClaims, settings: Settings) -> Response:
             result = await endpoint.handle(self._api, ApiRequest(request, settings, token))
             if endpoint.response is None:
                 return Response(status_code=endpoint.status, headers=NO_STORE)
@@ -68,10 +69,10 @@ class Routes:
 
         return handle
 
-    async def _document(self, _: Request, __: TokenClaims) -> Response:
-        return JSONResponse(openapi.document(), headers=NO_STORE)
+    async def _document(self, *_: object) -> Response:
+        return Response(openapi.rendered(), headers=NO_STORE, media_type="application/json")
 
-    async def _stream(self, request: Request, token: TokenClaims) -> Response:
+    async def _stream(self, request: Request, token: TokenClaims, _: Settings) -> Response:
         api_request = ApiRequest(request, {}, token)
         last = request.headers.get("last-event-id", "")
         if re.fullmatch("[0-9]{1,18}", last, re.ASCII):
@@ -89,7 +90,7 @@ def error_response(error: FairwarningError) -> Response:
     return JSONResponse({"error": detail}, error.status, NO_STORE | access.retry_header(error))
 
 
-async def _settings(request: Request) -> Mapping[str, Any]:
+async def _settings(request: Request) -> Settings:
     """Return the JSON object in the request body; an empty body counts as an empty object."""
     raw = b""
     try:
@@ -100,7 +101,7 @@ async def _settings(request: Request) -> Mapping[str, Any]:
     except ClientDisconnect:
         raise Refused("BadBody", "the client disconnected before the body was complete") from None
     try:
-        body: Mapping[str, Any] = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+        body: Settings = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Refused("BadBody", "the body must be a JSON object") from error
     return body

@@ -5,6 +5,8 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from hashlib import sha256
+from heapq import nlargest, nsmallest
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,7 +30,9 @@ OPERATOR = "operator"
 PAGE_SIZE = 100  # entries in a page of a list, by default
 MAX_PAGE_SIZE = 1000
 _REQUEST_CHARACTERS = 300
-_NAME_CHARACTERS = 60  # compared with names, for a suggestion
+_NAME_CHARACTERS = 60  # of an unknown name, for a suggestion
+_SUGGESTED_FROM = 20_000  # names: looking at them takes a few milliseconds
+_NEIGHBORS = 25  # names before and after an unknown one, and names that end like it
 
 B = TypeVar("B", bound=bodies.Body)
 K = TypeVar("K", Operation, Rollout)
@@ -59,7 +63,7 @@ class ApiSection:
             return await find_machine(self.fleet, name)
         except NotFound as error:
             await self.index.refresh()
-            names = [machine for scope in self.index.scopes.values() for machine in scope.machines]
+            names = chain.from_iterable(scope.machines for scope in self.index.scopes.values())
             raise with_suggestion(error, name, names) from None
 
     async def _check_names(self, scope: str, set_: str) -> None:
@@ -85,11 +89,12 @@ class ApiSection:
         refs: list[Ref] = [(Scope, name) for name in {location.scope for location in locations}]
         scopes = await self.fleet.reader.read_all(refs)
         urls = await self._urls(locations)
-        return [
-            views.machine_info(location, scope, url)
+        known = [
+            (location, scope, url)
             for location, url in zip(locations, urls, strict=True)
             if isinstance(scope := scopes[Scope, location.scope], Scope)
         ]
+        return await self.fleet.reader.share.map(lambda each: views.machine_info(*each), known)
 
     async def _urls(self, locations: Sequence[MachineLocation]) -> list[str | None]:
         """Return the URL of each machine that answers the reader of this response (M22)."""
@@ -132,8 +137,20 @@ class ApiSection:
 
 
 def with_suggestion(error: NotFound, name: str, names: Iterable[str]) -> NotFound:
-    """Return the error with the name that is most similar to the unknown one, if any is."""
-    nearest = get_close_matches(name[:_NAME_CHARACTERS], names, 1)
+    """Return the error with the name that is most similar to the unknown one, if any is.
+
+    Comparing with each name would take too long. A typo leaves the first or the second half of a
+    name as it is, so the name that was meant sorts near it or ends like it.
+    """
+    name = name[:_NAME_CHARACTERS]
+    ending = name[len(name) // 2 :]
+    known = list(islice(names, _SUGGESTED_FROM))
+    candidates = [
+        *nlargest(_NEIGHBORS, (each for each in known if each < name)),
+        *nsmallest(_NEIGHBORS, (each for each in known if each > name)),
+        *islice((each for each in known if each.endswith(ending)), _NEIGHBORS),
+    ]
+    nearest = get_close_matches(name, candidates, 1)
     hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
     return NotFound(error.code, f"{error.message}{hint}")
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 from fairwarning.console.api import responses
 from fairwarning.core import rollout as rollouts
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.decision import FactType
 from fairwarning.core.model import Event, ImpactKind, Machine, Operation, Rollout, ScaleSet, Scope
 from fairwarning.core.times import format_duration, iso
 from fairwarning.service.history.events import EventHistory, JournalEntry
@@ -67,19 +66,6 @@ def past_event_info(history: EventHistory) -> responses.EventInfo:
         duration_seconds=-1,
         description="",
         awaits=[],
-    )
-
-
-def event_history_info(history: EventHistory, live: Event | None) -> responses.EventHistoryInfo:
-    """Describe an event with the times of its transitions."""
-    info = event_info(live, history.scope) if live else past_event_info(history)
-    return copied(
-        responses.EventHistoryInfo,
-        info,
-        approved_at=time_or_none(history.approved_at),
-        started_at=time_or_none(history.started_at),
-        ended_at=time_or_none(history.ended_at),
-        cancelled=history.ended is FactType.CANCELLED,
     )
 
 

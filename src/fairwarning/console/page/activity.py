@@ -1,26 +1,25 @@
 """The timeline page: what happened and will happen in any range of time (O8, O14)."""
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from fairwarning.console.api import views
-from fairwarning.console.api.filters import event_filter
-from fairwarning.console.page import density, timeline
-from fairwarning.console.page.density import Span
+from fairwarning.console.api.filters import OVER, event_filter
+from fairwarning.console.page.charts import density, timeline
+from fairwarning.console.page.charts.density import Span
+from fairwarning.console.page.charts.time_range import TimeRange, time_range
+from fairwarning.console.page.charts.timeline import TimeScale
 from fairwarning.console.page.request import PageContent, PageRequest, Views
-from fairwarning.console.page.time_range import TimeRange, time_range
-from fairwarning.core.decision import FactType
-from fairwarning.core.model import Event, EventStatus
+from fairwarning.core.model import Event, EventStatus, Rollout
+from fairwarning.core.rollout import rollout_of_step
 from fairwarning.core.times import iso
 from fairwarning.service.history.events import EventHistory
 from fairwarning.service.listing.ended import allows
-from fairwarning.service.listing.filters import EVERY_EVENT
+from fairwarning.service.listing.filters import EventFilter
 from fairwarning.service.listing.recent import DAY_SECONDS, LINES, HistoryRange
 
 FILTERS = ("set", "scope", "type", "machine", "rollout", "operation", "q")
 _ROWS = 20
-_NEWEST = 100  # events of which the rows are chosen, if they are not grouped
 _UNPOLLED_STEP = 1800
 
 Events = list[tuple[EventHistory, Event | None]]
@@ -43,7 +42,8 @@ async def show(request: PageRequest) -> PageContent:
     scale = range_.scale
     await request.api.index.refresh()
     history = await request.api.recent.between(scale.begin, scale.end)
-    events = await _events(request, history, scale)
+    wanted = event_filter(request.query, request.fleet.clock.now())
+    events = await find_events(request, history, scale, wanted)
     tenths, uses = density.notice_use(history for history, _ in events)
     query = {name: value for name, value in range_.values.items() if name in FILTERS}
     data = {
@@ -53,7 +53,7 @@ async def show(request: PageRequest) -> PageContent:
         "offset": scale.offset,
         "windows": timeline.WINDOWS,
         "density": await _density(request, range_, history, events),
-        "chart": await _chart(request, events, scale),
+        "chart": await timeline_chart(request, events, scale, _ROWS),
         "set_link": lambda group: range_.here(set=group.set, type=group.type),
         "tenths": tenths,
         "most_tenths": max(tenths) or 1,
@@ -65,14 +65,16 @@ async def show(request: PageRequest) -> PageContent:
     return PageContent("activity.html", data)
 
 
-async def _events(request: PageRequest, history: HistoryRange, scale: timeline.TimeScale) -> Events:
+async def find_events(
+    request: PageRequest, history: HistoryRange, scale: TimeScale, wanted: EventFilter
+) -> Events:
     """Return the events that existed within the range and that the filter allows."""
-    live = {event.id: (scope.id, event) for scope, event in request.api.index.events()}
-    wanted = event_filter(request.query, request.fleet.clock.now())
+    index = request.api.index
+    live = {event.id: (scope, event) for scope, event in index.events()}
     events = dict(history.events)
     for name, (scope, event) in live.items():
         if name not in events:
-            events[name] = EventHistory(id=name, scope=scope)
+            events[name] = EventHistory(id=name, scope=scope.id)
         events[name].complete_from(event)
 
     def is_shown(each: EventHistory) -> bool:
@@ -80,8 +82,11 @@ async def _events(request: PageRequest, history: HistoryRange, scale: timeline.T
             return False
         ends = scale.now if each.ended_at is None else each.ended_at
         ends = max(ends, each.not_before or 0) if each.started_at is None else ends
-        in_range = each.created_at <= scale.end and ends >= scale.begin
-        return in_range and (wanted == EVERY_EVENT or allows(wanted, each))
+        if each.created_at > scale.end or ends < scale.begin:
+            return False
+        if each.id in live:
+            return wanted.allows(*live[each.id])
+        return wanted.status in {"", OVER} and allows(wanted, each)
 
     every = list(events.values())
     shown = await request.fleet.reader.share.map(is_shown, every)
@@ -90,6 +95,34 @@ async def _events(request: PageRequest, history: HistoryRange, scale: timeline.T
         for each, is_wanted in zip(every, shown, strict=True)
         if is_wanted
     ]
+
+
+async def timeline_chart(
+    request: PageRequest, events: Events, scale: TimeScale, rows: int
+) -> timeline.TimelineChart:
+    """Return a row for each event and each rollout, or for each set and type if there are many."""
+    set_of = request.api.index.set_of
+
+    def span(pair: tuple[EventHistory, Event | None]) -> Span:
+        return timeline.span_of(*pair, set_of(pair[0].scope), scale.now)
+
+    spans = await request.fleet.reader.share.map(span, events)
+    names = {rollout_of_step(history.operation) for history, _ in events} - {""}
+    rollouts = {name for name in names if await request.fleet.reader.read(Rollout, name)}
+    return timeline.chart(spans, scale, rows=rows, rollouts=rollouts)
+
+
+async def recent_timeline(request: PageRequest, wanted: EventFilter, rows: int) -> dict[str, Any]:
+    """Return the timeline of the events around now that a filter allows, for other pages."""
+    seconds = request.query_integer("window")
+    if seconds not in timeline.WINDOWS:
+        seconds = timeline.DEFAULT_WINDOW
+    scale = timeline.window(int(request.fleet.clock.now()), seconds)
+    await request.api.index.refresh()
+    history = await request.api.recent.between(scale.begin, scale.end)
+    events = await find_events(request, history, scale, wanted)
+    chart = await timeline_chart(request, events, scale, rows)
+    return {"chart": chart, "windows": timeline.WINDOWS}
 
 
 async def _density(
@@ -119,40 +152,6 @@ async def _density(
         done=sum(bar.done for bar in bars),
         due=sum(bar.due for bar in bars),
     )
-
-
-async def _chart(
-    request: PageRequest, events: Events, scale: timeline.TimeScale
-) -> timeline.TimelineChart:
-    """Return a row for each event, or for each set and type if there are too many."""
-    if len(events) > _ROWS:
-        index = request.api.index
-
-        def span(pair: tuple[EventHistory, Event | None]) -> Span:
-            return _span(pair[0], pair[1], index.set_of(pair[0].scope), scale)
-
-        spans = await request.fleet.reader.share.map(span, events)
-        groups = timeline.span_groups(spans, scale)
-        if len(groups) > 1:
-            return timeline.chart_of(groups, scale, _ROWS)
-    newest = sorted(events, key=lambda pair: pair[1] is not None)[-_NEWEST:]
-    infos = [views.event_history_info(*pair) for pair in newest]
-    chart = timeline.chart(infos, scale, rows=_ROWS)
-    return replace(chart, more=chart.more + len(events) - len(newest))
-
-
-def _span(each: EventHistory, live: Event | None, set_: str, scale: timeline.TimeScale) -> Span:
-    created = each.created_at or 0.0
-    until = each.not_before if live and not each.started_at and each.not_before else scale.now
-    ended = until if each.ended_at is None else each.ended_at
-    return Span(set_, each.type or "", created, each.started_at, ended, _state(each, live))
-
-
-def _state(each: EventHistory, live: Event | None) -> str:
-    if each.ended_at is not None:
-        return "cancelled" if each.ended is FactType.CANCELLED else "ended"
-    started = each.started_at is not None or (live and live.status is EventStatus.STARTED)
-    return "in progress" if started else "scheduled"
 
 
 async def _unpolled(request: PageRequest) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.preview import new_key, preview
 from fairwarning.console.page.render import link
 from fairwarning.console.page.request import PageContent, PageRequest, View, Views
-from fairwarning.core.commands import Command, DeleteSet, OperateInstances
+from fairwarning.core.commands import DeleteSet, OperateInstances
 from fairwarning.core.errors import Refused
 
 _PREFIX = "/confirm"
@@ -154,25 +154,24 @@ async def _act_on_machine(request: PageRequest) -> FormConfirmation | None:
     if action not in _FINAL:
         return None
     machine = await request.api.machine(name)
+    settings = bodies.ActSettings()
+    command = await request.api.machine_command(name, action, settings, new_key())
     plan = [
         ("Scope", machine.scope),
         ("Power", machine.power),
-        ("Effect", await _effect(request, await _command(request, name, action))),
+        ("Effect", await preview(request.fleet, command)),
     ]
     label = _FINAL[action]
     return FormConfirmation(f"{label} {machine.name}?", plan, label, link(machine))
 
 
-async def _command(request: PageRequest, name: str, action: str) -> Command:
-    return await request.api.machine_command(name, action, bodies.ActSettings(), new_key())
-
-
 async def _delete_set(request: PageRequest) -> FormConfirmation:
     scale_set = await request.api.set(request.path_param("name"))
     count = scale_set.capacity + scale_set.leaving
+    command = DeleteSet(set=scale_set.name, operation=new_key())
     plan = [
         ("Instances", str(count)),
-        ("Effect", await _effect(request, DeleteSet(set=scale_set.name, operation=new_key()))),
+        ("Effect", await preview(request.fleet, command)),
     ]
     question = f"Delete {scale_set.name} and its instances?"
     back = f"/sets/{quote(scale_set.name)}"
@@ -218,18 +217,11 @@ async def _act_on_instances(request: PageRequest) -> FormConfirmation | None:
     scale_set = await request.api.set(name)
     plan = [
         ("Scale set", f"{name}, {words.count(scale_set.capacity, 'instance')}"),
-        ("Effect", await _effect(request, command)),
+        ("Effect", await preview(request.fleet, command)),
     ]
     label = action.capitalize()
     question = f"{label} {words.count(count, 'instance')} of {name}?"
     return FormConfirmation(question, plan, label, f"/sets/{quote(name)}", count=count)
-
-
-async def _effect(request: PageRequest, command: Command) -> str:
-    text = await preview(request.fleet, command)
-    if text.refused:
-        raise Refused("Unavailable", text.text)
-    return text.text
 
 
 _QUESTIONS: Mapping[str, Question] = {

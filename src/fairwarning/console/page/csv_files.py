@@ -1,6 +1,7 @@
 """The lists as CSV files: all rows of a filter, read and sent in bounded pages."""
 
 import csv
+from asyncio import Lock
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from io import StringIO
 
@@ -27,12 +28,15 @@ CsvPages = AsyncIterator[list[Row]]
 """Pages of rows; the first has the names of the columns too."""
 
 
-async def lines(share: ReadShare, first: list[Row], pages: CsvPages) -> AsyncIterator[str]:
-    """Return a file in parts. Between them it holds no turn, however slow its reader is."""
+async def lines(
+    share: ReadShare, downloading: Lock, first: list[Row], pages: CsvPages
+) -> AsyncIterator[str]:
+    """Return a file in parts. Between them it holds no place, however slow its reader is."""
     rows = first
     while rows:
         yield _text(rows)
-        async with share.follow():
+        async with downloading, share.follow():
+            await share.turn()
             rows = await anext(pages, [])
 
 
@@ -81,7 +85,7 @@ def _event(event: EventInfo) -> Row:
 
 
 async def _live(request: PageRequest, wanted: EventFilter) -> AsyncIterator[list[EventInfo]]:
-    events = event_list.sort(event_list.query_of(request), await event_bulk.find(request, wanted))
+    events = event_list.sort(event_list.query_of(request), await request.api.find_events(wanted))
     for begin in range(0, len(events), _ROWS):
         yield event_bulk.infos(events[begin : begin + _ROWS])
 

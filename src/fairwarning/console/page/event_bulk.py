@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
 
 from fairwarning.console.api import views
+from fairwarning.console.api.events import place
 from fairwarning.console.api.filters import EVENT_FILTERS, event_filter
 from fairwarning.console.api.responses import EventInfo
 from fairwarning.console.page import words
@@ -25,15 +26,6 @@ _SHOWN = 20  # events of a plan
 _DONE = {"approve": "Approved", "cancel": "Cancelled"}
 
 
-async def find(request: PageRequest, wanted: EventFilter) -> list[ScopedEvent]:
-    """Return the live events that a filter allows."""
-    index = request.api.index
-    await index.refresh()
-    events = list(index.events())
-    allowed = await request.fleet.reader.share.map(lambda pair: wanted.allows(*pair), events)
-    return [pair for pair, is_allowed in zip(events, allowed, strict=True) if is_allowed]
-
-
 def infos(scoped_events: Iterable[ScopedEvent]) -> list[EventInfo]:
     """Describe events."""
     return [views.event_info(event, scope.id) for scope, event in scoped_events]
@@ -43,11 +35,6 @@ def suits(action: str, event: Event) -> bool:
     """Whether the action would change the event."""
     is_open = event.status is EventStatus.SCHEDULED
     return is_open and not (action == "approve" and event.approved_by)
-
-
-def _place(event: Event) -> str:
-    """Return the place of an event in a plan, in order of the starts."""
-    return f"{event.not_before:012d}:{event.id}"
 
 
 async def confirm(request: PageRequest) -> PageContent:
@@ -77,8 +64,8 @@ async def confirm(request: PageRequest) -> PageContent:
 
 
 async def _events(request: PageRequest, action: str, wanted: EventFilter) -> list[ScopedEvent]:
-    events = [pair for pair in await find(request, wanted) if suits(action, pair[1])]
-    return sorted(events, key=lambda pair: _place(pair[1]))
+    events = [pair for pair in await request.api.find_events(wanted) if suits(action, pair[1])]
+    return sorted(events, key=lambda pair: place(pair[1]))
 
 
 async def act(request: PageRequest) -> FormDone:
@@ -95,7 +82,7 @@ async def act(request: PageRequest) -> FormDone:
     if not after and len(events) > count:
         text = f"nothing was changed: {len(events):,} events match now, not {count:,}; reload"
         raise Conflict("OtherEvents", f"{text} this page to see them")
-    events = [pair for pair in events if _place(pair[1]) > after]
+    events = [pair for pair in events if place(pair[1]) > after]
     ids = [event.id for _, event in events[:SLICE]]
     failed += await _run(request, action, ids)
     done += len(ids)
@@ -105,8 +92,7 @@ async def act(request: PageRequest) -> FormDone:
     if len(events) <= SLICE:
         return FormDone(notice, "/events")
     text = f"{_DONE[action]} {done:,} of {words.count(count, 'event')}; keep this page open."
-    place = _place(events[SLICE - 1][1])
-    again = {"after": place, "done": str(done), "failed": str(failed)}
+    again = {"after": place(events[SLICE - 1][1]), "done": str(done), "failed": str(failed)}
     filters = {name: value for name in EVENT_FILTERS if (value := form.text(name))}
     rest = f"/events/confirm?{urlencode({**filters, 'action': action})}"
     return FormDone(text, rest, again)

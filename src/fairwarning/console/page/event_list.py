@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 
 from fairwarning.console.api.filters import EVENT_FILTERS, OVER, event_filter
 from fairwarning.console.api.responses import EventInfo
-from fairwarning.console.page import event_bulk, timeline, words
+from fairwarning.console.page import activity, event_bulk, words
 from fairwarning.console.page.event_bulk import ScopedEvent
 from fairwarning.console.page.listing import ListQuery, cut_page, journal_page, list_query
 from fairwarning.console.page.request import PageContent, PageRequest, Views
 from fairwarning.core.errors import Refused
-from fairwarning.core.model import Event, EventStatus, EventType, Rollout, Scope, Source
+from fairwarning.core.model import Event, EventStatus, EventType, Scope, Source
 from fairwarning.core.rollout import rollout_of_step
 from fairwarning.service.listing.filters import EventFilter
 
@@ -65,10 +65,10 @@ async def show(request: PageRequest) -> PageContent:
         "page": None,
         "more": 0,
     }
-    data |= await timeline_data(request, wanted, _ROWS)
+    data |= await activity.recent_timeline(request, wanted, _ROWS)
     if wanted.status == OVER:
         return PageContent("events.html", data | await _ended(request, query, wanted))
-    scoped_events = sort(query, await event_bulk.find(request, wanted))
+    scoped_events = sort(query, await request.api.find_events(wanted))
     data["bulk"] = _bulk(query, scoped_events) if request.can_edit else []
     if group := request.query("group"):
         if group not in _GROUPS:
@@ -105,27 +105,6 @@ def _grouped(query: ListQuery, group: str, scoped_events: list[ScopedEvent]) -> 
         )
         for name, events in sorted(members.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
-
-
-# --- The timeline ---
-
-
-async def timeline_data(request: PageRequest, wanted: EventFilter, rows: int) -> dict[str, Any]:
-    """Return the timeline of the events that a filter allows, with rollouts as one row each."""
-    seconds = request.query_integer("window")
-    if seconds not in timeline.WINDOWS:
-        seconds = timeline.DEFAULT_WINDOW
-    recent = await request.api.filtered_timeline(seconds, wanted)
-    names = {rollout_of_step(event.operation) for event in recent.events} - {""}
-    rollouts = {name for name in names if await request.fleet.reader.read(Rollout, name)}
-    chart = timeline.chart(
-        recent.events,
-        timeline.window(recent.now, seconds),
-        rollouts=rollouts,
-        rows=rows,
-        set_of=request.api.index.set_of,
-    )
-    return {"chart": chart, "windows": timeline.WINDOWS}
 
 
 def _bulk(query: ListQuery, scoped_events: list[ScopedEvent]) -> list[dict[str, str]]:

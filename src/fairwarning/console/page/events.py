@@ -2,10 +2,11 @@
 
 from fairwarning.console.api.responses import EventInfo
 from fairwarning.console.page.form_data import FormDone
-from fairwarning.console.page.preview import OperationPreview, PreviewText, preview
+from fairwarning.console.page.preview import OperationPreview, preview
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.commands import Approve
 
+_APPROVE_TEXT = "Approves the event. It starts once all other approvals are in."
 _CANCEL_TEXT = "Cancels the event without impact. Its operation counts it as cancelled."
 
 
@@ -24,15 +25,11 @@ async def show(request: PageRequest) -> PageContent:
 async def _actions(request: PageRequest, event: EventInfo) -> list[OperationPreview]:
     if event.status != "Scheduled" or not request.can_edit:
         return []
-    approval = await preview(request.fleet, Approve(scope=event.scope, events=(event.id,)))
+    cancel = OperationPreview("cancel", "Cancel", _CANCEL_TEXT, "danger")
     if event.approved_by:
-        approval = PreviewText("already approved; waiting for other approvals.", refused=True)
-    elif not approval.text:
-        approval = PreviewText("Approves the event. It starts once all other approvals are in.")
-    return [
-        OperationPreview("approve", "Approve", approval, "primary"),
-        OperationPreview("cancel", "Cancel", PreviewText(_CANCEL_TEXT), "danger"),
-    ]
+        return [cancel]
+    effect = await preview(request.fleet, Approve(scope=event.scope, events=(event.id,)))
+    return [OperationPreview("approve", "Approve", effect or _APPROVE_TEXT, "primary"), cancel]
 
 
 async def approve(request: PageRequest) -> FormDone:

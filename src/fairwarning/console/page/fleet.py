@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from fairwarning.console.api.responses import MachineInfo
 from fairwarning.console.page import words
-from fairwarning.console.page.event_list import timeline_data
+from fairwarning.console.page.activity import recent_timeline
 from fairwarning.console.page.render import KINDS
 from fairwarning.console.page.request import PageContent, PageRequest, View
 from fairwarning.console.page.summary import figure_groups
@@ -61,7 +61,7 @@ async def show(request: PageRequest) -> PageContent:
         "more": max(len(locations) - CELLS, 0),
         "timeline_path": f"/?{urlencode({'q': pattern})}" if pattern else "/",
     }
-    return PageContent("fleet.html", data | await timeline_data(request, EVERY_EVENT, _ROWS))
+    return PageContent("fleet.html", data | await recent_timeline(request, EVERY_EVENT, _ROWS))
 
 
 def _blocks(shown: list[Members]) -> list[ScopeBlock]:

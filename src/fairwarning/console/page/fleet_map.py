@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from markupsafe import Markup
 
-from fairwarning.console.page import squares
+from fairwarning.console.page.charts import squares
 from fairwarning.console.page.render import machine_path
 from fairwarning.console.page.request import PageContent, PageRequest, Views
 from fairwarning.core.errors import NotFound
@@ -30,7 +30,7 @@ from fairwarning.service.listing.groups import (
 
 MACHINES = 12_000  # squares on a page
 GROUPS = 250  # drawn by themselves: the largest
-_OTHERS = "others"  # the key of the other groups together
+_OTHERS = "others"  # the other groups together; which ones these are depends on the filter
 _STEP = 300  # machines looked at in one go
 _LARGE_SQUARES = 1500  # machines of a fleet that has room for larger squares
 
@@ -107,11 +107,12 @@ async def _blocks(request: PageRequest, pattern: str) -> list[Block]:
     await request.api.recent.refresh()
     every = request.api.index.groups
     drawn = _drawn.setdefault(every, {})
-    for key in drawn.keys() - every.by_key.keys() - {_OTHERS}:
+    chosen = _chosen(every, pattern)
+    for key in drawn.keys() - every.by_key.keys() - chosen.keys():
         del drawn[key]
     blocks: list[Block] = []
     left = MACHINES
-    for key, groups in _chosen(every, pattern).items():
+    for key, groups in chosen.items():
         blocks.append(await _block(request, key, groups, left))
         left -= len(blocks[-1].squares)
     return blocks
@@ -125,7 +126,7 @@ def _chosen(every: MachineGroups, pattern: str) -> dict[str, list[MachineGroup]]
     shown = {group.key for group in largest}
     chosen = {group.key: [group] for group in groups if group.key in shown}
     others = [group for group in groups if group.key not in shown]
-    return chosen | ({_OTHERS: others} if others else {})
+    return chosen | ({f"{_OTHERS} {pattern}".rstrip(): others} if others else {})
 
 
 def _title(group: MachineGroup) -> str:
@@ -142,8 +143,9 @@ async def _block(
     if key not in drawn or drawn[key].versions != versions:
         every = await _squares(request, groups)
         counts = Counter(square.state for square in every)
-        title = _title(groups[0]) if key != _OTHERS else f"{len(groups):,} smaller groups"
-        link = _link(groups[0]) if key != _OTHERS else "/machines"
+        is_one = key == groups[0].key
+        title = _title(groups[0]) if is_one else f"{len(groups):,} smaller groups"
+        link = _link(groups[0]) if is_one else "/machines"
         parts = [
             part async for part in _parts(request, squares.Heading(key, title, link), every[:most])
         ]

@@ -10,11 +10,11 @@ from fairwarning.console.page import words
 from fairwarning.console.page.preview import (
     OperationPreview,
     PreviewInput,
-    PreviewText,
     new_key,
     preview,
 )
 from fairwarning.console.page.request import PageRequest
+from fairwarning.core.errors import Refused
 from fairwarning.core.model import Event, EventStatus, Impact, Scope
 
 _DURATION = PreviewInput("duration_seconds", "seconds", "9")
@@ -83,13 +83,13 @@ async def preview_actions(
         name = f"{machine.scope}/{machine.name}"
         settings = bodies.ActSettings()
         command = await request.api.machine_command(name, action, settings, new_key())
-        text = await preview(request.fleet, command)
-        if text.refused:
-            refused.setdefault(text.text, []).append(label)
-            codes.setdefault(text.code, text.text)
+        try:
+            text = await preview(request.fleet, command)
+        except Refused as error:
+            refused.setdefault(error.message, []).append(label)
+            codes.setdefault(error.code, error.message)
             continue
-        if not text.text:  # a recommendation, but no machine polls for it
-            text = PreviewText(no_effect)
+        text = text or no_effect  # a recommendation, but no machine polls for it
         kind = "danger" if action in _DANGEROUS else ""
         button = OperationPreview(action, label, text, kind, inputs)
         possible.setdefault(heading, []).append(button)

@@ -1,5 +1,6 @@
 """The routes of the page: rendering of views, and handling of forms."""
 
+import asyncio
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +37,6 @@ from fairwarning.console.page import (
     machines,
     operations,
     rollouts,
-    scenarios,
     search,
     sets,
     webhooks,
@@ -68,7 +68,6 @@ _VIEWS: Views = [
     *event_bulk.VIEWS,
     *events.VIEWS,
     *rollouts.VIEWS,
-    *scenarios.VIEWS,
     *journal.VIEWS,
     *operations.VIEWS,
     *faults.VIEWS,
@@ -83,7 +82,6 @@ _FORMS: FormRoutes = [
     *event_bulk.FORMS,
     *events.FORMS,
     *rollouts.FORMS,
-    *scenarios.FORMS,
     *faults.FORMS,
     *webhooks.FORMS,
 ]
@@ -120,6 +118,8 @@ class Page:
         self._fleet = fleet
         self._authorize = authorize
         self._env = environment()
+        self._downloading = asyncio.Lock()
+        """CSV files are read one after another, a page at a time, so that other reads go on."""
 
     def routes(self) -> list[Route]:
         """Return the routes of all pages, forms and static files."""
@@ -150,13 +150,13 @@ class Page:
             try:
                 page_request = self._page_request(request)
                 pages = source(page_request)
-                async with share.enter(page_request.actor, request.receive):
+                async with self._downloading, share.enter(page_request.actor, request.receive):
                     first = await anext(pages)
             except FairwarningError as error:
                 return await self._error(request, error)
             name = path.removeprefix("/")
             headers = HEADERS | {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-            text = csv_files.lines(share, first, pages)
+            text = csv_files.lines(share, self._downloading, first, pages)
             return StreamingResponse(text, headers=headers, media_type="text/csv")
 
         return Route(f"{path}.csv", handle, methods=["GET"])

@@ -8,7 +8,6 @@ from fairwarning.console.page import words
 from fairwarning.core.cascade import Outcome
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import FactType
-from fairwarning.core.errors import Refused
 from fairwarning.core.model import Event, EventStatus, EventType, ImpactKind, Scope
 from fairwarning.core.times import iso
 from fairwarning.service.fleet import Fleet
@@ -39,15 +38,6 @@ _WITH_NOTICE = frozenset(
 
 
 @dataclass(frozen=True)
-class PreviewText:
-    """The text of a preview; `refused`: the reason why the operation would be refused."""
-
-    text: str
-    refused: bool = False
-    code: str = ""  # of the refusal
-
-
-@dataclass(frozen=True)
 class PreviewInput:
     """An input field of an operation."""
 
@@ -63,7 +53,7 @@ class OperationPreview:
 
     action: str
     label: str
-    preview: PreviewText
+    preview: str
     kind: str = ""  # CSS class of the button
     fields: tuple[PreviewInput, ...] = ()
 
@@ -73,13 +63,10 @@ def new_key() -> str:
     return uuid4().hex
 
 
-async def preview(fleet: Fleet, command: Command) -> PreviewText:
-    """Describe what a command would do if it were submitted now."""
+async def preview(fleet: Fleet, command: Command) -> str:
+    """Describe what a command would do now; raises `Refused` as submitting it would."""
     now = fleet.clock.now()
-    try:
-        return PreviewText(_describe(await decide(fleet, command, now), now))
-    except Refused as refused:
-        return PreviewText(refused.message, refused=True, code=refused.code)
+    return _describe(await decide(fleet, command, now), now)
 
 
 def _describe(outcome: Outcome, now: float) -> str:

@@ -8,10 +8,10 @@ from fairwarning.console.api.filters import one_of
 from fairwarning.console.api.responses import EventInfo, RolloutInfo
 from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
 from fairwarning.console.page import words
+from fairwarning.console.page.charts.lanes import lane_grid
 from fairwarning.console.page.form_data import FormDone, FormFields
-from fairwarning.console.page.lanes import lane_grid
 from fairwarning.console.page.listing import cut_page, list_query
-from fairwarning.console.page.preview import OperationPreview, PreviewText
+from fairwarning.console.page.preview import OperationPreview
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.model import RolloutStatus
 from fairwarning.service.listing.filters import EventFilter
@@ -48,7 +48,7 @@ async def show(request: PageRequest) -> PageContent:
     """Show the progress of a rollout, its failures, what it waits for, its lanes and events."""
     rollout = await request.api.rollout(request.path_param("id"))
     actions = [
-        OperationPreview(action, label, PreviewText(about), kind)
+        OperationPreview(action, label, about, kind)
         for action in _ACTIONS.get(rollout.status, ())
         for label, about, kind in (_BUTTONS[action],)
     ]

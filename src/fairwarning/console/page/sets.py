@@ -12,9 +12,7 @@ from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.listing import cut_page, list_query
-from fairwarning.console.page.preview import PreviewText, new_key, preview
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
-from fairwarning.core.commands import DeleteSet, Scale
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet
 from fairwarning.service.listing.filters import MachineFilter
@@ -50,14 +48,18 @@ async def names(request: PageRequest) -> list[str]:
 
 
 async def show(request: PageRequest) -> PageContent:
-    """Show the set's model and instances, and a preview of each change."""
+    """Show the set's model and instances."""
     name = request.path_param("name")
     scale_set = await request.api.set(name)
     wanted = MachineFilter(set=name)
     instances = (await request.api.machines(limit=MAX_PAGE_SIZE, wanted=wanted)).machines
     machines, following = _page(instances, request.query_integer("after"))
-    data: dict[str, Any] = {"set": scale_set, "machines": machines, "next": following}
-    data |= await _previews(request, scale_set) if request.can_edit else {}
+    data = {
+        "set": scale_set,
+        "capacity": request.query_integer("capacity"),  # of a form that was not confirmed
+        "machines": machines,
+        "next": following,
+    }
     return PageContent("set.html", data)
 
 
@@ -66,32 +68,6 @@ def _page(machines: list[MachineInfo], after: int | None) -> tuple[list[MachineI
     later = [machine for machine in machines if after is None or machine.instance > after]
     page = sorted(later, key=lambda machine: machine.instance)[:_INSTANCES]
     return page, page[-1].instance if len(later) > _INSTANCES else None
-
-
-async def _previews(request: PageRequest, scale_set: ScaleSetInfo) -> dict[str, Any]:
-    capacity = request.query_integer("capacity")
-    scaled = None
-    if capacity is not None:
-        text = await _preview_scale(request, scale_set, capacity)
-        scaled = {"capacity": capacity, "text": text}
-    outdated = words.count(len(scale_set.outdated), "instance")
-    return {
-        "preview": scaled,
-        "fewer": await _preview_scale(request, scale_set, max(scale_set.capacity - 1, 0)),
-        "upgrade": PreviewText(
-            f"Upgrades {outdated} to model {scale_set.model}, without a restart."
-            if scale_set.outdated
-            else f"All instances already use model {scale_set.model}."
-        ),
-        "delete": await preview(request.fleet, DeleteSet(set=scale_set.name, operation=new_key())),
-    }
-
-
-async def _preview_scale(
-    request: PageRequest, scale_set: ScaleSetInfo, capacity: int
-) -> PreviewText:
-    command = Scale(set=scale_set.name, operation=new_key(), capacity=capacity)
-    return await preview(request.fleet, command)
 
 
 async def scale(request: PageRequest) -> FormDone:

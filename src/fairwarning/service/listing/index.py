@@ -6,7 +6,6 @@ since, and forgotten when nobody has used it for a while.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -20,7 +19,7 @@ from fairwarning.service.lookup import MachineLocation
 SortKey = Callable[[Scope, MachineLocation], Any]
 
 _PAGE = 1000
-_SEARCHED = 500  # scopes in a step
+_SEARCHED = 500  # machines and scopes in a step
 _GAP_SECONDS = 1800.0
 """Of fleet time. Retention keeps removals for an hour; after a longer gap all is read again."""
 
@@ -76,7 +75,7 @@ class FleetIndex(KeptWhileUsed):
 
     async def _read(self, names: list[str], *, numbers: bool = True) -> None:
         refs: list[Ref] = [(Scope, name) for name in names]
-        for (_, name), scope in (await self._fleet.reader.read_all(refs)).items():
+        for (_, name), scope in (await self._fleet.reader.read_each(refs)).items():
             assert scope is None or isinstance(scope, Scope)
             before = self.scopes.get(name)
             self._replace(name, before, scope)
@@ -123,19 +122,21 @@ class FleetIndex(KeptWhileUsed):
         self, wanted: MachineFilter, key: SortKey = lambda _, location: location.number
     ) -> list[MachineLocation]:
         """The machines that a filter allows, by number or another key."""
-
-        def search(scope: Scope) -> list[tuple[Any, MachineLocation]]:
-            locations = [
-                MachineLocation(self.number(scope.id, machine.name), scope.id, machine)
-                for machine in scope.machines.values()
-                if wanted.allows(scope, machine)
-            ]
-            return [(key(scope, location), location) for location in locations]
-
-        share = self._fleet.reader.share
-        parts = await share.map(search, self._scopes_for(wanted), step=_SEARCHED)
-        ordered = sorted(chain.from_iterable(parts), key=itemgetter(0))
-        return [location for _, location in ordered]
+        matching: list[tuple[Any, MachineLocation]] = []
+        step: list[tuple[Any, MachineLocation]] = []
+        searched = 0
+        for scope in self._scopes_for(wanted):
+            for machine in scope.machines.values():
+                if wanted.allows(scope, machine):
+                    number = self.number(scope.id, machine.name)
+                    location = MachineLocation(number, scope.id, machine)
+                    step.append((key(scope, location), location))
+            searched += 1 + len(scope.machines)
+            if searched >= _SEARCHED:
+                matching += sorted(step, key=itemgetter(0))  # so that the last sort only merges
+                step, searched = [], 0
+                await self._fleet.reader.share.turn()
+        return [location for _, location in sorted(matching + step, key=itemgetter(0))]
 
     def _scopes_for(self, wanted: MachineFilter) -> Sequence[Scope]:
         """The scopes in which the wanted machines can be."""

@@ -17,12 +17,12 @@ NOTICE_BARS = 10
 class Span(NamedTuple):
     """An event in time: notice until it starts, then its impact."""
 
+    history: EventHistory
     set: str
-    type: str
     created: float
     started: float | None
     ended: float  # or will start, or now
-    state: str
+    state: str  # "scheduled", "in progress", "ended" or "cancelled"
 
 
 @dataclass(frozen=True)

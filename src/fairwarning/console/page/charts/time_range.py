@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from fairwarning.console.page import timeline
+from fairwarning.console.page.charts import timeline
 from fairwarning.console.page.request import PageRequest
 from fairwarning.core.errors import Refused
 from fairwarning.core.times import iso, parse_date
@@ -60,13 +60,13 @@ def time_range(request: PageRequest, filters: tuple[str, ...]) -> TimeRange:
     names = (*filters, "utc_offset")
     values = {name: value for name in names if (value := request.query(name))}
     offset = _offset(request.query("utc_offset"))
-    now = iso(int(request.fleet.clock.now()))
+    now = int(request.fleet.clock.now())
     path = str(request.request.scope["path"])
     if request.query("from") or request.query("to"):
         begin, end = (_time(request, name, offset) for name in ("from", "to"))
         if not _SHORTEST <= end - begin <= _LONGEST:
             raise Refused("BadQuery", "to must be a minute to 31 days after from")
-        return TimeRange(path, values, timeline.TimeScale(begin, end, parse_date(now), offset), 0)
+        return TimeRange(path, values, timeline.TimeScale(begin, end, now, offset), 0)
     seconds = request.query_integer("window")
     if seconds not in timeline.WINDOWS:
         seconds = timeline.DEFAULT_WINDOW

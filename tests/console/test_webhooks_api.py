@@ -1,37 +1,11 @@
-"""Scenarios, which run apart from the fleet, and webhooks."""
+"""Webhooks over the API."""
 
 import json
 
 import pytest
 
-from fairwarning.testing.scenarios.bundled import BundledScenarios
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.receiver import Receiver, ReceiverResponse
-
-
-@pytest.mark.spec("O6", "C4")
-def test_scenarios_do_not_change_the_fleet() -> None:
-    """They are listed with their source; a run changes nothing in this fleet."""
-    with ConsoleHarness(scenarios=BundledScenarios()) as console:
-        console.created("machines", name="vm")
-        scenarios = console.ok("GET", "/api/scenarios")["scenarios"]
-        assert len(scenarios) > 5
-        assert all(set(scenario) == {"name", "about", "text"} for scenario in scenarios)
-        before = console.state()
-        name = scenarios[0]["name"]
-        result = console.ok("POST", f"/api/scenarios/{name}/run")
-        assert (result["name"], result["passed"], result["difference"]) == (name, True, "")
-        assert console.state() == before
-        reply = console.api("POST", "/api/scenarios/none/run")
-        assert (reply.status, reply.error_code) == (404, "UnknownScenario")
-        assert name in reply.error_message
-
-
-def test_a_service_without_scenarios(console: ConsoleHarness) -> None:
-    """Scenario requests get 503."""
-    for method, path in (("GET", "/api/scenarios"), ("POST", "/api/scenarios/x/run")):
-        reply = console.api(method, path)
-        assert (reply.status, reply.error_code) == (503, "NoScenarios")
 
 
 @pytest.mark.spec("C4")

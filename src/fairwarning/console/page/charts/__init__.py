@@ -1,0 +1,1 @@
+"""What the page draws: timelines, counts over time, the squares of the map, lanes of a rollout."""
