@@ -326,22 +326,29 @@ async def test_an_incomplete_record(tmp_path: Path) -> None:
 
 @run_async
 async def test_old_records_are_removed(tmp_path: Path) -> None:
-    """After some weeks, once a day, by a keeper that uses the folder."""
+    """After some weeks, once a day, by a keeper that uses the folder; not by a clock that jumps."""
     async with command_harness(tmp_path) as harness:
         assert await harness.outcome(QUICK) == ""
         path = record(harness)
         await wait_until_async((path.parent / "tidied").exists, "the first cleanup is done")
-        old = time.time() - (KEPT_DAYS + 1) * 24 * 3600
+        now = time.time()
+        old = now - (KEPT_DAYS + 1) * 24 * 3600
         for name in ("old", "older"):
             (path.parent / name).touch()
             os.utime(path.parent / name, (old, old))
+        for times, seen in enumerate((now, old, now + 24 * 3600), 2):
+            os.utime(path.parent / "tidied", (seen, seen))
+            harness.submit()
+            await harness.result(times=times)
+            await wait_until_async(
+                lambda: abs((path.parent / "tidied").stat().st_mtime - now) < 3600, "it has run"
+            )
+            assert (path.parent / "old").exists()
+        yesterday = now - 25 * 3600
+        os.utime(path.parent / "tidied", (yesterday, yesterday))
         harness.submit()
-        await harness.result(times=2)
-        assert (path.parent / "old").exists()
-        os.utime(path.parent / "tidied", (old, old))
-        harness.submit()
-        await harness.result(times=3)
-        left = {path.name, "tidied"}  # the marker is old too: removed, and touched again
+        await harness.result(times=5)
+        left = {path.name, "tidied"}
         await wait_until_async(
             lambda: {entry.name for entry in path.parent.iterdir()} == left, "they are removed"
         )

@@ -88,7 +88,11 @@ class CommandDriver:
     async def _execute(self, impact: Impact, report: Report, received_at: float) -> None:
         lock = self._locks.setdefault((impact.scope, impact.machine), asyncio.Lock())
         async with lock, self._slots:
-            result = await self._result(impact, received_at)
+            try:
+                result = await self._result(impact, received_at)
+            except Exception as error:  # any exception ends the impact
+                log.exception("impact %s failed", impact.id)
+                result = ImpactResult(f"the driver failed: {error}")
         if result.error:
             output = "".join(f"\n  | {line}" for line in result.output)
             log.warning("impact %s (%s) failed: %s%s", impact.id, impact.kind, result.error, output)

@@ -105,14 +105,20 @@ def _sync(folder: Path) -> None:
 
 
 def remove_old_records(folder: Path) -> None:
-    """Remove records older than `KEPT_DAYS`, once a day."""
-    marker, now = folder / _CLEANUP_MARKER, time.time()
-    if marker.exists() and now - marker.stat().st_mtime < _DAY_SECONDS:
+    """Remove records older than `KEPT_DAYS`, once a day.
+
+    If the last cleanup is as long ago, or yet to come, the clock may be wrong: nothing is removed,
+    as the service may hand over what was executed an hour ago.
+    """
+    marker, now, kept_seconds = folder / _CLEANUP_MARKER, time.time(), KEPT_DAYS * _DAY_SECONDS
+    since = now - marker.stat().st_mtime if marker.exists() else kept_seconds
+    if 0 <= since < _DAY_SECONDS:
         return
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if now - entry.stat().st_mtime > KEPT_DAYS * _DAY_SECONDS:
-                _remove(Path(entry.path))
+    if 0 <= since < kept_seconds:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if now - entry.stat().st_mtime > kept_seconds:
+                    _remove(Path(entry.path))
     marker.touch()
 
 
