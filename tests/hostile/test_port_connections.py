@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fairwarning.server.ports.connection import LimitedConnection
 from fairwarning.server.ports.counting import PortLimits
 from tests.fixtures.files import no_free_descriptor
 from tests.hostile.ports import WAYS, PortHarness
@@ -100,6 +101,21 @@ def test_reset_connections_do_not_count(port: PortHarness) -> None:
         connect(port, clients, SECOND, 1)  # accepted after all of them
         port.wait_until(lambda: FIRST not in port.counter._of_address)
         connect(port, clients, FIRST, OF_ADDRESS)
+
+
+def test_connections_that_cannot_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are closed and do not count: the port would be full for ever (IB5)."""
+    with PortHarness(WAYS["console"], tmp_path, connections=1) as port:
+        with monkeypatch.context() as broken:
+            broken.setattr(LimitedConnection, "connection_made", None)
+            for _ in range(3):
+                with port.open() as sock:
+                    sock.sendall(GET)
+                    with suppress(ConnectionResetError):
+                        assert sock.recv(1) == b""
+                port.wait_until(lambda: not port.counter._of_address)
+        with port.connect() as client:
+            assert client.request(GET).status == 200
 
 
 def test_a_connection_whose_deadline_cannot_be_checked(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.issued_tokens import KEEP_SECONDS, IssuedTokens
 from fairwarning.service.tokens import Principal, Role, Tokens, TokenUse, Unauthorized
 from fairwarning.store.memory import MemoryStore
+from fairwarning.store.store import Batch
 from tests.fixtures.fleet import simulated_driver
 from tests.fixtures.waiting import run_async, wait_until_async
 
@@ -124,6 +125,27 @@ async def test_concurrent_revocations_lose_none() -> None:
     assert all(three.verifier.is_revoked(token.claims) for token in tokens)
 
 
+@pytest.mark.spec("C7", "X7")
+@run_async
+async def test_a_note_that_cannot_be_read() -> None:
+    """It keeps its own token revoked, and no other revocation or expired token from its due."""
+    store, clock = MemoryStore(), Clock()
+    issued = await started(store, clock)
+    bad, revoked, expired = [await issued.issue(TokenUse.API, ANNA, n) for n in (10**6, 10**6, 60)]
+    await issued.revoke(revoked.claims, actor="test")
+    notes = await store.list_notes("", "", 99)
+    broken = {name: "{" for name in notes if bad.claims.id in name}
+    await store.commit(Batch(0.0, notes={**broken, f"revoked-token {bad.claims.id}": "{"}))
+    other = await started(store, clock)
+    assert other.verifier.is_revoked(bad.claims)
+    assert other.verifier.is_revoked(revoked.claims)
+    clock.now += 60
+    await other.drop_expired()
+    assert not [name for name in await store.list_notes("", "", 99) if expired.claims.id in name]
+    records, _ = await other.page("", 10)
+    assert [each.claims for each in records] == [revoked.claims]
+
+
 @pytest.mark.spec("C7")
 @run_async
 async def test_a_revocation_is_durable_before_it_is_answered() -> None:
@@ -190,9 +212,10 @@ async def test_the_start_token_is_renewed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.spec("C7")
+@pytest.mark.parametrize("error", [OSError("no space left on device"), KeyError("bug")])
 @run_async
 async def test_a_token_that_could_not_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Writing up.json is repeated, with the same token."""
     monkeypatch.setattr(start_token, "_CHECK_SECONDS", 0.001)
@@ -201,7 +224,7 @@ async def test_a_token_that_could_not_be_written(
     def write(folder: Path, ready: ReadyLine) -> None:
         written.append(ready)
         if len(written) < 3:
-            raise OSError("no space left on device")
+            raise error
         write_ready(folder, ready)
 
     monkeypatch.setattr(start_token, "write_ready", write)

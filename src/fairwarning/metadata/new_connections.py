@@ -95,14 +95,14 @@ class NewConnections:
             return None
         connection = MetadataConnection(self._handler, listener, key)
         transport = SocketTransport(sock, connection, self._events)
-        connection.connection_made(transport)
-        transport.start()
-        if data and not transport.is_closing():
-            try:
+        try:
+            connection.connection_made(transport)
+            transport.start()
+            if data and not transport.is_closing():
                 connection.data_received(data)
-            except Exception:
-                log.exception(FAILED)
-                transport.abort()
+        except Exception:
+            log.exception(FAILED)
+            transport.abort()
         return transport
 
 

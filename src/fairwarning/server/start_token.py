@@ -42,6 +42,8 @@ async def renew(
                     written = ready
             except (FairwarningError, OSError) as error:
                 log.warning("cannot renew the token in %s, will retry: %s", folder / READY, error)
+            except Exception:
+                log.exception("cannot renew the token in %s, will retry", folder / READY)
     finally:
         tokens.listeners.remove(revoked.set)
 

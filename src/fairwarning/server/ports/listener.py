@@ -1,6 +1,7 @@
 """Accept connections to the console or the ARM port: counted, and one in a turn of the loop."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,10 +10,12 @@ from ssl import SSLContext
 
 from fairwarning.metadata.accepting import Acceptor, AcceptWarning
 from fairwarning.metadata.callers import PeerAddress
-from fairwarning.metadata.socket_events import SocketEvents
+from fairwarning.metadata.socket_events import FAILED, SocketEvents
 from fairwarning.server.ports.counting import ConnectionCounter
 from fairwarning.server.ports.refusals import TLS_REQUIRED, PortRefusal
 from fairwarning.server.ports.transport import PortTransport, TlsStart
+
+log = logging.getLogger(__name__)
 
 MakeConnection = Callable[[], asyncio.Protocol]
 
@@ -56,8 +59,12 @@ class PortListener(Acceptor):
             return
         protocol = self._protocol()
         transport = PortTransport(accepted, protocol, self._events, self._counter.add(address))
-        protocol.connection_made(transport)
-        transport.start()
+        try:
+            protocol.connection_made(transport)
+            transport.start()
+        except Exception:  # closing it ends its count
+            log.exception(FAILED)
+            transport.abort()
 
     def _protocol(self) -> asyncio.Protocol:
         if self._tls is None:
