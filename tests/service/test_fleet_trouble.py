@@ -297,6 +297,22 @@ async def test_a_fleet_that_never_wrote_can_be_stopped() -> None:
         await store.next_due()
 
 
+@run_async
+async def test_a_task_that_failed_does_not_prevent_the_stop() -> None:
+    """IB6: whatever happened to the background work, the store is closed."""
+
+    async def fail() -> None:
+        raise KeyError("a bug")
+
+    store = ControlledStore()
+    async with controlled_fleet(store) as harness:
+        harness.fleet.writer._retiring = asyncio.create_task(fail())
+        harness.fleet._tasks.append(asyncio.create_task(fail()))
+        await asyncio.sleep(0)
+    with pytest.raises(Unavailable):
+        await store.next_due()
+
+
 @on_a_controlled_fleet
 async def test_a_due_time_of_other_rules_is_corrected(harness: ControlledFleet) -> None:
     """A due time that an earlier version stored, and that no rule knows now, is written anew."""

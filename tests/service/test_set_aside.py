@@ -180,10 +180,15 @@ async def test_a_report_of_a_driver_is_tried_again(
 async def test_a_first_poll_that_meets_a_bug(
     harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even then the poll is answered."""
+    """Even then the poll is answered; polls that follow are not decided until the next retry."""
     await harness.fleet.submit(standalone())
     plant(monkeypatch, Poll, "vm")
-    assert b'"Events":[]' in (await harness.fleet.poll("vm")).body(NEWEST)
+    for _ in range(3):
+        assert b'"Events":[]' in (await harness.fleet.poll("vm")).body(NEWEST)
+    assert harness.fleet.set_aside.all()[0].attempts == 1
+    await harness.fleet.advance(10)
+    await harness.fleet.poll("vm")
+    assert harness.fleet.set_aside.all()[0].attempts == 2
 
 
 @on_a_controlled_fleet

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.errors import Conflict, NotFound, Refused
+from fairwarning.core.errors import Conflict, NotFound, Refused, StoreDamaged
 from fairwarning.service.health import PartHealth
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.messages import WebhookMessage
@@ -375,6 +375,20 @@ async def test_a_note_that_cannot_be_written_holds_only_its_webhook(receiver: Re
         await wait_until_async(lambda: not fleet.webhooks.health().problem)
         assert fleet.state("held") == "following"
     assert sorted(receiver.ids) == [3, 3, 4, 4, 5, 5]
+
+
+@run_async
+async def test_nothing_is_stored_once_writes_have_stopped(receiver: Receiver) -> None:
+    """IS4: no cursor either, so deliveries are held."""
+    store = MemoryStore()
+    async with webhook_fleet(store) as fleet:
+        await fleet.create(receiver)
+        fleet.fleet.writer.stop_writing(StoreDamaged("StoreCorrupt", "the file is damaged"))
+        await fleet.invent(2)
+        notes = dict(store._notes)
+        await wait_until_async(lambda: "writes have stopped" in fleet.webhooks.health().problem)
+        assert store._notes == notes
+    assert len(receiver.posts) == 1
 
 
 @pytest.mark.parametrize("messages", split([2 * limits.PAGE_LINES, 10_000], 1))

@@ -54,6 +54,7 @@ class Fleet:
         self.store_check = StoreCheck(self._committer.check_store)
         self._shared = store.shared
         self.settled = self._queue.settled
+        self.check_writing = self._committer.check_writing
         self.polls = PollLog(self._queue.post, self._queue.wake)
         self.deliveries = DeliveryLog(self._queue.post, lambda: clock.rate)
         self.refusals = RefusalLog(self._queue.post, clock.now)
@@ -151,8 +152,8 @@ class Fleet:
         await self.writer.close()
         for task in self._tasks:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await self.store.close()
 
     # --- Commands ---
@@ -218,11 +219,16 @@ class Fleet:
         published = await self.documents.fetch(scope)
         if published.scope and published.scope.enabled:
             self.polls.record(published.scope, self.clock.now())
-        else:
+        elif not self._waits_for_retry(scope):
             with suppress(Bug):  # it is logged, and its document is as it was
                 await self.submit(Poll(scope=scope, actor="machine"))
         await self._ready(published)
         return published
+
+    def _waits_for_retry(self, scope: str) -> bool:
+        """Whether a bug has set a scope aside: each attempt is logged, and clients poll often."""
+        aside = self.set_aside.get((Scope, scope))
+        return aside is not None and self.clock.now() < aside.retry_at
 
     async def _ready(self, published: PublishedScope) -> None:
         """Wait until Scheduled Events is ready (M14)."""

@@ -63,7 +63,7 @@ class ChangeFollower:
             try:
                 async for heartbeat in self._shared.heartbeats():
                     if self._unavailable:
-                        log.warning("the database is available again")
+                        log.warning("the database can be followed again")
                         self._unavailable = False
                     if heartbeat.clock:
                         self._synchronize(heartbeat.clock)
@@ -71,15 +71,14 @@ class ChangeFollower:
                         self.snapshots.update(heartbeat.oldest_snapshot)
                     self._heartbeat = heartbeat
                     self._wake()
-            except Unavailable as error:
+            except Exception as error:
                 if not self._unavailable:
                     log.warning(
-                        "the database is unavailable, polls are answered from memory: %s",
-                        error.message,
+                        "cannot follow the database, polls are answered from memory: %s",
+                        error,
+                        exc_info=None if isinstance(error, Unavailable) else error,
                     )
                     self._unavailable = True
-            except Exception:
-                log.exception("change feed listener failed; retrying")
             await asyncio.sleep(_RETRY_SECONDS)
 
     def health(self) -> PartHealth:

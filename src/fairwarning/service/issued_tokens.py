@@ -43,6 +43,10 @@ class Revocation:
     expires_at: int
 
 
+_UNREADABLE = Revocation(at=0, expires_at=2**62)
+"""What a note of a revocation means that cannot be read: the token stays revoked."""
+
+
 @record
 class SignedToken:
     """A new token: its text, which is not stored, and its claims."""
@@ -95,19 +99,20 @@ class IssuedTokens:
             raise Refused("BadQuery", "after must be `next` of the previous page")
         await self.refresh()
         notes = await self._store.list_notes(self._prefix, self._prefix + after, limit)
-        issued = [_decode(value, TokenClaims) for value in notes.values()]
+        issued = [_read(value, TokenClaims) for value in notes.values()]
         now = self.verifier.now()
-        records = [self._record(claims) for claims in issued if claims.expires_at > now]
-        return records, issued[-1].id if len(issued) == limit else None
+        records = [self._record(claims) for claims in issued if claims and claims.expires_at > now]
+        return records, max(notes).removeprefix(self._prefix) if len(notes) == limit else None
 
     async def get(self, name: str) -> TokenRecord:
         """Return the token of this id."""
         note = await self._store.get_note(self._prefix + name) if _ID.fullmatch(name) else None
-        if note is None:
+        claims = _read(note, TokenClaims) if note else None
+        if claims is None:
             text = f"there is no token {name[:60]!r}; run `fairwarning token list` for the ids"
             raise NotFound("UnknownToken", text)
         await self.refresh()
-        return self._record(_decode(note, TokenClaims))
+        return self._record(claims)
 
     def _record(self, claims: TokenClaims) -> TokenRecord:
         revocations = [
@@ -146,7 +151,8 @@ class IssuedTokens:
         if latest == self._latest:
             return
         async for name, value in self._notes(_REVOKED):
-            self._revocations[name.removeprefix(_REVOKED)] = _decode(value, Revocation)
+            kept = _read(value, Revocation) or _UNREADABLE
+            self._revocations[name.removeprefix(_REVOKED)] = kept
         self._latest = latest
         self._notify()
 
@@ -176,17 +182,18 @@ class IssuedTokens:
 
     async def drop_expired(self) -> None:
         """Drop expired tokens, and revocations that no clock can need any more."""
+        self._fleet.check_writing()
         now = self.verifier.now()
         limit = now - KEEP_SECONDS
         tokens = {
             name: value
             async for name, value in self._notes(_TOKENS)
-            if _decode(value, TokenClaims).expires_at <= now
+            if (claims := _read(value, TokenClaims)) and claims.expires_at <= now
         }
         revoked = {
             name: value
             async for name, value in self._notes(_REVOKED)
-            if _decode(value, Revocation).expires_at < limit
+            if (kept := _read(value, Revocation)) and kept.expires_at < limit
         }
         await self._store.drop_notes(tokens | revoked)
         for name in [n for n, kept in self._revocations.items() if kept.expires_at < limit]:
@@ -209,5 +216,9 @@ def _encode(value: TokenClaims | Revocation) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _decode(value: str, kind: type[T]) -> T:
-    return msgspec.json.decode(value, type=kind)
+def _read(value: str, kind: type[T]) -> T | None:
+    """Decode a note; None if it cannot be read, which must hold up no other (IB1)."""
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except msgspec.DecodeError:
+        return None

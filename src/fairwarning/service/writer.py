@@ -104,8 +104,7 @@ class CommandWriter:
         self._impacts.close()
         if self._retiring:
             self._retiring.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._retiring
+            await asyncio.wait([self._retiring])
 
     def metrics(self) -> list[Metric]:
         """Metrics about commands."""
