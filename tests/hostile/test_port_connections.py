@@ -123,8 +123,8 @@ def test_a_connection_whose_deadline_cannot_be_checked(tmp_path: Path) -> None:
     with PortHarness(WAYS["console"], tmp_path) as port, ExitStack() as clients:
         connect(port, clients, FIRST, 2)
 
-        def fail(_: float) -> bool:
-            raise KeyError("bug")
+        def fail(now: float) -> bool:
+            raise KeyError(now)
 
         def spoil() -> None:
             first, second = port.connections
