@@ -11,6 +11,7 @@ from fairwarning.core.printable import printable
 from fairwarning.core.set_aside import id_of
 from fairwarning.service.batch import CommandBatch
 from fairwarning.service.metrics import Metric, gauge
+from fairwarning.service.reader import load_readable
 from fairwarning.store.store import Store
 
 _REASON_CHARACTERS = 500
@@ -65,8 +66,8 @@ class SetAsideEntities:
     async def load(self) -> None:
         """Read them from the store, which other processes may have written."""
         names = await self._store.list_ids(SetAside, "", _SHOWN)
-        found = await self._store.load([(SetAside, name) for name in names])
-        self._entities = {e.id: e for e in found.values() if isinstance(e, SetAside)}
+        loaded = await load_readable(self._store.load, [(SetAside, name) for name in names])
+        self._entities = {e.id: e for e in loaded.values() if isinstance(e, SetAside)}
 
     async def release_those_of_other_versions(
         self, submit: Callable[[Command], Awaitable[Operation | None]]
