@@ -192,7 +192,11 @@ def _check_time(committed: CommittedState, action: Action) -> None:
     known = committed.events.get(action.impact.partition(":")[0])
     if known and not known.approved and known.event.status == "Scheduled":
         early = known.event.not_before - action.at
-        must(early < CLOCKS_SECONDS, "IL2", f"{action.impact} begins {early:.3f} s early")
+        must(
+            early < on_this_machine(CLOCKS_SECONDS),
+            "IL2",
+            f"{action.impact} begins {early:.3f} s early",
+        )
 
 
 # --- Tables ---------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ INSTALL = """
 SET search_path TO fairwarning;
 CREATE TABLE recorded_batch (
     n bigint GENERATED ALWAYS AS IDENTITY, at double precision NOT NULL, process text NOT NULL,
-    payload json NOT NULL
+    payload json NOT NULL, shift double precision NOT NULL
 );
 ALTER FUNCTION write_batch RENAME TO write_unrecorded;
 CREATE FUNCTION write_batch(
@@ -34,8 +34,10 @@ BEGIN
         by_process, batch_id, finished, keys, read_keys, updates, update_count, inserts,
         insert_count, machines, lines, line_count, impacts, settled, notes, alone
     ) INTO base, next_due;
-    INSERT INTO recorded_batch (at, process, payload)
-    VALUES (extract(epoch FROM clock_timestamp()), by_process, json_build_object(
+    INSERT INTO recorded_batch (at, process, shift, payload)
+    VALUES (extract(epoch FROM clock_timestamp()), by_process, (
+        SELECT shift FROM fleet_clock ORDER BY number DESC LIMIT 1
+    ), json_build_object(
         'keys', keys, 'read', read_keys, 'updates', updates, 'inserts', inserts,
         'machines', machines, 'lines', lines, 'impacts', impacts, 'settled', settled
     ));
@@ -59,6 +61,7 @@ class CommittedBatch:
 
     at: float
     process: str
+    shift: float  # of the shared time from the database's clock
     entities: list[EntityWrite]
     read: list[tuple[Ref, int]]  # other entities it was decided on, with their versions
     removed: list[tuple[str, str]]  # scope and machine
@@ -74,13 +77,14 @@ def install(url: str) -> None:
         connection.execute(INSTALL.encode())
 
 
-def _batch(at: float, process: str, document: dict[str, Any]) -> CommittedBatch:
+def _batch(at: float, process: str, shift: float, document: dict[str, Any]) -> CommittedBatch:
     rows = {name: value or [] for name, value in document.items()}  # null if there are none
     entities = sorted(rows["updates"] + rows["inserts"], key=itemgetter("n"))
     machines = document["machines"] or {"removed": [], "changed": [], "added": []}
     return CommittedBatch(
         at=at,
         process=process,
+        shift=shift,
         entities=[
             _entity_write(row, key["was"]) for row, key in zip(entities, rows["keys"], strict=True)
         ],
@@ -128,9 +132,11 @@ def read(url: str) -> tuple[list[CommittedBatch], Tables]:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SET search_path TO fairwarning")
         rows = connection.execute(
-            "SELECT at, process, payload::text FROM recorded_batch ORDER BY n"
+            "SELECT at, process, shift, payload::text FROM recorded_batch ORDER BY n"
         )
-        batches = [_batch(at, process, json.loads(payload)) for at, process, payload in rows]
+        batches = [
+            _batch(at, process, shift, json.loads(payload)) for at, process, shift, payload in rows
+        ]
         return batches, _tables(connection)
 
 

@@ -36,6 +36,7 @@ from fairwarning.core.record import changed
 from tests.cluster.cluster import Cluster, WorkerProcess
 from tests.cluster.history import History, SubmittedCommand
 from tests.fixtures.random_commands import PolledFleet, RandomCommands
+from tests.fixtures.waiting import WaitLimit
 
 # Notices short enough for a test to wait.
 QUICK = Rules(
@@ -51,7 +52,6 @@ SCALE_SET = "pool"
 GROUP = f"{SCALE_SET}/0"  # its only placement group
 NO_EVENT = "00000000-0000-8000-8000-000000000000"  # not the id of any event
 UNAVAILABLE = 503
-TRIES = 100
 PAUSE_SECONDS = 0.1  # the longest pause of a client
 
 
@@ -185,13 +185,11 @@ class Load:
 
     async def _submit_until_available(self, command: Command) -> None:
         """Retry: with leases this short, the database seems unreachable on a busy machine."""
-        for _ in range(TRIES):
-            submitted = await self.submit(command)
-            if submitted.status != UNAVAILABLE:
-                assert submitted.outcome == "done", submitted
-                return
+        limit = WaitLimit()
+        while (submitted := await self.submit(command)).status == UNAVAILABLE:
+            limit.check(f"the fleet is created: {submitted}")
             await asyncio.sleep(PAUSE_SECONDS)
-        raise AssertionError(f"cannot create the fleet: {submitted}")
+        assert submitted.outcome == "done", submitted
 
     async def client(self, stop: asyncio.Event) -> None:
         """Send one request after another until told to stop."""

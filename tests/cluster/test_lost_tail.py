@@ -15,7 +15,7 @@ from tests.cluster.proxy import Proxy
 from tests.cluster.worker import WorkerSettings
 from tests.fixtures.postgres.database import skip_without_postgres
 from tests.fixtures.receiver import SECRET, Receiver
-from tests.fixtures.waiting import WaitLimit, wait_until_async
+from tests.fixtures.waiting import WaitLimit, on_this_machine, wait_until_async
 from tests.sim.violations import Violation, must
 
 MACHINES = tuple(Machine(name=name) for name in ("lost", "kept", "late"))
@@ -87,8 +87,9 @@ async def _fail_over(pair: Pair, fork_server: ForkServer, folder: Path, receiver
     async with Proxy(pair.primary.port) as proxy:
         through_proxy = f"postgresql://postgres@127.0.0.1:{proxy.port}/{DATABASE}"
         (folder / "proxy").mkdir()
-        settings = WorkerSettings("", pair.url, str(folder), LEASE_SECONDS)
-        cut_off = WorkerSettings("", through_proxy, str(folder / "proxy"), LEASE_SECONDS)
+        lease = on_this_machine(LEASE_SECONDS)
+        settings = WorkerSettings("", pair.url, str(folder), lease)
+        cut_off = WorkerSettings("", through_proxy, str(folder / "proxy"), lease)
         async with (
             Cluster(fork_server, cut_off, 1) as first,
             Cluster(fork_server, settings, 1) as second,

@@ -115,7 +115,7 @@ async def run_faults(
         took = [await inject(setup, traffic, fault) for fault in faults]
         traffic.stop = True
         await running
-        await settle(setup.url, on_this_machine(SETTLING_SECONDS))
+        await settle(setup.url, SETTLING_SECONDS)
         errors = [(await process.request())["broken"] for process in cluster.processes]
         assert errors == ["", ""]
     return traffic.history, took

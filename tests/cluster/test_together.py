@@ -16,10 +16,10 @@ from tests.cluster.cluster import Cluster, ForkServer, WorkerProcess
 from tests.cluster.load import QUICK
 from tests.cluster.run import SETTLING_SECONDS, settle
 from tests.cluster.worker import WorkerSettings
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import on_this_machine, wait_until_async
 
 CHANGES = 500
-# Five and three times what is promised on an idle machine: this one runs other tests as well.
+# Five and three times what is promised.
 VISIBLE_SECONDS = 0.25
 TAKEN_OVER_SECONDS = 15.0
 MACHINES = tuple(Machine(name=f"web{number}", update_domain=number) for number in range(10))
@@ -89,7 +89,7 @@ def test_a_change_is_visible_in_all_processes(database_url: str, tmp_path: Path)
     run_scenario(database_url, tmp_path, 3, scenario)
     p50, p99 = (quantiles(took, n=100)[n] * 1000 for n in (49, 98))
     print(f"visible elsewhere after {p50:.1f} ms (p50), {p99:.1f} ms (p99)")
-    assert p50 < VISIBLE_SECONDS * 1000
+    assert p50 < on_this_machine(VISIBLE_SECONDS) * 1000
 
 
 @pytest.mark.spec("X1", "E9")
@@ -111,7 +111,7 @@ def test_the_work_of_a_killed_process_is_taken_over(database_url: str, tmp_path:
         ended = [action for action in read_actions(path) if action.word != "begun"]
         took = max(action.at for action in ended) - killed
         print(f"taken over after {took:.1f} s")
-        assert took < TAKEN_OVER_SECONDS
+        assert took < on_this_machine(TAKEN_OVER_SECONDS)
         assert len({action.impact for action in ended}) == len(ended) == len(MACHINES)
         assert second.name in {action.process for action in ended}
 

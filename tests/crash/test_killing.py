@@ -11,7 +11,7 @@ from tests.crash.killing import KillTest, kill_at_random
 
 
 @pytest.mark.spec("E9")
-@pytest.mark.parametrize("name", split(failpoints.NAMES, 6))
+@pytest.mark.parametrize("name", split(failpoints.NAMES, 4))
 def test_a_kill_at_a_failpoint_loses_nothing(name: str, tmp_path: Path) -> None:
     """After a kill there and a restart, everything acknowledged took effect once."""
     test = KillTest(tmp_path / "fleet.db", seed=7)
