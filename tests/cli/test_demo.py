@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaigns import split
 from tests.fixtures.http import fetch
 from tests.fixtures.service import FREE_PORTS, BackgroundCommand, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -55,7 +56,7 @@ def test_something_happens_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O1")
-@pytest.mark.parametrize("machine", ["web_0", "db_1"])
+@pytest.mark.parametrize("machine", split(["web_0", "db_1"], 1))
 def test_a_restart_right_after_the_start_gives_notice(tmp_path: Path, machine: str) -> None:
     """A simulated handler polls in the scope, and leaves the approval to the user."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:

@@ -184,6 +184,7 @@ def test_a_running_service_with_a_password(tmp_path: Path) -> None:
     assert not [text for text in texts if SECRET in text or str(server.port) in text]
 
 
+@pytest.mark.campaign
 def test_a_password_on_the_command_line(tmp_path: Path) -> None:
     """A warning says what to use instead; the workers' command lines do not repeat the URL."""
     skip_without_postgres()

@@ -28,7 +28,8 @@ STOP_SECONDS = 5.0
 MIGRATION_LOCK = 0x46616972
 MOMENTS = 6
 SIGNALS = pytest.mark.parametrize("number", split([signal.SIGTERM, signal.SIGINT], 1))
-PROCESSES = pytest.mark.parametrize("count", [1, 2], ids=["alone", "workers"])
+WORKERS = pytest.param(2, id="workers", marks=pytest.mark.campaign)
+PROCESSES = pytest.mark.parametrize("count", [pytest.param(1, id="alone"), WORKERS])
 ONE = '[[machine]]\nname = "vm"\n'
 LARGE = "".join(f'[[scale_set]]\nname = "set{n}"\ncapacity = 1000\n' for n in range(50))
 
@@ -180,7 +181,7 @@ def test_a_stop_while_the_database_does_not_answer(
 
 @pytest.mark.spec("O2")
 @SIGNALS
-@pytest.mark.parametrize("count", [0, 1, 2], ids=["folder", "alone", "workers"])
+@pytest.mark.parametrize("count", [pytest.param(0, id="folder"), WORKERS])
 def test_a_stop_while_nobody_reads_the_output(
     tmp_path: Path, number: signal.Signals, count: int
 ) -> None:

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from fairwarning.cli.command_list import SUMMARIES
+from tests.campaigns import each_step
 from tests.fixtures.forked import ForkedProgram
 from tests.fixtures.programs import run_program
 from tests.fixtures.receiver import Receiver, ReceiverResponse
@@ -55,6 +56,13 @@ def _required(command: click.Command) -> list[str]:
 
 
 COMMANDS = sorted(leaves())
+each_command = pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(words, marks=[pytest.mark.campaign] if number % 5 else [], id=" ".join(words))
+        for number, words in enumerate(COMMANDS)
+    ],
+)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +103,7 @@ def ended_reader() -> Iterator[IO[bytes]]:
         yield file
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@each_command
 def test_output_that_cannot_be_written(service: ServiceProcess, words: list[str]) -> None:
     """A full disk is reported; a reader that has ended is not."""
     with full_disk() as file:
@@ -106,7 +114,7 @@ def test_output_that_cannot_be_written(service: ServiceProcess, words: list[str]
         run(on(service, words), file)
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@each_command
 def test_arguments_that_are_not_utf8(service: ServiceProcess, words: list[str]) -> None:
     """Nothing is named so; the error shows the bytes."""
     code, errors = run(on(service, [*words[:-1], f"{words[-1]}\udcff"]))
@@ -120,24 +128,28 @@ ANSWERS = [
 ]  # fmt: skip
 
 
-def test_answers_of_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_step
+def test_answers_of_another_server(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     """The error says that the URL is not that of a console, whatever the answer."""
     monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
     replies = cycle(ReceiverResponse(status, body=body) for status, body in ANSWERS)
     commands = [words for words in COMMANDS if words[0] not in LOCAL]
     with Receiver(lambda _: next(replies)) as other:
         url = other.url.partition("/hook")[0]
-        for words in [["machine", "list"]] * len(ANSWERS) + commands:
+        for words in [["machine", "list"]] * len(ANSWERS) + commands[::step]:
             code, errors = run([*words, "--server", url])
             assert code in {1, 2}, (words, errors)
             assert "Error: " in errors, (words, errors)
 
 
-def test_the_url_of_a_machine(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_step
+def test_the_url_of_a_machine(
+    service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
     """The error of each command says that it is not that of a console."""
     monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
     url = service.machine_url("web_0")
-    for words in COMMANDS:
+    for words in COMMANDS[::step]:
         if words[0] not in LOCAL | {"healthcheck"}:
             code, errors = run([*words, "--server", url])
             assert code in {1, 2}, (words, errors)

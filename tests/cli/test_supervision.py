@@ -90,7 +90,10 @@ def test_systemd_is_told_how_the_workers_are(notify: NotifySocket, tmp_path: Pat
 
 
 @pytest.mark.parametrize("notify", ["path"], indirect=True)
-@pytest.mark.parametrize("count", [1, 2], ids=["alone", "workers"])
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(1, id="alone"), pytest.param(2, id="workers", marks=pytest.mark.campaign)],
+)
 def test_systemd_is_told_what_a_start_waits_for(
     notify: NotifySocket, tmp_path: Path, count: int
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.campaigns import split
 from tests.fixtures.loopback import free_range
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.programs import run_program
@@ -111,7 +112,7 @@ def test_every_worker_answers_on_the_ports_of_machines(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("X1")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", split([signal.SIGKILL, signal.SIGTERM], 1))
 def test_workers_end_with_their_parent(tmp_path: Path, number: signal.Signals) -> None:
     """After any signal, the folder is unlocked and the service can start again."""
     url = database_or_skip()
