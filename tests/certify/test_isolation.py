@@ -60,6 +60,7 @@ def test_a_freeze_and_a_power_loss_without_namespaces() -> None:
     assert "real 169.254.169.254" in second
 
 
+@pytest.mark.campaign
 def test_a_flaw_is_found_without_namespaces() -> None:
     """In a handler that knows only Azure's URL, and uses the proxy of its environment."""
     done = certify(*NONE, "--trap", "gone", *guarded(*PLAIN, "exits on 410"))
@@ -70,7 +71,11 @@ def test_a_flaw_is_found_without_namespaces() -> None:
     ("isolation", "url"),
     [
         ("none", "http://127.0.0.1:"),
-        pytest.param("namespaces", "http://169.254.169.254/", marks=needs_namespaces),
+        pytest.param(
+            "namespaces",
+            "http://169.254.169.254/",
+            marks=[needs_namespaces, pytest.mark.campaign],
+        ),
     ],
 )
 def test_a_handler_whose_endpoint_can_be_configured(isolation: str, url: str) -> None:
