@@ -6,6 +6,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.campaigns import split
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import wait_until
 

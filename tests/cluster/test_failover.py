@@ -132,6 +132,7 @@ def check_run(url: str, history: History, folder: Path) -> None:
     check_actions(committed, read_actions(folder / "actions"))
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("X3", "E9")
 def test_nothing_acknowledged_is_lost_and_service_resumes(tmp_path: Path) -> None:
     """IK2: 200 commands per second, the primary killed twice, and no process restarted."""
