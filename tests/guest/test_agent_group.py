@@ -109,7 +109,7 @@ def test_a_leader_with_a_long_query_interval_is_alive(tmp_path: Path, kind: str)
 
 @pytest.mark.parametrize(
     ("kind", "killed", "leader"),
-    split([("peers", 0, 1), ("folder", 2, 0), ("peers", 2, 0), ("folder", 0, 1)], 2),
+    split([("peers", 0, 1), ("folder", 2, 0), ("peers", 2, 0), ("folder", 0, 1)], 1),
 )
 def test_a_machine_that_is_killed_is_waited_for(
     tmp_path: Path, kind: str, killed: int, leader: int
