@@ -44,7 +44,7 @@ def test_no_invariant_is_violated_on_sqlite(shard: int) -> None:
     _report(run(range(20_000 + shard * 3, 20_003 + shard * 3), 400, sqlite=True))
 
 
-@pytest.mark.parametrize("name", split(PLANTS, 12))
+@pytest.mark.parametrize("name", split(PLANTS, 6))
 def test_a_planted_bug_is_found(name: str) -> None:
     """The simulator finds each planted bug within 10,000 seeds, and names the right invariant."""
     seeds = ("--first", str(PLANTS[name].first_seed), "--seeds", "10000")
