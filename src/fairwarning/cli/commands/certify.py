@@ -5,13 +5,10 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fairwarning.cli.numbers import Integer, Number
 from fairwarning.cli.output import errors
@@ -111,12 +108,12 @@ def command(
             program, not no_approve, prepare, jobs, chosen, endpoint_variable
         )
         results = _run(traps, certify_options)
-    if junit:
-        _write(junit, results)
     if as_json:
         click.echo(report.as_json(program, str(chosen), results))
     else:
         _print(results, badge=badge)
+    if junit:
+        report.write_junit(junit, results)
     raise SystemExit(0 if all(result.survived for result in results) else errors.FAILED)
 
 
@@ -129,52 +126,25 @@ def _chosen(wanted: str) -> Isolation:
 
 
 def _run(traps: list[Trap], certify_options: CertifyOptions) -> list[TrapResult]:
-    async def run(folder: Path, ended: Callable[[TrapResult], None]) -> list[TrapResult]:
+    async def run() -> list[TrapResult]:
         task = asyncio.current_task()
         assert task is not None
         # SIGTERM must also stop the programs under test.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        return await run_all(traps, certify_options, folder, ended)
+        return await run_all(traps, certify_options, folder, _report)
 
     folder = Path(tempfile.mkdtemp(prefix="fw-"))  # short, because socket paths are limited
     try:
-        with _progress(len(traps)) as ended:
-            return asyncio.run(run(folder, ended))
+        return asyncio.run(run())
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise click.Abort from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[TrapResult], None]]:
-    """Report progress on stderr: a bar on a terminal, else a line per trap."""
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield lambda result: click.echo(_line(result), err=True)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("traps", total=total)
-
-        def ended(result: TrapResult) -> None:
-            progress.console.print(_line(result), markup=False)
-            progress.advance(task)
-
-        yield ended
-
-
-def _line(result: TrapResult) -> str:
+def _report(result: TrapResult) -> None:
     word = "survived" if result.survived else "failed"
-    return f"{word:<8}  {result.trap.name} ({result.seconds:.1f} s)"
-
-
-def _write(path: Path, results: list[TrapResult]) -> None:
-    try:
-        report.write_junit(path, results)
-    except OSError as error:
-        click.echo(f"Error: cannot write {path}: {error.strerror}", err=True)
-        raise SystemExit(errors.FAILED) from error
+    click.echo(f"{word:<8}  {result.trap.name} ({result.seconds:.1f} s)", err=True)
 
 
 def _print(results: list[TrapResult], *, badge: bool) -> None:

@@ -1,8 +1,8 @@
 """`fairwarning scenario ...`: run scripted timelines and check their expectations (O6)."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from click.shell_completion import CompletionItem
 
 from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.numbers import Number
-from fairwarning.cli.output import errors, listing, show
+from fairwarning.cli.output import errors, follow, listing, show
+from fairwarning.cli.output.blocks import ProgressBar, StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.parameters import options
 from fairwarning.core.errors import NotFound, Refused
@@ -24,9 +25,6 @@ if TYPE_CHECKING:  # imports a whole service, which --help does not need
 
 _USAGE = 2  # exit code for wrong usage and for an invalid scenario file
 _RATE_MAX = 1_000_000  # as in fairwarning.testing.scenarios.run
-_BAR_CHARACTERS = 24
-_Callbacks = tuple["Callable[[ScenarioProgress], None]", "Callable[[ScenarioResult], None]"]
-"""Called with the progress of a scenario, and with its result."""
 
 _EPILOG = """\b
 Examples:
@@ -130,17 +128,12 @@ def run(
         )
     if rate is not None and not real:
         raise click.UsageError("--rate needs --real.")
-    from fairwarning.testing.scenarios import run_scenario, shipped  # noqa: PLC0415  (see above)
+    from fairwarning.testing.scenarios import shipped  # noqa: PLC0415  (see above)
 
     scenarios = shipped() if every else [_find(name) for name in names]
-    results = []
-    with (
-        _no_output() if as_json else _text_output() as (report, print_result),
-        errors.errors_reported(service=False),
-    ):
-        for scenario in scenarios:
-            results.append(run_scenario(scenario, report, real=real, rate=rate or 1.0))
-            print_result(results[-1])
+    speed = (rate or 1.0) if real else None
+    with errors.errors_reported(service=False):
+        results = [_run(scenario, speed, silent=as_json) for scenario in scenarios]
     passed = all(result.passed for result in results)
     if as_json:
         click.echo(json.dumps({"passed": passed, "scenarios": [_as_json(r) for r in results]}))
@@ -162,52 +155,22 @@ def _find(name: str) -> "Scenario":
 # --- Text output ----------------------------------------------------------------------------------
 
 
-@contextmanager
-def _no_output() -> Iterator[_Callbacks]:
-    yield lambda _: None, lambda _: None
+def _run(scenario: "Scenario", rate: float | None, *, silent: bool) -> "ScenarioResult":
+    """Run a scenario and print its result; on a terminal, show the clock and the current step."""
+    from fairwarning.testing.scenarios import run_scenario  # noqa: PLC0415  (see above)
 
-
-@contextmanager
-def _text_output() -> Iterator[_Callbacks]:
-    """Print results; on a terminal, also a bar with the virtual clock and the current step."""
-    from rich.console import Console  # noqa: PLC0415  (rich is slow to import)
-    from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  (the same)
-    from rich.progress import Progress as Bar  # noqa: PLC0415  (the same)
-    from rich.table import Column  # noqa: PLC0415  (the same)
-    from rich.text import Text  # noqa: PLC0415  (the same)
-
-    console = Console(highlight=False, soft_wrap=True)
-    columns = (
-        TextColumn("{task.description}", style="bold", markup=False),
-        BarColumn(_BAR_CHARACTERS),
-        TextColumn(
-            "{task.fields[clock]:>9}  {task.fields[step]}",
-            markup=False,
-            table_column=Column(no_wrap=True, overflow="ellipsis"),
-        ),
-    )
-    disable = not console.is_terminal
-    with Bar(*columns, console=console, transient=True, auto_refresh=False, disable=disable) as bar:
-        task = bar.add_task("", clock="", step="")
+    with follow.display(silent=silent or not sys.stdout.isatty(), progress=True) as show_blocks:
 
         def report(progress: "ScenarioProgress") -> None:
-            scenario = progress.scenario
-            bar.update(
-                task,
-                description=scenario.name,
-                total=max(scenario.seconds, 1),
-                completed=progress.seconds,
-                clock=progress.clock,
-                step=progress.step.title,
-                refresh=True,
-            )
+            text = f"{scenario.name}  {progress.clock}  {progress.step.title}"
+            show_blocks([ProgressBar(progress.seconds, scenario.seconds, text)])
 
-        def print_result(result: "ScenarioResult") -> None:
-            console.print(Text(result.line, "green" if result.passed else "red"))
-            for line in result.difference.lines() if result.difference else ():
-                console.print(line, markup=False)
-
-        yield report, print_result
+        result = run_scenario(scenario, report, real=rate is not None, rate=rate or 1.0)
+        show_blocks([])
+    if not silent:
+        show.print_blocks(StyledText(result.line, "green" if result.passed else "red"))
+        show.print_blocks(*(result.difference.lines() if result.difference else ()))
+    return result
 
 
 # --- JSON and JUnit output ------------------------------------------------------------------------
@@ -239,29 +202,13 @@ def _as_json(result: "ScenarioResult") -> dict[str, Any]:
 
 def _write(path: Path, results: Sequence["ScenarioResult"]) -> None:
     """Write the results as a JUnit report."""
-    from xml.etree import ElementTree as ET  # noqa: PLC0415  (rarely needed)
+    from fairwarning.testing.junit import JUnitCase, write_report  # noqa: PLC0415  (rarely needed)
 
-    suite = ET.Element(
-        "testsuite",
-        name="fairwarning scenarios",
-        tests=str(len(results)),
-        failures=str(sum(not result.passed for result in results)),
-        errors="0",
-        time=f"{sum(result.real_seconds for result in results):.3f}",
-    )
+    cases = []
     for result in results:
-        case = ET.SubElement(
-            suite,
-            "testcase",
-            classname="scenario",
-            name=result.scenario.name,
-            time=f"{result.real_seconds:.3f}",
-        )
-        if result.difference:
-            message = f"expected {result.difference.expected}, found {result.difference.found}"
-            failure = ET.SubElement(case, "failure", message=message)
-            failure.text = "\n".join(result.difference.lines())
-    try:
-        ET.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
-    except OSError as error:
-        raise click.FileError(str(path), error.strerror) from error
+        case = JUnitCase(result.scenario.name, result.real_seconds)
+        if difference := result.difference:
+            failure = f"expected {difference.expected}, found {difference.found}"
+            case = case._replace(failure=failure, details="\n".join(difference.lines()))
+        cases.append(case)
+    write_report(path, "scenario", cases, {})

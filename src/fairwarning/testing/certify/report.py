@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 from rich.table import Table
 
 from fairwarning.testing.certify.results import TrapResult
+from fairwarning.testing.junit import JUnitCase, write_report
 
 _SHOWN_LINES = 5  # of the output in a failed trap, below the table
 _SILENT = (
@@ -100,23 +100,14 @@ def badge(results: Sequence[TrapResult]) -> str:
 
 def write_junit(path: Path, results: Sequence[TrapResult]) -> None:
     """Write the results as a JUnit report."""
-    failed = sum(not result.survived for result in results)
-    suite = ET.Element(
-        "testsuite",
-        name="fairwarning certify",
-        tests=str(len(results)),
-        failures=str(failed),
-        errors="0",
-        skipped="0",
-        time=f"{sum(result.seconds for result in results):.1f}",
-    )
-    properties = ET.SubElement(suite, "properties")
-    ET.SubElement(properties, "property", name="ignored", value=", ".join(ignored(results)))
-    for result in results:
-        name, seconds = result.trap.name, f"{result.seconds:.1f}"
-        case = ET.SubElement(suite, "testcase", classname="certify", name=name, time=seconds)
-        if not result.survived:
-            failure = ET.SubElement(case, "failure", message=result.seen)
-            failure.text = f"{result.trap.happens}\nExpected: {result.trap.good}"
-        ET.SubElement(case, "system-out").text = f"{result.seen}\n\n{result.output}"
-    ET.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
+    cases = [
+        JUnitCase(
+            result.trap.name,
+            result.seconds,
+            "" if result.survived else result.seen,
+            f"{result.trap.happens}\nExpected: {result.trap.good}",
+            f"{result.seen}\n\n{result.output}",
+        )
+        for result in results
+    ]
+    write_report(path, "certify", cases, {"ignored": ", ".join(ignored(results))})
