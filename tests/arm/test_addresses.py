@@ -99,6 +99,7 @@ def test_static_addresses() -> None:
             ("10.7.0.255", "PrivateIPAddressNotInSubnet"),
             ("10.7.0.9", "PrivateIPAddressIsAllocated"),
             ("10.7.0", "InvalidParameter"),
+            ("", "InvalidParameter"),
             (None, "InvalidParameter"),
             (7, "InvalidParameter"),
         ):
@@ -209,6 +210,23 @@ def test_the_subnet_of_a_machine(*, by_address: bool) -> None:
         machine = arm.machines(VM_SCOPE)["vm"]
         assert machine.subnet == ("10.0.0.0/16" if by_address else "")
         assert bool(machine.address) is by_address
+
+
+def test_texts_that_are_no_addresses() -> None:
+    """They are refused, also where the service would choose an address."""
+    with ArmHarness() as arm:
+        network(arm)
+        for inner in (
+            {"privateIPAddress": "web"},
+            {"privateIPAddress": "fd00::4"},
+            {"privateIPAddress": "10.7.0.4/24", "subnet": link(SUBNET)},
+            {"privateIPAddress": "web", "privateIPAddressVersion": "IPv6"},
+        ):
+            body = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
+            response = arm.put(NIC, {"location": "local", "properties": body})
+            assert refused(response) == (400, "InvalidParameter"), inner
+        response = arm.put(PIP, {"location": "local", "properties": {"ipAddress": "web"}})
+        assert refused(response) == (400, "InvalidParameter")
 
 
 # --- Public addresses -----------------------------------------------------------------------------

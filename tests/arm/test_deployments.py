@@ -1,13 +1,14 @@
+import asyncio
 import threading
 from typing import Any
 
 import pytest
 
-from fairwarning.arm.templates.evaluation import MAX_VALUES
 from fairwarning.arm.templates.template import Template
+from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused
 from tests.arm.templates import TEMPLATE, resource
-from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
+from tests.fixtures.arm import OPERATOR, SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response
 from tests.fixtures.waiting import LIMIT_SECONDS
 
@@ -16,6 +17,7 @@ Json = dict[str, Any]
 RG = "/resourceGroups/rg"
 DEPLOYMENTS = f"{RG}/providers/Microsoft.Resources/deployments"
 DEPLOYMENT = f"{DEPLOYMENTS}/web_deploy_1"
+ANN = Principal(name="ann", role=Role.TENANT, group="rg")
 NETWORK = f"{RG}/providers/Microsoft.Network"
 
 
@@ -256,9 +258,40 @@ def test_a_template_is_computed_beside_all_else(monkeypatch: pytest.MonkeyPatch)
         assert arm.ended(deployed) == {"status": "Succeeded"}
 
 
+def test_tags_are_checked_before_anything_is_deployed() -> None:
+    """A deployment with wrong tags writes nothing."""
+    network = resource("Microsoft.Network/virtualNetworks", "net")
+    template = {"mode": "Incremental", "template": {"resources": [network]}}
+    with ArmHarness() as arm:
+        arm.group()
+        response = arm.put(DEPLOYMENT, {"tags": "x", "properties": template})
+        assert refused(response) == (400, "InvalidParameter")
+        assert arm.get(f"{NETWORK}/virtualNetworks/net").status == 404
+
+
+def test_deployments_of_several_clients() -> None:
+    """A client's deployments wait for each other, and another client's for one of them at most."""
+    principals = [ANN, ANN, ANN, OPERATOR]
+    order: list[str] = []
+    with ArmHarness() as arm:
+        arm.group()
+
+        async def send(principal: Principal, number: int) -> None:
+            body = {"properties": {"mode": "Incremental", "template": {"resources": []}}}
+            path = f"{DEPLOYMENTS}/d{number}"
+            assert (await arm.send_async("PUT", path, body, principal)).status == 201
+            order.append(principal.name)
+
+        async def send_all() -> None:
+            await asyncio.gather(*map(send, principals, range(4)))
+
+        arm.run(send_all())
+    assert order.index(OPERATOR.name) < 3
+
+
 def test_a_template_of_too_many_values() -> None:
     """It is refused before it is read."""
     with ArmHarness() as arm:
         arm.group()
-        response = deploy(arm, variables={"a": [0] * MAX_VALUES})
+        response = deploy(arm, variables={"a": [0] * 200_001})
         assert refused(response) == (413, "RequestContentTooLarge")

@@ -38,6 +38,29 @@ def at(document: dict[str, Any]) -> str:
     return str(document["managedDisk"]["id"]).removeprefix(SUBSCRIPTION)
 
 
+# --- Entries that lack something ------------------------------------------------------------------
+
+
+def test_entries_without_a_name_a_sku_or_a_location() -> None:
+    """Unmanaged disks, a disk whose sku has no name, and machines of a fleet file are accepted."""
+    unmanaged = {"lun": 0, "createOption": "Empty", "vhd": {"uri": "http://x/y"}}
+    with ArmHarness() as arm:
+        arm.group()
+        put(arm, VM, **storage(unmanaged))
+        put(arm, VM, **storage(unmanaged, data_disk(1, name="new")))
+        assert [entry.get("name") for entry in shown_disks(arm)] == [None, "new"]
+        body = {"location": "local", "sku": {"tier": "x"}, "properties": {"diskSizeGB": 1}}
+        assert arm.put(DISK, body).status == 200
+        entry = {"lun": 0, "createOption": "Attach", "managedDisk": link(DISK)}
+        put(arm, OTHER, **storage(entry))
+        assert shown_disks(arm, OTHER)[0]["managedDisk"]["storageAccountType"] == "Premium_LRS"
+        arm.create_fleet()
+        machine = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachines/db_0"
+        change = {"storageProfile": {"dataDisks": [data_disk(0)]}}
+        assert arm.patch(machine, {"properties": change}).status == 200
+        assert arm.get(at(shown_disks(arm, machine)[0])).json["location"] == "local"
+
+
 # --- Created with a machine -----------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, refused, scale_set
+from tests.arm.everything import state
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 from tests.fixtures.http import Response
 
@@ -25,6 +26,42 @@ def lock(arm: ArmHarness, path: str, level: str = "CanNotDelete", name: str = "k
 def unlock(arm: ArmHarness, path: str) -> None:
     """Delete the lock, as `az lock delete` does."""
     assert arm.delete(f"{path}/{LOCKS}/keep").status == 200
+
+
+OTHER = f"{RG}/providers/Microsoft.Foo/bars/b"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{OTHER}{COMPUTE.removeprefix(RG)}/virtualMachines",
+        f"{OTHER}{WEB.removeprefix(RG)}/virtualMachines",
+        f"{OTHER}/providers/Microsoft.Network/virtualNetworks/n/subnets",
+        f"{OTHER}/providers/Microsoft.Resources/deployments",
+        "/providers/Microsoft.Compute/virtualMachines",
+    ],
+)
+def test_a_type_that_acts_in_another_place(path: str) -> None:
+    """It does not exist there: nothing evades a lock, and nothing is written or deleted."""
+    with ArmHarness() as arm:
+        machine(arm)
+        scale_set(arm)
+        arm.put(OTHER, {})
+        lock(arm, RG)
+        before = state(arm)
+        wrong = (404, "InvalidResourceType")
+        for name in ("vm", "0", "new"):
+            own = f"{path}/{name}"
+            for method, end in (
+                ("PUT", ""), ("PATCH", ""), ("GET", ""), ("DELETE", ""), ("POST", "/restart"),
+                ("PUT", f"/{LOCKS}/x"), ("PUT", "/providers/Microsoft.Foo/bars/x"),
+                ("GET", "/extensions"), ("PUT", "/extensions/x"),
+            ):  # fmt: skip
+                response = arm.request(method, f"{own}{end}", {"location": "local"})
+                assert refused(response) == wrong, (method, end)
+        if path.startswith(OTHER):
+            assert refused(arm.get(path)) == wrong
+        assert state(arm) == before
 
 
 @pytest.mark.parametrize("path", ["", RG, VM])

@@ -93,6 +93,19 @@ def test_filters_of_other_lists() -> None:
             assert matching(arm, path, "name eq 'none'") == []
 
 
+def test_documents_without_what_a_filter_compares() -> None:
+    """A resource of the subscription has no group, and a part may have anything as its tags."""
+    net = f"{NETWORK}/virtualNetworks/net"
+    subnets = [{"name": "a", "tags": "x"}, {"name": "b", "tags": {"x": 1, "y": "z"}}]
+    with ArmHarness() as arm:
+        machine(arm)
+        arm.put("/providers/Microsoft.X/y/one", {})
+        assert matching(arm, "/resources", "resourceGroup ne 'rg'") == ["one"]
+        created(arm.put(net, {"location": "local", "properties": {"subnets": subnets}}))
+        assert matching(arm, f"{net}/subnets", "tagName eq 'x'") == []
+        assert matching(arm, f"{net}/subnets", "tagName eq 'y'") == ["b"]
+
+
 @pytest.mark.parametrize(
     "expression",
     [

@@ -1,3 +1,5 @@
+from urllib.parse import quote
+
 import pytest
 
 from fairwarning.core.commands import Cancel
@@ -15,6 +17,7 @@ from tests.arm.bodies import (
     visible_events,
 )
 from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
+from tests.fixtures.tokens import sign_token
 
 ANN = Principal(name="ann", role=Role.TENANT, group="rg")
 BOB = Principal(name="bob", role=Role.TENANT, group="other")
@@ -34,6 +37,23 @@ def test_polling_urls() -> None:
         assert accepted.headers[MONITOR].startswith(f"{start}/operations/{operation}?")
         assert "monitor=true" in accepted.headers[MONITOR]
         assert int(accepted.headers["retry-after"]) > 0
+
+
+def test_a_location_with_line_breaks() -> None:
+    """The URLs in the headers are encoded, whatever the path of the request."""
+    with ArmHarness() as arm:
+        machine(arm)
+        arm.poll(VM_SCOPE)
+        accepted = arm.post(f"{VM}/restart")
+        for region in ("x\r\nset-cookie: a=b", "\u4e00", "a b%"):
+            path = f"{SUBSCRIPTION}/providers/Microsoft.Compute/locations/{region}/operations/"
+            query = f"monitor=true&api-version={VERSION}"
+            token = {"authorization": f"Bearer {sign_token(arm.tokens, arm.principal)}"}
+            path += accepted.headers["x-ms-request-id"]
+            response = arm.send("GET", path, query, b"", token)
+            assert response.status == 202
+            assert quote(region, safe=":=") in response.headers[MONITOR]
+            assert arm.follow(response.headers[MONITOR]).status == 202
 
 
 @pytest.mark.spec("C1")

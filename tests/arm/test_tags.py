@@ -57,6 +57,17 @@ def test_the_subscription() -> None:
         assert refused(arm.get(f"/{TAGS}", principal=ann)) == (403, "AuthorizationFailed")
 
 
+def test_a_resource_of_the_subscription() -> None:
+    """Its tags are its own, and not those of the subscription."""
+    policy = "/providers/Microsoft.Authorization/policyDefinitions/p"
+    with ArmHarness() as arm:
+        put(arm, "", cost="42")
+        arm.put(policy, {"location": "local"})
+        put(arm, policy, owner="ann")
+        assert arm.get(policy).json["tags"] == {"owner": "ann"}
+        assert arm.get(f"/{TAGS}").json["properties"]["tags"] == {"cost": "42"}
+
+
 def test_tag_names() -> None:
     """`az tag list` counts the tags of all groups and resources; a tenant sees its group's."""
     with ArmHarness() as arm:

@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.template import ReferenceNeeded
 from fairwarning.core.errors import Refused
-from tests.arm.evaluation import NETWORK, Value, evaluate, net, refused
+from tests.arm.evaluation import NETWORK, Value, evaluate, net, refusal, refused
 from tests.hostile.arm_templates import EXPRESSIONS, TEMPLATES
 
 
@@ -26,6 +27,90 @@ def test_variables_that_double_each_other_are_refused() -> None:
         variables = {"v0": "seed"} | {f"v{n + 1}": value for n, value in enumerate(values)}
         message = refused({"variables": variables})
         assert "create more than" in message or "levels deep" in message
+
+
+LONG = "x" * 20_000
+MANY = [{"type": "int", "value": number} for number in range(5_000)]
+INNER = {"resources": [], "variables": {"v": [0] * 4_000}, "outputs": {}}
+
+
+def nested(count: int, template: object, scope: str = "inner") -> Value:
+    """Return a deployment in a loop."""
+    options = {"expressionEvaluationOptions": {"scope": scope}}
+    return {
+        "type": "Microsoft.Resources/deployments",
+        "apiVersion": "2022-09-01",
+        "name": "[concat('d', copyIndex())]",
+        "copy": {"name": "d", "count": count},
+        "properties": {"mode": "Incremental", "template": template, **options},
+    }
+
+
+def chain(count: int, after: Value, **members: object) -> Value:
+    """Return networks in a loop."""
+    copy = {"name": "second", "count": count}
+    return {**net("[concat('n', copyIndex())]"), "copy": copy, "dependsOn": after, **members}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"resources": [nested(800, INNER)]},
+        {
+            "resources": [
+                nested(800, {"resources": [], "outputs": {"o": {"type": "array", "value": MANY}}})
+            ]
+        },
+        {"resources": [nested(800, {"resources": []}) | {"comments": MANY, "tags": MANY * 20}]},
+        {
+            "resources": [
+                chain(400, []) | {"copy": {"name": "first", "count": 400}},
+                chain(400, ["first", "First", "FIRST", "fIrst"])
+                | {"name": "[concat('m', copyIndex())]"},
+            ]
+        },
+        {"resources": [chain(800, [f"/{LONG}"] * 10)]},
+        {"resources": [chain(800, [], name=LONG)]},
+        {"resources": [chain(800, [], subscriptionId=LONG, existing=True)]},
+        {"resources": [chain(400, [], resources=[net("c", type="subnets", properties=MANY)])]},
+        {
+            "definitions": {"d": {"type": "int", **dict.fromkeys(map(str, range(9_000)), 1)}},
+            "parameters": {
+                f"p{n}": {"$ref": "#/definitions/d", "defaultValue": 1} for n in range(9_000)
+            },
+        },
+        {
+            "functions": [
+                {
+                    "namespace": "f",
+                    "members": {
+                        f"m{n}": {"output": {"type": "int", "value": 1}} for n in range(9_000)
+                    },
+                }
+            ]
+        },
+    ],
+)
+def test_short_templates_cannot_run_for_long(template: Value) -> None:
+    """A deployment has one budget, with its nested templates, loops and dependencies."""
+
+    def run() -> None:
+        evaluated = evaluate({"resources": [], **template})
+        for step in evaluated.resources:
+            evaluated.nested(step, {})
+
+    message = refusal(run)
+    assert "create more than" in message or "characters" in message
+
+
+def test_errors_that_are_ignored_are_cheap() -> None:
+    """What a reference names may be unknown; the error names few of the variables."""
+    variables = {f"v{n}": n for n in range(20_000)}
+    properties = {f"p{n}": "[reference(variables('none'))]" for n in range(20_000)}
+    evaluated = evaluate({"variables": variables, "resources": [net("a", properties=properties)]})
+    message = refusal(lambda: evaluated.resource(evaluated.resources[0], {}))
+    assert "declared are: v0, v1, " in message
+    assert len(message) < 300
 
 
 def test_deep_nesting_is_refused() -> None:

@@ -146,7 +146,9 @@ def test_conditions(sample: TypeSample) -> None:
     """If-Match and If-None-Match prevent overwriting another state."""
     with ArmHarness() as arm:
         sample.prepare(arm)
-        none = arm.put(sample.path, sample.body, headers={"If-Match": '"99"'})
+        for etag in ('"99"', "*"):
+            none = arm.put(sample.path, sample.body, headers={"If-Match": etag})
+            assert refused(none) == PRECONDITION
         assert refused(none) == PRECONDITION
         assert arm.get(sample.path).status == 404
         first = arm.put(sample.path, sample.body, headers=NEW).headers["etag"]

@@ -122,6 +122,7 @@ class ArmApplication:
         share = self.context.fleet.reader.share
         receive = request.http.scope.pop(_RECEIVE, None)
         if route.writes:
+            await request.read()  # a client may send slowly: reads go on
             with share.write():
                 return await route.handler(self.context, request)
         if receive is None:

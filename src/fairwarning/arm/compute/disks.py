@@ -125,7 +125,7 @@ def create(context: ArmContext, group: Resource, machine: Body, name: str, disk:
     image = typed_value(machine, "properties.storageProfile.imageReference", dict, {})
     from_image = {"imageReference": image} if option == "FromImage" and image else {}
     body: Body = {
-        "location": machine["location"],
+        "location": machine.get("location", context.cloud.location),
         **({"zones": machine["zones"]} if machine.get("zones") else {}),
         "sku": {"name": sku, "tier": sku.partition("_")[0]},
         "properties": {

@@ -4,6 +4,7 @@ They are not limits: a machine may have any image and size. Every image has exac
 """
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -104,25 +105,28 @@ async def _all_skus(context: ArmContext, request: ArmRequest) -> Response:
     match = _FILTER.fullmatch(expression)
     if expression and not match:
         raise azure_error("InvalidFilterInQueryString/only location")
-    names = [normalize_region(match[1])] if match else region_names(context.cloud)
-    return json_response(
-        {"value": [_sku(size, name) for name in names for size in catalogue()["sizes"]]}
-    )
+    regions = [normalize_region(match[1])] if match else region_names(context.cloud)
+    share = context.fleet.reader.share
+    value = await share.map(partial(_sku, regions), catalogue()["sizes"], step=1)
+    return json_response({"value": [sku for of_size in value for sku in of_size]})
 
 
-def _sku(size: dict[str, Any], region: str) -> dict[str, Any]:
-    return document(
-        "sku",
-        region=region,
-        name=size["name"],
-        size=size["name"].removeprefix("Standard_"),
-        family=size["family"],
-        memory_gb=f"{size['memory_mb'] / 1024:g}",
-        premium=str("s" in size["name"].split("_")[1].lower()),
-        cores=str(size["cores"]),
-        data_disks=str(size["data_disks"]),
-        scratch_mb=str(size["scratch_mb"]),
-    )
+def _sku(regions: Sequence[str], size: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        document(
+            "sku",
+            region=region,
+            name=size["name"],
+            size=size["name"].removeprefix("Standard_"),
+            family=size["family"],
+            memory_gb=f"{size['memory_mb'] / 1024:g}",
+            premium=str("s" in size["name"].split("_")[1].lower()),
+            cores=str(size["cores"]),
+            data_disks=str(size["data_disks"]),
+            scratch_mb=str(size["scratch_mb"]),
+        )
+        for region in regions
+    ]
 
 
 async def _usages(_context: ArmContext, _request: ArmRequest) -> Response:

@@ -19,7 +19,7 @@ from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.types import documents, handlers, writing
-from fairwarning.arm.types.context import ArmContext
+from fairwarning.arm.types.context import PAGE_CHARACTERS, ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
@@ -36,9 +36,9 @@ _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
 
 
 def document(
-    context: ArmContext, target: ActionTarget, owner: Resource, *, view: bool = False
+    context: ArmContext, target: ActionTarget, owner: Resource, model: Body, *, view: bool = False
 ) -> Body:
-    """Return an instance of the set `owner` in Azure's form."""
+    """Return an instance of the set `owner`, whose body is `model`, in Azure's form."""
     machine, scope, scale_set = target.machine, target.scope, target.scale_set
     assert scale_set is not None
     joined = not machine.model  # as a machine with a name and a resource of its own
@@ -54,7 +54,7 @@ def document(
     }
     if view:
         computed["instanceView"] = views.instance_view(scope, machine, context.fleet.clock.now())
-    number, model = str(machine.instance), documents.stored_body(owner)
+    number = str(machine.instance)
     path = context.arm_id(INSTANCE, owner.group, f"{owner.name}/{number}")
     defaults: Body = {
         "name": machine.name,
@@ -95,7 +95,12 @@ def _network_of(context: ArmContext, target: ActionTarget, owner: Resource, mode
         return {}
     return {
         "networkProfileConfiguration": {"networkInterfaceConfigurations": configurations},
-        "networkProfile": {"networkInterfaces": set_network.links(context, target, owner)},
+        "networkProfile": {
+            "networkInterfaces": [
+                {"id": set_network.interface_id(context, owner, target, entry["name"])}
+                for entry in configurations
+            ]
+        },
     }
 
 
@@ -105,9 +110,11 @@ def _network_of(context: ArmContext, target: ActionTarget, owner: Resource, mode
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     resource = await context.get(SCALE_SET, request.id.group, request.id.name)
     scale_set = await context.scale_set(resource)
-    page, token = await machine_listing.list_instances(context, request, scale_set)
+    most = PAGE_CHARACTERS // len(resource.body)  # each instance shows the model
+    page, token = await machine_listing.list_instances(context, request, scale_set, most)
     view = "instanceView" in parse_expand(request, _EXPANDED)
-    value = [document(context, target, resource, view=view) for target in page]
+    model = documents.stored_body(resource)
+    value = [document(context, target, resource, model, view=view) for target in page]
     return list_response(request, value, token)
 
 
@@ -115,7 +122,7 @@ async def _document(
     context: ArmContext, request: ArmRequest, target: ActionTarget, *, view: bool = False
 ) -> Body:
     owner = await context.get(SCALE_SET, request.group, request.id.names[0])
-    return document(context, target, owner, view=view)
+    return document(context, target, owner, documents.stored_body(owner), view=view)
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
@@ -138,7 +145,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         id_ = replace(request.id, kind=MACHINE, name=machine.name)
     write = await writing.parse_write(context, request, id_)
     # The instance exists, even if no client has written a body for it.
-    write = replace(write, must_exist=False)
+    write = replace(write, must_exist=False, if_match=write.if_match.replace("*", ""))
 
     async def plan(_: ResourceWrite, body: Body) -> DesiredResource:
         protect = ProtectInstances(

@@ -88,7 +88,7 @@ class _Disks:
         """Return the stored entry of the same disk: it has the same name, or the same unit."""
         name = entry.get("name")
         for stored in typed_value(self._stored, "dataDisks", list, []):
-            same = stored["name"] == name if name else stored["lun"] == lun
+            same = stored.get("name") == name if name else stored.get("lun") == lun
             if same and stored.get("managedDisk"):
                 unit: Body = stored
                 return unit
@@ -127,7 +127,7 @@ class _Disks:
         self._use(disk.id, f"{path}.managedDisk.id", owned=delete_option(entry))
         entry["name"] = disk.name
         managed["id"] = self._write.context.arm_id(DISK, disk.group, disk.name)
-        managed["storageAccountType"] = body["sku"]["name"]
+        managed["storageAccountType"] = typed_value(body, "sku.name", str, disks.DEFAULT_SKU)
         self._check_size(entry, stored, disk, body["properties"].get("diskSizeGB"))
 
     async def _find(self, managed: Body, path: str) -> Resource:

@@ -10,8 +10,9 @@ from dataclasses import replace
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token, invalid_skip_token
 from fairwarning.arm.http.request import ArmRequest
-from fairwarning.arm.types.context import PAGE, ArmContext
+from fairwarning.arm.types.context import PAGE, PAGE_CHARACTERS, ArmContext
 from fairwarning.arm.types.names import MACHINE, SCALE_SET
+from fairwarning.arm.types.references import read_all
 from fairwarning.core.model import Ref, Resource, ScaleSet
 from fairwarning.service import resources
 
@@ -79,11 +80,11 @@ async def _instances(
                 if not member.machine.model:  # it joined: a machine that users created
                     continue
                 if len(page) == room:
-                    return await _with_bodies(context, page), encode_skip_token(position)
+                    return await _with_bodies(context, page, position)
                 page.append(member)
                 position = f"{row.id}/{member.machine.instance}"
         position = f"{row.id}/{_ALL}"
-    return await _with_bodies(context, page), encode_skip_token(position) if more else ""
+    return await _with_bodies(context, page, position if more else "")
 
 
 async def members(context: ArmContext, scale_set: ScaleSet, after: int = -1) -> list[ActionTarget]:
@@ -97,22 +98,34 @@ async def members(context: ArmContext, scale_set: ScaleSet, after: int = -1) -> 
     return sorted(targets, key=lambda target: target.machine.instance)
 
 
-async def _with_bodies(context: ArmContext, page: list[ActionTarget]) -> list[ActionTarget]:
-    """Add the resources of the instances that a client has written."""
-    refs: list[Ref] = [(Resource, t.machine.resource) for t in page if t.machine.resource]
-    rows = await context.fleet.reader.read_all(refs)
-    found = {row.id: row for row in rows.values() if isinstance(row, Resource)}
-    return [replace(target, resource=found.get(target.machine.resource)) for target in page]
+async def _with_bodies(
+    context: ArmContext, instances: list[ActionTarget], position: str
+) -> MachinePage:
+    """Add the resources of instances that a client has written; the page ends if they are long."""
+    rows = await read_all(context, (target.machine.resource for target in instances))
+    page: list[ActionTarget] = []
+    length = 0
+    for target in instances:
+        row = rows.get(target.machine.resource)
+        length += len(row.body) if row else 0
+        if page and length > PAGE_CHARACTERS:
+            last = page[-1]
+            assert last.scale_set
+            position = f"{last.scale_set.resource}/{last.machine.instance}"
+            break
+        page.append(replace(target, resource=row))
+    return page, encode_skip_token(position) if position else ""
 
 
 async def list_instances(
-    context: ArmContext, request: ArmRequest, scale_set: ScaleSet
+    context: ArmContext, request: ArmRequest, scale_set: ScaleSet, most: int = PAGE
 ) -> MachinePage:
     """Return a page of the instances of a set, and the token of the next page."""
-    token = request.query("$skiptoken")
-    later = await members(context, scale_set, _number(token) if token else -1)
-    more = str(later[PAGE - 1].machine.instance) if len(later) > PAGE else ""
-    return await _with_bodies(context, later[:PAGE]), more
+    _, _, after = decode_skip_token(request.query("$skiptoken")).rpartition("/")
+    later = await members(context, scale_set, _number(after) if after else -1)
+    most = max(1, min(most, PAGE))
+    last = f"{scale_set.resource}/{later[most - 1].machine.instance}" if len(later) > most else ""
+    return await _with_bodies(context, later[:most], last)
 
 
 def _number(text: str) -> int:

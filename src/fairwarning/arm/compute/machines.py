@@ -1,7 +1,8 @@
 """Virtual machines: `Microsoft.Compute/virtualMachines` (C1)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from starlette.responses import Response
 
@@ -52,6 +53,7 @@ _FIELDS = {
     ),
 }
 """The fields of a `$filter` of machines."""
+_AT_ONCE = 20  # documents, before other requests go on
 _OF_INSTANCES = (("sku",), ("properties", "protectionPolicy"))
 """Members of an instance that a machine does not have."""
 _OWNERS = {"availabilitySet": AVAILABILITY_SET, "virtualMachineScaleSet": SCALE_SET}
@@ -75,7 +77,8 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 
     assert target.scale_set is not None
     name = f"{target.scale_set.name}/{target.machine.instance}"
-    write = replace(write, id=replace(write.id, kind=INSTANCE, name=name), must_exist=False)
+    id_, if_match = replace(write.id, kind=INSTANCE, name=name), write.if_match.replace("*", "")
+    write = replace(write, id=id_, must_exist=False, if_match=if_match)
     result = await writing.write_resource(write, plan)
     written = await targets.find_machine(context, request.group, request.name)
     (shown,) = await _documents(context, [written])
@@ -197,17 +200,18 @@ async def _documents(
 ) -> list[Body]:
     """Return machines in Azure's form; those of Flexible sets with their interfaces."""
     links = {
-        (target.scope.id, target.machine.name): set_network.links(context, target, network.owner)
+        (target.scope.id, target.machine.name): network.links(target)
         for target, network in await set_network.of_instances(context, page)
     }
-    return [
-        _document(context, target, links.get((target.scope.id, target.machine.name)), view=view)
-        for target in page
-    ]
+    build = partial(_document, context, links, view)
+    return await context.fleet.reader.share.map(build, page, step=_AT_ONCE)
 
 
 def _document(
-    context: ArmContext, target: ActionTarget, links: list[Body] | None, *, view: bool
+    context: ArmContext,
+    links_of: Mapping[tuple[str, str], list[Body]],
+    view: bool,  # noqa: FBT001  (for `partial`)
+    target: ActionTarget,
 ) -> Body:
     machine, scope = target.machine, target.scope
     computed = {**views.read_only_properties(scope, machine), **_owner(context, target)}
@@ -217,7 +221,7 @@ def _document(
     for path in _OF_INSTANCES:
         own = documents.without(own, *path)
     defaults = _defaults(context, target)
-    if links:
+    if links := links_of.get((scope.id, machine.name)):
         defaults["properties"]["networkProfile"] = {"networkInterfaces": links}
     body = documents.merge(defaults, own)
     return documents.merge(profile.fill_defaults(body, MACHINE_PROFILE), {"properties": computed})

@@ -222,14 +222,11 @@ async def _upgrade_instances(context: ArmContext, request: ArmRequest) -> Respon
 async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
     scale_set = await _scale_set(context, request)
     instances = await parse_instance_ids(context, request, scale_set)
+    wanted = None if instances is None else set(instances)
     selected = [
         target
         for target in await machine_listing.members(context, scale_set)
-        if (
-            not target.machine.shielded
-            if instances is None
-            else target.machine.instance in instances
-        )
+        if (not target.machine.shielded if wanted is None else target.machine.instance in wanted)
     ]
     if instances is not None and len(selected) < len(instances):
         numbers = ", ".join(map(str, instances))

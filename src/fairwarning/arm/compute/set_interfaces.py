@@ -3,6 +3,9 @@
 Ansible's inventory, `az vm list-ip-addresses` and `az vmss list-instance-public-ips` read them.
 """
 
+import re
+from collections.abc import Sequence
+
 from starlette.responses import Response
 
 from fairwarning.arm.compute import machine_listing, set_network, targets
@@ -18,6 +21,9 @@ from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.names import INSTANCE, INTERFACE, SCALE_SET
 from fairwarning.arm.types.resource_type import ResourceType
 
+_INSTANCE = re.compile("_[0-9]{1,9}(?=-)", re.ASCII)
+"""The end of an instance's name, in the name of what it has."""
+_NAME_CHARACTERS = 300  # no name is longer: of a set, the number, of an interface, of an address
 _INTERFACES = f"{INSTANCE}/networkInterfaces"
 
 
@@ -30,7 +36,7 @@ async def list_of_set(kind: str, context: ArmContext, request: ArmRequest) -> Re
     scale_set = await context.scale_set(owner)
     page, token = await machine_listing.list_instances(context, request, scale_set)
     network = await set_network.read(context, owner)
-    value = [document for target in page for document in _of_kind(kind, network, target)]
+    value = await _of_page(kind, context, [(target, network) for target in page])
     return json_response({"value": value, **next_link(request, token)})
 
 
@@ -78,8 +84,7 @@ async def list_with_instances(
     page = await machine_listing.with_instances(context, request, kind.name, request.id.group)
     rows, instances, token = page
     value = await registered.read_documents(kind, context, rows)
-    for target, network in await set_network.of_instances(context, instances):
-        value += _of_kind(kind.name, network, target)
+    value += await _of_page(kind.name, context, await set_network.of_instances(context, instances))
     return list_response(request, value, token)
 
 
@@ -100,8 +105,9 @@ async def exists(kind: ResourceType, context: ArmContext, id_: AzureId) -> bool:
 
 
 async def _find(kind: ResourceType, context: ArmContext, id_: AzureId) -> Body | None:
-    for end in (n for n, character in enumerate(id_.name) if character == "-"):
-        target = await targets.find_flexible_instance(context, id_.group, id_.name[:end])
+    for end in _INSTANCE.finditer(id_.name[:_NAME_CHARACTERS]):
+        name = id_.name[: end.end()]
+        target = await targets.find_flexible_instance(context, id_.group, name)
         if target is None:
             continue
         for instance, network in await set_network.of_instances(context, [target]):
@@ -109,6 +115,16 @@ async def _find(kind: ResourceType, context: ArmContext, id_: AzureId) -> Body |
                 if document["name"].lower() == id_.name.lower():
                     return document
     return None
+
+
+async def _of_page(
+    kind: str, context: ArmContext, page: Sequence[tuple[ActionTarget, SetNetwork]]
+) -> list[Body]:
+    value: list[Body] = []
+    for target, network in page:
+        await context.fleet.reader.share.turn()
+        value += _of_kind(kind, network, target)
+    return value
 
 
 def _of_kind(kind: str, network: SetNetwork, target: ActionTarget) -> list[Body]:

@@ -4,7 +4,7 @@ They are computed from the network profile of the set. An instance has its own p
 it has one; other addresses depend only on the set and the instance, and no host has them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
@@ -22,6 +22,7 @@ from fairwarning.core.model import Resource, ScaleSet, guid
 _PRIVATE = IPv4Network("10.0.0.0/16")  # for an unknown subnet
 _FIRST = 4  # Azure reserves the first four addresses of a subnet
 _CONFIGURATIONS = f"{SET_PROFILE}.networkProfile.networkInterfaceConfigurations"
+_CONFIGURATIONS_MAX = 32  # each instance has them
 _OF_INTERFACE = ("enableAcceleratedNetworking", "enableIPForwarding", "networkSecurityGroup")
 _OF_CONFIGURATION = (
     "applicationGatewayBackendAddressPools", "applicationSecurityGroups",
@@ -38,12 +39,17 @@ class SetNetwork:
 
     context: ArmContext
     owner: Resource
+    model: list[_Named]  # its interfaces
     ranges: Mapping[str, IPv4Network]  # by the names of interface and IP configuration
 
     def _model(self, target: ActionTarget) -> list[_Named]:
         """Return the interfaces that the set gives an instance; a machine that joined has none."""
-        model = documents.stored_body(self.owner) if target.machine.model else {}
-        return interface_configurations(model)
+        return self.model if target.machine.model else []
+
+    def links(self, target: ActionTarget) -> list[Body]:
+        """Return the references of an instance to its interfaces."""
+        names = (name for name, _ in self._model(target))
+        return [{"id": interface_id(self.context, self.owner, target, name)} for name in names]
 
     def interfaces(self, target: ActionTarget) -> list[Body]:
         """Return the network interfaces of an instance in Azure's form."""
@@ -103,10 +109,10 @@ class SetNetwork:
     def _public_address(self, target: ActionTarget, configuration: str, model: Body) -> Body:
         start = _number(f"{self.owner.id}/-")
         properties = {
-            "ipAddress": addresses.public(start + target.machine.instance),
             "publicIPAddressVersion": "IPv4",
             "idleTimeoutInMinutes": 4,
             **(model.get("properties") or {}),
+            "ipAddress": addresses.public(start + target.machine.instance),
             "publicIPAllocationMethod": "Dynamic",
             "ipConfiguration": {"id": configuration},
         }
@@ -139,13 +145,14 @@ class SetNetwork:
 async def read(context: ArmContext, owner: Resource) -> SetNetwork:
     """Return the network of a scale set."""
     ranges = {}
-    for name, model in interface_configurations(documents.stored_body(owner)):
+    interfaces = _interface_configurations(documents.stored_body(owner))
+    for name, model in interfaces:
         for own, inner in _named(model, "ipConfigurations"):
             id_ = parse_id((inner.get("subnet") or {}).get("id"))
             net = await subnets.address_range(context, id_) if id_ else None
             if net:
                 ranges[f"{name}/{own}".lower()] = net
-    return SetNetwork(context, owner, ranges)
+    return SetNetwork(context, owner, interfaces, ranges)
 
 
 async def of_instances(
@@ -163,22 +170,27 @@ async def of_instances(
 
 
 def check(body: Body) -> None:
-    """Refuse a network profile whose configurations have no names of their own."""
+    """Refuse configurations without names of their own, and too many for every instance."""
+    count = 0
     interfaces = typed_value(body, _CONFIGURATIONS, list, [])
     parts.check_names(interfaces, _CONFIGURATIONS)
     for interface in interfaces:
         entries = typed_value(interface, "properties.ipConfigurations", list, [])
         parts.check_names(entries, f"{_CONFIGURATIONS}.ipConfigurations")
+        count += 1 + len(entries)
         for entry in entries:
             public = typed_value(entry, "properties.publicIPAddressConfiguration", dict)
             if public is not None:
                 parts.check_names([public], f"{_CONFIGURATIONS}.publicIPAddressConfiguration")
+    if count > _CONFIGURATIONS_MAX:
+        allowed = f"at most {_CONFIGURATIONS_MAX} interfaces and IP configurations together"
+        raise documents.invalid_value(_CONFIGURATIONS, count, allowed)
 
 
 # --- The model ------------------------------------------------------------------------------------
 
 
-def interface_configurations(body: Body) -> list[_Named]:
+def _interface_configurations(body: Body) -> list[_Named]:
     """Return name and properties of each network interface of a set's model."""
     profile = typed_value(body, f"{SET_PROFILE}.networkProfile", dict, {})
     return _named(profile, "networkInterfaceConfigurations")
@@ -207,12 +219,6 @@ def _set_of(target: ActionTarget) -> ScaleSet:
 def interface_id(context: ArmContext, owner: Resource, target: ActionTarget, name: str) -> str:
     """Return the Azure id of an instance's interface."""
     return context.interface_id(owner, _set_of(target), target.machine, name)
-
-
-def links(context: ArmContext, target: ActionTarget, owner: Resource) -> list[Body]:
-    """Return the references of an instance to its interfaces."""
-    model: Iterable[_Named] = interface_configurations(documents.stored_body(owner))
-    return [{"id": interface_id(context, owner, target, name)} for name, _ in model]
 
 
 def _number(path: str) -> int:

@@ -10,6 +10,7 @@ from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
+from fairwarning.core import limits
 from fairwarning.core.model import Machine, Resource, ScaleSet, Scope
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
@@ -94,12 +95,10 @@ async def find_instance(context: ArmContext, group: str, name: str, number: str)
 async def _find_in_set(
     context: ArmContext, scale_set: ScaleSet, instance: str
 ) -> ActionTarget | None:
-    number = int(instance) if _NUMBER.fullmatch(instance) else None
+    number, name = int(instance) if _NUMBER.fullmatch(instance) else None, instance.lower()
     for scope in await context.placement_groups(scale_set):
         for machine in scope.machines.values():
-            if machine.instance == number or (
-                number is None and machine.name.lower() == instance.lower()
-            ):
+            if machine.instance == number or (number is None and machine.name.lower() == name):
                 resource = await context.fleet.reader.read(Resource, machine.resource)
                 return ActionTarget(scope, machine, scale_set, resource)
     return None
@@ -115,17 +114,17 @@ async def parse_instance_ids(
         raise ArmError("InvalidParameter", "The parameter 'instanceIds' is required: ids, or '*'.")
     if ids is None or ids == ["*"]:
         return None
-    numbers = []
+    if not 1 <= len(ids) <= limits.SET_INSTANCES:
+        allowed = f"a list of 1 to {limits.SET_INSTANCES} ids"
+        raise invalid_value("instanceIds", f"{len(ids)} ids", allowed)
+    groups = await context.placement_groups(scale_set)
+    names = {m.name.lower(): m.instance for scope in groups for m in scope.machines.values()}
+    numbers: dict[int, None] = {}
     for instance in ids:
-        if isinstance(instance, str) and _NUMBER.fullmatch(instance):
-            numbers.append(int(instance))
-            continue
         name = instance if isinstance(instance, str) else ""
-        target = await _find_in_set(context, scale_set, name) if name else None
-        if target is None:
+        known = names.get(name.lower())
+        if known is None and not _NUMBER.fullmatch(name):
             allowed = "the id of an instance such as '0', its name, or only '*' for all instances"
             raise invalid_value("instanceIds", instance, allowed)
-        numbers.append(target.machine.instance)
-    if not numbers:
-        raise invalid_value("instanceIds", ids, "a list with at least one id")
-    return tuple(dict.fromkeys(numbers))
+        numbers[int(name) if known is None else known] = None
+    return tuple(numbers)

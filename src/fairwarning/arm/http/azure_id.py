@@ -10,6 +10,7 @@ An extension resource belongs to another resource, and has an id below that one'
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+_PARTS = 100  # of a path; the longest id that is stored has fewer
 _SUBSCRIPTIONS, _GROUPS, _PROVIDERS = "subscriptions", "resourcegroups", "providers"
 
 
@@ -101,7 +102,7 @@ def parse_id(text: object) -> AzureId | None:
 
 def _read(parts: list[str]) -> ResourcePath | None:
     lower = [part.lower() for part in parts[:3]]
-    if len(parts) == 1 or lower[:1] != [_SUBSCRIPTIONS]:
+    if not 1 < len(parts) <= _PARTS or lower[:1] != [_SUBSCRIPTIONS]:
         return None
     id_, at = AzureId(parts[1]), 2
     if lower[2:] == [_GROUPS] and parts[3:]:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from fairwarning.arm.http import internal
 from fairwarning.arm.http.errors import ArmError, error_body
-from fairwarning.arm.http.request import ArmRequest, Body, json_response
+from fairwarning.arm.http.request import BODY_BYTES, ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import Route
 
 REQUESTS_MAX = 500  # in one batch, as on Azure
@@ -21,8 +21,12 @@ METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
 async def _answer_each(_context: object, request: ArmRequest) -> Response:
     if internal.is_internal(request):
         raise _invalid("A batch cannot contain a batch.")
-    entries = _entries(await request.body())
-    responses = [await _response(request, entry) for entry in entries]
+    responses: list[Body] = []
+    length = 0
+    for entry in _entries(await request.body()):
+        response = await _response(request, entry, is_full=length > BODY_BYTES)
+        length += response["contentLength"]
+        responses.append(response)
     return json_response({"responses": responses})
 
 
@@ -51,9 +55,12 @@ def _entries(body: Body) -> list[Body]:
     return entries
 
 
-async def _response(request: ArmRequest, entry: Body) -> Body:
+async def _response(request: ArmRequest, entry: Body, *, is_full: bool) -> Body:
     url = entry["url"]
-    if not url.startswith("/") and not url.lower().startswith(f"{request.base_url.lower()}/"):
+    if is_full:
+        text = "The responses before this one are too long; send the request in another batch."
+        response = json_response(error_body("ResponseContentTooLarge", text), 413)
+    elif not url.startswith("/") and not url.lower().startswith(f"{request.base_url.lower()}/"):
         text = f"The url must begin with '/' or with {request.base_url}/."
         response = json_response(error_body("InvalidBatchRequest", text), 400)
     else:
@@ -66,6 +73,6 @@ async def _response(request: ArmRequest, entry: Body) -> Body:
         **({"name": entry["name"]} if isinstance(entry.get("name"), str) else {}),
         "httpStatusCode": response.status_code,
         "headers": headers,
-        **({"content": msgspec.json.decode(response.body)} if response.body else {}),
+        **({"content": msgspec.Raw(response.body)} if response.body else {}),
         "contentLength": len(response.body),
     }

@@ -13,7 +13,7 @@ from fairwarning.arm.http.request import Body
 
 Predicate = Callable[[Body], bool]
 
-_CHARACTERS = 4_000  # of a filter
+_TERMS = 10  # of a filter: each is compared with each tag of each document
 _TERM = re.compile(
     r"\s*'?(?P<field>[a-z][\w./]*)'?\s+(?P<operator>eq|ne)\s+'(?P<value>(?:[^']|'')*+)'"
     r"(?:\s+(?P<join>and|or)\b|\s*$)",
@@ -35,13 +35,12 @@ def _member(name: str, fold: Callable[[str], str] = str.lower) -> Field:
 
 
 def _tags(document: Body) -> Mapping[str, str]:
-    tags: Mapping[str, str] = document.get("tags") or {}
-    return tags
+    tags = document.get("tags")  # of a part, as the client wrote them
+    return {n: v for n, v in tags.items() if isinstance(v, str)} if isinstance(tags, dict) else {}
 
 
 def _group(document: Body) -> list[str]:
-    segments = str(document["id"]).split("/")
-    return [segments[segments.index("resourceGroups") + 1]]
+    return [str(document["id"]).partition("/resourceGroups/")[2].partition("/")[0]]
 
 
 RESOURCE_FIELDS: Mapping[str, Field] = {
@@ -60,11 +59,13 @@ def parse_filter(text: str, fields: Mapping[str, Field]) -> Predicate:
     """Return the predicate of a `$filter`; an empty one matches everything."""
     if not text.strip():
         return lambda _document: True
-    if len(text) > _CHARACTERS:
-        raise ArmError("InvalidFilterInQueryString", f"The $filter has over {_CHARACTERS} letters.")
     alternatives: list[list[_Term]] = [[]]
-    position, join = 0, "and"
+    position, join, count = 0, "and", 0
     while join:
+        count += 1
+        if count > _TERMS:
+            text = f"The $filter has more than {_TERMS} comparisons."
+            raise ArmError("InvalidFilterInQueryString", text)
         match = _TERM.match(text, position)
         name = next(
             (name for name in fields if match and name.lower() == match["field"].lower()), ""

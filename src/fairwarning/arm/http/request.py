@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
 from starlette.requests import Request
@@ -23,6 +23,7 @@ RESOURCES = "Microsoft.Resources"
 BODY_BYTES = 4 * 1024 * 1024  # Azure's limit
 BODY_VALUES = 20_000  # of JSON, but for templates: more take longer than others may wait (IB4)
 RETRY_SECONDS = "1"
+_IN_PATHS = "/:@!$&'()*+,;=~"  # characters of a path that are themselves in a URL
 _VERSION = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(-[a-z]{1,20})?", re.ASCII)
 _encode = msgspec.json.Encoder().encode
 
@@ -46,6 +47,7 @@ class ArmRequest:
         self.base_url = base_url  # of this service, for links
         self.version = version
         self._target = target
+        self._raw: bytes | None = None  # the body
         self.options_read: dict[str, None] = {}  # of OData, by the handler
 
     @property
@@ -84,9 +86,15 @@ class ArmRequest:
                 return value
         return ""
 
+    async def read(self) -> bytes:
+        """Return the bytes of the body."""
+        if self._raw is None:
+            self._raw = await read_bytes(self.http)
+        return self._raw
+
     async def body(self) -> Body:
         """Return the JSON object of the body; an empty body is an empty object."""
-        raw = await read_bytes(self.http)
+        raw = await self.read()
         check_values(raw, BODY_VALUES)
         try:
             body: Body = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
@@ -96,7 +104,8 @@ class ArmRequest:
 
     def link(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """Return a URL of this service."""
-        return f"{self.base_url}{path}?{urlencode({**(query or {}), 'api-version': self.version})}"
+        encoded = urlencode({**(query or {}), "api-version": self.version})
+        return f"{self.base_url}{quote(path, safe=_IN_PATHS)}?{encoded}"
 
 
 def query_pairs(request: Request) -> list[tuple[str, str]]:

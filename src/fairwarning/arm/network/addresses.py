@@ -5,9 +5,9 @@ They depend only on the resource's id, so the same template always gives the sam
 
 import re
 from hashlib import sha256
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network, ip_address
 
-from fairwarning.arm.http.errors import azure_error
+from fairwarning.arm.http.errors import azure_error, invalid_value
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.resource_type import DesiredResource
@@ -25,8 +25,9 @@ _DOMAIN = "cloudapp.azure.com"
 async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
     """Give a public address its address and defaults."""
     properties = body["properties"]
-    properties.setdefault("ipAddress", public(_number(write.path, "host")))
     properties.setdefault("publicIPAddressVersion", "IPv4")
+    check(typed_value(body, "properties.ipAddress", str), "IP", "properties.ipAddress")
+    properties.setdefault("ipAddress", public(_number(write.path, "host")))
     properties.setdefault("publicIPAllocationMethod", "Dynamic")
     properties.setdefault("idleTimeoutInMinutes", 4)
     body["sku"] = {"name": "Basic", "tier": "Regional"} | typed_value(body, "sku", dict, {})
@@ -37,6 +38,15 @@ async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
         fqdn = f"{label}.{location_of(body)}.{_DOMAIN}"
         properties["dnsSettings"] = {**properties["dnsSettings"], "fqdn": fqdn}
     return DesiredResource(body)
+
+
+def check(text: str | None, version: str, path: str) -> None:
+    """Refuse an address that is none; it may be missing, or empty."""
+    try:
+        if text:
+            (IPv4Address if version == "IPv4" else ip_address)(text)
+    except ValueError:
+        raise invalid_value(path, text, f"an {version} address") from None
 
 
 def public(number: int) -> str:

@@ -22,6 +22,7 @@ from fairwarning.core.model import Resource
 _DEFAULT_RANGE = IPv4Network("10.0.0.0/16")  # without a subnet, or one without a range
 _COMPUTED = ("primary", "hostedWorkloads", "resourceGuid")
 _LIST = "properties.ipConfigurations"
+_CONFIGURATIONS_MAX = 256  # of an interface, as on Azure
 
 
 # --- Writing --------------------------------------------------------------------------------------
@@ -39,13 +40,20 @@ async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
     properties.setdefault("enableIPForwarding", False)
     properties.setdefault("enableAcceleratedNetworking", False)
     private = _PrivateAddresses(write)
-    for number, configuration in enumerate(properties.get("ipConfigurations", ())):
+    configurations = properties.get("ipConfigurations", [])
+    if len(configurations) > _CONFIGURATIONS_MAX:
+        allowed = f"a list of at most {_CONFIGURATIONS_MAX} IP configurations"
+        raise documents.invalid_value(_LIST, len(configurations), allowed)
+    for number, configuration in enumerate(configurations):
         inner = configuration["properties"]
         inner.setdefault("primary", number == 0)
         inner.setdefault("privateIPAddressVersion", "IPv4")
         inner.setdefault("privateIPAllocationMethod", "Dynamic")
+        where = f"{_LIST}[{number}].properties"
+        address = typed_value(inner, "privateIPAddress", str)
+        addresses.check(address, inner["privateIPAddressVersion"], f"{where}.privateIPAddress")
         if inner["privateIPAddressVersion"] == "IPv4":
-            await private.add(configuration["name"], inner, f"{_LIST}[{number}].properties")
+            await private.add(configuration["name"], inner, where)
     used = tuple(private.uses)
     return DesiredResource(body, tuple(private.commands), uses=used, owns=used)
 
@@ -60,7 +68,7 @@ class _PrivateAddresses:
             entry["name"].lower(): entry.get("properties", {})
             for entry in properties.get("ipConfigurations", ())
         }
-        self.uses: list[str] = []
+        self.uses: dict[str, None] = {}
         self.commands: list[Command] = []
 
     async def add(self, name: str, inner: Body, path: str) -> None:
@@ -68,11 +76,11 @@ class _PrivateAddresses:
         range_, known = await self._range(inner)
         static = str(inner["privateIPAllocationMethod"]).lower() == "static"
         address = typed_value(inner, "privateIPAddress", str)
-        if static and address is None:
+        if static and not address:
             where = f"{path}.privateIPAddress"
             raise documents.invalid_value(where, "", "an IPv4 address if it is Static")
         if static and known:
-            reservations.check_static(address, f"{path}.privateIPAddress", range_.net)
+            reservations.check_static(address, range_.net)
         wanted = address or self._address_so_far(name, inner)
         reservation = await self._reserve(range_, wanted) if wanted else None
         if reservation is None and static:
@@ -84,7 +92,7 @@ class _PrivateAddresses:
                 self._write.context, range_, user, self.uses, spread=spread
             )
         inner["privateIPAddress"] = reservation.address
-        self.uses.append(reservation.id)
+        self.uses[reservation.id] = None
         self.commands += reservation.commands
 
     async def _range(self, inner: Body) -> tuple[AddressRange, bool]:

@@ -3,17 +3,24 @@
 `az vmss list-instance-connection-info` reads the port of each instance from them.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
+from fairwarning.arm.http.errors import invalid_value
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.model import Resource
 
+_RULES_MAX = 10  # of a pool: each of its instances has a port of each
+
 
 async def plan(_write: ResourceWrite, body: Body) -> DesiredResource:
     """Leave out the addresses that `complete` computes, which clients send back."""
+    rules = _rules_by_pool(body["properties"].get("inboundNatRules", []))
+    if max(map(len, rules.values()), default=0) > _RULES_MAX:
+        raise invalid_value("inboundNatRules", "", f"at most {_RULES_MAX} for each pool")
     for pool in body["properties"].get("backendAddressPools", ()):
         listed = pool["properties"].get("loadBalancerBackendAddresses")
         if isinstance(listed, list):
@@ -31,12 +38,9 @@ async def complete(_context: ArmContext, _rows: Sequence[Resource], shown: list[
     """Add the addresses of each pool, with the ports that NAT rules give to them."""
     for document in shown:
         properties = document["properties"]
+        by_pool = _rules_by_pool(properties["inboundNatRules"])
         for pool in properties["backendAddressPools"]:
-            rules = [
-                rule
-                for rule in properties["inboundNatRules"]
-                if _names(rule["properties"].get("backendAddressPool"), pool)
-            ]
+            rules = by_pool[pool["id"].lower()]
             users = pool["properties"].get("backendIPConfigurations", ())
             if users:
                 pool["properties"]["loadBalancerBackendAddresses"] = [
@@ -44,8 +48,14 @@ async def complete(_context: ArmContext, _rows: Sequence[Resource], shown: list[
                 ]
 
 
-def _names(link: object, pool: Body) -> bool:
-    return isinstance(link, dict) and str(link.get("id")).lower() == pool["id"].lower()
+def _rules_by_pool(rules: list[Body]) -> Mapping[str, list[Body]]:
+    """Return the NAT rules of each pool, by the id of the pool in lower case."""
+    by_pool: defaultdict[str, list[Body]] = defaultdict(list)
+    for rule in rules:
+        pool = rule["properties"].get("backendAddressPool")
+        if isinstance(pool, dict):
+            by_pool[str(pool.get("id")).lower()].append(rule)
+    return by_pool
 
 
 def _address(configuration: str, number: int, rules: list[Body]) -> Body:

@@ -4,14 +4,14 @@ A reservation is a resource of its own, which the interface owns. The store crea
 that concurrent requests do not get the same address.
 """
 
+import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
-from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from itertools import chain, islice
 
 from fairwarning.arm.http.errors import azure_error
-from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.references import read_all
 from fairwarning.core.commands import Write
@@ -81,6 +81,7 @@ async def choose(
     first = () if spread else usable[:_AT_ONCE]
     offsets = chain(first, usable[start:], usable[:start])
     while batch := list(islice(offsets, _AT_ONCE)):
+        await asyncio.sleep(0)  # other requests go on
         addresses = [str(subnet.net[offset]) for offset in batch]
         rows = await read_all(context, map(subnet.reservation, addresses))
         for address in addresses:
@@ -92,11 +93,8 @@ async def choose(
     raise azure_error("SubnetIsFull", name=subnet.name, net=subnet.net)
 
 
-def check_static(address: str, path: str, net: IPv4Network) -> None:
+def check_static(address: str, net: IPv4Network) -> None:
     """Refuse a static address that is not a usable one of its subnet."""
-    try:
-        offset = int(IPv4Address(address)) - int(net.network_address)
-    except AddressValueError:
-        raise documents.invalid_value(path, address, "an IPv4 address") from None
+    offset = int(IPv4Address(address)) - int(net.network_address)
     if not _RESERVED <= offset < net.num_addresses - _LAST:
         raise azure_error("PrivateIPAddressNotInSubnet", address=address, net=net)

@@ -1,5 +1,6 @@
 """The documents of a deployment and of its operations, and what of them is stored."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
@@ -15,10 +16,14 @@ from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.names import DEPLOYMENT as KIND
 from fairwarning.arm.types.resource_type import DesiredResource
 from fairwarning.arm.types.writing import ResourceWrite, write_resource
-from fairwarning.core.errors import FairwarningError
+from fairwarning.core.commands import Remove
+from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import Resource, guid
 from fairwarning.core.times import iso
+from fairwarning.service import resources
 
+DEPLOYMENTS_MAX = 800
+"""Deployments of a group, as on Azure; the oldest are removed."""
 _HIDDEN = frozenset({"template", "operations"})
 """Members of the stored body that other requests than GET return."""
 _TOO_LONG = {
@@ -73,9 +78,26 @@ async def store(
     async def plan(_: ResourceWrite, __: Body) -> DesiredResource:
         return DesiredResource(stored)
 
+    await _make_room(context, request)
     id_ = replace(request.id, name=name)
     write = ResourceWrite(context, id_, {}, request.version, request.actor)
     return (await write_resource(write, plan)).resource
+
+
+async def _make_room(context: ArmContext, request: ArmRequest) -> None:
+    """Remove the oldest deployments of a group that has as many as it may have."""
+    prefix = resources.id_prefix(KIND, request.group)
+    ids = await context.fleet.reader.list_ids(Resource, prefix, DEPLOYMENTS_MAX)
+    if len(ids) < DEPLOYMENTS_MAX or not ids[-1].startswith(prefix):
+        return
+    times: list[tuple[float, str]] = []
+    for id_ in ids:  # one by one: their documents are long
+        row = await context.fleet.reader.read(Resource, id_)
+        times.append((row.written_at if row else 0.0, id_))
+    for _, id_ in sorted(times)[: DEPLOYMENTS_MAX // 10]:
+        remove = Remove(resource=id_, operation=new_operation(), actor=request.actor)
+        with suppress(Refused):  # another request has removed it
+            await context.fleet.submit(remove)
 
 
 def _described(context: ArmContext, body: Body, outcome: DeploymentOutcome) -> Body:

@@ -19,14 +19,12 @@ from fairwarning.arm.http.request import (
     Body,
     check_values,
     json_response,
-    read_bytes,
 )
 from fairwarning.arm.http.routes import GROUP, Route
 from fairwarning.arm.resources import deployment_documents
 from fairwarning.arm.resources.deployment_documents import DeploymentOutcome, document
 from fairwarning.arm.resources.deployment_run import DeploymentRun, check_template
 from fairwarning.arm.templates import relaxed_json
-from fairwarning.arm.templates.evaluation import MAX_VALUES
 from fairwarning.arm.templates.scope import DeploymentScope
 from fairwarning.arm.templates.template import Template
 from fairwarning.arm.types import documents
@@ -38,6 +36,7 @@ from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import Resource
 from fairwarning.service.config.settings import TENANT
 
+_VALUES = 200_000  # of a template and its parameters
 _FIELDS = {
     "provisioningState": Field(lambda document: [document["properties"]["provisioningState"]])
 }
@@ -49,14 +48,15 @@ _FIELDS = {
 
 async def _read_body(context: ArmContext, request: ArmRequest) -> Body:
     """Return the body of a deployment: JSON, or what the Azure CLI sends with a template file."""
-    raw = await read_bytes(request.http)
-    check_values(raw, MAX_VALUES)
+    raw = await request.read()
+    check_values(raw, _VALUES)
     try:
         body: object = msgspec.json.decode(raw or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = await context.compute(partial(relaxed_json.decode, raw))
     if not isinstance(body, dict):
         raise azure_error("InvalidRequestContent/no object")
+    documents.tags_of(body)
     return body
 
 
@@ -90,14 +90,15 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Deploy a template; an error becomes the deployment's status, as Azure's tools expect."""
     check_name(request.name)
     group = await context.group(request.group)
-    body = await _read_body(context, request)
-    try:
-        template = await _template(context, request, group, body)
-    except FairwarningError as error:
-        outcome = DeploymentOutcome(None, failure=error)
-    else:
-        outcome = await DeploymentRun(context, request).deploy(template)
-    resource = await deployment_documents.store(context, request, request.name, body, outcome)
+    async with context.deploying(request.principal.name):
+        body = await _read_body(context, request)
+        try:
+            template = await _template(context, request, group, body)
+        except FairwarningError as error:
+            outcome = DeploymentOutcome(None, failure=error)
+        else:
+            outcome = await DeploymentRun(context, request).deploy(template)
+        resource = await deployment_documents.store(context, request, request.name, body, outcome)
     running = document(context, resource)
     running["properties"] = {**running["properties"], "provisioningState": "Running"}
     path = context.arm_id(KIND, group.name, resource.name)
@@ -113,8 +114,9 @@ def _operation(resource: Resource) -> str:
 
 async def _validate(context: ArmContext, request: ArmRequest) -> Response:
     group = await context.group(request.group)
-    body = await _read_body(context, request)
-    template = await _template(context, request, group, body)
+    async with context.deploying(request.principal.name):
+        body = await _read_body(context, request)
+        template = await _template(context, request, group, body)
     properties = {
         "provisioningState": "Succeeded",
         "mode": "Incremental",

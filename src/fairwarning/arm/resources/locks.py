@@ -174,6 +174,7 @@ TYPE = ResourceType(
     name=LOCKS,
     purpose="refuses requests that delete, or that write at all",
     listed=False,
+    extends=True,
     patched=False,
     put=_put,
     get=_get,

@@ -17,7 +17,7 @@ from fairwarning.arm.http.listing import (
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.types import documents
-from fairwarning.arm.types.context import PAGE, STORED, ArmContext
+from fairwarning.arm.types.context import PAGE, PAGE_CHARACTERS, STORED, ArmContext, Page
 from fairwarning.arm.types.resource_type import ResourceTypes
 from fairwarning.core.model import Resource
 from fairwarning.core.times import iso
@@ -127,14 +127,13 @@ async def _resources(context: ArmContext, request: ArmRequest) -> Response:
         await context.group(group)
     expanded = parse_expand(request, _EXPANDED)
     after = decode_skip_token(request.query("$skiptoken"))
-    rows = await _page(context, group or request.principal.group, after)
-    value = [_entry(context, row, expanded) for row in rows[:PAGE]]
-    token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""
+    rows, token = await _page(context, group or request.principal.group, after)
+    value = [_entry(context, row, expanded) for row in rows if _is_outermost(row)]
     return list_response(request, value, token)
 
 
-async def _page(context: ArmContext, group: str, after: str) -> list[Resource]:
-    """Return the resources after an id: a page, and one more if there are more.
+async def _page(context: ArmContext, group: str, after: str) -> Page:
+    """Return a page of the resources after an id.
 
     The kinds are in the order of ids, so that an id marks a position in the listing. Nested
     resources (instances, subnets) are not listed, as on Azure.
@@ -143,13 +142,15 @@ async def _page(context: ArmContext, group: str, after: str) -> list[Resource]:
     kinds = [kind.name for kind in context.types if kind.listed] + [STORED]
     for prefix in sorted(resources.id_prefix(kind, group) for kind in kinds):
         start = after if after.startswith(prefix) else prefix
-        while (room := PAGE + 1 - len(rows)) and start >= after:
-            page = await context.fleet.reader.resources(prefix, start, room)
-            rows += [row for row in page if _is_outermost(row)]
-            if len(page) < room:
-                break
-            start = page[-1].id
-    return rows
+        if start < after:
+            continue
+        if len(rows) == PAGE:  # there may be more
+            return rows, encode_skip_token(rows[-1].id)
+        page, more = await context.read_rows(prefix, start, PAGE - len(rows))
+        rows += page
+        if more or sum(len(row.body) for row in rows) > PAGE_CHARACTERS:
+            return rows, encode_skip_token(rows[-1].id)
+    return rows, ""
 
 
 def _is_outermost(row: Resource) -> bool:

@@ -65,7 +65,7 @@ def _scope(request: ArmRequest) -> AzureId:
 
 
 async def _tags(context: ArmContext, request: ArmRequest, scope: AzureId) -> Tags:
-    if not scope.group:
+    if not (scope.group or scope.kind):
         row = await context.fleet.reader.read(Resource, _OF_SUBSCRIPTION)
         return documents.tags_of(documents.stored_body(row))
     version = api_versions(scope.kind or GROUP)[0]
@@ -78,7 +78,7 @@ async def _change(context: ArmContext, request: ArmRequest, combine: Combine, se
     await stored.require_scope(context, scope)
     combined = dict(combine(await _tags(context, request, scope), sent))
     body: Body = {"tags": documents.tags_of({"tags": combined})}
-    if scope.group:
+    if scope.group or scope.kind:
         version = api_versions(scope.kind or GROUP)[0]
         await internal.require(request, "PATCH", scope.path, version, body=body)
     else:
@@ -129,6 +129,7 @@ TYPE = ResourceType(
     name=KIND,
     purpose="are the tags of a resource, which a machine reads in its metadata",
     listed=False,
+    extends=True,
     put=_put,
     get=_get,
     list=_list,
@@ -177,6 +178,7 @@ async def _all_tags(context: ArmContext, group: str) -> AsyncIterator[Tags]:
         while page := await context.fleet.reader.resources(prefix, after, PAGE):
             scopes = await context.scopes(page) if kind == MACHINE else {}
             for resource in page:
+                await context.fleet.reader.share.turn()
                 yield _tags_of_row(resource, scopes)
             after = page[-1].id
 

@@ -6,7 +6,7 @@ what has none.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -16,6 +16,8 @@ from fairwarning.arm.http.errors import ArmError, invalid_value
 _WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*", re.ASCII)
 _DECIMAL = re.compile(r"\s*-?[0-9]{1,18}(\.[0-9]{1,18})?\s*", re.ASCII)
 _CLOSE = 0.6  # a suggestion
+_CHECKED = 100  # unknown members of an object that are compared with known ones
+_LONG = 100  # characters of a member's name that are compared
 _SIMILAR = 0.85  # `scheduledEventProfile` is meant as `scheduledEventsProfile`
 
 
@@ -147,20 +149,30 @@ class Shape:
     members: Mapping[str, ValueType]
     exact: bool = False
     _canonical: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    _acted_on: Collection[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = {name.lower(): name for name in self.members}
+        acted_on = [
+            name.lower()
+            for name, kind in self.members.items()
+            if self.exact or isinstance(kind, ClosedWords) or getattr(kind, "exact", False)
+        ]
         object.__setattr__(self, "_canonical", names)
+        object.__setattr__(self, "_acted_on", acted_on)
 
     def convert(self, value: Any, path: str) -> dict[str, Any]:  # noqa: ANN401  (any JSON)
         """Return the object with names and values in Azure's form."""
         if not isinstance(value, dict):
             raise invalid_value(path or "the request body", value, "an object")
         result = {}
+        unknown = 0
         for key, part in value.items():
             name = self._canonical.get(key.lower())
             if name is None:
-                self._check_unknown(key, path)
+                unknown += 1
+                if unknown <= _CHECKED:
+                    self._check_unknown(key, path)
                 result[key] = part
             else:
                 inner = f"{path}.{name}" if path else name
@@ -168,8 +180,8 @@ class Shape:
         return result
 
     def _check_unknown(self, key: str, path: str) -> None:
-        acted_on = [n.lower() for n in (self.members if self.exact else self._acted_on())]
-        nearest = get_close_matches(key.lower(), acted_on, 1, _CLOSE if self.exact else _SIMILAR)
+        cutoff = _CLOSE if self.exact else _SIMILAR
+        nearest = get_close_matches(key[:_LONG].lower(), self._acted_on, 1, cutoff)
         if not self.exact and not nearest:
             return
         kind = path.rpartition(".")[2].partition("[")[0] or "resource"
@@ -179,13 +191,6 @@ class Shape:
         else:
             text = f"{text}. Its members are {', '.join(self.members)}."
         raise ArmError("BadRequest", text)
-
-    def _acted_on(self) -> list[str]:
-        return [
-            name
-            for name, kind in self.members.items()
-            if isinstance(kind, ClosedWords) or (isinstance(kind, Shape) and kind.exact)
-        ]
 
 
 REFERENCE = Shape({"id": TEXT})

@@ -29,6 +29,7 @@ _NOT_PART_OF_A_BODY = {
     "type", "name", "apiVersion", "dependsOn", "condition", "resources", "comments", "metadata",
     "copy", "existing", "scope", "resourceGroup", "subscriptionId",
 }  # fmt: skip
+_CHARACTERS = 1000  # of a type or a name
 _UNSUPPORTED = ("import", "extension")
 
 
@@ -48,7 +49,9 @@ class ResourceDeclaration:
         self.symbol = symbol
         self.parent = parent
         self._early = early  # evaluates what must be known before a resource is deployed
+        early.budget.spend_on(_body(raw))
         self.body: Node = parse(_body(raw), early.functions)
+        self._nodes: dict[str, Node] = {}  # other members, parsed
         self._referenced = tuple(_referenced(self.body))
 
     def value(self, key: str, loops: Loops, default: object = None) -> Value:
@@ -58,8 +61,11 @@ class ResourceDeclaration:
     def string(self, key: str, loops: Loops) -> str:
         """Return the value of a member that must be a non-empty string."""
         value = self.value(key, loops)
-        if not isinstance(value, str) or not value:
-            raise TemplateError(f"a resource needs a {key}, which must be a non-empty string")
+        if not isinstance(value, str) or not 0 < len(value) <= _CHARACTERS:
+            raise TemplateError(
+                f"a resource needs a {key}, which must be a non-empty string of at most "
+                f"{_CHARACTERS} characters"
+            )
         return value
 
     def flag(self, key: str, loops: Loops, *, default: bool) -> bool:
@@ -70,6 +76,7 @@ class ResourceDeclaration:
         """Return the texts of `dependsOn`, and their ids or names."""
         texts = section(self.raw, "dependsOn", list)
         names = self._evaluate({"dependsOn": texts}, "dependsOn", loops)
+        self._early.budget.spend_on(names)
         for name in names:
             if not isinstance(name, str):
                 raise TemplateError(f"dependsOn must hold ids and names, not {kind_of(name)}")
@@ -119,9 +126,10 @@ class ResourceDeclaration:
         value = raw.get(key, default)
         if value is default or isinstance(value, bool):
             return value
-        node = parse_at(key, value, self._early.functions)
+        if key not in self._nodes:
+            self._nodes[key] = parse_at(key, value, self._early.functions)
         with at(key):
-            return self._early.in_loops(loops).value(node)
+            return self._early.in_loops(loops).value(self._nodes[key])
 
 
 def check_not_linked(properties: Mapping[str, Any]) -> None:

@@ -72,8 +72,8 @@ class TemplateFunction:
         """Refuse arguments of other types than the function takes."""
         for number, argument in enumerate(arguments):
             kinds = self.takes[min(number, len(self.takes) - 1)]
-            if kinds != "any" and kind_of(argument) not in kinds.split(" or "):
-                actual = kind_of(argument)
+            actual = kind_of(argument)
+            if actual == "lambda" if kinds == "any" else actual not in kinds.split(" or "):
                 raise TemplateError(f"takes {kinds} as its argument {number + 1}, not {actual}")
 
 
@@ -92,27 +92,37 @@ def find_function(functions: Functions, name: str) -> TemplateFunction | None:
     return changed(function, call=partial(function.call, name))
 
 
-MAX_VALUES = 200_000  # values that an evaluation may create: about a second's work
+MAX_VALUES = 500_000  # that a deployment may parse and create: a few seconds' work
 MAX_COPIES = 800  # repetitions of one loop: Azure's own limit
 _CHARACTERS_OF_A_VALUE = 64  # a string of this length counts as another value
+_PARSED_CHARACTERS = 8  # likewise, of a string that may be an expression
 
 Loops = Mapping[str, int]
 """The current number of each loop, by its name in lower case; "" is the loop of the resource."""
 
 
 class ValueBudget:
-    """How many values may still be created; several evaluations may share one."""
+    """How many values a deployment may still create, with those of its nested templates."""
 
-    def __init__(self, values: int = MAX_VALUES) -> None:
-        self._values = self._left = values
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
 
     def spend(self, values: int) -> None:
         """Count values; raise if there are too many."""
         self._left -= values
         if self._left < 0:
             raise TemplateError(
-                f"the expressions create more than {self._values} values: repeat less"
+                f"the expressions create more than {MAX_VALUES} values: repeat less"
             )
+
+    def spend_on(self, value: object) -> None:
+        """Count the parts of a value, which are going to be parsed."""
+        waiting = [value]
+        while waiting:
+            part = waiting.pop()
+            self.spend(1 + (len(part) // _PARSED_CHARACTERS if isinstance(part, str) else 0))
+            if isinstance(part, dict | list):
+                waiting += part.values() if isinstance(part, dict) else part
 
 
 class Evaluation:
@@ -121,7 +131,7 @@ class Evaluation:
     def __init__(
         self,
         functions: Functions,
-        budget: ValueBudget | None = None,
+        budget: ValueBudget,
         loops: Loops | None = None,
         depth: int = 0,
         lambda_variables: Mapping[str, Value] | None = None,
@@ -129,7 +139,7 @@ class Evaluation:
         self.loops = loops or {}
         self.lambda_variables = lambda_variables or {}
         self.functions = functions
-        self._budget = budget or ValueBudget()
+        self.budget = budget
         self._depth = depth
 
     def value(self, node: Node) -> Value:
@@ -138,7 +148,7 @@ class Evaluation:
         try:
             if self._depth > DEPTH:
                 raise too_deep()
-            self._budget.spend(1)
+            self.budget.spend(1)
             if isinstance(node, FunctionCall):
                 return self._call(node)
             if isinstance(node, list):
@@ -152,7 +162,7 @@ class Evaluation:
     def deep_copy(self, value: Value, depth: int = 1) -> Value:
         """Return a deep copy of the value; raise if it exceeds the limits."""
         longer = len(value) // _CHARACTERS_OF_A_VALUE if isinstance(value, str) else 0
-        self._budget.spend(1 + longer)
+        self.budget.spend(1 + longer)
         if depth > DEPTH:
             raise too_deep()
         if isinstance(value, list | tuple):
@@ -164,15 +174,15 @@ class Evaluation:
     def in_loops(self, loops: Loops) -> "Evaluation":
         """Return an evaluation inside these loops, and otherwise like this one."""
         loops = {**self.loops, **loops}
-        return Evaluation(self.functions, self._budget, loops, self._depth, self.lambda_variables)
+        return Evaluation(self.functions, self.budget, loops, self._depth, self.lambda_variables)
 
     def with_functions(self, functions: Functions) -> "Evaluation":
         """Return an evaluation with other functions that shares the limits of this one."""
-        return Evaluation(functions, self._budget, {}, self._depth)
+        return Evaluation(functions, self.budget, {}, self._depth)
 
     def with_variables(self, variables: Mapping[str, Value]) -> "Evaluation":
         """Return an evaluation with these variables of lambdas."""
-        return Evaluation(self.functions, self._budget, self.loops, self._depth, variables)
+        return Evaluation(self.functions, self.budget, self.loops, self._depth, variables)
 
     def check(self, call: FunctionCall, arguments: list[Value]) -> None:
         """Refuse arguments of the wrong types, of which there may be fewer than in the call."""

@@ -14,6 +14,7 @@ from fairwarning.core.record import changed
 
 RESOURCES = 800  # of one template: Azure's own limit
 
+_ID_CHARACTERS = 4000  # with that of the resource that it extends
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-[a-zA-Z]+)?", re.ASCII)
 
 
@@ -119,6 +120,8 @@ class StepBuilder:
         if not all(name.split("/")):
             raise TemplateError("a name may not have an empty part")
         path = resource_id(self._scope_of(declaration, loops, kind), kind, name)
+        if len(path) > _ID_CHARACTERS:
+            raise TemplateError(f"its id may have {_ID_CHARACTERS} characters")
         return changed(_step_of(declaration, loops), id=path, type=kind, name=name)
 
     def _scope_of(self, declaration: ResourceDeclaration, loops: Loops, kind: str) -> str:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 
-from fairwarning.arm.templates.evaluation import Loops, Node
+from fairwarning.arm.templates.evaluation import Loops, Node, ValueBudget
 from fairwarning.arm.templates.values import LISTED, TemplateError, at
 from fairwarning.core.record import record
 
+_SHOWN = 10_000  # dependencies: more would make documents that are too long to store
 Resolve = Callable[[str], Sequence[str] | None]
 """Returns ids, in lower case, for an id, the end of an id, or a name; None for another text."""
 
@@ -38,7 +39,10 @@ class TemplateStep:
 class StepOrder:
     """Steps after their dependencies, and otherwise in the template's order."""
 
-    def __init__(self, steps: Sequence[TemplateStep], resolve: Resolve) -> None:
+    def __init__(
+        self, steps: Sequence[TemplateStep], resolve: Resolve, budget: ValueBudget
+    ) -> None:
+        self._budget = budget
         self._numbers: dict[str, int | None] = dict.fromkeys(step.key for step in steps)
         self._enabled = {number: step for number, step in enumerate(steps) if step.enabled}
         self._resolve = resolve
@@ -51,7 +55,12 @@ class StepOrder:
         self._before = {n: self._dependencies(step) for n, step in self._enabled.items()}
 
     def dependencies(self) -> Mapping[str, tuple[TemplateStep, ...]]:
-        """Return the enabled steps before each step that has some, by the step's key."""
+        """Return the enabled steps before each step that has some, by the step's key.
+
+        Of a template with very many dependencies, in which loops depend on loops, none are shown.
+        """
+        if sum(map(len, self._before.values())) > _SHOWN:
+            return {}
         return {
             self._enabled[number].key: tuple(self._enabled[n] for n in sorted(before))
             for number, before in self._before.items()
@@ -86,8 +95,11 @@ class StepOrder:
                     raise TemplateError(
                         f"{text} is not a resource of this template, or the name of several"
                     )
+            self._budget.spend(len(resolved))
             targets += resolved
         for name in step.after:
-            targets += [target for target in self._resolve(name) or () if target != step.key]
+            resolved = self._resolve(name) or ()
+            self._budget.spend(len(resolved))
+            targets += [target for target in resolved if target != step.key]
         numbers = (self._numbers.get(target) for target in targets)
         return {number for number in numbers if number is not None}

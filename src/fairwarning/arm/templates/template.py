@@ -40,7 +40,6 @@ from fairwarning.core.record import changed, record
 __all__ = ["RESOURCES", "DeploymentScope", "ReferenceNeeded", "Template"]
 
 NESTING = 5  # levels of nested deployments
-BODY_VALUES = 1_000_000  # values of all resources and outputs together
 
 _KEYS = {
     "$schema", "contentVersion", "apiProfile", "languageVersion", "metadata", "definitions",
@@ -62,18 +61,19 @@ class Template:
         self._level = outer.level + 1 if outer else 1
         if self._level > NESTING:
             raise TemplateError(f"deployments may be nested {NESTING} levels deep")
-        self._budget = outer.budget if outer else ValueBudget(BODY_VALUES)
+        self._budget = outer.budget if outer else ValueBudget()
+        self._budget.spend_on(raw)
         if outer and outer.values:
             self._values, self._loops = outer.values, outer.loops
         else:
             sent = section(properties, "parameters", dict)
-            self._values, self._loops = TemplateValues(raw, sent, scope), {}
+            self._values, self._loops = TemplateValues(raw, sent, scope, self._budget), {}
         self._names = ResourceNames(scope.group_id, outer.names if outer else None)
         self._functions = self._values.functions
-        early = Evaluation(self._functions, ValueBudget(), self._loops)
+        early = Evaluation(self._functions, self._budget, self._loops)
         builder = StepBuilder(scope, early, self._names)
         builder.build(raw)
-        order = StepOrder(builder.steps, self._names.resolve)
+        order = StepOrder(builder.steps, self._names.resolve, self._budget)
         self.resources = tuple(order.sorted())
         self.dependencies = order.dependencies()
         self._outputs = self._parse_outputs(section(raw, "outputs", dict))

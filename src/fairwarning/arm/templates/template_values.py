@@ -11,6 +11,7 @@ from fairwarning.arm.templates.evaluation import (
     Functions,
     Node,
     TemplateFunction,
+    ValueBudget,
 )
 from fairwarning.arm.templates.expressions import parse, parse_at
 from fairwarning.arm.templates.functions import FUNCTIONS
@@ -30,12 +31,12 @@ from fairwarning.arm.templates.values import (
     is_secure,
     json_type,
     kind_of,
+    listed,
     section,
     type_of,
 )
 
 _NOT_IN_USER_FUNCTIONS = {"variables", "reference", "references", LIST_FUNCTIONS}  # as on Azure
-LISTED_CHARACTERS = 500  # of names in an error
 
 
 class TemplateValues:
@@ -46,8 +47,10 @@ class TemplateValues:
         raw: Mapping[str, Any],
         sent: Mapping[str, Any],
         scope: DeploymentScope,
+        budget: ValueBudget,
     ) -> None:
-        self.definitions = Definitions(section(raw, "definitions", dict))
+        self._budget = budget
+        self.definitions = Definitions(section(raw, "definitions", dict), budget.spend)
         self._declared = section(raw, "parameters", dict)
         self._parameters = LazyValues("parameters")
         self._variables = LazyValues("variables")
@@ -75,24 +78,26 @@ class TemplateValues:
             "parameters": TemplateFunction(self._parameters.value, ("string",)),
             "variables": TemplateFunction(self._variables.value, ("string",)),
         }
-        _declare_user_functions(raw.get("functions") or [], functions, self.definitions)
+        _declare_user_functions(
+            raw.get("functions") or [], functions, self.definitions, self._budget
+        )
         return functions
 
     def _declare_parameters(self, sent: Mapping[str, Any], functions: Functions) -> None:
-        early = Evaluation(functions)
+        early = Evaluation(functions, self._budget)
         values = {name.lower(): value for name, value in sent.items()}
         for name, rules in self._declared.items():
             value = values.pop(name.lower(), None)
             evaluate = partial(_parameter, rules, value, early, self.definitions)
             self._parameters.declare(name, evaluate)
         if values:
-            unknown = ", ".join(values)[:LISTED_CHARACTERS]
+            unknown = listed(values)
             raise TemplateError(f"the template does not declare these parameters: {unknown}")
 
     def _declare_variables(self, declared: dict[str, Any]) -> None:
         with at("variables"):
             variables: dict[str, Node] = parse(declared, self.functions)
-        early = Evaluation(self.functions)
+        early = Evaluation(self.functions, self._budget)
         for name, node in variables.items():
             self._variables.declare(name, partial(early.value, node))
 
@@ -119,8 +124,8 @@ class LazyValues:
         """Return the value of a name."""
         key = name.lower()
         if key not in self._factories:
-            known = ", ".join(name for name, _ in self._factories.values()) or "none"
-            raise TemplateError(f"is not declared; declared are: {known[:LISTED_CHARACTERS]}")
+            known = listed(name for name, _ in self._factories.values())
+            raise TemplateError(f"is not declared; declared are: {known}")
         if key not in self._values:
             self._values[key] = self._evaluate(key)
         return self._values[key]
@@ -173,7 +178,10 @@ def _default(rules: Mapping[str, Any], early: Evaluation) -> Value:
 
 
 def _declare_user_functions(
-    raw: object, functions: dict[str, TemplateFunction], definitions: Definitions
+    raw: object,
+    functions: dict[str, TemplateFunction],
+    definitions: Definitions,
+    budget: ValueBudget,
 ) -> None:
     """Add the user functions of a template to its functions; each may call those before it."""
     if not isinstance(raw, list):
@@ -183,6 +191,7 @@ def _declare_user_functions(
             if not isinstance(group, dict) or not isinstance(group.get("namespace"), str):
                 raise TemplateError("user functions need a namespace and members")
             for name, member in section(group, "members", dict).items():
+                budget.spend(len(functions))  # each has a copy of those before it
                 key = f"{group['namespace']}.{name}".lower()
                 with at(f"members.{name[:60]}"):
                     functions[key] = _function(member, functions, definitions)
@@ -218,7 +227,7 @@ def _own_parameters(values: Mapping[str, Value]) -> TemplateFunction:
 
     def parameter(name: str) -> Value:
         if name.lower() not in values:
-            known = ", ".join(values) or "none"
+            known = listed(values)
             raise TemplateError(f"is not a parameter of this user function; it has: {known}")
         return values[name.lower()]
 

@@ -5,8 +5,9 @@ template and the type of the value.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, TypeVar
 
 from fairwarning.core.errors import Refused
@@ -15,6 +16,7 @@ from fairwarning.core.record import short_record
 DEPTH = 64  # levels; real templates have about 15, and Python's stack holds several times this
 INT_BITS = 64  # Azure's integers
 _QUOTED_CHARACTERS = 60  # of a string in an error
+LISTED = 10  # names in an error
 
 Value = Any
 """Any JSON value."""
@@ -57,6 +59,11 @@ def quote(value: object) -> str:
         )
     kind = kind_of(value)
     return str(value).lower() if kind in {"int", "bool"} else kind
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the first of some names, for an error."""
+    return ", ".join(name[:_QUOTED_CHARACTERS] for name in islice(names, LISTED)) or "none"
 
 
 def too_deep() -> TemplateError:
@@ -139,7 +146,6 @@ TYPE_NAMES = {
     "object": "Object", "secureobject": "SecureObject", "array": "Array",
 }  # fmt: skip
 """The types of parameters and outputs, as Azure writes them in a deployment."""
-LISTED = 10  # names in an error
 _REFERENCES = 20  # from one definition to another
 _DEFINITIONS = "#/definitions/"
 
@@ -166,8 +172,9 @@ def json_type(rules: Rules) -> str:
 class Definitions:
     """The types that a template defines, by name."""
 
-    def __init__(self, definitions: Rules) -> None:
+    def __init__(self, definitions: Rules, spend: Callable[[int], None]) -> None:
         self._definitions = definitions
+        self._spend = spend  # counts what is copied
 
     def resolve(self, rules: object, what: str = "a parameter") -> Rules:
         """Return the rules with those of the definition that they refer to."""
@@ -178,6 +185,7 @@ class Definitions:
                 break
             own = {key: value for key, value in rules.items() if key != "$ref"}
             rules = {**self._definition(rules["$ref"]), **own}
+            self._spend(len(rules))
         if type_of(rules) not in TYPE_NAMES:
             raise TemplateError(f"{what} needs a type, which is one of {', '.join(TYPE_NAMES)}")
         return rules
@@ -186,7 +194,7 @@ class Definitions:
         name = reference.removeprefix(_DEFINITIONS) if isinstance(reference, str) else ""
         definition = self._definitions.get(name)
         if not isinstance(definition, dict):
-            known = ", ".join(self._definitions)[:500] or "none"
+            known = listed(self._definitions)
             raise TemplateError(
                 f"$ref must be {_DEFINITIONS} and the name of a definition, which are: {known}"
             )

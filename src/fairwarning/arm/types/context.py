@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from starlette.responses import Response
 
@@ -25,6 +26,8 @@ from fairwarning.service.resources import GROUP, Resource
 T = TypeVar("T")
 
 PAGE = 200  # resources on a page of a listing
+PAGE_CHARACTERS = 1024 * 1024  # of their documents: more take longer than others may wait (IB4)
+_ROWS = 50  # that are read together
 STORED = "stored"
 """The kind, in ids of the store, of all resources that are only stored."""
 Page = tuple[Sequence[Resource], str]
@@ -41,6 +44,13 @@ class ArmContext:
     tokens: IssuedTokens
     types: ResourceTypes
     _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _deploying: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    def deploying(self, client: str) -> asyncio.Lock:
+        """Return the lock of a client's deployments: one at a time waits for `compute` (IB4)."""
+        lock = self._deploying.get(client) or asyncio.Lock()
+        self._deploying[client] = lock
+        return lock
 
     async def compute(self, function: Callable[[], T]) -> T:
         """Call a pure function that may take long in a thread, one at a time (IB4)."""
@@ -105,9 +115,21 @@ class ArmContext:
         after = decode_skip_token(request.query("$skiptoken")) or prefix
         if not after.startswith(prefix):
             raise invalid_skip_token()
-        rows = await self.fleet.reader.resources(prefix, after, PAGE + 1)
-        token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""
-        return rows[:PAGE], token
+        rows, more = await self.read_rows(prefix, after, PAGE)
+        return rows, encode_skip_token(rows[-1].id) if more else ""
+
+    async def read_rows(self, prefix: str, after: str, most: int) -> tuple[list[Resource], bool]:
+        """Return resources after an id, and whether there are more; fewer if they are long."""
+        rows: list[Resource] = []
+        length = 0
+        while read := await self.fleet.reader.resources(prefix, after, _ROWS):
+            for row in read:
+                length += len(row.body)
+                if rows and (len(rows) == most or length > PAGE_CHARACTERS):
+                    return rows, True
+                rows.append(row)
+            after = rows[-1].id
+        return rows, False
 
     async def all_of(self, kind: str, group: str) -> list[Resource]:
         """Return all resources of a kind in a group; with an empty name, in all groups."""

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.azure_id import ResourcePath
+from fairwarning.arm.http.azure_id import AzureId, ResourcePath
 from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import (
@@ -24,7 +24,7 @@ from fairwarning.arm.http.request import (
 from fairwarning.arm.http.routes import Handler
 from fairwarning.arm.types import documents, part_requests, registered, stored, users, writing
 from fairwarning.arm.types.context import ArmContext, new_operation
-from fairwarning.arm.types.resource_type import ResourceType
+from fairwarning.arm.types.resource_type import ResourceType, ResourceTypes
 from fairwarning.arm.types.writing import WriteResult
 from fairwarning.core.commands import Remove
 from fairwarning.core.errors import Conflict
@@ -33,6 +33,7 @@ from fairwarning.core.errors import Conflict
 def find_handler(context: ArmContext, method: str, path: ResourcePath) -> Handler:
     """Return the handler of a request to a resource, to a list of resources, or for an action."""
     method = "GET" if method == "HEAD" else method
+    _check_places(context.types, path)
     if path.member:
         return _member_handler(context, method, path)
     kind = context.types.get(path.id.kind)
@@ -51,6 +52,16 @@ def find_handler(context: ArmContext, method: str, path: ResourcePath) -> Handle
     if method not in known:
         raise _not_allowed(method, sorted(known))
     return known[method]
+
+
+def _check_places(types: ResourceTypes, path: ResourcePath) -> None:
+    """Refuse a type that acts in a place where the service has no such resources."""
+    around = [id_.kind for id_ in path.id.with_parents() if types.is_misplaced(id_)]
+    listed = AzureId(group="any", kind=path.listed_kind, owner=path.id if path.id.kind else None)
+    if "/" in path.member and types.is_misplaced(listed):
+        around.append(path.member)
+    if around:
+        raise azure_error("InvalidResourceType/place", kind=around[0])
 
 
 def _member_handler(context: ArmContext, method: str, path: ResourcePath) -> Handler:

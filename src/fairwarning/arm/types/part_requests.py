@@ -63,6 +63,8 @@ async def _put(kind: ResourceType, part: str, context: ArmContext, request: ArmR
         nonlocal created
         index = parts.index_of(entries, name)
         created = index is None
+        if index is None and write.if_match:
+            raise writing.precondition_failed(name)
         if index is None and write.must_exist:
             raise errors.resource_not_found(request.id.kind, request.id.name, request.id.group)
         if index is None:

@@ -13,6 +13,8 @@ from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.core.model import Resource, guid
 
 _PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,78}[A-Za-z0-9_])?", re.ASCII)
+PARTS_MAX = 1500
+"""Named parts of one kind in a resource: Azure's limit for the rules of a load balancer."""
 _ALLOWED = "1 to 80 letters, digits, '_', '-' or '.'"
 
 
@@ -26,7 +28,9 @@ def check(kind: ResourceType, body: Body) -> None:
 
 
 def check_names(entries: list[object], where: str) -> None:
-    """Refuse the entries of a list that have no names of their own."""
+    """Refuse the entries of a list that have no names of their own, and too many of them."""
+    if len(entries) > PARTS_MAX:
+        raise invalid_value(where, f"{len(entries)} entries", f"at most {PARTS_MAX} entries")
     names: set[str] = set()
     for entry in entries:
         name = entry.get("name") if isinstance(entry, dict) else None

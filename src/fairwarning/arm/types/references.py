@@ -4,14 +4,17 @@ Every Azure id in a document must name something that exists, whatever the type 
 (C8). A client of one group may refer to the resources of that group only.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
 
 from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import choice
 from fairwarning.arm.types.names import (
@@ -29,6 +32,9 @@ from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.model import Ref, Resource
 from fairwarning.service import resources
 
+REFERENCES_MAX = 1000
+"""References of one resource: each is looked up when it is written."""
+_BEGIN = "/subscriptions/"  # of ids
 _IP = "properties.ipConfigurations[].properties"
 _FRONTEND = "properties.frontendIPConfigurations[].properties"
 _MODEL = "properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations[]"
@@ -123,16 +129,20 @@ class Links:
 
 async def check(write: ResourceWrite, body: Body) -> Links:
     """Check all references of a body; write those of the table in their usual case."""
-    typed = [
-        (reference, link, _expected_id(link, reference.target))
+    found = [
+        (reference, link)
         for reference in BY_SOURCE.get(write.id.kind.lower(), ())
         for link in links(body, reference.path)
     ]
     others = _other_ids(write, body)
+    if len(found) + len(others) > REFERENCES_MAX:
+        raise azure_error("InvalidResourceReference/too many", most=REFERENCES_MAX)
+    typed = [(reference, link, _expected_id(link, reference.target)) for reference, link in found]
     rows = await _read(write, [*(id_ for _, _, id_ in typed), *others.values()])
-    for text, id_ in others.items():
+    for id_ in others.values():
+        await asyncio.sleep(0)  # other requests go on
         if not _exists(write.context, id_, rows) and not await _is_computed(write.context, id_):
-            raise _missing(write, text)
+            raise _missing(write, id_.path)
     uses: list[str] = []
     owns: list[str] = []
     for reference, link, id_ in typed:
@@ -197,13 +207,11 @@ async def user_path(context: ArmContext, row: Resource) -> str:
 def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
     """Return the ids of resources in a body, without those of the resource and its own parts."""
     own = f"{write.path.lower()}/"
+    found = {text.lower(): text for text in _texts(body) if text[:15].lower() == _BEGIN}
     return {
-        text: id_
-        for text in dict.fromkeys(_texts(body))
-        if text[:15].lower() == "/subscriptions/"
-        and not f"{text.lower()}/".startswith(own)
-        and (id_ := parse_id(text))
-        and id_.group
+        lower: id_
+        for lower, text in found.items()
+        if not f"{lower}/".startswith(own) and (id_ := parse_id(text)) and id_.group
     }
 
 
@@ -267,9 +275,13 @@ def _row_of(context: ArmContext, root: AzureId) -> str:
 
 def named_part(row: Resource, part: str, name: str) -> Body | None:
     """Return the part of a resource with this name; None if there is none."""
-    properties = documents.stored_body(row).get("properties", {})
-    entries: list[Body] = properties.get(part) or []
-    return next((e for e in entries if str(e["name"]).lower() == name.lower()), None)
+    return _named_parts(row.body, part).get(name.lower())
+
+
+@lru_cache(maxsize=4)  # a request names the same few resources again and again
+def _named_parts(body: str, part: str) -> Mapping[str, Body]:
+    properties: Body = msgspec.json.decode(body).get("properties", {})
+    return {str(entry["name"]).lower(): entry for entry in properties.get(part) or ()}
 
 
 def _usual_case(context: ArmContext, id_: AzureId, row: Resource) -> str:

@@ -57,7 +57,7 @@ async def _check_removed_parts(kind: ResourceType, write: ResourceWrite, body: B
     before = documents.stored_body(write.existing)
     for part in kind.parts:
         kept = {entry["name"].lower() for entry in body["properties"].get(part, ())}
-        gone = [e["name"] for e in parts.listed(before, part) if e["name"].lower() not in kept]
+        gone = {e["name"] for e in parts.listed(before, part) if e["name"].lower() not in kept}
         if gone and f"{kind.name}/{part}" in users.REFUSALS:
             shown = await read_document(kind, write.context, write.existing)
             for entry in shown["properties"][part]:

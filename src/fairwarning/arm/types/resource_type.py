@@ -50,6 +50,7 @@ class ResourceType:
     merges: bool = False  # a PUT changes only the members that it has
     patched: bool = True  # by PATCH; some types have only PUT
     listed: bool = True  # among the resources of a group
+    extends: bool = False  # belongs to a scope: the subscription, a group or another resource
     new_status: int = 201  # for some types, clients accept only 200
     parts: tuple[str, ...] = ()  # lists of named parts in its properties
     nested: tuple[str, ...] = ()  # those of them that have URLs of their own
@@ -89,6 +90,12 @@ class ResourceTypes:
     def acts(self, kind: str) -> bool:
         """Return whether the service acts on a type; any other one is only stored (C8)."""
         return kind.lower() in self._types or kind.lower() in self._nested
+
+    def is_misplaced(self, id_: AzureId) -> bool:
+        """Return whether a type that acts is outside a group, or belongs to another resource."""
+        kind = self.get(id_.kind)
+        in_group = bool(id_.group) and id_.owner is None
+        return self.acts(id_.kind) and not in_group and not (kind and kind.extends)
 
     def canonical(self, kind: str) -> str:
         """Return a type in Azure's case, if it has a record."""

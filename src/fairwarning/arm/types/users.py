@@ -4,6 +4,7 @@ What has one user (an interface, a public address) knows it. The users of a subn
 balancer's pool are found in the group. A resource in use is not deleted.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -29,6 +30,8 @@ from fairwarning.arm.types.references import (
 from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.core.model import Resource, ScaleSet
 
+SHOWN_MAX = 2000
+"""Users, after which a document names those of no further resource."""
 _NAMED = 10  # users in one text
 _ONE_USER = frozenset({INTERFACE, PUBLIC_ADDRESS, NAT_RULE})  # whose member is an object, no list
 Users = Mapping[tuple[str, str], list[Body]]
@@ -85,6 +88,9 @@ async def _users(
         ]
     index: defaultdict[tuple[str, str], dict[str, Body]] = defaultdict(dict)
     for user in listed:
+        await asyncio.sleep(0)  # other requests go on
+        if sum(map(len, index.values())) >= SHOWN_MAX:
+            break
         body, ids = documents.stored_body(user), await _ids(context, user)
         for reference in by_source[user.id.partition(":")[0]]:
             for link in links(body, reference.path):
@@ -100,15 +106,18 @@ async def _ids(context: ArmContext, user: Resource) -> Callable[[str], list[str]
         return lambda part: [f"{path}{part}"]
     scale_set = await context.fleet.reader.read(ScaleSet, user.set)
     groups = await context.placement_groups(scale_set) if scale_set else []
-    machines = [machine for scope in groups for machine in scope.machines.values()]
+    machines = sorted(
+        # A machine that joined the set has interfaces of its own.
+        (machine for scope in groups for machine in scope.machines.values() if machine.model),
+        key=lambda machine: machine.instance,
+    )
 
     def ids(part: str) -> list[str]:
         assert scale_set is not None
         _, _, interface, *rest = part.split("/")  # /networkInterfaceConfigurations/nic/...
         return [
             "/".join([context.interface_id(user, scale_set, machine, interface), *rest])
-            for machine in sorted(machines, key=lambda machine: machine.instance)
-            if machine.model  # a machine that joined the set has interfaces of its own
+            for machine in machines
         ]
 
     return ids

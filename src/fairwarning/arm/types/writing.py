@@ -148,11 +148,10 @@ def _kept(wanted: tuple[str, ...] | None, current: tuple[str, ...]) -> tuple[str
 def _check_conditions(write: ResourceWrite, existing: Resource | None) -> None:
     if existing is None and write.must_exist:
         raise errors.resource_not_found(write.id.kind, write.name, write.id.group)
-    failed = (existing is not None and write.must_be_new) or (
-        write.if_match not in {"", "*"}
-        and (existing is None or write.if_match != documents.etag(existing))
-    )
-    if failed:
+    etag = documents.etag(existing) if existing else ""
+    if (existing and write.must_be_new) or (
+        write.if_match and write.if_match not in ({etag, "*"} if existing else ())
+    ):
         raise precondition_failed(write.name)
 
 

@@ -1,8 +1,9 @@
 """Functions of arrays, objects and JSON; some take a lambda, as `filter` and `map`."""
 
-import json
 from collections.abc import Callable
 from functools import cmp_to_key
+
+import msgspec
 
 from fairwarning.arm.templates.evaluation import UNLIMITED, Functions, TemplateFunction, member
 from fairwarning.arm.templates.functions.text import from_base64
@@ -93,13 +94,9 @@ _SETS = "array or object"
 
 def _json(text: str) -> Value:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise TemplateError("takes a string of valid JSON") from None
-
-
-def _refuse_constant(word: str) -> Value:
-    raise ValueError(word)  # NaN and Infinity, which are not JSON
 
 
 def _create_object(*parts: Value) -> dict[str, Value]:
@@ -120,7 +117,7 @@ def _union(*values: Value) -> Value:
         return [*_distinct([item for value in values for item in value]).values()]
     merged: dict[str, Value] = {}
     for value in values:
-        merged = _merge(merged, value)
+        _merge(merged, value)
     return merged
 
 
@@ -132,13 +129,15 @@ def _distinct(items: list[Value]) -> dict[str, Value]:
     return distinct
 
 
-def _merge(base: dict[str, Value], more: dict[str, Value]) -> dict[str, Value]:
-    result = dict(base)
+def _merge(base: dict[str, Value], more: dict[str, Value]) -> None:
+    """Merge an object into another, of which no part belongs to a third."""
     for key, value in more.items():
-        before = result.get(key)
-        both = isinstance(before, dict) and isinstance(value, dict)
-        result[key] = _merge(before, value) if both else value  # type: ignore[arg-type]  # `both`
-    return result
+        if isinstance(value, dict):
+            before = base.get(key)
+            base[key] = before if isinstance(before, dict) else {}
+            _merge(base[key], value)
+        else:
+            base[key] = value
 
 
 def _intersection(*values: Value) -> Value:

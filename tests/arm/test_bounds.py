@@ -1,0 +1,185 @@
+"""What one request may cost: long lists and names are refused, or read in steps (IB4)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fairwarning.arm.http.request import BODY_BYTES
+from fairwarning.arm.types import context, users
+from fairwarning.arm.types.parts import PARTS_MAX
+from fairwarning.arm.types.references import REFERENCES_MAX
+from fairwarning.core import limits
+from fairwarning.core.model import Resource
+from fairwarning.service.reader import FleetReader
+from tests.arm.attached import LB, NETWORK, NIC, VNET, link, network, nic, put
+from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, names, refused, scale_set
+from tests.arm.everything import state
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
+
+pytestmark = pytest.mark.spec("X7")
+
+ACCOUNTS = "/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts"
+
+
+def named(count: int, **properties: object) -> list[Json]:
+    """Return parts of a resource."""
+    return [{"name": f"n{number}", "properties": properties} for number in range(count)]
+
+
+def model(configurations: int) -> Json:
+    """Return the model of a set whose instances have this many IP configurations."""
+    interface = {"name": "nic", "properties": {"ipConfigurations": named(configurations)}}
+    return {"networkProfile": {"networkInterfaceConfigurations": [interface]}}
+
+
+RULE = {"backendAddressPool": link(f"{LB}/backendAddressPools/p"), "frontendPortRangeStart": 1}
+IDS = [f"{SUBSCRIPTION}{NETWORK}/virtualNetworks/n{n}" for n in range(REFERENCES_MAX + 1)]
+
+
+@pytest.mark.parametrize(
+    ("path", "properties", "text"),
+    [
+        (VNET, {"subnets": named(PARTS_MAX + 1)}, "at most 1500 entries"),
+        (NIC, {"ipConfigurations": named(257)}, "at most 256 IP configurations"),
+        (WEB, {"virtualMachineProfile": model(32)}, "interfaces and IP configurations together"),
+        (f"{ACCOUNTS}/a", {"ids": IDS}, "at most 1000 others"),
+        (LB, {"inboundNatRules": named(11, **RULE)}, "at most 10 for each pool"),
+    ],
+    ids=lambda value: value.rpartition("/")[2] if isinstance(value, str) else "",
+)
+def test_lists_that_are_too_long(path: str, properties: Json, text: str) -> None:
+    """They are refused, with the limit, and nothing is created."""
+    with ArmHarness() as arm:
+        arm.group()
+        put(arm, LB, backendAddressPools=[{"name": "p"}])
+        before = state(arm)
+        response = arm.put(path, {"location": "local", "properties": properties})
+        assert response.status == 400
+        assert text in response.error_message
+        assert state(arm) == before
+
+
+def test_too_many_instance_ids() -> None:
+    """A list has as many ids as a set has instances, at most; names are looked up once."""
+    with ArmHarness() as arm:
+        scale_set(arm)
+        ids = [f"web_{number % 3}" for number in range(limits.SET_INSTANCES)]
+        response = arm.post(f"{WEB}/restart", {"instanceIds": [*ids, "0"]})
+        assert refused(response) == (400, "InvalidParameter")
+        assert arm.post(f"{WEB}/restart", {"instanceIds": ids}).status == 202
+
+
+@pytest.mark.parametrize("name", ["-" * 7000, "web_1-" * 1000])
+def test_a_long_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The instances that may have an interface of this name are few."""
+    reads = 0
+    read = FleetReader.read
+
+    async def count(self: FleetReader, *arguments: Any) -> Any:  # noqa: ANN401  (as the method)
+        nonlocal reads
+        reads += 1
+        return await read(self, *arguments)
+
+    with ArmHarness() as arm:
+        arm.group()
+        monkeypatch.setattr(FleetReader, "read", count)
+        assert arm.get(f"{NETWORK}/networkInterfaces/{name}").status == 404
+    assert reads < 100
+
+
+def test_others_go_on_while_a_document_is_checked() -> None:
+    """A write with many references, and one that looks for addresses, let other requests work."""
+    with ArmHarness() as arm:
+        network(arm)
+        nic(arm)
+        configurations = {"ipConfigurations": named(200)}
+        slow = {"location": "local", "properties": configurations}
+        order: list[str] = []
+
+        async def send(path: str, body: Json) -> None:
+            assert (await arm.send_async("PUT", path, body)).status == 201
+            order.append(path)
+
+        async def both() -> None:
+            task = asyncio.create_task(send(f"{NIC}2", slow))
+            await asyncio.sleep(0)
+            await send(f"{ACCOUNTS}/quick", {})
+            await task
+
+        arm.run(both())
+    assert order == [f"{ACCOUNTS}/quick", f"{NIC}2"]
+
+
+def test_pages_of_long_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page ends when its documents are long; all pages together have everything once."""
+    monkeypatch.setattr(context, "PAGE_CHARACTERS", 3000)
+    monkeypatch.setattr("fairwarning.arm.compute.machine_listing.PAGE_CHARACTERS", 3000)
+    monkeypatch.setattr("fairwarning.arm.compute.instances.PAGE_CHARACTERS", 3000)
+    with ArmHarness() as arm:
+        machine(arm)
+        scale_set(arm, orchestrationMode="Flexible", note="x" * 800)
+        for number in range(5):
+            assert arm.put(f"{ACCOUNTS}/a{number}", {"properties": {"x": "y" * 1000}}).status == 201
+        for number in range(3):
+            long = {"location": "local", "properties": {"note": "y" * 2000}}
+            assert arm.put(f"{COMPUTE}/virtualMachines/web_{number}", long).status == 200
+        for path, expected in (
+            (ACCOUNTS, [f"a{number}" for number in range(5)]),
+            ("/resources", ["vm", "web", *(f"a{number}" for number in range(5))]),
+            (f"{COMPUTE}/virtualMachines", ["vm", "web_0", "web_1", "web_2"]),
+            (f"{WEB}/virtualMachines", ["web_0", "web_1", "web_2"]),
+        ):
+            page = arm.get(path).json
+            pages = [page["value"]]
+            while "nextLink" in page:
+                page = arm.follow(page["nextLink"]).json
+                pages.append(page["value"])
+            assert sorted(entry["name"] for each in pages for entry in each) == sorted(expected)
+            assert len(pages) > 1
+
+
+def test_a_batch_of_long_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once its responses are as long as a request may be, the rest of a batch is not done."""
+    monkeypatch.setattr("fairwarning.arm.http.batch.BODY_BYTES", 2000)
+    assert BODY_BYTES > 2000
+    with ArmHarness() as arm:
+        machine(arm)
+        url = f"{SUBSCRIPTION}{VM}?api-version=2024-11-01"
+        entries = [{"httpMethod": "GET", "url": url}] * 4 + [{"httpMethod": "DELETE", "url": url}]
+        responses = arm.post("//batch", {"requests": entries}).json["responses"]
+        statuses = [response["httpStatusCode"] for response in responses]
+        assert statuses == [*[200] * statuses.count(200), *[413] * statuses.count(413)]
+        assert responses[-1]["content"]["error"]["code"] == "ResponseContentTooLarge"
+        assert arm.get(VM).json["properties"]["provisioningState"] == "Succeeded"
+
+
+def test_the_users_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document names a bounded number of users; the network is in use all the same."""
+    monkeypatch.setattr(users, "SHOWN_MAX", 2)
+    with ArmHarness() as arm:
+        network(arm)
+        for number in range(4):
+            nic(arm, f"{NIC}{number}")
+        (subnet,) = arm.get(VNET).json["properties"]["subnets"]
+        assert len(subnet["properties"]["ipConfigurations"]) == 2
+        assert refused(arm.delete(VNET)) == (400, "InUseSubnetCannotBeDeleted")
+
+
+def test_the_oldest_deployments_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Azure, a group keeps a number of them."""
+    monkeypatch.setattr("fairwarning.arm.resources.deployment_documents.DEPLOYMENTS_MAX", 10)
+    deployments = f"{arm_group()}/providers/Microsoft.Resources/deployments"
+    with ArmHarness() as arm:
+        arm.group()
+        for number in (3, 1, *range(10, 22)):
+            arm.advance(1)
+            body = {"properties": {"mode": "Incremental", "template": {"resources": []}}}
+            assert arm.put(f"{deployments}/d{number}", body).status == 201
+        assert names(arm, deployments) == [f"d{number}" for number in range(12, 22)]
+        assert len(arm.run(arm.fleet.reader.list_ids(Resource, "", 100))) == 11
+
+
+def arm_group() -> str:
+    """Return the path of the usual group."""
+    return ACCOUNTS.partition("/providers")[0]
