@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from fairwarning.guest.agent import hooks as runner
 from fairwarning.guest.agent.actions import (
     Action,
     AgentJournalEntry,
@@ -83,6 +84,8 @@ class AgentStateMachine(RuleBasedStateMachine):
         self.read_last: dict[str, Event] = {}  # as any agent last read it
         self.notes: list[AgentJournalEntry] = []
         self.running: dict[Key, RunHook] = {}
+        self.overdue: dict[Key, RunHook] = {}  # Python functions that hang
+        self.held: set[Key] = set()  # hooks that wait for those
         self.begun: Counter[Key] = Counter()
         self.cut: Counter[Key] = Counter()
         self.again: Counter[Key] = Counter()  # failures after which a hook runs again
@@ -235,17 +238,39 @@ class AgentStateMachine(RuleBasedStateMachine):
     def a_hook_ends(self, data: st.DataObject, failed: str, cut: int) -> None:
         """End a hook, with success or failure, or before it began."""
         key = data.draw(st.sampled_from(sorted(self.running)))
+        if not failed and key in self.held:
+            self.overdue_hooks_end()
         del self.running[key]
+        self.held.discard(key)
         self.drained = self.drained or (key[2] == "drain" and not failed)
         in_time = failed not in {NO_TIME_LEFT, OUT_OF_TIME}
         self.again[key] += not in_time or (bool(failed) and key[1] is Phase.OVER)
         if not self._take(self.plan.done(*key, failed, self.now), cut):
             self.cut[key] += not self._noted("done", *key)
 
+    @precondition(lambda self: self.running.keys() - self.held)
+    @rule(data=st.data())
+    def a_hook_overruns(self, data: st.DataObject) -> None:
+        """Report the end of a Python function at its deadline, while it goes on."""
+        key = data.draw(st.sampled_from(sorted(self.running.keys() - self.held)))
+        self.overdue[key] = self.running.pop(key)
+        self.again[key] += 1
+        self._take(self.plan.done(*key, OUT_OF_TIME, self.now), NO_CRASH)
+
+    @precondition(lambda self: self.overdue)
+    @rule()
+    def overdue_hooks_end(self) -> None:
+        """Let hooks begin that waited for functions that hung."""
+        self.overdue.clear()
+        held, self.held = sorted(self.held), set()
+        for key in held:
+            self._check_beside(self.running[key])
+
     @precondition(lambda self: self.running)
     @rule()
     def all_hooks_succeed(self) -> None:
         """End all hooks, and those that follow."""
+        self.overdue_hooks_end()
         while self.running:
             key = min(self.running)
             del self.running[key]
@@ -342,7 +367,8 @@ class AgentStateMachine(RuleBasedStateMachine):
 
     def _crash(self) -> None:
         self.cut.update(self.running.keys())
-        self.running.clear()
+        for hooks in (self.running, self.overdue, self.held):
+            hooks.clear()
         for names in (self.sent, self.once_sent, self.failed):
             names.clear()
         self._restart()
@@ -403,9 +429,10 @@ class AgentStateMachine(RuleBasedStateMachine):
             assert not preparing, "recovery runs during preparation"
         else:
             assert not self._noted("over", run.event.id)
-        beside = {"back"} if run.hook.name in PREPARING else PREPARING
-        if run.hook.name in PREPARING | {"back"}:
-            assert not beside & {other[2] for other in self.running}, "IG1: side by side"
+        if any(runner.is_in_the_way(other, run) for other in self.overdue.values()):
+            self.held.add(key)
+        else:
+            self._check_beside(run)
         if run.hook.name == "back":
             assert not self.relied_on, "IG1: it would undo a preparation"
             self.drained = False
@@ -417,6 +444,13 @@ class AgentStateMachine(RuleBasedStateMachine):
         assert run.deadline > self.now
         self.running[key], self.limited[key] = run, self.now
         self.begun[key] += 1
+
+    def _check_beside(self, run: RunHook) -> None:
+        beside = {"back"} if run.hook.name in PREPARING else PREPARING
+        working = {other[2] for other in (self.running.keys() - self.held) | self.overdue.keys()}
+        if run.hook.name in PREPARING | {"back"}:
+            assert not beside & working, "IG1: side by side"
+        assert run.hook.name not in {other[2] for other in self.overdue}, "IG1: beside itself"
 
     def _check_approval(self, event: Event) -> None:
         last = self.read_last[event.id]

@@ -1,12 +1,13 @@
 """Fuzz the guest side: `python -m tests.guest.fuzz CASES [FIRST_SEED]`.
 
-A case is a response, which both clients read from a socket; the agent's plan gets the document. A
+A case is a response, which both clients read from a socket; the agent gets the document. A
 client reads many, one after the other. The promises:
 
-- no exception but Fairwarning's own, in a client, the plan or the reporter;
+- no exception but Fairwarning's own, in a client or the agent;
 - both clients read the same;
 - a response that is proper delivers every well-formed event and names every malformed one, whatever
   was read before it; a malformed event that was known is not over;
+- an error about one event drops nothing that was decided about others;
 - a request is one request, whatever the endpoint has sent before.
 """
 
@@ -24,12 +25,16 @@ from unittest.mock import patch
 
 from fairwarning import AsyncScheduledEvents, Document, FairwarningError, ScheduledEvents
 from fairwarning.guest import async_transport, http_message, transport
-from fairwarning.guest.agent.actions import RunHook, SendApproval
+from fairwarning.guest.agent.actions import Action, RunHook, SendApproval
+from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.event_state import ApprovalResult
+from fairwarning.guest.agent.notices import EventNotice
 from fairwarning.guest.agent.reporter import EventReporter
 from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.events import to_json
 from fairwarning.guest.session import HttpRequest
+from fairwarning.guest.watch import Phase
 from tests.guest.fuzz_responses import SentDocument, damaged, document, proper
 from tests.guest.notices import ALL, ME, plan
 
@@ -37,12 +42,16 @@ STEPS = 20  # responses that a client reads
 REQUEST = re.compile(
     rb"GET /metadata/[!-~]+ HTTP/1\.1\r\n(?:[!-9;-~]+: [ -~\x80-\xff]*\r\n)+\r\n", re.DOTALL
 )
-PROCESSED_ACTIONS = 10_000
+PROCESSED_MESSAGES = 10_000
 MESSAGE_CHARACTERS = 2_000  # of an error, which is logged
 
 
 class FuzzFailure(AssertionError):
     """A promise was broken; the text has the seed and the response."""
+
+
+class Poison(Exception):
+    """An error about one event, which must not reach others (IB1)."""
 
 
 class Server:
@@ -83,6 +92,57 @@ class Server:
             self._end = None
 
 
+class Deciding(Agent):
+    """An agent without threads, whose hooks and approvals succeed. Notices of one event fail."""
+
+    def __init__(self, reader: ScheduledEvents) -> None:
+        super().__init__(AgentConfig(hooks=ALL))
+        self._reader = reader
+        self._plan = plan(*ALL)
+        self._reporter = EventReporter(self._config, ME, self._notify)
+        self.poisoned = ""
+
+    def _notify(self, notice: EventNotice) -> None:
+        if notice.event.id == self.poisoned:
+            raise Poison
+
+    def _report_error(self, event: str, error: Exception) -> None:
+        if not isinstance(error, Poison):
+            raise error
+
+    def _perform_action(self, action: Action) -> None:
+        if isinstance(action, RunHook):
+            self._hook_ended(action.event.id, action.phase, action.hook.name, "")
+        elif isinstance(action, SendApproval):
+            event, result = action.event.id, ApprovalResult.ACCEPTED
+            self._messages.put(lambda now: self._plan.approved(event, now, result))
+
+    def decide(self, document: Document) -> None:
+        """Decide about a document, until all hooks have ended and all approvals are answered."""
+        self.poisoned = next((event.id for event in document.events), self.poisoned)
+        self._messages.put(lambda now: self._plan.read(document, now))
+        self._messages.put(self._plan.due)
+        for _ in range(PROCESSED_MESSAGES):
+            if self._messages.empty():
+                break
+            if message := self._messages.get():
+                self._act(message)
+        assert self._messages.empty()
+        for state in self._plan.known.values():
+            assert not state.is_running(*Phase), f"a hook of {state.event.id} never ran"
+        self._check(document)
+
+    def _check(self, document: Document) -> None:
+        now = self._reader.now()
+        for event in document.events:
+            to_json(event)
+            event.seconds_left(now)
+            if event.concerns(ME):
+                state = self._plan.known.get(event.id.upper())
+                assert state is not None, f"the plan does not know {event.id}"
+                assert not state.over, f"{event.id} is over for the plan"
+
+
 class Guest:
     """Both clients of an endpoint, and a plan, over some responses."""
 
@@ -96,8 +156,7 @@ class Guest:
         self._now = 0.0
         for client in self._clients:
             setattr(client._conversation, "_now", lambda: self._now)  # noqa: B010  (as above)
-        self._plan = plan(*ALL)
-        self._reporter = EventReporter(AgentConfig(hooks=ALL), ME, lambda _: None)
+        self._agent = Deciding(self._clients[0])
         self.known = Document()
 
     @contextmanager
@@ -133,7 +192,7 @@ class Guest:
         for server in self._servers:
             assert REQUEST.fullmatch(request := server.requests()), request
         if first is not None:
-            self._decide(first)
+            self._agent.decide(first)
             self.known = first
         return first
 
@@ -145,29 +204,6 @@ class Guest:
             message = str(error)
         assert len(message) < MESSAGE_CHARACTERS
         return None if message else result
-
-    def _decide(self, document: Document) -> None:
-        """Let the plan decide, and all its hooks and approvals succeed."""
-        now = self._clients[0].now()
-        actions = self._plan.read(document, now) + self._plan.due(now)
-        for count in range(PROCESSED_ACTIONS):
-            if not actions:
-                break
-            action = actions.pop(0)
-            if isinstance(action, RunHook):
-                done = self._plan.done(action.event.id, action.phase, action.hook.name, "", now)
-                actions += done
-            elif isinstance(action, SendApproval):
-                actions += self._plan.approved(action.event.id, now)
-            assert count < PROCESSED_ACTIONS - 1
-        self._reporter.update(self._plan.known, {})
-        for event in document.events:
-            to_json(event)
-            event.seconds_left(now)
-            if event.concerns(ME):
-                state = self._plan.known.get(event.id.upper())
-                assert state is not None, f"the plan does not know {event.id}"
-                assert not state.over, f"{event.id} is over for the plan"
 
     def close(self) -> None:
         """Close all connections."""

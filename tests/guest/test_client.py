@@ -244,6 +244,23 @@ def test_an_event_of_other_machines(guest: type[Client], by_id: bool) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("reads", [False, True])
+def test_an_id_that_was_not_read(guest: type[Client], reads: bool) -> None:
+    """The document says whether the event names other machines; a malformed one does not."""
+    with Double() as azure, guest(azure.url) as client:
+        if reads:
+            assert client.events() == ()
+        own, shared = azure.announce("vm-1"), azure.announce("vm-1", "vm-2")
+        unknown = azure.announce(Resources=None)
+        client.approve(own["EventId"])
+        for event, code in ((shared, "OtherMachines"), (unknown, "UnknownEvent")):
+            with pytest.raises(Refused) as caught:
+                client.approve(event["EventId"])
+            assert caught.value.code == code
+        assert azure.approved == [own["EventId"]]
+
+
+@BOTH
 def test_the_name_can_be_given(guest: type[Client]) -> None:
     """Then an endpoint without instance metadata is enough."""
     with Double(name="") as azure, guest(azure.url, name="VM-1", patience=0) as client:

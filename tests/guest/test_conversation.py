@@ -444,7 +444,7 @@ def test_an_approval_is_one_request() -> None:
     simulation = Simulation(lambda request, _: OK if request.method == "POST" else BUSY)
     conversation = simulation.conversation()
     simulation.run(conversation.document())
-    simulation.run(conversation.approve(["A", "B"]))
+    simulation.run(conversation.approve(["A", "B"], others=True))
     (_, (when, request)) = simulation.requests
     assert when == 0
     assert [item["EventId"] for item in json.loads(request.body)["StartRequests"]] == ["A", "B"]
@@ -462,7 +462,7 @@ def test_an_approval_is_retried() -> None:
     simulation = Simulation(
         responding(ConnectionLost("reset"), refusal(410), refusal(429, retry_after="7"), OK)
     )
-    simulation.run(simulation.conversation().approve(["A"]))
+    simulation.run(simulation.conversation().approve(["A"], others=True))
     assert simulation.times == [0, 1, 3, 10]
     assert len({request.body for _, request in simulation.requests}) == 1
 
@@ -475,7 +475,7 @@ def test_an_approval_that_cannot_be_sent(failure: HttpResponse | ConnectionLost)
     """After the patience, an error says that it may not have arrived."""
     simulation = Simulation(responding(failure))
     with pytest.raises(Unavailable) as caught:
-        simulation.run(simulation.conversation(patience=70).approve(["A"]))
+        simulation.run(simulation.conversation(patience=70).approve(["A"], others=True))
     assert caught.value.code == "NoAnswer"
     assert simulation.now <= 70
 

@@ -1,10 +1,14 @@
 """The first cases of the fuzzer of the guest side, and planted bugs that it must find."""
 
 import re
+from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
 from fairwarning.guest import dates, events, http_message, session
+from fairwarning.guest.agent import agent
+from fairwarning.guest.agent.actions import Action
 from tests.guest.fuzz import FuzzFailure, fuzz
 
 pytestmark = pytest.mark.spec("G1")
@@ -25,11 +29,18 @@ def _all_or_nothing(raw: object) -> events.Event:
         raise KeyError("planted") from error
 
 
+def _drop_after_an_error(self: agent.Agent, decide: Callable[[datetime], list[Action]]) -> None:
+    actions = decide(self._now())
+    if not self._reporter.update(self._plan.known, {}):
+        self._perform(actions)
+
+
 FROM_JSON = events.from_json
 BRIEF_SECONDS = 1.0  # for a client that waits for what is not to come, as some planted bugs do
 PLANTS = {
     "a malformed event hides the others": (events, "from_json", _all_or_nothing),
     "a malformed event is over": (session, "keep_skipped", lambda document, _: document),
+    "an error drops actions": (agent.Agent, "_act", _drop_after_an_error),
     "any date is used": (dates, "_LATEST", 10**12),
     "chunk sizes are believed": (http_message, "_CHUNK", re.compile(rb"(.*)", re.DOTALL)),
     "any status is interim": (http_message, "_FIRST_FINAL", 300),

@@ -3,11 +3,12 @@
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from fairwarning.guest.agent.config import HookKind, HookSettings
-from fairwarning.guest.agent.event_state import OUT_OF_TIME
+from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
 from fairwarning.guest.watch import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.hook_harness import EVENT, SOON_SECONDS, hook_harness
@@ -85,3 +86,25 @@ def test_a_late_function() -> None:
         assert harness.failure() == OUT_OF_TIME
         assert 0.3 <= time.monotonic() - began < 2 * SOON_SECONDS
         RELEASED.set()
+
+
+@pytest.mark.spec("G4")
+def test_a_function_that_hangs_runs_neither_beside_itself_nor_beside_its_undo() -> None:
+    """IG1: they wait for its end, and fail at their own deadlines if it does not come."""
+    RELEASED.clear()
+    CALLS.clear()
+    again, undo = calling("note"), replace(calling("note"), name="back", phase=Phase.OVER)
+    with hook_harness() as harness:
+        harness.run(calling("hang"), seconds=0.3)
+        assert harness.failure() == OUT_OF_TIME
+        for hook in (again, undo):
+            harness.run(hook, seconds=0.3)
+        failures = [failed for *_, failed in harness.results()[1:]]
+        assert all(failed.startswith(f"{NO_TIME_LEFT}: hook main") for failed in failures)
+        harness.run(replace(again, name="other"))
+        assert [failed for *_, failed in harness.results()[3:]] == [""]
+        for hook in (again, undo):
+            harness.run(hook)
+        assert len(CALLS) == 1
+        RELEASED.set()
+        assert [failed for *_, failed in harness.results()[3:]] == ["", "", ""]

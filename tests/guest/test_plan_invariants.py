@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from fairwarning.guest import watch
+from fairwarning.guest.agent import hooks
 from fairwarning.guest.agent.actions import Action, SendApproval, WriteNote
 from fairwarning.guest.agent.event_rules import EventRules
 from fairwarning.guest.agent.event_state import ApprovalResult, EventState
@@ -91,6 +92,7 @@ PLANTS: list[tuple[str, list[tuple[object, str, object]]]] = [
     ("IG6", [(AgentPlan, "_recover", _forget)]),
     ("IG7", [(AgentPlan, "_approve_again", _always([]))]),
     ("order", [(EventRules, "may_follow", _always(value=True))]),
+    ("IG1: beside a function that hangs", [(hooks, "is_in_the_way", _always(value=False))]),
     ("a new order is noted", [(watch, "_event_changes", _is_changed)]),
     ("G5", [(EventRules, "other_machines", _always([]))]),
     ("IG1: approved again too early", [(AgentPlan, "_approve_again", _approve_at_any_time)]),

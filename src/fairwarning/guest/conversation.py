@@ -242,12 +242,10 @@ class Conversation:
             yield from self._send_with_retries(request, self._patience)
 
     def _check_machines(self, events: Iterable[Event | str]) -> Script[None]:
-        document = self._poll_state.document or Document()
-        by_id = {event.id.upper(): event for event in document.events}
         for event in events:
-            known = event if isinstance(event, Event) else by_id.get(event.upper())
+            known = event if isinstance(event, Event) else (yield from self._find(event))
             if known is None or not known.resources:
-                continue  # the endpoint decides
+                continue  # it is over: the endpoint decides
             name = yield from self._read_name(_NAME_SECONDS, min(_NAME_SECONDS, self._patience))
             if not known.concerns_only(name):
                 raise Refused(
@@ -256,6 +254,22 @@ class Conversation:
                     " approval starts it for all of them. Agree with them first, then pass"
                     " others=True to approve; groups of the agent do that",
                 )
+
+    def _find(self, event: str) -> Script[Event | None]:
+        """Return an event by its id; read the document if the last one does not list it."""
+        document = self._poll_state.document
+        if document is None or document.find(event) is None:
+            known = self._known
+            document = yield from self.document()
+            self._known = known  # the caller has not seen this one
+        skipped = {entry.id.upper() for entry in document.skipped}
+        if document.assumed or event.upper() in skipped:
+            raise Refused(
+                "UnknownEvent",
+                f"the endpoint does not say which machines event {event} names: an approval may"
+                " start it for other machines. To approve all the same, pass others=True",
+            )
+        return document.find(event)
 
     def _send_with_retries(
         self,

@@ -28,6 +28,7 @@ GRACE_SHARE = 0.25  # the grace period is at most this share of the remaining ti
 CLOSE_SECONDS = GRACE_SECONDS + KILLED_SECONDS + 1.0
 
 _SHOWN_LINES = 20
+_LOOK_SECONDS = 0.1  # at the deadline of a hook that waits for others
 
 
 STOPPED = "was stopped"
@@ -61,6 +62,7 @@ class HookRunner:
         self._processes = HookProcesses(state)
         self._changed = threading.Condition()
         self._running: set[_Running] = set()
+        self._overdue: set[_Running] = set()  # their work goes on, although their end is reported
         self._closed = False
 
     def run(self, run: RunHook) -> None:
@@ -105,10 +107,32 @@ class HookRunner:
         try:
             message = f"starts, deadline {date_text(running.run.deadline)}"
             self._log(logging.INFO, running.run, message, result="started")
-            failed = running.execute()
+            failed = self._wait_for_overdue(running) or running.execute(self._finished)
+            self._note_overdue(running)
         except Exception as error:  # noqa: BLE001  (the end must be reported in any case)
             failed = f"cannot be run: {type(error).__name__}: {error}"
         self._report(running, failed, time.monotonic() - began)
+
+    def _wait_for_overdue(self, running: _Running) -> str:
+        """Wait until nothing is in the way of a hook; return the failure if that takes too long."""
+        with self._changed:
+            while in_the_way := [
+                other.run for other in self._overdue if is_in_the_way(other.run, running.run)
+            ]:
+                if failed := running.failure():
+                    return f"{failed}: {_describe(in_the_way[0], 'has not ended yet')}"
+                self._changed.wait(_LOOK_SECONDS)
+        return ""
+
+    def _note_overdue(self, running: _Running) -> None:
+        with self._changed:
+            if running.works:
+                self._overdue.add(running)
+
+    def _finished(self, running: _Running) -> None:
+        with self._changed:
+            self._overdue.discard(running)
+            self._changed.notify_all()
 
     def _report(self, running: _Running, failed: str, seconds: float) -> None:
         run, output = running.run, running.output()
@@ -140,6 +164,19 @@ class HookRunner:
         logger.log(level, "%s", _describe(run, message), extra=extra)
 
 
+def is_in_the_way(overdue: RunHook, run: RunHook) -> bool:
+    """Whether a hook must not begin while the work of another one goes on after its deadline.
+
+    A Python function cannot be stopped. It must not run beside itself, nor beside what undoes it.
+    """
+    is_undo = Phase.OVER in {overdue.phase, run.phase} and overdue.phase != run.phase
+    concerns_others = overdue.hook.anyone or run.hook.anyone
+    is_same_event = overdue.event.id.upper() == run.event.id.upper()
+    return overdue.hook.name == run.hook.name or (
+        is_undo and (is_same_event or not concerns_others)
+    )
+
+
 class _Running:
     """A running hook and its deadline."""
 
@@ -150,6 +187,7 @@ class _Running:
         self._changed = threading.Condition()
         self._result: str | None = None
         self._stop_reason = ""  # set when the hook is stopped
+        self.works = False
 
     def matches(self, stop: StopHook | ShortenHook) -> bool:
         key = (self.run.event.id.upper(), self.run.phase, self.run.hook.name)
@@ -168,13 +206,20 @@ class _Running:
             self._stop_reason = STOPPED
             self._changed.notify_all()
 
-    def execute(self) -> str:
-        """Run the hook; return the failure or an empty string. Returns by the deadline."""
-        left = self._seconds_left()
-        if self._stop_reason or left <= 0:
-            return self._failure(NO_TIME_LEFT)
-        grace = min(self._work.grace_seconds, left * GRACE_SHARE)
-        start_thread(f"work of hook {self.run.hook.name}", self._run_work)
+    def failure(self) -> str:
+        """Return why the hook cannot begin; an empty string if it can."""
+        return self._stop_reason or ("" if self._seconds_left() > 0 else NO_TIME_LEFT)
+
+    def execute(self, finished: Callable[[_Running], None]) -> str:
+        """Run the hook; return the failure or an empty string. Returns by the deadline.
+
+        The work may go on; `finished` is called at its end.
+        """
+        if failed := self.failure():
+            return failed
+        grace = min(self._work.grace_seconds, self._seconds_left() * GRACE_SHARE)
+        self.works = True
+        start_thread(f"work of hook {self.run.hook.name}", self._run_work, finished)
         with self._changed:
             while (left := self._seconds_left() - grace) > 0 and not (
                 self._done() or self._stop_reason
@@ -182,21 +227,20 @@ class _Running:
                 self._changed.wait(left)
             if self._result is not None:
                 return self._result
-            failure = self._failure(OUT_OF_TIME)
+            failure = self._stop_reason or OUT_OF_TIME
         self._work.terminate()
         if not self._wait_finished(min(grace, self._seconds_left())):
             self._work.kill()
             self._wait_finished(self._work.killed_seconds)
         return failure
 
-    def _failure(self, default: str) -> str:
-        return self._stop_reason or default
-
-    def _run_work(self) -> None:
+    def _run_work(self, finished: Callable[[_Running], None]) -> None:
         try:
             result = self._work.run()
         except BaseException as error:  # noqa: BLE001  (`execute` waits for a result)
             result = f"cannot be run: {type(error).__name__}: {error}"
+        self.works = False
+        finished(self)
         with self._changed:
             self._result = result
             self._changed.notify_all()
