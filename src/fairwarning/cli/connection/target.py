@@ -6,7 +6,6 @@ FAIRWARNING_CONTEXT and FAIRWARNING_DATA; the current context; the default data 
 
 import os
 import re
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -34,32 +33,8 @@ class ConsoleAddress(NamedTuple):
     pinned: bool = False  # whether `ca` is the console's own certificate, valid for any name
 
 
-class ServiceTarget(ABC):
-    """The service that a command talks to."""
-
-    @abstractmethod
-    def address(self) -> ConsoleAddress:
-        """Return the address of its console; the token may be empty."""
-
-    @abstractmethod
-    def command_line(self, command: str, *words: str) -> str:
-        """Return another command on the same service, quoted for a shell."""
-
-    @abstractmethod
-    def local_folder(self, why: str) -> Path:
-        """Return its data folder; refuse a service that may be on another host, and say why."""
-
-    @abstractmethod
-    def next_step(self) -> str:
-        """Return what to do if it does not answer."""
-
-    @abstractmethod
-    def with_token_step(self, problem: str) -> str:
-        """Return the problem with a token, and how to get a valid one."""
-
-
 @dataclass(frozen=True)
-class LocalService(ServiceTarget):
+class LocalService:
     """A service on this host, which writes its address and a token into its data folder."""
 
     folder: Path
@@ -67,7 +42,7 @@ class LocalService(ServiceTarget):
     named: str = ""  # the option or variable that names the folder; empty: it is the default
 
     def address(self) -> ConsoleAddress:
-        """Read the address each time, because the service renews the token."""
+        """Read the address of its console each time: the service renews the token."""
         try:
             ready = read_ready(self.folder)
         except Unavailable as error:
@@ -90,7 +65,7 @@ class LocalService(ServiceTarget):
         return f" (the default folder; {unset}; {context})"
 
     def command_line(self, command: str, *words: str) -> str:
-        """Return another command on the same data folder."""
+        """Return another command on the same service, quoted for a shell."""
         return hints.command_line(self.folder, command, *words)
 
     def local_folder(self, _: str) -> Path:
@@ -108,7 +83,7 @@ class LocalService(ServiceTarget):
 
 
 @dataclass(frozen=True)
-class RemoteService(ServiceTarget):
+class RemoteService:
     """A service at a URL, with a token that the user has got from its operator."""
 
     service: NamedService
@@ -117,7 +92,7 @@ class RemoteService(ServiceTarget):
     context: str = ""
 
     def address(self) -> ConsoleAddress:
-        """Return what the user has given."""
+        """Return the address of its console; the token may be empty."""
         return ConsoleAddress(self.service.server, self.service.token, self.service.ca)
 
     def command_line(self, command: str, *words: str) -> str:
@@ -125,7 +100,7 @@ class RemoteService(ServiceTarget):
         return hints.with_options(self.options, command, *words)
 
     def local_folder(self, why: str) -> Path:
-        """Refuse: it may be on another host."""
+        """Refuse: its data folder may be on another host; say why it is needed."""
         text = (
             f"{why}, so it needs the data folder of a service on this host: give it with --data."
             f" {self.named} names the service at {self.service.server}"
@@ -143,6 +118,10 @@ class RemoteService(ServiceTarget):
         if self.context:
             put = f"store it with `fairwarning context add {self.context} --token-file FILE`"
         return f"{problem}; run {create} on the host of the service, and {put}"
+
+
+ServiceTarget = LocalService | RemoteService
+"""The service that a command talks to."""
 
 
 # --- The choice -----------------------------------------------------------------------------------

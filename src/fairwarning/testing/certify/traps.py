@@ -42,6 +42,18 @@ class Trap:
 _OWN = (AnnounceEvent(), ExpectApproval())  # checks that the program still handles its events
 
 
+def _fault(
+    kind: FaultKind,
+    name: str,
+    happens: str,
+    good: str = "Waits and polls again.",
+    *,
+    delay_seconds: float = 0.0,
+) -> Trap:
+    happens = f"{happens} Later a user restarts web_1."
+    return Trap(name, happens, good, (InjectFault(kind, delay_seconds), *_OWN))
+
+
 TRAPS = (
     Trap(
         name="scale-set-name",
@@ -151,53 +163,39 @@ TRAPS = (
         good="Handles the Terminate event; api-versions before 2019-01-01 do not show it.",
         steps=(AnnounceEvent(action=Delete), ExpectApproval(), ExpectMachineGone()),
     ),
-    Trap(
-        name="empty-body",
-        happens="The endpoint answers 200 with an empty body. Later a user restarts web_1.",
-        good="Ignores an empty body and polls again.",
-        steps=(InjectFault(FaultKind.EMPTY), *_OWN),
+    _fault(
+        FaultKind.EMPTY,
+        "empty-body",
+        "The endpoint answers 200 with an empty body.",
+        "Ignores an empty body and polls again.",
     ),
-    Trap(
-        name="cut-body",
-        happens="The endpoint's answers end in the middle. Later a user restarts web_1.",
-        good="Ignores an answer that is not complete JSON and polls again.",
-        steps=(InjectFault(FaultKind.TRUNCATED), *_OWN),
+    _fault(
+        FaultKind.TRUNCATED,
+        "cut-body",
+        "The endpoint's answers end in the middle.",
+        "Ignores an answer that is not complete JSON and polls again.",
     ),
-    Trap(
-        name="reset",
-        happens="The endpoint resets connections. Later a user restarts web_1.",
-        good="Waits and polls again.",
-        steps=(InjectFault(FaultKind.RESET), *_OWN),
+    _fault(FaultKind.RESET, "reset", "The endpoint resets connections."),
+    _fault(FaultKind.NOT_FOUND, "not-found", "The endpoint answers 404."),
+    _fault(FaultKind.ERROR, "server-error", "The endpoint answers 500."),
+    _fault(
+        FaultKind.TOO_MANY,
+        "throttled",
+        "The endpoint answers 429.",
+        "Waits for the time in Retry-After, or for a second, and polls again.",
     ),
-    Trap(
-        name="not-found",
-        happens="The endpoint answers 404. Later a user restarts web_1.",
-        good="Waits and polls again.",
-        steps=(InjectFault(FaultKind.NOT_FOUND), *_OWN),
+    _fault(
+        FaultKind.GONE,
+        "gone",
+        "The endpoint answers 410 for a while.",
+        "Waits and polls again; in Azure, 410 ends within about 70 s.",
     ),
-    Trap(
-        name="server-error",
-        happens="The endpoint answers 500. Later a user restarts web_1.",
-        good="Waits and polls again.",
-        steps=(InjectFault(FaultKind.ERROR), *_OWN),
-    ),
-    Trap(
-        name="throttled",
-        happens="The endpoint answers 429. Later a user restarts web_1.",
-        good="Waits for the time in Retry-After, or for a second, and polls again.",
-        steps=(InjectFault(FaultKind.TOO_MANY), *_OWN),
-    ),
-    Trap(
-        name="gone",
-        happens="The endpoint answers 410 for a while. Later a user restarts web_1.",
-        good="Waits and polls again; in Azure, 410 ends within about 70 s.",
-        steps=(InjectFault(FaultKind.GONE), *_OWN),
-    ),
-    Trap(
-        name="slow-answer",
-        happens="Each answer takes 4 s. Later a user restarts web_1.",
-        good="Waits for the answer (the first may take two minutes), or polls again.",
-        steps=(InjectFault(FaultKind.DELAY, delay_seconds=4.0), *_OWN),
+    _fault(
+        FaultKind.DELAY,
+        "slow-answer",
+        "Each answer takes 4 s.",
+        "Waits for the answer (the first may take two minutes), or polls again.",
+        delay_seconds=4.0,
     ),
     Trap(
         name="counter-restart",
@@ -205,9 +203,7 @@ TRAPS = (
         "user restarts web_1.",
         good="Handles the events of every document, whether or not DocumentIncarnation grows.",
         steps=(
-            *CHANGE_DOCUMENT,
-            *CHANGE_DOCUMENT,
-            *CHANGE_DOCUMENT,
+            *(3 * CHANGE_DOCUMENT),
             ExpectPolls(),
             DisableFeature(),
             *_OWN,
