@@ -1,4 +1,4 @@
-"""Ports that pass between a machine's network and the host's: `--forward` and `--publish`."""
+"""Ports of the host in a machine's network: `--forward`."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ import pytest
 from tests.fixtures.http import free_port
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_mounts, needs_namespaces
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import run_async
 from tests.machines.process_harness import (
     EXEC,
     ProcessHarness,
@@ -36,18 +36,6 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as connection:
 print(received)
 """
 
-# Sends back what it receives, one connection after another.
-ECHO_SERVER = """
-import socket, sys
-with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
-    print("ready", flush=True)
-    while True:
-        connection, _ = server.accept()
-        with connection:
-            while data := connection.recv(65536):
-                connection.sendall(data)
-"""
-
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Send back what is received."""
@@ -63,12 +51,6 @@ async def echo_server() -> AsyncIterator[str]:
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with server:
         yield str(server.sockets[0].getsockname()[1])
-
-
-async def read_from(port: str) -> bytes:
-    """Connect to a port of the host; return what it sends."""
-    reader, _ = await asyncio.open_connection("127.0.0.1", port)
-    return await reader.read()
 
 
 @needs_namespaces
@@ -136,47 +118,16 @@ async def test_the_name_of_a_forwarded_host_resolves_inside(harness: ProcessHarn
 
 
 @needs_namespaces
-@with_process_harness
-async def test_the_host_reaches_a_published_port(harness: ProcessHarness) -> None:
-    """Also after a reboot of the machine."""
-    port = str(free_port())
-    server = (sys.executable, "-c", ECHO_SERVER, port)
-    harness.start(*server, options=("--publish", port))
-    for boots in (1, 2):
-        await wait_until_async(lambda n=boots: harness.out() == n * "ready\n", "it serves")  # type: ignore[misc]
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"hello")
-        writer.write_eof()
-        assert await reader.read() == b"hello"
-        writer.close()
-        assert await harness.result(harness.submit("reboot")) == ""
-
-
-@needs_namespaces
-@with_process_harness
-async def test_a_published_port_that_the_program_does_not_serve(
-    harness: ProcessHarness,
-) -> None:
-    """The client gets an error."""
-    port = str(free_port())
-    await harness.start_counter(options=("--publish", port))
-    with pytest.raises(ConnectionResetError):
-        await read_from(port)
-
-
-@needs_namespaces
 @run_async
-async def test_ports_that_are_in_use(tmp_path: Path) -> None:
+async def test_a_port_that_is_in_use(tmp_path: Path) -> None:
     """Exec does not start, and says which port it is."""
-    async with process_harness(tmp_path) as harness, echo_server() as port:
-        program = harness.start("true", options=("--publish", port))
-        assert await harness.exit_code(program) == 1
-        message = f"fairwarning: cannot listen on 127.0.0.1:{port}: Address already in use\n"
-        assert harness.err() == message
+    async with process_harness(tmp_path) as harness:
+        port = str(free_port())
         await harness.start_counter(options=("--forward", port))
         program = harness.start("true", options=("--forward", port))
         assert await harness.exit_code(program) == 1
-        assert harness.err(2) == message
+        message = f"fairwarning: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+        assert harness.err(1) == message
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ TESTS = (
     "test_exec.py::test_exit_codes_pass_through",
     "test_boundary.py::test_exec_inside_a_machine_is_refused",
     "test_ports.py::test_a_program_reaches_a_forwarded_port",
-    "test_ports.py::test_the_host_reaches_a_published_port",
     "test_process.py::test_a_frozen_machine_is_stopped",
     "test_process.py::test_a_redeploy_empties_the_temporary_disk",
     "test_sharing.py::test_programs_that_start_at_once_share_a_network",

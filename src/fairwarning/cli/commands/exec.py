@@ -13,7 +13,7 @@ from fairwarning.cli.parameters import isolation as isolation_options
 from fairwarning.cli.parameters.addresses import is_port
 from fairwarning.cli.parameters.parsed import Parsed
 from fairwarning.cli.parameters.sections import SectionedCommand
-from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable, reason_of
+from fairwarning.core.errors import FairwarningError, NotFound, Unavailable, reason_of
 from fairwarning.machines.process import foreground
 from fairwarning.machines.process.isolation import choose
 from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
@@ -21,7 +21,6 @@ from fairwarning.machines.process.namespace import ENDPOINT
 from fairwarning.machines.process.relay import HostPort
 
 _MOST_PORTS = 100
-_LOOPBACK = {"127.0.0.1", "localhost"}
 _EPILOG = """\b
 Examples:
   fairwarning exec web_0 -- ./my-handler --verbose
@@ -64,12 +63,6 @@ _PORT_OF_HOST = Parsed("[HOST:]PORT", _port_of_host)
     help="Let COMMAND reach this TCP port of the host, or of HOST, at the same address. Can be"
     " repeated.",
 )
-@click.option(
-    "--publish",
-    type=_PORT_OF_HOST,
-    multiple=True,
-    help="Let the host reach this TCP port of COMMAND, at 127.0.0.1 or at HOST. Can be repeated.",
-)
 @isolation_options.isolation
 @isolation_options.endpoint_variable
 @click.option("--once", is_flag=True, help="End with the machine's first reboot, redeploy or stop.")
@@ -84,7 +77,6 @@ def command(
     *,
     grace: float,
     forward: tuple[HostPort, ...],
-    publish: tuple[HostPort, ...],
     isolation: str,
     endpoint_variable: str,
     once: bool,
@@ -93,7 +85,7 @@ def command(
     """Run COMMAND as if it were inside MACHINE.
 
     Inside, http://169.254.169.254 is the metadata endpoint of that machine; there is no other
-    network but what --forward and --publish let through. Impacts on the machine apply to the
+    network but what --forward lets through. Impacts on the machine apply to the
     program: a freeze pauses it, a reboot stops it (SIGTERM, then SIGKILL) and restarts it, a
     redeploy also empties $TMPDIR, an eviction or a delete stops it for good. Does not need root.
 
@@ -115,7 +107,6 @@ def command(
         quiet=quiet,
         once=once,
         forwarded=forward,
-        published=publish,
         endpoint_variable=endpoint_variable,
     )
     try:
@@ -149,8 +140,4 @@ def _isolated(task: MachineProgram, wanted: str) -> MachineProgram:
     chosen = choose(wanted)
     if chosen.namespaces:
         return task
-    for port in task.published:
-        if port.host not in _LOOPBACK:
-            text = f"without namespaces, --publish {port} has no effect: let COMMAND listen there"
-            raise Refused("NotSupported", text)
-    return replace(task, isolation=chosen, forwarded=(), published=())
+    return replace(task, isolation=chosen, forwarded=())

@@ -63,18 +63,15 @@ class ForegroundProcess:
         self._has_terminal = _in_foreground()
         self._channel, supervisor_end = Channel.pair()
         self._init_channel, init_end = Channel.pair()
-        published = [_listen(port, port.host) for port in program.published]
 
         def supervise() -> None:
             self._channel.close()
             self._init_channel.close()
-            run_supervisor(program, supervisor_end, init_end, published)
+            run_supervisor(program, supervisor_end, init_end)
 
         self._children = [_fork(supervise)]
         supervisor_end.close()
         init_end.close()
-        for listener in published:
-            listener.close()
 
     def run(self) -> int:
         """Serve the supervisor until it reports the exit code."""
@@ -189,11 +186,8 @@ class ForegroundProcess:
 
 
 def _listen_inside(port: HostPort) -> socket.socket:
-    namespace.add_address(port.address_inside)
-    return _listen(port, port.address_inside)
-
-
-def _listen(port: HostPort, address: str) -> socket.socket:
+    address = port.address_inside
+    namespace.add_address(address)
     try:
         return relay.listen(port, address)
     except OSError as error:

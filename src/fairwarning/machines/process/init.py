@@ -28,7 +28,7 @@ class InitCommands:
 
     `channel` delivers "ended" with an exit code when the program ends, "empty" once after each
     start, when no process is left, "suspended" when a user stops the program from the terminal,
-    "socket" as ordered, and no words when the init process has ended.
+    and no words when the init process has ended.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -54,10 +54,6 @@ class InitCommands:
 
     def thaw(self) -> None:
         self.channel.send("thaw")
-
-    def open_socket(self) -> None:
-        """Have `channel` deliver "socket", with a socket of the machine's network."""
-        self.channel.send("socket")
 
     def resume(self, *, foreground: bool) -> None:
         """Resume a program that the user suspended, with the terminal or without."""
@@ -136,17 +132,6 @@ class InitProcess:
                 self._thaw()
             case "resume", bool(foreground):
                 self._resume(foreground=foreground)
-            case "socket", _:
-                self._open_socket()
-
-    def _open_socket(self) -> None:
-        try:
-            inside = socket.socket()
-        except OSError:  # too many descriptors
-            self._channel.send("socket")
-            return
-        with inside:
-            self._channel.send("socket", descriptors=[inside.fileno()])
 
     def _start(self) -> None:
         self._empty = False

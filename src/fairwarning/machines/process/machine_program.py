@@ -25,7 +25,6 @@ class MachineProgram:
     quiet: bool = False
     once: bool = False  # end when the machine goes down for the first time
     forwarded: tuple[HostPort, ...] = ()  # ports of hosts that the program can reach
-    published: tuple[HostPort, ...] = ()  # ports of the program, by where to listen outside
     isolation: Isolation = field(default_factory=Isolation)
     endpoint_variable: str = ""  # is set to the URL of the endpoint
 

@@ -1,4 +1,4 @@
-"""Passes connections between the network of a machine and that of the host.
+"""Passes connections from the network of a machine to that of the host.
 
 It runs outside, in the supervisor. A socket that was created inside the machine stays in its
 network, whichever process uses it.
@@ -7,13 +7,9 @@ network, whichever process uses it.
 import asyncio
 import socket
 import struct
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
-
-from fairwarning.machines.process.channel import close_all
 
 _READ_BYTES = 64 * 1024
 _BACKLOG = 128
@@ -55,37 +51,16 @@ def listen(port: HostPort, address: str) -> socket.socket:
 
 
 class PortRelay:
-    """Relays the forwarded and published ports of one machine."""
+    """Relays the forwarded ports of one machine."""
 
-    def __init__(
-        self,
-        forwarded: Sequence[HostPort],
-        published: Sequence[HostPort],
-        open_inside: Callable[[], None],
-    ) -> None:
-        """`open_inside` asks for a socket of the machine's network, for `opened_inside`."""
+    def __init__(self, forwarded: Sequence[HostPort]) -> None:
         self._forwarded = forwarded
-        self._published = published
-        self._open_inside = open_inside
-        self._asked: deque[asyncio.Future[socket.socket]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, forwarded: list[socket.socket], published: list[socket.socket]) -> None:
-        """Accept connections on the listening sockets of the ports."""
-        for listener, target in zip(forwarded, self._forwarded, strict=True):
-            self._start(self._accept(listener, partial(_connect_outside, target)))
-        for listener, outside in zip(published, self._published, strict=True):
-            self._start(self._accept(listener, partial(self._connect_inside, outside.port)))
-
-    def opened_inside(self, descriptors: list[int]) -> None:
-        """Use a socket of the machine's network; without any, close the connection."""
-        asked = self._asked.popleft()
-        if asked.cancelled():
-            close_all(descriptors)
-        elif not descriptors:
-            asked.set_exception(OSError("no socket inside the machine"))
-        else:
-            asked.set_result(socket.socket(fileno=descriptors[0]))
+    def start(self, listeners: Sequence[socket.socket]) -> None:
+        """Accept connections on sockets inside the machine, one for each port."""
+        for listener, target in zip(listeners, self._forwarded, strict=True):
+            self._start(self._accept(listener, target))
 
     async def close(self) -> None:
         """Close all connections and listeners."""
@@ -94,22 +69,12 @@ class PortRelay:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _connect_inside(self, port: int) -> socket.socket:
-        asked: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
-        self._asked.append(asked)
-        self._open_inside()
-        connection = await asked
-        await _connect(connection, (_LOOPBACK, port))
-        return connection
-
     def _start(self, coroutine: Coroutine[object, None, None]) -> None:
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _accept(
-        self, listener: socket.socket, connect: Callable[[], Awaitable[socket.socket]]
-    ) -> None:
+    async def _accept(self, listener: socket.socket, target: HostPort) -> None:
         loop = asyncio.get_running_loop()
         listener.settimeout(0)
         with listener:
@@ -119,13 +84,13 @@ class PortRelay:
                 except OSError:
                     await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
                 else:
-                    self._start(_serve(accepted, connect))
+                    self._start(_serve(accepted, target))
 
 
-async def _serve(accepted: socket.socket, connect: Callable[[], Awaitable[socket.socket]]) -> None:
+async def _serve(accepted: socket.socket, target: HostPort) -> None:
     with accepted, suppress(OSError, ExceptionGroup):
         try:
-            other = await connect()
+            other = await _connect(target)
         except OSError:
             _reset(accepted)
             return
@@ -142,29 +107,22 @@ async def _forward(source: socket.socket, target: socket.socket) -> None:
     target.shutdown(socket.SHUT_WR)
 
 
-async def _connect_outside(target: HostPort) -> socket.socket:
+async def _connect(target: HostPort) -> socket.socket:
     """Connect to the first address of the host that answers."""
     loop = asyncio.get_running_loop()
     addresses = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
         connection = socket.socket(family, kind, protocol)
+        connection.settimeout(0)
         try:
-            await _connect(connection, address)
-        except OSError:
-            if number == len(addresses):
+            await loop.sock_connect(connection, address)
+        except BaseException as error:
+            connection.close()
+            if number == len(addresses) or not isinstance(error, OSError):
                 raise
         else:
             return connection
     raise OSError(f"{target.host} has no address")
-
-
-async def _connect(connection: socket.socket, address: tuple[object, ...]) -> None:
-    connection.settimeout(0)
-    try:
-        await asyncio.get_running_loop().sock_connect(connection, address)
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _reset(connection: socket.socket) -> None:

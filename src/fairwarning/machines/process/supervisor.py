@@ -44,30 +44,17 @@ _MESSAGES = {
 }
 
 
-def run_supervisor(
-    program: MachineProgram,
-    foreground: Channel,
-    init: Channel,
-    published: list[socket.socket],
-) -> None:
-    """Run the supervisor in this process; report the exit code to the foreground process.
-
-    `published` are the listening sockets of the published ports.
-    """
+def run_supervisor(program: MachineProgram, foreground: Channel, init: Channel) -> None:
+    """Run the supervisor in this process; report the exit code to the foreground process."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # to write while the program has the terminal
     if program.isolation.namespaces:
         namespace.die_with_parent(signal.SIGKILL)
-    asyncio.run(_run(program, foreground, init, published))
+    asyncio.run(_run(program, foreground, init))
 
 
-async def _run(
-    program: MachineProgram,
-    foreground: Channel,
-    init: Channel,
-    published: list[socket.socket],
-) -> None:
-    supervisor = Supervisor(program, foreground, InitCommands(init), published)
+async def _run(program: MachineProgram, foreground: Channel, init: Channel) -> None:
+    supervisor = Supervisor(program, foreground, InitCommands(init))
     try:
         foreground.send("exit", await supervisor.run())
     except FairwarningError as error:
@@ -83,17 +70,10 @@ class _Phase(Enum):
 class Supervisor:
     """Starts, stops and freezes a machine's program as the service orders."""
 
-    def __init__(
-        self,
-        program: MachineProgram,
-        foreground: Channel,
-        init: InitCommands,
-        published: list[socket.socket],
-    ) -> None:
+    def __init__(self, program: MachineProgram, foreground: Channel, init: InitCommands) -> None:
         self._program = program
         self._isolated = program.isolation.namespaces
-        self._published = published
-        self._relay = PortRelay(program.forwarded, program.published, init.open_socket)
+        self._relay = PortRelay(program.forwarded)
         self._foreground = foreground
         self._init = init
         self._link = ServiceLink(program.folder, program.machine, self._attached, self._enqueue)
@@ -235,7 +215,7 @@ class Supervisor:
     # ------------------------------- events from the init process and the foreground process
 
     def _receive_from_init(self) -> None:
-        words, descriptors = self._init.channel.receive()
+        words, _ = self._init.channel.receive()
         match words:
             case ["ended", int(code)]:
                 self._code = code
@@ -247,8 +227,6 @@ class Supervisor:
                 self._empty.set()
             case ["suspended"]:
                 self._foreground.send("suspend")
-            case ["socket"]:
-                self._relay.opened_inside(descriptors)
             case []:
                 self._finish(KILLED + signal.SIGKILL)
 
@@ -258,8 +236,7 @@ class Supervisor:
             case ["machine"]:
                 self._endpoint = socket.socket(fileno=descriptors[0])
                 self._link.inside(descriptors[1:3])
-                forwarded = [socket.socket(fileno=number) for number in descriptors[3:]]
-                self._relay.start(forwarded, self._published)
+                self._relay.start([socket.socket(fileno=number) for number in descriptors[3:]])
                 self._init.name_host(self._host_name)
                 if self._starts:
                     self._start()
