@@ -23,7 +23,6 @@ from tests.bench import (
     cold_start,
     commands,
     crowd,
-    decisions,
     first_response,
     growth,
     history,
@@ -32,15 +31,12 @@ from tests.bench import (
     million,
     open_page,
     pgcommands,
-    pollers,
     reach,
     readers,
     recording,
     report,
     serving,
-    startup,
     suites,
-    visible,
     workers,
 )
 from tests.bench import machine as machines
@@ -48,15 +44,11 @@ from tests.bench.context import FULL, QUICK, ROOT, BenchmarkContext, Effort
 from tests.bench.figures import Result
 
 BENCHMARKS: Mapping[str, Callable[[BenchmarkContext], Result]] = {
-    "decisions": decisions.run,
     "commands": commands.run,
-    "visible": visible.run,
     "growth": growth.run,
     "history": history.run,
     "memory": memory.run,
-    "startup": startup.run,
     "serving": serving.run,
-    "pollers": pollers.run,
     "crowd": crowd.run,
     "longpolls": longpolls.run,
     "reach": reach.run,
@@ -72,7 +64,6 @@ BENCHMARKS: Mapping[str, Callable[[BenchmarkContext], Result]] = {
     "recording": recording.run,
     "readers": readers.run,
     "agent": agent.run,
-    "arm-first-request": arm.first_request,
     "arm-reads": arm.reads,
     "arm-restarts": arm.restarts,
     "arm-listing": arm.listing,

@@ -1,4 +1,4 @@
-"""The cost of the control plane: first request, reads, commands and listings."""
+"""The cost of the control plane: reads, commands and listings."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -26,49 +26,6 @@ _MANY = f"{OURS}, {_CONNECTIONS} connections"
 _TAKING = f"{BARE}, {_CONNECTIONS} connections"
 _BEFORE = "resident MiB before"
 _AFTER = "resident MiB after"
-
-
-# --- The first request ----------------------------------------------------------------------------
-
-
-def first_request(context: BenchmarkContext) -> Result:
-    """Measure."""
-    with control_planes.ours(context, 1) as server:
-        _, document = server.get(_VM)
-
-    def ours() -> dict[str, float]:
-        with control_planes.ours(context, 1) as fresh:
-            return _first_request(fresh)
-
-    def bare() -> dict[str, float]:
-        with control_planes.bare(context, server, document) as fresh:
-            return _first_request(fresh)
-
-    rows = context.medians({OURS: ours, BARE: bare})
-    return Result(
-        name="arm-first-request",
-        title="The first request to the control plane",
-        about="`fairwarning up` loads its control plane on the first connection. Measured: memory "
-        "at rest with an existing certificate authority, memory after the first read of a machine "
-        f"({len(document)} bytes, over TLS), and the time of such requests on new connections. "
-        f"Compared with: {BARE} with the same certificate and a fixed response; it loads "
-        "everything at its start.",
-        rows=rows,
-    )
-
-
-def _first_request(server: Server) -> dict[str, float]:
-    before = server.resident()
-    first, _ = server.get(_VM)
-    second, _ = server.get(_VM)
-    after = server.resident()
-    return {
-        "at rest, MiB": before,
-        "loaded, MiB": after,
-        "more, MiB": after - before,
-        "first request, ms": first * 1e3,
-        "second request, ms": second * 1e3,
-    }
 
 
 # --- Reads ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count, repeat
 from typing import cast
 
-from tests.bench.measure import MICRO, Sample, percentile
+from tests.bench.measure import Sample
 from tests.bench.processes import cpu_seconds, cpu_since, most_descriptors, resident_bytes
 
 DROPPED = "the server closed the connection"
@@ -129,36 +129,6 @@ def _requests(kind: str, address: str, numbers: Iterator[int]) -> Iterator[bytes
     if kind == "same":
         return repeat(poll(address, "&unknown=000000000"))
     return repeat(poll(address, headers=CLOSE if kind == "close" else ""))
-
-
-async def pace(
-    addresses: Sequence[str], port: int, seconds: float, pids: Sequence[int]
-) -> dict[str, float]:
-    """Poll once a second per address, evenly spread; return the response times."""
-    most_descriptors()
-    clients = await known(addresses, port)
-    laps: list[float] = []
-
-    async def polling(at: int, address: str, client: Client) -> None:
-        turn, request = began + at / len(addresses), poll(address)
-        while turn < end:
-            await asyncio.sleep(turn - time.perf_counter())
-            sent = time.perf_counter()
-            await client.ask(request)
-            laps.append(client.answered - sent)
-            turn += 1
-
-    cpu, began = cpu_seconds(pids), time.perf_counter()
-    end = began + seconds
-    await asyncio.gather(*map(polling, count(), addresses, clients))
-    wall = time.perf_counter() - began
-    for client in clients:
-        client.transport.close()
-    return {
-        "p50 µs": percentile(laps, 0.5) * MICRO,
-        "p99 µs": percentile(laps, 0.99) * MICRO,
-        "% of a core": 100 * (cpu_seconds(pids) - cpu) / wall,
-    }
 
 
 async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict[str, float]:

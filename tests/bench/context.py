@@ -28,8 +28,6 @@ class Effort:
     seconds: float  # per sample
     machines: int  # of the large fleet
     history: int  # commands in a fleet's history
-    impacts: int  # unfinished at a start
-    pollers: int  # that poll once a second
     held: int  # long polls
     vast: int  # machines of the largest fleet
     cold: int  # scopes of it whose first polls are measured one by one
@@ -39,15 +37,15 @@ class Effort:
 
 
 FULL: Final = Effort(
-    3, 2.0, 100_000, history=100_000, impacts=1000, pollers=1000, held=10_000,
+    3, 2.0, 100_000, history=100_000, held=10_000,
     vast=1_000_000, cold=2000, crowd=100_000, changes=500,
 )  # fmt: skip
 QUICK: Final = Effort(
-    2, 0.2, 10_000, history=5000, impacts=100, pollers=200, held=1000,
+    2, 0.2, 10_000, history=5000, held=1000,
     vast=50_000, cold=100, crowd=10_000, changes=50,
 )  # fmt: skip
 SMOKE: Final = Effort(
-    1, 0.0, 300, history=1, impacts=3, pollers=10, held=20,
+    1, 0.0, 300, history=1, held=20,
     vast=500, cold=1, crowd=100, changes=2, apart=False,
 )  # fmt: skip
 

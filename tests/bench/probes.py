@@ -5,13 +5,11 @@ import json
 import os
 import random
 import resource
-import sqlite3
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fairwarning.core.commands import Stop
 from fairwarning.service.committer import CACHED_ENTITIES
 from fairwarning.service.config import fleet_file
 from fairwarning.store.memory import MemoryStore
@@ -29,7 +27,6 @@ from tests.bench import (
 )
 from tests.bench.fleets import SCOPE, Never, serving
 from tests.bench.generator import generate, store_of
-from tests.bench.measure import Stopwatch
 from tests.bench.traffic import Traffic, shares
 
 _WAVE = 50  # scopes
@@ -61,20 +58,6 @@ async def age(path: str, machines: int, history: int) -> bool:
         while history > 0:
             history -= (await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), 0.2)).count
     return True
-
-
-async def impacts(path: str, machines: int, impacts: int) -> bool:
-    """Start impacts that are unfinished when the process ends."""
-    scopes = fleets.scope_names(machines // SCOPE)
-    async with serving(SQLiteStore(path), Never()) as fleet:
-        await fleets.submit_all(fleet, (_stop(number, scopes) for number in range(impacts)))
-    return True
-
-
-def _stop(number: int, scopes: list[str]) -> Stop:
-    scope = scopes[number % len(scopes)]
-    name = fleets.machine_name(scope, number // len(scopes))
-    return Stop(scope=scope, operation=f"stop-{number}", machines=(name,))
 
 
 async def commands(
@@ -132,34 +115,11 @@ def _resident_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-async def start(path: str) -> dict[str, Any]:
-    """Start a fleet from its file until it accepts commands."""
-    driver = Never()
-    watch = Stopwatch()
-    async with serving(SQLiteStore(path), driver):
-        sample = watch.sample(1)
-    return {"sample": sample.plain(), "impacts": driver.impacts}
-
-
-async def open_alone(path: str) -> dict[str, Any]:
-    """Open the file of a fleet with SQLite only."""
-    watch = Stopwatch()
-    database = sqlite3.connect(path, isolation_level=None)
-    for setting in ("locking_mode = EXCLUSIVE", "synchronous = FULL"):
-        database.execute(f"PRAGMA {setting}")
-    database.execute("BEGIN EXCLUSIVE")
-    database.execute("SELECT * FROM entity LIMIT 1").fetchone()
-    database.execute("COMMIT")
-    sample = watch.sample(1)
-    database.close()
-    return {"sample": sample.plain(), "impacts": 0}
-
-
 PROBES: dict[str, Callable[..., Any]] = {
     probe.__name__: probe
     for probe in (
-        *(build, age, impacts, commands, many, at_rest, in_memory, start, open_alone),
-        *(clients.flood, clients.pace, clients.hold),
+        *(build, age, commands, many, at_rest, in_memory),
+        *(clients.flood, clients.hold),
         *(
             many_machines.one_by_one,
             many_machines.each_once,
