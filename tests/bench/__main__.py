@@ -4,7 +4,6 @@ Takes minutes; --quick takes seconds and gives only rough figures. Needs an idle
 """
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from tests.bench import (
     cold_start,
     commands,
     crowd,
+    decisions,
     first_response,
     growth,
     history,
@@ -37,6 +37,7 @@ from tests.bench import (
     report,
     serving,
     suites,
+    visible,
     workers,
 )
 from tests.bench import machine as machines
@@ -44,7 +45,9 @@ from tests.bench.context import FULL, QUICK, ROOT, BenchmarkContext, Effort
 from tests.bench.figures import Result
 
 BENCHMARKS: Mapping[str, Callable[[BenchmarkContext], Result]] = {
+    "decisions": decisions.run,
     "commands": commands.run,
+    "visible": visible.run,
     "growth": growth.run,
     "history": history.run,
     "memory": memory.run,
@@ -112,10 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     used = usage.share()
     machine["Other programs"] = f"used {used:.0%} of the CPU meanwhile"
     date = datetime.now(UTC).date().isoformat()
-    if options.json:
-        print(json.dumps(report.as_json(machine, date, results), indent=2, ensure_ascii=False))
-    else:
-        report.show(Console(width=None if sys.stdout.isatty() else 120), machine, results)
+    report.show(Console(width=None if sys.stdout.isatty() else 120), machine, results)
     if options.write and used > machines.QUIET:
         console.print(f"Not written: other programs {machine['Other programs']}.", style="red")
         return 1
@@ -133,7 +133,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "benchmarks", nargs="*", metavar="BENCHMARK", help=f"any of: {', '.join(BENCHMARKS)}"
     )
     parser.add_argument("--quick", action="store_true", help="small fleets, short rounds")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", action="store_true", help=f"rewrite {PAGE.relative_to(ROOT)}")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.benchmarks if name not in BENCHMARKS]:

@@ -1,7 +1,6 @@
-"""Results as terminal tables, JSON, and a page of the documentation."""
+"""Results as terminal tables and as a page of the documentation."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -38,25 +37,6 @@ def show(console: Console, machine: Mapping[str, str], results: Sequence[Result]
             what, value, bound, verdict = target.cells
             style = "green" if target.met else "red"
             console.print(f"  {what}: {value}; target {bound}, {verdict}", style=style)
-
-
-def as_json(machine: Mapping[str, str], date: str, results: Sequence[Result]) -> dict[str, Any]:
-    """All results as JSON values."""
-    return {
-        "machine": dict(machine),
-        "date": date,
-        "benchmarks": {
-            result.name: {
-                "rows": {name: dict(row) for name, row in result.rows.items()},
-                "targets": [
-                    {"what": target.what, "value": target.value, "bound": target.bound,
-                     "at_least": target.at_least, "met": target.met}
-                    for target in result.targets
-                ],
-            }
-            for result in results
-        },
-    }  # fmt: skip
 
 
 def as_markdown(
