@@ -1,7 +1,16 @@
 """The init process of a machine: it starts the program and signals all processes of the machine.
 
 Which processes those are, `processes.py` knows. It decides nothing: the supervisor outside
-(`supervisor.py`) sends it commands.
+(`supervisor.py`) sends it commands over a channel, each a word and an argument:
+
+    "name", the host name to set
+    "start", when no process of an earlier run is left
+    "program" or "all", the number of a signal for the program, or for all processes of the machine
+    "freeze" and "thaw"
+    "resume", whether in the foreground: a program that the user has suspended
+
+It reports "ended" with an exit code when the program ends, "empty" once after each start, when no
+process is left, and "suspended" when a user stops the program from the terminal.
 """
 
 import os
@@ -21,43 +30,6 @@ _WAKE_BYTES = 64
 _LOOK_SECONDS = 0.05  # between two looks at processes whose end is not reported to us
 # Signals that Python or this module ignores and that a program must not inherit as ignored.
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU)
-
-
-class InitCommands:
-    """The supervisor's commands to the init process.
-
-    `channel` delivers "ended" with an exit code when the program ends, "empty" once after each
-    start, when no process is left, "suspended" when a user stops the program from the terminal,
-    and no words when the init process has ended.
-    """
-
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-
-    def name_host(self, host_name: str) -> None:
-        """Set the machine's host name."""
-        self.channel.send("name", host_name)
-
-    def start(self) -> None:
-        """Start the program. No process of an earlier run may be left."""
-        self.channel.send("start")
-
-    def signal_program(self, number: int) -> None:
-        self.channel.send("program", number)
-
-    def signal_all(self, number: int) -> None:
-        """Signal all processes of the machine, also those that the program started."""
-        self.channel.send("all", number)
-
-    def freeze(self) -> None:
-        self.channel.send("freeze")
-
-    def thaw(self) -> None:
-        self.channel.send("thaw")
-
-    def resume(self, *, foreground: bool) -> None:
-        """Resume a program that the user suspended, with the terminal or without."""
-        self.channel.send("resume", foreground)
 
 
 class InitProcess:

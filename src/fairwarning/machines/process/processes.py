@@ -7,43 +7,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from fairwarning.machines.process import freezer, namespace
 
 _KILL_SECONDS = 5.0  # for processes to end after SIGKILL
 _LOOK_SECONDS = 0.01
-
-
-class MachineProcesses(Protocol):
-    """All processes of one machine, as its init process controls them."""
-
-    def enter(self) -> None:
-        """Prepare this process, which is the init process."""
-
-    def name_host(self, host_name: str) -> None:
-        """Give the machine its host name, and let the name resolve."""
-
-    def started(self, program: int) -> None:
-        """Note that the program was forked."""
-
-    def signal(self, number: int) -> None:
-        """Signal all processes, also those that the program started."""
-
-    def freeze(self) -> None:
-        """Stop all processes."""
-
-    def thaw(self) -> None:
-        """Resume all processes."""
-
-    def remain(self, *, children: bool) -> bool:
-        """Return whether the program, which has ended, has left processes.
-
-        `children` is whether the init process has children.
-        """
-
-    def end(self) -> None:
-        """Kill all processes: the init process is about to end."""
 
 
 class NamespaceProcesses:
@@ -88,7 +56,10 @@ class NamespaceProcesses:
         freezer.thaw()
 
     def remain(self, *, children: bool) -> bool:
-        """Return whether there are children: every orphan becomes one."""
+        """Return whether the program, which has ended, has left processes.
+
+        `children` is whether the init process has children: every orphan becomes one.
+        """
         return children
 
     def end(self) -> None:
@@ -151,6 +122,10 @@ class GroupProcesses:
             with suppress(ChildProcessError):
                 os.waitpid(-1, os.WNOHANG)
             time.sleep(_LOOK_SECONDS)
+
+
+MachineProcesses = NamespaceProcesses | GroupProcesses
+"""All processes of one machine, as its init process controls them."""
 
 
 def _hosts(name: str, aliases: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from enum import Enum
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.machines.process import namespace
 from fairwarning.machines.process.channel import Channel, close_all
-from fairwarning.machines.process.init import KILLED, InitCommands
+from fairwarning.machines.process.init import KILLED
 from fairwarning.machines.process.link import AttachedMachine, ImpactOrder, ServiceLink
 from fairwarning.machines.process.machine_program import MachineProgram
 from fairwarning.machines.process.relay import PortRelay
@@ -54,7 +54,7 @@ def run_supervisor(program: MachineProgram, foreground: Channel, init: Channel) 
 
 
 async def _run(program: MachineProgram, foreground: Channel, init: Channel) -> None:
-    supervisor = Supervisor(program, foreground, InitCommands(init))
+    supervisor = Supervisor(program, foreground, init)
     try:
         foreground.send("exit", await supervisor.run())
     except FairwarningError as error:
@@ -70,7 +70,7 @@ class _Phase(Enum):
 class Supervisor:
     """Starts, stops and freezes a machine's program as the service orders."""
 
-    def __init__(self, program: MachineProgram, foreground: Channel, init: InitCommands) -> None:
+    def __init__(self, program: MachineProgram, foreground: Channel, init: Channel) -> None:
         self._program = program
         self._isolated = program.isolation.namespaces
         self._relay = PortRelay(program.forwarded)
@@ -96,7 +96,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for channel, receive in (
             (self._foreground, self._receive_from_foreground),
-            (self._init.channel, self._receive_from_init),
+            (self._init, self._receive_from_init),
         ):
             channel.set_nonblocking()
             loop.add_reader(channel, receive)
@@ -106,7 +106,7 @@ class Supervisor:
         try:
             return await self._exit_code
         finally:
-            for channel in (self._foreground, self._init.channel):
+            for channel in (self._foreground, self._init):
                 loop.remove_reader(channel)
             for task in tasks:
                 task.cancel()
@@ -163,21 +163,21 @@ class Supervisor:
             self._program.temporary.make()
 
     async def _freeze(self, seconds: float) -> None:
-        self._init.freeze()
+        self._init.send("freeze")
         await asyncio.sleep(seconds)
-        self._init.thaw()
+        self._init.send("thaw")
 
     async def _stop(self) -> None:
         """End the program, then the processes that it has left."""
         self._phase = _Phase.ENDING
         grace = self._program.grace_seconds
-        self._init.signal_program(signal.SIGTERM)
-        self._init.signal_all(signal.SIGCONT)  # so that stopped processes can end, too
+        self._init.send("program", signal.SIGTERM)
+        self._init.send("all", signal.SIGCONT)  # so that stopped processes can end, too
         await _happens(self._ended, grace)
         if not self._empty.is_set():
-            self._init.signal_all(signal.SIGTERM)
+            self._init.send("all", signal.SIGTERM)
             if not await _happens(self._empty, grace):
-                self._init.signal_all(signal.SIGKILL)
+                self._init.send("all", signal.SIGKILL)
                 await _happens(self._empty, None if self._isolated else KILL_SECONDS)
         await self._close_endpoint()
         self._phase = _Phase.DOWN
@@ -186,7 +186,7 @@ class Supervisor:
         self._open_endpoint()
         self._ended.clear()
         self._empty.clear()
-        self._init.start()
+        self._init.send("start")
         self._phase = _Phase.RUNNING
 
     def _open_endpoint(self) -> None:
@@ -215,7 +215,7 @@ class Supervisor:
     # ------------------------------- events from the init process and the foreground process
 
     def _receive_from_init(self) -> None:
-        words, _ = self._init.channel.receive()
+        words, _ = self._init.receive()
         match words:
             case ["ended", int(code)]:
                 self._code = code
@@ -237,21 +237,21 @@ class Supervisor:
                 self._endpoint = socket.socket(fileno=descriptors[0])
                 self._link.inside(descriptors[1:3])
                 self._relay.start([socket.socket(fileno=number) for number in descriptors[3:]])
-                self._init.name_host(self._host_name)
+                self._init.send("name", self._host_name)
                 if self._starts:
                     self._start()
                 self._created.set()
             case ["signal", int(number)]:
                 self._signalled(signal.Signals(number))
             case ["resumed", bool(foreground)]:
-                self._init.resume(foreground=foreground)
+                self._init.send("resume", foreground)
             case []:
                 asyncio.get_running_loop().remove_reader(self._foreground)
                 self._power_loss = asyncio.create_task(self._lose_power())
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._phase is _Phase.RUNNING:
-            self._init.signal_program(number)
+            self._init.send("program", number)
         elif number not in _HARMLESS:
             self._finish(KILLED + number)
 
@@ -260,7 +260,7 @@ class Supervisor:
     async def _lose_power(self) -> None:
         """Kill all processes, because the process that the user started was killed."""
         self._phase = _Phase.ENDING
-        self._init.signal_all(signal.SIGKILL)
+        self._init.send("all", signal.SIGKILL)
         await _happens(self._empty, KILL_SECONDS)
         self._finish(KILLED + signal.SIGKILL)
 
