@@ -21,8 +21,8 @@ from fairwarning.store.postgres.batch_writer import BatchWriter
 from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.duties import Duties
 from fairwarning.store.postgres.lease import ProcessLease
-from fairwarning.store.postgres.statements import Row
 from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.sql_reads import Row
 from fairwarning.store.store import Batch, ScopeChange
 from tests.cluster.action_log import FileDriver
 
@@ -54,7 +54,7 @@ def _ignore_the_change_feed() -> None:
     async def changes_since(self: PostgresStore, after: int, limit: int) -> list[ScopeChange]:
         return []
 
-    PostgresStore.changes_since = changes_since  # type: ignore[method-assign]
+    PostgresStore.changes_since = changes_since  # type: ignore[assignment, method-assign]
 
 
 def _lose_commits() -> None:

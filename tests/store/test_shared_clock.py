@@ -21,8 +21,9 @@ from fairwarning.store.elapsed_time import elapsed_time
 from fairwarning.store.postgres import shared_clock
 from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.shared_clock import SharedClock
-from fairwarning.store.postgres.statements import Row, execute
+from fairwarning.store.postgres.statements import execute
 from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.sql_reads import Row
 from fairwarning.store.store import Batch, ClockReading, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.waiting import LIMIT_SECONDS

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from fairwarning.core.errors import Conflict, FairwarningError, StoreDamaged, Unavailable
-from fairwarning.core.model import Entity, Impact, Ref
-from fairwarning.store import dropping, files, lanes, schema, tables
+from fairwarning.core.model import KINDS, Entity, Impact, Ref
+from fairwarning.store import codec, files, lanes, schema, tables
 from fairwarning.store.files import OpenFiles, ReservedSpace, SqliteConnection
 from fairwarning.store.scripts import Migration
-from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
+from fairwarning.store.sql_reads import Row, SqlReads
+from fairwarning.store.store import Batch
 from fairwarning.store.worker import StoreThread
 
 P = ParamSpec("P")
@@ -38,7 +39,7 @@ _READ_STEPS = 20_000  # of SQLite's virtual machine, a millisecond: then look fo
 _BATCH_PAGES = 4  # pages a batch writes beyond one per row: indexes and the head
 
 
-class SQLiteStore:
+class SQLiteStore(SqlReads):
     """Keeps a fleet in one SQLite file."""
 
     shared = None
@@ -93,14 +94,31 @@ class SQLiteStore:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
+        thread = self._thread()
+        job = self._job(query, *args, **kwargs)
+        return await (thread.read if lanes.is_reading() else thread.run)(job)
+
+    async def _change(self, change: Callable[[SqliteConnection, V], T], value: V) -> T:
+        return await self._thread().run(self._job(change, value), self._shorten_log)
+
+    def _job(
+        self,
+        use: Callable[Concatenate[SqliteConnection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Callable[[], T]:
         def job() -> T:
             try:
-                return query(self._connected(), *args, **kwargs)
+                return use(self._connected(), *args, **kwargs)
             except sqlite3.Error as error:
                 raise self._translate_error(error) from error
+            finally:
+                self._roll_back()  # unless it has ended its transaction
 
-        thread = self._thread()
-        return await (thread.read if lanes.is_reading() else thread.run)(job)
+        return job
+
+    async def _rows(self, query: str, **values: object) -> list[Row]:
+        return await self._read(tables.select, query, values)
 
     # --- The connection ---------------------------------------------------------------------------
 
@@ -266,63 +284,22 @@ class SQLiteStore:
         return await self._read(tables.load, list(refs))
 
     async def due_entities(self, now: float, limit: int) -> list[Ref]:
-        return await self._read(tables.due_entities, now, limit)
-
-    async def next_due(self) -> float | None:
-        return await self._read(tables.next_due)
-
-    async def find_machines(
-        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[MachineLocation]:
-        return await self._read(tables.find_machines, name, address, number, scope)
-
-    async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
-        return await self._read(tables.list_machines, after, limit)
-
-    async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
-        return await self._read(tables.list_ids, kind, after, limit)
-
-    async def scopes_with_events(self, after: str, limit: int) -> list[str]:
-        return await self._read(tables.scopes_with_events, after, limit)
+        rows = await self._rows("due_entities", now=now, limit=limit)
+        return [(KINDS[kind], name) for kind, name in rows]
 
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
-        return await self._read(tables.unfinished_impacts, after, limit)
-
-    async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
-        return await self._read(tables.changes_since, after, limit)
-
-    async def journal(
-        self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
-    ) -> list[JournalEntry]:
-        return await self._read(tables.journal, after, limit, entity, event)
-
-    async def operation_lines(
-        self, operation: str, *, after: int, before: int, limit: int
-    ) -> list[JournalEntry]:
-        return await self._read(tables.operation_lines, operation, after, before, limit)
-
-    async def latest_lines(
-        self, limit: int, *, before: int | None = None, entity: Ref | None = None
-    ) -> list[JournalEntry]:
-        return await self._read(tables.latest_lines, limit, before, entity)
-
-    async def position(self) -> int:
-        return (await self._read(tables.head))[0]
+        rows = await self._rows("unfinished_impacts", after=after, limit=limit)
+        return [codec.decode_impact(body) for (body,) in rows]
 
     async def record_polls(self, polls: Mapping[str, float]) -> None:
-        await self._change_rows(tables.record_polls, polls)
+        await self._change(tables.record_polls, polls)
 
     async def recorded_polls(self, scopes: Iterable[str]) -> dict[str, float]:
         return await self._read(tables.recorded_polls, list(scopes))
 
-    async def get_note(self, name: str) -> str | None:
-        return await self._read(tables.get_note, name)
-
     async def add_note_if_absent(self, name: str, value: str) -> str:
-        return await self._read(tables.add_note_if_absent, name, value)
-
-    async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
-        return await self._read(tables.list_notes, prefix, after, limit)
+        await self._rows("add_note_if_absent", name=name, value=value)
+        return str((await self._rows("get_note", name=name))[0][0])
 
     async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
         values = {name: value for name, (_, value) in notes.items()}
@@ -337,27 +314,14 @@ class SQLiteStore:
 
     # --- Retention --------------------------------------------------------------------------------
 
-    async def ended_entities(self, before: float, limit: int) -> list[Ref]:
-        return await self._read(dropping.ended_entities, before, limit)
-
     async def drop_old_lines(self, before: float) -> int:
-        return await self._change_rows(dropping.drop_old_lines, before)
+        return await self._change(tables.drop_old_lines, before)
 
     async def drop_tombstones(self, until: int) -> int:
-        return await self._change_rows(dropping.drop_tombstones, until)
+        return await self._change(tables.drop_tombstones, until)
 
     async def drop_notes(self, notes: Mapping[str, str]) -> None:
-        await self._change_rows(dropping.drop_notes, notes)
-
-    async def _change_rows(self, change: Callable[[SqliteConnection, V], T], value: V) -> T:
-        def job() -> T:
-            try:
-                return change(self._connected(), value)
-            except sqlite3.Error as error:
-                self._roll_back()
-                raise self._translate_error(error) from error
-
-        return await self._thread().run(job, self._shorten_log)
+        await self._change(tables.drop_notes, notes)
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -13,7 +13,7 @@ from typing import cast
 from fairwarning.core import cascade
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.errors import AddressTaken, Conflict
-from fairwarning.core.model import KINDS, Entity, Impact, Ref, Scope
+from fairwarning.core.model import Entity, Ref, Scope
 from fairwarning.store import codec, schema
 from fairwarning.store.differences import (
     Differences,
@@ -22,19 +22,12 @@ from fairwarning.store.differences import (
     stale_version,
 )
 from fairwarning.store.files import SqliteConnection
-from fairwarning.store.store import (
-    LAST_CHARACTER,
-    Batch,
-    JournalEntry,
-    MachineLocation,
-    ScopeChange,
-)
+from fairwarning.store.sql_reads import Row
+from fairwarning.store.store import Batch
 
-Row = tuple[object, ...]
 Head = tuple[int, int, int]
 """The last position of the change feed, the last journal number and the last machine number."""
 
-_LAST_NUMBER = 2**63 - 1
 _NO_VERSION = -1  # of an entity that does not exist
 _SIZES = (64, 16, 4, 1)  # rows per statement; few sizes, so that prepared statements are reused
 _SQL = schema.queries()
@@ -183,8 +176,8 @@ def explain(connection: SqliteConnection, rows: SqliteRows) -> Conflict:
         if machine.address
     ]
     for scope, name, address in claims:
-        for location in find_machines(connection, "", address, 0):
-            if (location.scope, location.machine.name) != (scope, name):
+        for _, holder, body in select(connection, "machines_by_address", {"address": address}):
+            if (holder, codec.decode_machine(body).name) != (scope, name):
                 return AddressTaken(address)
     return AddressTaken(claims[-1][2])  # by a machine of the same batch
 
@@ -214,103 +207,17 @@ def _load(connection: SqliteConnection, ref: Ref) -> Entity | None:
     return codec.with_machines(entity, codec.decode_machines(body for (body,) in bodies))
 
 
-def due_entities(connection: SqliteConnection, now: float, limit: int) -> list[Ref]:
-    """Return entities that are due, the longest overdue first."""
-    rows = connection.execute(_SQL["due_entities"], (now, limit)).fetchall()
-    return [(KINDS[kind], name) for kind, name in rows]
-
-
 def next_due(connection: SqliteConnection) -> float | None:
     """Return the earliest due time."""
     return cast("float | None", connection.execute(_SQL["next_due"]).fetchone()[0])
 
 
-def find_machines(
-    connection: SqliteConnection, name: str, address: str, number: int, scope: str = ""
-) -> list[MachineLocation]:
-    """Return machines by name, else by address, else by scope, else by number."""
-    if name:
-        return _locations(connection, "machines_by_name", name)
-    if address:
-        return _locations(connection, "machines_by_address", address)
-    if scope:
-        return _locations(connection, "machines_by_scope", scope)
-    return _locations(connection, "machine_by_number", number)
+def select(connection: SqliteConnection, query: str, values: Mapping[str, object]) -> list[Row]:
+    """Execute a statement and return its rows."""
+    return connection.execute(_SQL[query], values).fetchall()
 
 
-def list_machines(connection: SqliteConnection, after: int, limit: int) -> list[MachineLocation]:
-    """Return machines in order of number."""
-    return _locations(connection, "list_machines", after, limit)
-
-
-def _locations(connection: SqliteConnection, query: str, *values: object) -> list[MachineLocation]:
-    rows = connection.execute(_SQL[query], values).fetchall()
-    return [
-        MachineLocation(number, scope, codec.decode_machine(body)) for number, scope, body in rows
-    ]
-
-
-def list_ids(connection: SqliteConnection, kind: type[Entity], after: str, limit: int) -> list[str]:
-    """Return ids of a kind, in order."""
-    rows = connection.execute(_SQL["list_ids"], (kind.__name__, after, limit)).fetchall()
-    return [name for (name,) in rows]
-
-
-def scopes_with_events(connection: SqliteConnection, after: str, limit: int) -> list[str]:
-    """Return ids of scopes that have events, in order."""
-    rows = connection.execute(_SQL["scopes_with_events"], (after, limit)).fetchall()
-    return [name for (name,) in rows]
-
-
-def unfinished_impacts(connection: SqliteConnection, after: str, limit: int) -> list[Impact]:
-    """Return impacts that started and are not settled."""
-    rows = connection.execute(_SQL["unfinished_impacts"], (after, limit)).fetchall()
-    return [codec.decode_impact(body) for (body,) in rows]
-
-
-def changes_since(connection: SqliteConnection, after: int, limit: int) -> list[ScopeChange]:
-    """Return scopes that changed after a position of the change feed."""
-    rows = connection.execute(_SQL["changes_since"], (after, limit)).fetchall()
-    return [ScopeChange(position, scope) for position, scope in rows]
-
-
-def journal(
-    connection: SqliteConnection, after: int, limit: int, entity: Ref | None, event: str
-) -> list[JournalEntry]:
-    """Return lines in order. For an entity, the cost grows with the number of its newer lines."""
-    values: dict[str, object] = {"after": max(after, 0), "limit": limit, "event": event}
-    if entity is not None:
-        query = "lines_of_entity"
-        values |= {"kind": entity[0].__name__, "id": entity[1]}
-    else:
-        query = "lines_of_event" if event else "lines"
-    return [_entry(*row) for row in connection.execute(_SQL[query], values).fetchall()]
-
-
-def operation_lines(
-    connection: SqliteConnection, operation: str, after: int, before: int, limit: int
-) -> list[JournalEntry]:
-    """Return lines of an operation between two numbers. Reads every line between them."""
-    values = {"operation": operation, "after": after, "before": before, "limit": limit}
-    rows = connection.execute(_SQL["lines_of_operation"], values).fetchall()
-    return [_entry(*row) for row in rows]
-
-
-def latest_lines(
-    connection: SqliteConnection, limit: int, before: int | None, entity: Ref | None
-) -> list[JournalEntry]:
-    """Return the newest lines, newest first."""
-    upper = _LAST_NUMBER if before is None else before
-    values: dict[str, object] = {"limit": limit, "before": upper}
-    query = "latest"
-    if entity is not None:
-        query = "latest_of_entity"
-        values |= {"kind": entity[0].__name__, "id": entity[1]}
-    return [_entry(*row) for row in connection.execute(_SQL[query], values).fetchall()]
-
-
-def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> JournalEntry:
-    return JournalEntry(number, JournalLine(at, actor, (KINDS[kind], name), codec.fact(*fact)))
+# --- Changes outside batches ----------------------------------------------------------------------
 
 
 def record_polls(connection: SqliteConnection, polls: Mapping[str, float]) -> None:
@@ -322,23 +229,33 @@ def record_polls(connection: SqliteConnection, polls: Mapping[str, float]) -> No
 
 def recorded_polls(connection: SqliteConnection, scopes: Sequence[str]) -> dict[str, float]:
     """Return the recorded polls of these scopes."""
-    rows = (connection.execute(_SQL["recorded_poll"], (scope,)).fetchone() for scope in scopes)
-    return dict(row for row in rows if row)
+    found = (connection.execute(_SQL["recorded_poll"], (scope,)).fetchone() for scope in scopes)
+    return dict(row for row in found if row)
 
 
-def get_note(connection: SqliteConnection, name: str) -> str | None:
-    """Return a note, or None."""
-    row = connection.execute(_SQL["get_note"], (name,)).fetchone()
-    return row[0] if row else None
+def drop_old_lines(connection: SqliteConnection, before: float) -> int:
+    """Drop some of the oldest lines. The chains of lines then end there."""
+    old = [number for number, at in select(connection, "oldest_lines", {}) if at < before]
+    if old:
+        connection.execute("BEGIN")
+        connection.execute(_SQL["delete_old_events"], {"last": old[-1]})
+        connection.execute(_SQL["delete_old_lines"], {"last": old[-1]})
+        connection.execute("COMMIT")
+    return len(old)
 
 
-def add_note_if_absent(connection: SqliteConnection, name: str, value: str) -> str:
-    """Return the note of this name, after storing this value if there was none."""
-    connection.execute(_SQL["add_note_if_absent"], (name, value))
-    return cast("str", connection.execute(_SQL["get_note"], (name,)).fetchone()[0])
+def drop_tombstones(connection: SqliteConnection, until: int) -> int:
+    """Drop some rows of removed entities; a row stays while it leads to journal lines."""
+    connection.execute("BEGIN")
+    connection.execute(_SQL["delete_polls_of_removed"], {"until": until})
+    changes = connection.total_changes
+    connection.execute(_SQL["delete_tombstones"], {"until": until})
+    dropped = connection.total_changes - changes
+    connection.execute("COMMIT")
+    return dropped
 
 
-def list_notes(connection: SqliteConnection, prefix: str, after: str, limit: int) -> dict[str, str]:
-    """Return notes whose names begin with `prefix`, by name, starting after `after`."""
-    values = (max(prefix, after), prefix + LAST_CHARACTER, limit)
-    return dict(connection.execute(_SQL["list_notes"], values).fetchall())
+def drop_notes(connection: SqliteConnection, notes: Mapping[str, str]) -> None:
+    """Drop these notes, unless their values have changed."""
+    for name, value in notes.items():
+        connection.execute(_SQL["delete_note"], (name, value))

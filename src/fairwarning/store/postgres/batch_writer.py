@@ -26,7 +26,8 @@ from fairwarning.store.postgres.connections import (
     translate_error,
 )
 from fairwarning.store.postgres.rows import PostgresRows, Values
-from fairwarning.store.postgres.statements import Row, execute, run
+from fairwarning.store.postgres.statements import execute, run
+from fairwarning.store.sql_reads import Row
 
 _UNCLEAR_SECONDS = 1.0  # how long to try to reach the database after a lost connection
 _RETRY_SECONDS = 0.05

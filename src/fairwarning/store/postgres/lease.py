@@ -24,7 +24,8 @@ from fairwarning.store.postgres.connections import (
 )
 from fairwarning.store.postgres.entity_cache import EntityCache
 from fairwarning.store.postgres.shared_clock import SharedClock
-from fairwarning.store.postgres.statements import Row, execute, run
+from fairwarning.store.postgres.statements import execute, run
+from fairwarning.store.sql_reads import Row
 from fairwarning.store.store import ClockReading, Heartbeat
 
 log = logging.getLogger(__name__)

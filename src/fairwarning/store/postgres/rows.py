@@ -9,7 +9,7 @@ from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import KINDS, Entity, Machine, Ref, Scope
 from fairwarning.store import codec
 from fairwarning.store.differences import Differences, differences
-from fairwarning.store.store import Batch, JournalEntry, MachineLocation
+from fairwarning.store.store import Batch, JournalEntry
 
 NO_VERSION = -1  # of an entity that does not exist
 
@@ -146,11 +146,6 @@ def build_entity(
     if machines is None and isinstance(cached, Scope):
         return codec.with_machines(entity, cached.machines)
     return codec.with_machines(entity, codec.decode_machines(machines or ()))
-
-
-def machine_location(number: int, scope: str, body: str) -> MachineLocation:
-    """Return a machine and its location."""
-    return MachineLocation(number, scope, codec.decode_machine(body))
 
 
 def entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> JournalEntry:

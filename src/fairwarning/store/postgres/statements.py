@@ -1,11 +1,8 @@
 """The statements of queries.sql, executed by name."""
 
-from typing import Any
-
 from fairwarning.store import scripts
 from fairwarning.store.postgres.connections import Connection, ConnectionPool
-
-Row = tuple[Any, ...]
+from fairwarning.store.sql_reads import Row
 
 _SQL = scripts.queries(__package__)
 

@@ -1,7 +1,6 @@
 """The store for many processes: one PostgreSQL database, row locks per scope, and a change feed."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
 
 import psycopg
 
@@ -15,27 +14,23 @@ from fairwarning.store.postgres.connections import ConnectionPool, time_limit, t
 from fairwarning.store.postgres.duties import Duties
 from fairwarning.store.postgres.lease import ProcessLease
 from fairwarning.store.postgres.rows import PostgresRows
-from fairwarning.store.postgres.statements import Row, execute, run
+from fairwarning.store.postgres.statements import execute, run
 from fairwarning.store.scripts import Migration
-from fairwarning.store.store import (
-    LAST_CHARACTER,
-    Batch,
-    JournalEntry,
-    MachineLocation,
-    ScopeChange,
-)
+from fairwarning.store.sql_reads import Row, SqlReads
+from fairwarning.store.store import Batch
 
 LEASE_SECONDS = 3.0
 CONNECTIONS = 3  # of the first lane, in addition to the listening one
 READ_CONNECTIONS = 2  # of the reads lane
 CACHED_ENTITIES = 4096
 
-_LAST_NUMBER = 2**63 - 1
 _NO_POSITION = -1
 
 
-class PostgresStore:
+class PostgresStore(SqlReads):
     """Keeps a fleet in a database that other processes use as well."""
+
+    _entry = staticmethod(rows.entry)
 
     def __init__(
         self,
@@ -81,7 +76,7 @@ class PostgresStore:
         await self._connections.close()
         self._lease.cache.clear()
 
-    async def _run(self, query: str, **values: object) -> list[Row]:
+    async def _rows(self, query: str, **values: object) -> list[Row]:
         return await run(self._connections, query, process=self._lease.process, **values)
 
     # --- Writing ---
@@ -129,14 +124,14 @@ class PostgresStore:
         return await self._duties.save_notes(notes)
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
-        await self._run("add_note_if_absent", name=name, value=value)
-        return str((await self._run("get_note", name=name))[0][0])
+        await self._rows("add_note_if_absent", name=name, value=value)
+        return str((await self._rows("get_note", name=name))[0][0])
 
     async def record_polls(self, polls: Mapping[str, float]) -> None:
-        await self._run("record_polls", scopes=list(polls), times=list(polls.values()))
+        await self._rows("record_polls", scopes=list(polls), times=list(polls.values()))
 
     async def recorded_polls(self, scopes: Iterable[str]) -> dict[str, float]:
-        return dict(await self._run("recorded_polls", scopes=list(scopes)))
+        return dict(await self._rows("recorded_polls", scopes=list(scopes)))
 
     async def claim_duty(self, duty: str) -> bool:
         return await self._duties.claim(duty)
@@ -171,100 +166,16 @@ class PostgresStore:
         return loaded
 
     async def due_entities(self, now: float, limit: int) -> list[Ref]:
-        result = await self._run("claim_due_entities", now=now, limit=limit)
+        result = await self._rows("claim_due_entities", now=now, limit=limit)
         return [(KINDS[kind], name) for _, _, kind, name in sorted(result)]
-
-    async def next_due(self) -> float | None:
-        return cast("float | None", (await self._run("next_due"))[0][0])
-
-    async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
-        result = await self._run("list_ids", kind=kind.__name__, after=after, limit=limit)
-        return [name for (name,) in result]
-
-    async def scopes_with_events(self, after: str, limit: int) -> list[str]:
-        return [name for (name,) in await self._run("scopes_with_events", after=after, limit=limit)]
 
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         await self._writer.abandon_unclear()  # else its impacts may appear behind our back
-        result = await self._run("claim_impacts", after=after, limit=limit)
+        result = await self._rows("claim_impacts", after=after, limit=limit)
         self._lease.impacts_unclear = self._lease.impacts_unclear and bool(result)
         return [codec.decode_impact(body) for _, body in sorted(result)]
 
-    async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
-        result = await self._run("changes_since", after=after, limit=limit)
-        return [ScopeChange(position, scope) for position, scope in result]
-
-    async def position(self) -> int:
-        return int((await self._run("position"))[0][0])
-
-    async def get_note(self, name: str) -> str | None:
-        result = await self._run("get_note", name=name)
-        return str(result[0][0]) if result else None
-
-    async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
-        first, until = max(prefix, after), prefix + LAST_CHARACTER
-        return dict(await self._run("list_notes", after=first, until=until, limit=limit))
-
-    # --- Machines ---
-
-    async def find_machines(
-        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[MachineLocation]:
-        if name:
-            result = await self._run("machines_by_name", name=name)
-        elif address:
-            result = await self._run("machines_by_address", address=address)
-        elif scope:
-            result = await self._run("machines_by_scope", scope=scope)
-        else:
-            result = await self._run("machine_by_number", number=number)
-        return [rows.machine_location(*row) for row in result]
-
-    async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
-        result = await self._run("list_machines", after=after, limit=limit)
-        return [rows.machine_location(*row) for row in result]
-
-    # --- The journal ---
-
-    async def journal(
-        self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
-    ) -> list[JournalEntry]:
-        if entity is not None:
-            result = await self._run(
-                "lines_of_entity", kind=entity[0].__name__, id=entity[1],
-                after=after, event=event, limit=limit,
-            )  # fmt: skip
-        elif event:
-            result = await self._run("lines_of_event", event=event, after=after, limit=limit)
-        else:
-            result = await self._run("lines", after=after, limit=limit)
-        return [rows.entry(*row) for row in result]
-
-    async def operation_lines(
-        self, operation: str, *, after: int, before: int, limit: int
-    ) -> list[JournalEntry]:
-        result = await self._run(
-            "lines_of_operation", operation=operation, after=after, before=before, limit=limit
-        )
-        return [rows.entry(*row) for row in result]
-
-    async def latest_lines(
-        self, limit: int, *, before: int | None = None, entity: Ref | None = None
-    ) -> list[JournalEntry]:
-        upper = _LAST_NUMBER if before is None else before
-        if entity is None:
-            result = await self._run("latest", before=upper, limit=limit)
-        else:
-            result = await self._run(
-                "latest_of_entity", kind=entity[0].__name__, id=entity[1], before=upper, limit=limit
-            )
-        return [rows.entry(*row) for row in result]
-
     # --- Retention ---
-
-    async def ended_entities(self, before: float, limit: int) -> list[Ref]:
-        result = await self._run("ended_entities", before=before, limit=limit)
-        return [(KINDS[kind], name) for kind, name in result]
 
     async def drop_old_lines(self, before: float) -> int:
         async with self._connections.acquire() as connection:
@@ -278,8 +189,8 @@ class PostgresStore:
         return int(result[0][0])
 
     async def drop_tombstones(self, until: int) -> int:
-        return int((await self._run("drop_tombstones", until=until))[0][0])
+        return int((await self._rows("drop_tombstones", until=until))[0][0])
 
     async def drop_notes(self, notes: Mapping[str, str]) -> None:
         for name, value in notes.items():
-            await self._run("drop_note", name=name, value=value)
+            await self._rows("drop_note", name=name, value=value)

@@ -4,6 +4,9 @@
 -- name: head
 SELECT position, line, machine FROM head;
 
+-- name: position
+SELECT position FROM head;
+
 -- name: move_head
 UPDATE head SET position = ?, line = ?, machine = ?;
 
@@ -42,20 +45,20 @@ SELECT version FROM entity WHERE kind = ? AND id = ? AND body IS NOT NULL;
 SELECT body FROM entity WHERE kind = ? AND id = ? AND body IS NOT NULL;
 
 -- name: due_entities
-SELECT kind, id FROM entity WHERE due <= ? ORDER BY due, number LIMIT ?;
+SELECT kind, id FROM entity WHERE due <= :now ORDER BY due, number LIMIT :limit;
 
 -- name: next_due
 SELECT min(due) FROM entity WHERE due IS NOT NULL;
 
 -- name: list_ids
-SELECT id FROM entity WHERE kind = ? AND id > ? AND body IS NOT NULL ORDER BY id LIMIT ?;
+SELECT id FROM entity WHERE kind = :kind AND id > :after AND body IS NOT NULL ORDER BY id LIMIT :limit;
 
 -- name: scopes_with_events
 SELECT id FROM entity
-WHERE id > ? AND has_events = 1 ORDER BY id LIMIT ?;
+WHERE id > :after AND has_events = 1 ORDER BY id LIMIT :limit;
 
 -- name: changes_since
-SELECT changed, id FROM entity WHERE changed > ? ORDER BY changed LIMIT ?;
+SELECT changed, id FROM entity WHERE changed > :after ORDER BY changed LIMIT :limit;
 
 -- name: remove_machines
 WITH old (scope, name) AS (
@@ -83,19 +86,19 @@ ON CONFLICT (scope, name) DO UPDATE SET address = excluded.address, body = exclu
 SELECT body FROM machine WHERE scope = ? ORDER BY number;
 
 -- name: machines_by_name
-SELECT number, scope, body FROM machine WHERE name = ? ORDER BY scope;
+SELECT number, scope, body FROM machine WHERE name = :name ORDER BY scope;
 
 -- name: machines_by_address
-SELECT number, scope, body FROM machine WHERE address = ? AND address <> '';
+SELECT number, scope, body FROM machine WHERE address = :address AND address <> '';
 
 -- name: machines_by_scope
-SELECT number, scope, body FROM machine WHERE scope = ? ORDER BY number;
+SELECT number, scope, body FROM machine WHERE scope = :scope ORDER BY number;
 
 -- name: machine_by_number
-SELECT number, scope, body FROM machine WHERE number = ?;
+SELECT number, scope, body FROM machine WHERE number = :number;
 
 -- name: list_machines
-SELECT number, scope, body FROM machine WHERE number > ? ORDER BY number LIMIT ?;
+SELECT number, scope, body FROM machine WHERE number > :after ORDER BY number LIMIT :limit;
 
 -- name: put_impacts
 INSERT INTO impact (id, body)
@@ -109,7 +112,7 @@ WITH old (id) AS (
 DELETE FROM impact WHERE id IN old;
 
 -- name: unfinished_impacts
-SELECT body FROM impact WHERE id > ? ORDER BY id LIMIT ?;
+SELECT body FROM impact WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: add_events
 -- Runs before the lines are added, which refer to these rows.
@@ -215,7 +218,7 @@ DELETE FROM event WHERE id IN (
 );
 
 -- name: delete_old_lines
-DELETE FROM journal WHERE number <= ?;
+DELETE FROM journal WHERE number <= :last;
 
 -- name: ended_entities
 SELECT kind, id FROM entity
@@ -255,13 +258,13 @@ VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: add_note_if_absent
-INSERT OR IGNORE INTO note (name, value) VALUES (?, ?);
+INSERT OR IGNORE INTO note (name, value) VALUES (:name, :value);
 
 -- name: get_note
-SELECT value FROM note WHERE name = ?;
+SELECT value FROM note WHERE name = :name;
 
 -- name: list_notes
-SELECT name, value FROM note WHERE name > ? AND name < ? ORDER BY name LIMIT ?;
+SELECT name, value FROM note WHERE name > :after AND name < :until ORDER BY name LIMIT :limit;
 
 -- name: delete_note
 DELETE FROM note WHERE name = ? AND value = ?;
