@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.campaigns import split
-from tests.fixtures.http import fetch, free_ports, local_url
 from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
 from tests.guest.double import Double
 
 pytestmark = pytest.mark.spec("G5")
 
 ALIVE = 1.5  # seconds without a heartbeat after which a machine is not alive
-KINDS = pytest.mark.parametrize("kind", ["folder", "peers"])
 
 
 @dataclass
@@ -45,24 +43,17 @@ class AgentGroup:
 
 @contextmanager
 def agent_group(
-    folder: Path, kind: str, drain: str = "", looks: tuple[float, ...] = (ALIVE / 10,) * 3
+    folder: Path, drain: str = "", looks: tuple[float, ...] = (ALIVE / 10,) * 3
 ) -> Iterator[AgentGroup]:
     """Start the agents; their required hooks wait, or run this script."""
-    ports = free_ports(3)
     with AgentEndpoint() as cloud, ExitStack() as stack:
         cloud.make_enabled("db", 3)
         names = [f"db_{number}" for number in range(3)]
         homes = stack.enter_context(agent_folders(cloud, folder, *names))
         cloud.observe = lambda: [home.folder.name for home in homes if "drain" in home.ran()]
-        for home, port in zip(homes, ports, strict=True):
+        for home in homes:
             home.usual_hooks(drain or home.wait_script())
-            home.lines = [f'listen = "127.0.0.1:{port}"']
-            if kind == "folder":
-                home.lines.append(f'group.folder = "{folder / "shared"}"')
-            else:
-                others = zip(names, ports, strict=True)
-                peers = ", ".join(f'{name} = "http://127.0.0.1:{at}"' for name, at in others)
-                home.lines.append(f"group.peers = {{ {peers} }}")
+            home.lines = [f'group.folder = "{folder / "shared"}"']
         agents = [
             stack.enter_context(AgentProcess(home, alive=ALIVE, look=look))
             for home, look in zip(homes, looks, strict=True)
@@ -72,10 +63,9 @@ def agent_group(
         yield AgentGroup(cloud, homes, agents)
 
 
-@KINDS
-def test_one_approval_after_all_are_ready(tmp_path: Path, kind: str) -> None:
+def test_one_approval_after_all_are_ready(tmp_path: Path) -> None:
     """The first of Resources approves, whichever machine is ready first."""
-    with agent_group(tmp_path, kind) as group:
+    with agent_group(tmp_path) as group:
         group.cloud.freeze("db_0", "db_1", "db_2")
         leader = group.leader()
         group.until_all("drain", "+")
@@ -90,10 +80,9 @@ def test_one_approval_after_all_are_ready(tmp_path: Path, kind: str) -> None:
         assert len(set(group.cloud.approvals)) == 1  # it may be sent again
 
 
-@KINDS
-def test_a_leader_with_a_long_query_interval_is_alive(tmp_path: Path, kind: str) -> None:
+def test_a_leader_with_a_long_query_interval_is_alive(tmp_path: Path) -> None:
     """A machine that reads the event first does not approve without it, however long it takes."""
-    with agent_group(tmp_path, kind, looks=(ALIVE / 2, 0.05, 0.05)) as group:
+    with agent_group(tmp_path, looks=(ALIVE / 2, 0.05, 0.05)) as group:
         group.cloud.freeze("db_0", "db_1", "db_2")
         assert group.leader() == 0
         group.homes[1].release_hooks()
@@ -115,7 +104,7 @@ def test_a_machine_that_is_killed_is_waited_for(
     tmp_path: Path, kind: str, killed: int, leader: int
 ) -> None:
     """Until shortly before NotBefore; then the first of the others approves, and warns."""
-    with agent_group(tmp_path, kind) as group:
+    with agent_group(tmp_path) as group:
         event = group.cloud.freeze("db_0", "db_1", "db_2")
         order = [int(name.removeprefix("db_")) for name in event.resources]
         group.until_all("drain", "+")
@@ -137,7 +126,7 @@ def test_a_machine_that_is_killed_is_waited_for(
 def test_a_machine_says_that_its_required_hook_failed(tmp_path: Path) -> None:
     """In the shared folder; the others are ready, and no machine approves."""
     drain = '[ "$FAIRWARNING_MACHINE" != db_2 ] || exit 1'
-    with agent_group(tmp_path, "folder", drain) as group:
+    with agent_group(tmp_path, drain) as group:
         event = group.cloud.freeze("db_0", "db_1", "db_2")
         folder = tmp_path / "shared" / event.id.upper()
         names = ["db_0", "db_1", "db_2.failed"]
@@ -145,26 +134,6 @@ def test_a_machine_says_that_its_required_hook_failed(tmp_path: Path) -> None:
             group.agents[2].wait_until(lambda n=name: (folder / n).exists())  # type: ignore[misc]
         assert sorted(path.name for path in folder.iterdir()) == names
         assert group.cloud.approvals == []
-
-
-@pytest.mark.parametrize("failed", [False, True])
-def test_a_peer_answers_whether_its_required_hook_failed(tmp_path: Path, failed: bool) -> None:
-    """A peer that is not ready yet does not say that it failed."""
-    port = free_ports(1)[0]
-    with AgentEndpoint() as cloud:
-        cloud.make_enabled("db", 2)
-        with agent_folders(cloud, tmp_path, "db_0") as (home,):
-            home.hook("drain", "scheduled", "exit 1" if failed else home.wait_script())
-            home.lines = [
-                f'listen = "127.0.0.1:{port}"',
-                'group.peers = { db_1 = "http://127.0.0.1:1" }',
-            ]
-            with AgentProcess(home, alive=ALIVE, look=ALIVE / 10) as agent:
-                event = cloud.freeze("db_0", "db_1")
-                url = local_url(port, f"/ready/{event.id}")
-                agent.wait_until(lambda: "drain" in home.ran("+"))
-                answer = {"ready": False, **({"failed": True} if failed else {})}
-                agent.wait_until(lambda: fetch(url).json == answer)
 
 
 @pytest.mark.spec("G4")

@@ -246,7 +246,7 @@ def test_a_port_that_another_program_uses(config: AgentConfig) -> None:
         used = f"127.0.0.1:{other.getsockname()[1]}"
         (result,) = results(replace(config, listen=used), "listen")
         assert not result.ok
-    health = HealthServer("127.0.0.1:0", str, str, lambda _: False)
+    health = HealthServer("127.0.0.1:0", str, str)
     try:
         (result,) = results(replace(config, listen=f"127.0.0.1:{health.port}"), "listen")
         assert result.ok
@@ -256,12 +256,9 @@ def test_a_port_that_another_program_uses(config: AgentConfig) -> None:
 
 
 def test_a_group(config: AgentConfig, tmp_path: Path) -> None:
-    """A shared folder must be writable, and the other machines' agents must be reachable."""
+    """A shared folder must be writable."""
     folder = GroupSettings(folder=str(tmp_path / "shared"))
     assert [result.ok for result in results(replace(config, group=folder), "group")] == [True]
-    peers = {"vm-1": "http://127.0.0.1:1", "vm-2": f"http://127.0.0.1:{free_port()}"}
-    shown = results(replace(config, name="VM-1", group=GroupSettings(peers=peers)), "peer")
-    assert [(result.ok, result.detail.split()[0]) for result in shown] == [(False, "vm-2")]
 
 
 def test_rights_on_kubernetes(config: AgentConfig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,23 +1,17 @@
-"""Exchange of liveness and readiness: through a folder, or over HTTP."""
+"""Exchange of liveness and readiness through a folder."""
 
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fairwarning.guest.agent import group as module
 from fairwarning.guest.agent.actions import GroupMembers
-from fairwarning.guest.agent.config import parse
-from fairwarning.guest.agent.group import HttpPeers, SharedFolder, create_peers
-from fairwarning.guest.agent.health import HealthServer
+from fairwarning.guest.agent.group import SharedFolder
 from fairwarning.guest.events import Event
-from tests.fixtures.http import free_port
-from tests.fixtures.receiver import Receiver, ReceiverResponse, in_turn
-from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.notices import event
 
 pytestmark = pytest.mark.spec("G5")
@@ -33,9 +27,6 @@ def members(
     return GroupMembers(frozenset(alive), frozenset(ready), frozenset(failed))
 
 
-# --- Folders --------------------------------------------------------------------------------------
-
-
 class FixedClock:
     """The monotonic clock of the code under test."""
 
@@ -47,8 +38,7 @@ class FixedClock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FixedClock:
     """Return a clock that only the test advances; nothing else has a limit that matters."""
-    for name in ("_FOLDER_SECONDS", "_TIMEOUT_SECONDS"):
-        monkeypatch.setattr(module, name, LIMIT_SECONDS)
+    monkeypatch.setattr(module, "_FOLDER_SECONDS", LIMIT_SECONDS)
     return FixedClock(monkeypatch)
 
 
@@ -158,6 +148,17 @@ def test_a_folder_that_fails_keeps_the_wishes(tmp_path: Path) -> None:
     assert second.members(SHARED).ready == {"vm-1"}
 
 
+def test_an_error_about_one_event_concerns_no_other(tmp_path: Path) -> None:
+    """IB1: something is in the way of its folder."""
+    first, second, _ = folders(tmp_path)
+    (tmp_path / "B").write_text("", "utf-8")
+    for name in ("B", "C"):
+        second.signal_ready(event(name, *NAMES))
+    with pytest.raises(OSError, match="B"):
+        second.heartbeat()
+    assert first.members(event("C", *NAMES)).ready == {"vm-2"}
+
+
 def test_a_folder_that_hangs_blocks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,122 +249,3 @@ def test_no_id_and_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) ->
     folder.heartbeat()
     assert folder.members(odd).ready == set()
     assert [path.name for path in tmp_path.iterdir()] == ["shared"]
-
-
-# --- Peers ----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def serving(peers: HttpPeers, port: int = 0) -> Iterator[int]:
-    """Run the health server for peers."""
-    health = HealthServer(
-        f"127.0.0.1:{port}",
-        str,
-        str,
-        lambda event: event.upper() in peers.ready,
-        lambda event: event.upper() in peers.failed,
-    )
-    try:
-        yield health.port
-    finally:
-        health.close()
-
-
-def test_http_peers() -> None:
-    """Readiness and failures are published, until the machine is ready or the event is over."""
-    second, both = HttpPeers({}, "vm-2"), ("vm-1", "vm-2")
-    with serving(second) as port:
-        first = HttpPeers({"VM-2": f"http://127.0.0.1:{port}"}, "vm-1")
-        assert first.members(SHARED) == members(both)
-        second.signal_failed(SHARED)
-        assert first.members(SHARED) == members(both, (), ("vm-2",))
-        second.signal_ready(SHARED)
-        first.signal_ready(SHARED)
-        assert first.members(SHARED) == members(both, both)
-        second.forget("a")
-        first.forget("A")
-        assert first.members(SHARED) == members(both)
-        second.signal_failed(SHARED)
-        second.forget("A")
-        assert first.members(SHARED) == members(both)
-
-
-def test_a_failed_query_is_not_silence(clock: FixedClock) -> None:
-    """A peer is alive until it has not answered for ten seconds; one answer suffices."""
-    second, port = HttpPeers({}, "vm-2"), free_port()
-    first = HttpPeers({"vm-2": f"http://127.0.0.1:{port}"}, "vm-1")
-    for _ in range(3):  # never heard since this agent started
-        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
-        clock.now += module.ALIVE_SECONDS / 3
-    assert first.members(SHARED).alive == {"vm-1"}
-    with serving(second, port):
-        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
-    clock.now += module.ALIVE_SECONDS - 1
-    assert first.members(SHARED).alive == {"vm-1", "vm-2"}
-    clock.now += 1
-    assert first.members(SHARED).alive == {"vm-1"}
-
-
-def test_a_peer_that_is_not_listed_is_not_alive() -> None:
-    """Its URL is unknown."""
-    assert HttpPeers({}, "vm-1").members(SHARED) == members(("vm-1",))
-
-
-@pytest.mark.parametrize(
-    ("status", "body"),
-    [
-        (500, b'{"ready": true}'),
-        (404, b"{}"),
-        (200, b"what?"),
-        (200, b"[]"),
-        (200, b"{}"),
-        (200, b'{"ready": true, "x": "' + b"x" * 5000 + b'"}'),
-        (200, b"[" * 4000),
-    ],
-)
-def test_a_peer_with_an_unexpected_response_is_not_alive(
-    clock: FixedClock, status: int, body: bytes
-) -> None:
-    """It is not an agent."""
-    with Receiver(in_turn(ReceiverResponse(status, body=body))) as server:
-        peers = HttpPeers({"vm-2": f"http://127.0.0.1:{server.port}"}, "vm-1")
-        peers.members(SHARED)
-        clock.now += module.ALIVE_SECONDS
-        assert peers.members(SHARED) == members(("vm-1",))
-
-
-def test_unresponsive_peers_are_queried_once_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query that hangs, as in DNS, delays no other and is not repeated meanwhile."""
-    monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.05)
-    asked, released = [], threading.Event()
-
-    def hang(url: str, *_: object) -> dict[str, bool]:
-        asked.append(url)
-        return {"ready": released.wait(LIMIT_SECONDS) if url == "silent" else True}
-
-    monkeypatch.setattr(module, "_query", hang)
-    peers = HttpPeers({"vm-2": "silent", "vm-3": "quick"}, "vm-1")
-    for _ in range(3):
-        wait_until(lambda: peers.members(SHARED) == members(NAMES, ("vm-3",)))
-    assert asked.count("silent") == 1
-    released.set()
-
-
-def test_an_id_is_quoted() -> None:
-    """Ids are untrusted."""
-    second = HttpPeers({}, "vm-2")
-    odd = event("a/b?c#d \u00fc", *NAMES)
-    second.signal_ready(odd)
-    with serving(second) as port:
-        first = HttpPeers({"vm-2": f"http://127.0.0.1:{port}/"}, "vm-1")
-        assert "vm-2" in first.members(odd).ready
-
-
-def test_credentials_of_a_peer() -> None:
-    """They are sent as a header."""
-    with Receiver(in_turn(ReceiverResponse(401))) as server:
-        config = parse(f'group.peers.VM-2 = "http://me:secret@127.0.0.1:{server.port}"')
-        assert config.group
-        create_peers(config.group, "vm-1").members(SHARED)
-    (request,) = server.requests
-    assert request.headers["authorization"] == "Basic bWU6c2VjcmV0"

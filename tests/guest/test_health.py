@@ -1,13 +1,17 @@
 """The agent's health server."""
 
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
+from fairwarning.guest.agent import health as module
 from fairwarning.guest.agent.health import HealthServer
 from tests.fixtures.http import fetch, local_url
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.spec("G4")
 
@@ -16,10 +20,9 @@ pytestmark = pytest.mark.spec("G4")
 def health(
     problem: Callable[[], str] = str,
     metrics: Callable[[], str] = str,
-    ready: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[int]:
     """Run a server; yield its port."""
-    server = HealthServer("127.0.0.1:0", problem, metrics, ready)
+    server = HealthServer("127.0.0.1:0", problem, metrics)
     try:
         yield server.port
     finally:
@@ -32,17 +35,11 @@ def health(
         ("/healthz", 200, "application/json", '{"status": "ok"}'),
         ("/healthz?x=1", 200, "application/json", '{"status": "ok"}'),
         ("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8", 'a_total{hook="\u00fc"} 3\n'),
-        # By event id, which may contain any characters.
-        ("/ready/a%2Fb%20%C3%BC", 200, "application/json", '{"ready": true}'),
-        ("/ready/other", 200, "application/json", '{"ready": false}'),
-        ("/ready/", 200, "application/json", '{"ready": false}'),
     ],
 )
 def test_answers(path: str, status: int, kind: str, body: str) -> None:
     """The metrics are in Prometheus's text format, the others are JSON."""
-    with health(
-        metrics=lambda: 'a_total{hook="\u00fc"} 3\n', ready=lambda event: event == "a/b \u00fc"
-    ) as port:
+    with health(metrics=lambda: 'a_total{hook="\u00fc"} 3\n') as port:
         response = fetch(local_url(port, path))
     assert (response.status, response.headers["content-type"]) == (status, kind)
     assert response.body.decode() == body
@@ -57,9 +54,33 @@ def test_an_unhealthy_agent_and_other_paths() -> None:
     assert b"/healthz" in other.body
 
 
-def test_a_silent_client_does_not_block_others() -> None:
-    """Other clients are answered meanwhile."""
-    with health() as port, socket.create_connection(("127.0.0.1", port)):
+def test_clients_that_send_nothing_or_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are answered meanwhile; the number of connections, threads and their time is bound."""
+    with health() as port, ExitStack() as stack:
+        threads = threading.active_count()
+        for _ in range(1_000):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        assert fetch(local_url(port, "/healthz")).status == 200
+        assert threading.active_count() == threads
+        monkeypatch.setattr(module, "CONNECTION_SECONDS", 0.5)
+        slow = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        with suppress(OSError):
+            for _ in range(round(LIMIT_SECONDS / 0.1)):
+                slow.sendall(b"G")
+                time.sleep(0.1)
+            pytest.fail("a client may send byte by byte for ever")
+        assert fetch(local_url(port, "/healthz")).status == 200
+        assert client.fileno() >= 0
+
+
+def test_a_client_that_does_not_read() -> None:
+    """It delays no other, however long the answer is."""
+    with (
+        health(metrics=lambda: "x" * (64 << 20)) as port,
+        socket.create_connection(("127.0.0.1", port)) as client,
+    ):
+        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert client.recv(1)
         assert fetch(local_url(port, "/healthz")).status == 200
 
 
@@ -82,5 +103,5 @@ def test_a_host_may_be_ipv6() -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this system has no IPv6")
-    server = HealthServer("[::1]:0", str, str, lambda _: False)
+    server = HealthServer("[::1]:0", str, str)
     server.close()

@@ -1,7 +1,6 @@
 """Groups on Kubernetes: readiness on nodes, the leader, and the number of calls; with a double."""
 
 import os
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,9 +36,6 @@ def nodes(name: str = "vm-1") -> Iterator[KubernetesNodes]:
     try:
         yield peers
     finally:
-        for thread in threading.enumerate():
-            if thread.name == "forget":
-                thread.join()
         peers._client.close()
 
 
@@ -95,7 +91,28 @@ def test_finished_events_are_removed(pair: Double) -> None:
     drain(pair)
     with nodes() as first:
         first.forget(ID.lower())
+        pair.failing = [failure(503, "not now")]
+        with pytest.raises(OSError, match="not now"):
+            first.heartbeat()
+        first.heartbeat()
+        calls = len(pair.calls)
+        first.heartbeat()
+        assert len(pair.calls) == calls
     assert state(pair) == DRAINED
+
+
+def test_a_query_while_an_event_ends_leaves_no_label(pair: Double) -> None:
+    """The label that it writes is removed after it, by the same thread."""
+    with nodes() as first:
+        first.signal_ready(SHARED)
+        first.members(SHARED)
+        before = state(pair)
+        first.forget(ID)
+        first.members(SHARED)
+        assert state(pair) != before
+        first.heartbeat()
+        assert READY not in pair.nodes["node-1"]["metadata"]["labels"]
+        assert first._groups == {}
 
 
 def test_a_kubelet_without_renewals_is_not_alive(pair: Double) -> None:

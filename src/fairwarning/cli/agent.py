@@ -233,5 +233,6 @@ def _drill_machine(settings: AgentConfig) -> str:
 
 
 def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    encoding = sys.stdout.encoding or "utf-8"  # of which a file's name may be no text
+    sys.stdout.write(f"{text.encode(encoding, 'backslashreplace').decode(encoding)}\n")
     sys.stdout.flush()

@@ -36,7 +36,7 @@ from fairwarning.guest.agent.approval_sender import ApprovalSender
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.document_reader import DocumentReader, EndpointContact
 from fairwarning.guest.agent.event_state import ApprovalResult, shift
-from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, create_peers
+from fairwarning.guest.agent.group import PeerDirectory, create_peers
 from fairwarning.guest.agent.heartbeat import LoopControl, WatchdogNotifier
 from fairwarning.guest.agent.hook_processes import HookProcesses
 from fairwarning.guest.agent.hooks import HookRunner
@@ -70,10 +70,6 @@ _FIXED = ("endpoint", "name", "state", "listen", "group")  # settings that a rel
 
 def _differ(old: AgentConfig, new: AgentConfig, name: str) -> bool:
     return bool(getattr(old, name) != getattr(new, name))
-
-
-def _close(notifier: Notifier) -> None:
-    notifier.close()
 
 
 def _boot_event(machine: str) -> Event:
@@ -211,13 +207,10 @@ class Agent:
             text = "the configuration is refused, and the agent goes on with the old one: %s"
             log.error(text, error.message)  # noqa: TRY400  (the message says it all)
             return []
-        old, self._config = self._config, config
+        self._config = config
         self._reporter.reconfigure(config)
         agent_metrics.create_series(config)
-        if old.notify != config.notify:
-            if self._notifier is not None:
-                self._start_thread("notify", partial(_close, self._notifier))
-            self._start_notifier()
+        self._start_notifier()
         self._start_node_reconciler()
         log.info("the configuration is read again; hooks: %d", len(config.hooks))
         return self._plan.reconfigure(config, now)
@@ -227,16 +220,16 @@ class Agent:
             return None
         from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (few agents listen)
 
-        return HealthServer(
-            self._config.listen, self._problem, self._metrics, self._is_ready, self._has_failed
-        )
+        return HealthServer(self._config.listen, self._problem, self._metrics)
 
     def _start_notifier(self) -> None:
-        self._notifier = None
-        if self._config.notify and not self._dry:
+        """Send notices as the configuration says, now or after a reload."""
+        if self._notifier is None and self._config.notify:
             from fairwarning.guest.agent.notify import Notifier  # noqa: PLC0415  (few agents notify)
 
-            self._notifier = Notifier(self._config.notify)
+            self._notifier = Notifier()
+        if self._notifier is not None:
+            self._notifier.reconfigure(self._config.notify)
 
     def _notify(self, notice: EventNotice) -> None:
         if self._notifier:
@@ -477,9 +470,3 @@ class Agent:
             agent_metrics.NEXT_EVENT.set(left)
         agent_metrics.JOURNAL_FAILING.set(self._journal.failing)
         return REGISTRY.render()
-
-    def _is_ready(self, event: str) -> bool:
-        return isinstance(self._peers, HttpPeers) and event.upper() in self._peers.ready
-
-    def _has_failed(self, event: str) -> bool:
-        return isinstance(self._peers, HttpPeers) and event.upper() in self._peers.failed

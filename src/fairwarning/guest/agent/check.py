@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,7 @@ from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
 from fairwarning.guest.agent.work import to_printable
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
-from fairwarning.guest.events import Event, EventSource, EventStatus, EventType, normalize_name
+from fairwarning.guest.events import Event, EventSource, EventStatus, EventType
 
 ENDPOINT_SECONDS = 10.0
 _KUBERNETES = "fairwarning.guest.agent.kubernetes"
@@ -52,7 +52,7 @@ def check_agent(config: AgentConfig, file: Path | None = None) -> Iterator[Agent
     """Yield the result of each check as soon as it is known; `file` is the configuration."""
     for path in files(file) if file is not None else ():
         yield _check_file(config, path)
-    machine = yield from _check_endpoint(config)
+    yield from _check_endpoint(config)
     yield _run("state", str(config.state), partial(_check_folder, config.state))
     if config.listen:
         yield _run("listen", config.listen, partial(_check_listen, config.listen))
@@ -65,7 +65,9 @@ def check_agent(config: AgentConfig, file: Path | None = None) -> Iterator[Agent
     for target in config.notify:
         detail = f"{target.name}: {target.kind}"
         yield _run("notify", detail, partial(_check_target, target))
-    yield from _check_group(config, machine)
+    if config.group is not None and config.group.folder:
+        shared = config.group.folder
+        yield _run("group", shared, partial(_check_folder, Path(shared)))
     if config.uses_kubernetes:
         yield from _check_permissions(config)
 
@@ -83,14 +85,14 @@ def _run(what: str, detail: str, check: Callable[[], str | None]) -> AgentCheck:
 # --- Endpoint -------------------------------------------------------------------------------------
 
 
-def _check_endpoint(config: AgentConfig) -> Generator[AgentCheck, None, str]:
-    """Check that the endpoint answers; return the name of this machine, if it is known."""
+def _check_endpoint(config: AgentConfig) -> Iterator[AgentCheck]:
+    """Check that the endpoint answers, and knows this machine."""
     try:
         endpoint = discover(config.endpoint or None)
     except FairwarningError as error:
         step = "run this inside the machine, or set `endpoint` in the configuration"
         yield AgentCheck(ok=False, what="endpoint", detail=error.message, next_step=step)
-        return config.name
+        return
     with ScheduledEvents(endpoint, patience=ENDPOINT_SECONDS) as client:
         try:
             document = client.document()
@@ -98,25 +100,20 @@ def _check_endpoint(config: AgentConfig) -> Generator[AgentCheck, None, str]:
             detail = f"{endpoint}: {error.message}"
             step = "see that the service runs and that this machine can reach it"
             yield AgentCheck(ok=False, what="endpoint", detail=detail, next_step=step)
-            return config.name
+            return
         yield AgentCheck(ok=True, what="endpoint", detail=endpoint)
-        name = yield from _check_name(config, client)
+        yield _check_name(config, client)
         yield AgentCheck(ok=True, what="document", detail=f"incarnation {document.incarnation}")
         for event in document.events:
             yield AgentCheck(ok=True, what="event", detail=describe_event(event))
-        return name
 
 
-def _check_name(config: AgentConfig, client: ScheduledEvents) -> Generator[AgentCheck, None, str]:
-    name = config.name
+def _check_name(config: AgentConfig, client: ScheduledEvents) -> AgentCheck:
     try:
-        name = name or client.me()
+        return AgentCheck(ok=True, what="machine", detail=config.name or client.me())
     except FairwarningError as error:
         step = "set `name` in the configuration"
-        yield AgentCheck(ok=False, what="machine", detail=error.message, next_step=step)
-    else:
-        yield AgentCheck(ok=True, what="machine", detail=name)
-    return name
+        return AgentCheck(ok=False, what="machine", detail=error.message, next_step=step)
 
 
 def describe_event(event: Event) -> str:
@@ -235,19 +232,7 @@ def _check_target(target: NotifySettings) -> str:
     return check_url(url)
 
 
-# --- Groups and Kubernetes ------------------------------------------------------------------------
-
-
-def _check_group(config: AgentConfig, machine: str) -> Iterator[AgentCheck]:
-    group = config.group
-    if group is None:
-        return
-    if group.folder:
-        yield _run("group", group.folder, partial(_check_folder, Path(group.folder)))
-    for name, url in group.peers.items():
-        if normalize_name(name) != normalize_name(machine):
-            host = urlsplit(url).hostname or ""
-            yield _run("peer", f"{name} at {host}", partial(check_url, url))
+# --- Kubernetes -----------------------------------------------------------------------------------
 
 
 def _check_permissions(config: AgentConfig) -> Iterator[AgentCheck]:

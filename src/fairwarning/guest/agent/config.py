@@ -88,13 +88,11 @@ class HookSettings:
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """How machines that share an event exchange readiness (G5): one of the first three is set."""
+    """How machines that share an event exchange readiness (G5): one of the first two is set."""
 
     folder: str = ""  # a folder shared by all of them
-    peers: Mapping[str, str] = field(default_factory=dict)  # resource name -> URL of its agent
     kubernetes: bool = False  # annotations on nodes
     approve_over_failures: bool = False  # shortly before NotBefore, although a member failed
-    authorizations: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the peers
 
 
 @dataclass(frozen=True)
@@ -121,8 +119,7 @@ class AgentConfig:
     @property
     def has_secrets(self) -> bool:
         """Whether the configuration has a URL, which may be a secret."""
-        peers = self.group.authorizations if self.group else {}
-        return any([*peers, *(hook.url for hook in self.hooks), *(n.url for n in self.notify)])
+        return any([*(hook.url for hook in self.hooks), *(n.url for n in self.notify)])
 
     @property
     def uses_kubernetes(self) -> bool:
@@ -277,13 +274,8 @@ def _group(value: object) -> GroupSettings:
     fields = table(value, _GROUP)
     kinds = [name for name in fields if name != "approve_over_failures"]
     if len(kinds) != 1 or not fields[kinds[0]]:
-        raise ConfigurationError("must have one of folder, peers, kubernetes")
-    peers = fields.pop("peers", {})
-    return GroupSettings(
-        peers={name: url for name, (url, _) in peers.items()},
-        authorizations={name: value for name, (_, value) in peers.items() if value},
-        **fields,
-    )
+        raise ConfigurationError("must have one of folder, kubernetes")
+    return GroupSettings(**fields)
 
 
 # --- Values ---------------------------------------------------------------------------------------
@@ -339,19 +331,6 @@ def _approve(value: object) -> dict[str, ApprovalPolicy]:
         return {"": policy(value)}
     policies = table(value, dict.fromkeys(("default", UNKNOWN_TYPE, *EventType), policy))
     return {"" if name == "default" else name: policy for name, policy in policies.items()}
-
-
-def _peers(value: object) -> dict[str, tuple[str, str]]:
-    if not isinstance(value, dict) or not value:
-        raise ConfigurationError("must be a table of resource names and URLs")
-    return table(value, dict.fromkeys(value, _peer))
-
-
-def _peer(value: object) -> tuple[str, str]:
-    url, authorization = _url(value)
-    if "?" in url:
-        raise ConfigurationError(f"must be a URL without a query, such as {ALLOWED}")
-    return url, authorization
 
 
 def _url(value: object) -> tuple[str, str]:
@@ -413,7 +392,6 @@ def _folder_hooks(folder: Path) -> list[HookSettings]:
 
 _GROUP: dict[str, Read] = {
     "folder": _text,
-    "peers": _peers,
     "kubernetes": flag,
     "approve_over_failures": flag,
 }

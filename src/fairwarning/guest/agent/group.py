@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
-from urllib.parse import quote, urlsplit
+from typing import Protocol, TypeVar
+from urllib.parse import quote
 
 from fairwarning.guest.agent.actions import GroupMembers
 from fairwarning.guest.agent.config import GroupSettings
 from fairwarning.guest.events import Event, normalize_name
 
 ALIVE_SECONDS = 10.0  # a machine without a sign of life for this long is not alive
-_TIMEOUT_SECONDS = 2.0  # to connect to a peer, and for its response
 _FOLDER_SECONDS = 2.0  # a shared folder usually takes milliseconds
 _DELETED_SECONDS = 7 * 24 * 3600.0  # a machine that is silent for so long was probably deleted
 _CLEAN_SECONDS = 3600.0  # between two searches for such machines
@@ -48,11 +46,9 @@ def create_peers(group: GroupSettings, name: str) -> PeerDirectory:
     """Return the peer directory that the configuration selects."""
     if group.folder:
         return SharedFolder(Path(group.folder), name)
-    if group.kubernetes:
-        from fairwarning.guest.agent.kubernetes import KubernetesNodes  # noqa: PLC0415  (an optional dependency)
+    from fairwarning.guest.agent.kubernetes import KubernetesNodes  # noqa: PLC0415  (an optional dependency)
 
-        return KubernetesNodes(name)
-    return HttpPeers(group.peers, name, group.authorizations)
+    return KubernetesNodes(name)
 
 
 class _Silence:
@@ -250,97 +246,6 @@ def _modified(path: Path) -> float | None:
         return path.stat().st_mtime
     except FileNotFoundError:
         return None
-
-
-class HttpPeers:
-    """The agents of the other machines, queried over HTTP for their readiness."""
-
-    def __init__(
-        self, urls: Mapping[str, str], name: str, authorizations: Mapping[str, str] | None = None
-    ) -> None:
-        """Query these URLs; `authorizations` are the values of Authorization headers."""
-        self._urls = {normalize_name(peer): url for peer, url in urls.items()}
-        self._headers = {
-            normalize_name(peer): {"Authorization": value}
-            for peer, value in (authorizations or {}).items()
-        }
-        self._name = normalize_name(name)
-        self.ready: set[str] = set()
-        """Events that this machine is ready for; the health server publishes them."""
-        self.failed: set[str] = set()
-        """Events for which a required hook of this machine failed; published as well."""
-        self._silence = _Silence()
-        self._queries: dict[str, threading.Thread] = {}
-
-    def heartbeat(self) -> None:
-        """Do nothing: a reachable health server shows that the machine is alive."""
-
-    def signal_ready(self, event: Event) -> None:
-        """Publish readiness with the health server."""
-        self.ready.add(event.id.upper())
-        self.failed.discard(event.id.upper())
-
-    def signal_failed(self, event: Event) -> None:
-        """Publish the failure with the health server."""
-        self.failed.add(event.id.upper())
-        self.ready.discard(event.id.upper())
-
-    def members(self, event: Event) -> GroupMembers:
-        """Query all peers concurrently."""
-        began = time.monotonic()
-        names = {normalize_name(resource) for resource in event.resources}
-        peers = names & self._urls.keys() - {self._name}
-        answers = self._query_all(event.id, peers)
-        signs = {name: began if name in answers else None for name in peers}
-        alive = self._silence.alive(event.id, signs, began)
-        ready = {name for name, answer in answers.items() if answer["ready"]}
-        failed = {name for name, answer in answers.items() if answer.get("failed")}
-        if event.id.upper() in self.ready:
-            ready.add(self._name)
-        return GroupMembers(frozenset(alive | {self._name}), frozenset(ready), frozenset(failed))
-
-    def forget(self, event: str) -> None:
-        """Withdraw what was published for an event."""
-        self.ready.discard(event.upper())
-        self.failed.discard(event.upper())
-        self._silence.forget(event)
-
-    def _query_all(self, event: str, peers: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the answers that arrive in time; a query that hangs is not repeated."""
-        answers: dict[str, dict[str, Any]] = {}
-
-        def ask(peer: str) -> None:
-            answer = _query(self._urls[peer], event, self._headers.get(peer, {}))
-            if answer is not None:
-                answers[peer] = answer
-
-        end = time.monotonic() + 2 * _TIMEOUT_SECONDS
-        for peer in peers:
-            if peer not in self._queries or not self._queries[peer].is_alive():
-                self._queries[peer] = _start_thread(f"peer {peer}", ask, peer)
-        for peer in peers:
-            self._queries[peer].join(max(0.0, end - time.monotonic()))
-        return dict(answers)
-
-
-def _query(url: str, event: str, headers: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return a peer's answer, whether it is `ready` and has `failed`; None if there is none."""
-    import http.client  # noqa: PLC0415  (takes 6 MiB, and few agents have peers)
-
-    from fairwarning.guest.agent.connections import connect  # noqa: PLC0415  (as above)
-
-    connection = connect(url, _TIMEOUT_SECONDS)
-    try:
-        path = f"{urlsplit(url).path.rstrip('/')}/ready/{quote(event, safe='')}"
-        connection.request("GET", path, headers=dict(headers))
-        response = connection.getresponse()
-        body: dict[str, Any] = json.loads(response.read(4096))
-        is_answer = response.status == http.client.OK and isinstance(body["ready"], bool)
-        return body if is_answer else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
 
 
 def _start_thread(name: str, work: Callable[..., None], *arguments: object) -> threading.Thread:

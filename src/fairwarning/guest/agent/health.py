@@ -1,78 +1,149 @@
-"""The agent's HTTP server: health, metrics, and readiness for events.
+"""The agent's HTTP server: health and metrics.
 
-Not by `http.server`, which takes 7 MiB.
+One thread serves all clients, of which neither a slow one nor a thousand silent ones keep it from
+answering another. Not by `http.server`, which takes 7 MiB.
 """
 
+from __future__ import annotations
+
 import json
+import logging
+import selectors
 import socket
 import threading
+import time
 from collections.abc import Callable
 from http import HTTPStatus
-from socketserver import StreamRequestHandler, ThreadingTCPServer
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from fairwarning.core.errors import Refused, reason_of
 from fairwarning.guest.agent.metrics import CONTENT_TYPE
 
-Metrics = Callable[[], str]
-IsReady = Callable[[str], bool]
-HasFailed = Callable[[str], bool]
-_LINE_BYTES = 64 * 1024
-_HEADERS = 100
+MOST_CONNECTIONS = 32  # a new one closes the oldest
+CONNECTION_SECONDS = 5.0  # for the request and the response
+_REQUEST_BYTES = 16 * 1024
+_LOOK_SECONDS = 0.5
+_PAUSE_SECONDS = 0.05  # after a connection that could not be accepted
+
+log = logging.getLogger(__name__)
+
+
+class _Connection:
+    """A client: the part of its request that has arrived, then the part of the response to send."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.end = time.monotonic() + CONNECTION_SECONDS
+        self.request = b""
+        self.response = b""
 
 
 class HealthServer:
-    """A small HTTP server: /healthz, /metrics, /ready/EVENT."""
+    """A small HTTP server: /healthz, /metrics."""
 
     def __init__(
-        self,
-        listen: str,
-        find_problem: Callable[[], str],
-        metrics: Metrics,
-        is_ready: IsReady,
-        has_failed: HasFailed = lambda _: False,
+        self, listen: str, find_problem: Callable[[], str], metrics: Callable[[], str]
     ) -> None:
         """`find_problem` returns why the agent is not healthy; an empty text if it is."""
+        self._find_problem = find_problem
+        self._metrics = metrics
         host, _, port = listen.rpartition(":")
-        if not host or not port.isascii() or not port.isdigit():
-            raise Refused("BadConfig", f"listen: {listen!r} is not HOST:PORT")
-
-        class Handler(StreamRequestHandler):
-            timeout = 5  # for a client that sends nothing
-
-            def handle(self) -> None:
-                words = self.rfile.readline(_LINE_BYTES).split()
-                for _ in range(_HEADERS):
-                    if not self.rfile.readline(_LINE_BYTES).strip():
-                        break
-                if len(words) > 1 and words[0] == b"GET":
-                    path = words[1].decode("latin-1")
-                    answer = _respond(path, find_problem, metrics, is_ready, has_failed)
-                else:
-                    answer = 405, "application/json", b'{"error": "use GET"}'
-                self.wfile.write(_serialize(*answer))
-
-        class Server(ThreadingTCPServer):
-            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            daemon_threads = True
-            allow_reuse_address = True
-
-            def handle_error(self, *_: object) -> None:
-                """Do not log clients that went away."""
-
         try:
-            self._server = Server((host.strip("[]"), int(port)), Handler)
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._listener = socket.create_server(
+                (host.strip("[]"), int(port)),
+                family=family,
+                dualstack_ipv6=family == socket.AF_INET6 and socket.has_dualstack_ipv6(),
+            )
         except (OSError, OverflowError) as error:
-            raise Refused(
-                "BadConfig", f"listen: cannot listen on {listen}: {reason_of(error)}"
-            ) from error
-        self.port: int = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+            text = f"listen: cannot listen on {listen}: {reason_of(error)}"
+            raise Refused("BadConfig", text) from error
+        self.port: int = self._listener.getsockname()[1]
+        self._listener.setblocking(False)  # noqa: FBT003  (as the standard library has it)
+        self._connections: dict[socket.socket, _Connection] = {}  # the oldest first
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="health", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop the server."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._stopped.set()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while not self._stopped.is_set():
+            for key, _ in self._selector.select(_LOOK_SECONDS):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif connection := self._connections.get(key.fileobj):  # type: ignore[call-overload]
+                    self._continue(connection)
+            for connection in list(self._connections.values()):
+                if time.monotonic() > connection.end:
+                    self._close(connection)
+        for connection in list(self._connections.values()):
+            self._close(connection)
+        self._selector.close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        try:
+            connected, _ = self._listener.accept()
+        except OSError:  # the client is gone, or no descriptor is free
+            self._stopped.wait(_PAUSE_SECONDS)
+            return
+        connected.setblocking(False)  # noqa: FBT003  (as above)
+        self._selector.register(connected, selectors.EVENT_READ)
+        self._connections[connected] = _Connection(connected)
+        if len(self._connections) > MOST_CONNECTIONS:
+            self._close(next(iter(self._connections.values())))
+
+    def _continue(self, connection: _Connection) -> None:
+        """Receive or send what is possible now."""
+        try:
+            if not connection.response:
+                data = connection.socket.recv(_REQUEST_BYTES)
+                connection.request += data
+                if data and not _is_complete(connection.request):
+                    return
+                connection.response = self._respond(connection.request)
+                self._selector.modify(connection.socket, selectors.EVENT_WRITE)
+            sent = connection.socket.send(connection.response)
+            connection.response = connection.response[sent:]
+        except BlockingIOError:
+            return
+        except OSError:  # the client is gone
+            connection.response = b""
+        except Exception:
+            log.exception("the health server cannot answer")
+            connection.response = b""
+        if not connection.response:
+            self._close(connection)
+
+    def _close(self, connection: _Connection) -> None:
+        del self._connections[connection.socket]
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+
+    def _respond(self, request: bytes) -> bytes:
+        words = request.split(b"\n", 1)[0].split()
+        if len(words) < 2 or words[0] != b"GET":  # noqa: PLR2004  (a method and a path)
+            return _serialize(405, "application/json", b'{"error": "use GET"}')
+        path = urlsplit(words[1].decode("latin-1")).path
+        if path == "/healthz":
+            problem = self._find_problem()
+            body = json.dumps({"status": problem or "ok"}).encode()
+            return _serialize(503 if problem else 200, "application/json", body)
+        if path == "/metrics":
+            return _serialize(200, CONTENT_TYPE, self._metrics().encode())
+        return _serialize(404, "application/json", b'{"error": "use /healthz or /metrics"}')
+
+
+def _is_complete(request: bytes) -> bool:
+    """Whether the headers have arrived, or more than a request has."""
+    text = request.replace(b"\r", b"")
+    return b"\n\n" in text or len(request) >= _REQUEST_BYTES
 
 
 def _serialize(status: int, content_type: str, body: bytes) -> bytes:
@@ -83,24 +154,3 @@ def _serialize(status: int, content_type: str, body: bytes) -> bytes:
         "Connection: close",
     ]
     return "\r\n".join([*lines, "", ""]).encode() + body
-
-
-def _respond(
-    target: str,
-    find_problem: Callable[[], str],
-    metrics: Metrics,
-    is_ready: IsReady,
-    has_failed: HasFailed,
-) -> tuple[int, str, bytes]:
-    path = urlsplit(target).path
-    if path == "/healthz":
-        problem = find_problem()
-        health = {"status": problem or "ok"}
-        return (503 if problem else 200), "application/json", json.dumps(health).encode()
-    if path == "/metrics":
-        return 200, CONTENT_TYPE, metrics().encode()
-    if path.startswith("/ready/"):
-        event = unquote(path.removeprefix("/ready/"))
-        readiness = {"ready": is_ready(event), **({"failed": True} if has_failed(event) else {})}
-        return 200, "application/json", json.dumps(readiness).encode()
-    return 404, "application/json", b'{"error": "use /healthz, /metrics or /ready/EVENT"}'

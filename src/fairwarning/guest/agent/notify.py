@@ -33,8 +33,19 @@ log = logging.getLogger(__name__)
 class Notifier:
     """Sends notices in the background."""
 
-    def __init__(self, settings: Sequence[NotifySettings], attempts: int | None = None) -> None:
-        self._targets = [_Target(target, attempts or ATTEMPTS) for target in settings]
+    def __init__(self, settings: Sequence[NotifySettings] = (), attempts: int = ATTEMPTS) -> None:
+        self._attempts = attempts
+        self._targets: list[_Target] = []
+        self.reconfigure(settings)
+
+    def reconfigure(self, settings: Sequence[NotifySettings]) -> None:
+        """Send later notices to these; a target that is gone still gets those that wait for it."""
+        old = {target.settings: target for target in self._targets}
+        self._targets = [
+            old.pop(each) if each in old else _Target(each, self._attempts) for each in settings
+        ]
+        for target in old.values():
+            target.end()
 
     def send(self, notice: EventNotice) -> None:
         """Queue a notice for each notification that wants it. Never blocks, never raises."""
@@ -57,7 +68,7 @@ class _Target:
     def __init__(self, settings: NotifySettings, attempts: int) -> None:
         self.settings = settings
         self._attempts = attempts
-        self._queue: queue.Queue[EventNotice] = queue.Queue(QUEUE_LENGTH)
+        self._queue: queue.Queue[EventNotice | None] = queue.Queue(QUEUE_LENGTH + 1)
         self._changed = threading.Condition()
         self._waiting = 0
         self._closing = threading.Event()
@@ -68,9 +79,9 @@ class _Target:
     def put(self, notice: EventNotice) -> None:
         with self._changed:
             self._waiting += 1
-        try:
-            self._queue.put_nowait(notice)
-        except queue.Full:
+        if self._queue.qsize() < QUEUE_LENGTH:
+            self._queue.put(notice)
+        else:
             self._finish()
             agent_metrics.NOTIFICATIONS.add(self.settings.name, agent_metrics.DROPPED)
             _log_failure(self.settings, notice, f"{QUEUE_LENGTH} others wait to be sent")
@@ -83,6 +94,10 @@ class _Target:
                 return  # no thread now; the next notice tries again
             self._thread = thread
 
+    def end(self) -> None:
+        """Let the thread end after what waits."""
+        self._queue.put(None)
+
     def close(self, end: float) -> int:
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting, max(0.0, end - time.monotonic()))
@@ -90,8 +105,7 @@ class _Target:
             return self._waiting
 
     def _work(self) -> None:
-        while not self._closing.is_set():
-            notice = self._queue.get()
+        while not self._closing.is_set() and (notice := self._queue.get()) is not None:
             try:
                 self._deliver(notice)
             except Exception as error:  # noqa: BLE001  (the thread must live on)

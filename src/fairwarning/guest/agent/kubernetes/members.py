@@ -7,20 +7,19 @@ is alive. So the number of calls grows with the number of machines, not with its
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from typing import TypeVar
 
-from fairwarning.core.errors import FairwarningError, NotFound
+from fairwarning.core.errors import NotFound
 from fairwarning.guest.agent.actions import GroupMembers
 from fairwarning.guest.agent.kubernetes.access import LEASES
 from fairwarning.guest.agent.kubernetes.api import (
     CALL_SECONDS,
     Client,
-    KubernetesClient,
     connect,
     failure_text,
     is_missing,
@@ -29,14 +28,14 @@ from fairwarning.guest.agent.kubernetes.api import (
 from fairwarning.guest.agent.kubernetes.nodes import (
     NODE_NAME,
     NodeView,
-    Patch,
-    change_marks,
     change_node,
+    changing_marks,
     clear_patch,
     group_key,
     match_names,
     node_named,
     nodes,
+    own_node,
 )
 from fairwarning.guest.events import Event, normalize_name
 
@@ -52,9 +51,8 @@ _READY_A_SECOND = 10  # machines of a large group that signal readiness in one s
 _LONGEST_BEGIN_SECONDS = 20.0  # so a hundred machines
 _LONGEST_READY_SECONDS = 10.0
 _NEVER = float("-inf")
-_FORGET_SECONDS = 60
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass
@@ -84,11 +82,18 @@ class KubernetesNodes:
         self._client = connect(CALL_SECONDS)
         self._lock = threading.Lock()
         self._states: dict[str, tuple[str, float]] = {}  # our own, by event, and since when
+        self._forgotten: set[str] = set()  # events whose labels are to be removed
         self._groups: dict[str, _Group] = {}
         self._renewals: dict[str, tuple[object, float]] = {}  # renewTime, and when first read
 
     def heartbeat(self) -> None:
-        """Do nothing: the kubelet renews the lease."""
+        """Remove this machine's labels of events that are over; the kubelet renews the lease."""
+        with self._lock:
+            forgotten = set(self._forgotten)
+        if forgotten:
+            self._call(lambda: self._remove_labels(forgotten))
+            with self._lock:
+                self._forgotten -= forgotten
 
     def signal_ready(self, event: Event) -> None:
         """Record readiness; the next `members` writes it, so that this does not block."""
@@ -104,30 +109,30 @@ class KubernetesNodes:
 
     def members(self, event: Event) -> GroupMembers:
         """Return the machines as this one has to know them; raise `OSError` if the API fails."""
+        return self._call(lambda: self._read_members(event))
+
+    def _call(self, step: Callable[[], T]) -> T:
         try:
-            return self._read_members(event)
+            return step()
         except Exception as error:
             self._client.close()
             self._client = connect(CALL_SECONDS)  # with new credentials
             raise OSError(failure_text(error)) from error
 
     def forget(self, event: str) -> None:
-        """Remove this machine's label in the background."""
+        """Have the next heartbeat remove this machine's label: no query is under way then."""
         with self._lock:
             self._states.pop(event.upper(), None)
-            self._groups.pop(event.upper(), None)
-        threading.Thread(target=self._forget, args=(event,), name="forget", daemon=True).start()
+            self._forgotten.add(event.upper())
 
-    def _forget(self, event: str) -> None:
-        def patch(node: NodeView) -> Patch | None:
-            return clear_patch(node, (), {group_key(event)})
-
-        deadline = datetime.fromtimestamp(time.time() + _FORGET_SECONDS, timezone.utc)
-        try:
-            with KubernetesClient(deadline) as cluster:
-                change_marks(cluster, lambda: self._name, patch)
-        except FairwarningError as error:
-            log.warning("cannot remove the label of event %s: %s", event, error.message)
+    def _remove_labels(self, events: set[str]) -> None:
+        for event in events:
+            self._groups.pop(event, None)
+        with changing_marks:
+            node = own_node(self._client, lambda: self._name)
+            patch = clear_patch(node, (), set(map(group_key, events)))
+            if patch is not None:
+                change_node(self._client, node.name, patch)
 
     # --- One event ---
 
