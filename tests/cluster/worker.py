@@ -124,7 +124,7 @@ class Worker:
         name, actor = request["name"], request.get("actor", "operator")
         if request["hook"] == "create":
             url, secret = request["url"], request["secret"]
-            await self.webhooks.create(name, url, secret=secret, handshake=False, actor=actor)
+            await self.webhooks.create(name, url, secret=secret, actor=actor)
         elif request["hook"] == "remove":
             await self.webhooks.remove(name)
         else:

@@ -123,7 +123,6 @@ def test_removing_a_webhook_is_confirmed_first(console: ConsoleHarness, receiver
     [
         ({"name": "", "url": "http://127.0.0.1/"}, "name must be 1 to"),
         ({"name": "pager", "url": "http://10.255.255.1/"}, "10.255.255.1"),
-        ({"name": "pager", "url": "http://127.0.0.1/", "form": "dance"}, "form must be"),
     ],
 )
 def test_a_refused_webhook_keeps_its_fields(
@@ -137,17 +136,6 @@ def test_a_refused_webhook_keeps_its_fields(
     assert re.search(rf'role="alert">[^<]*{re.escape(error)}', text)
     assert f'value="{fields["url"]}"' in text
     assert console.state() == before
-
-
-def test_a_receiver_that_does_not_agree_is_refused_unless_validation_is_off(
-    console: ConsoleHarness,
-) -> None:
-    """The form has the same choice as the command."""
-    browser = Browser(console)
-    with Receiver(lambda _: ReceiverResponse(204)) as receiver:
-        assert browser.post("/webhooks", name="pager", url=receiver.url).status == 400
-        created = browser.post("/webhooks", name="pager", url=receiver.url, handshake="off")
-        assert created.status == 303
 
 
 def test_a_reader_sees_webhooks_and_has_no_buttons(

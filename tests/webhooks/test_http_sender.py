@@ -42,7 +42,7 @@ async def send(
             patch.setenv("SSL_CERT_FILE", str(authority_file))
         try:
             target = AllowedTargets((*ALLOWED, "hooks.example")).check(url)
-            return await sender.send("ops", target, "POST", {"X-A": "b"}, b"hello")
+            return await sender.send("ops", target, {"X-A": "b"}, b"hello")
         finally:
             sender.close()
 

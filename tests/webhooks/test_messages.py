@@ -1,4 +1,4 @@
-"""The content of messages in both formats, and their signatures."""
+"""The content of messages, and their signatures."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 from fairwarning.core.commands import Cancel, CreateScope, Fail, Operate, Recommend, Restart
 from fairwarning.core.model import Machine, Priority, ScopeKind
 from fairwarning.service.webhooks.messages import WebhookMessage, render, signature
-from fairwarning.service.webhooks.subscription import MessageFormat
 from tests.fixtures.receiver import Receiver, ReceiverResponse, agree
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.webhooks.webhook_fleet import Make, each_store, webhook_fleet
@@ -25,7 +24,7 @@ MESSAGE = WebhookMessage(
 
 def test_cloudevents_in_structured_mode() -> None:
     """A message has every required attribute of CloudEvents 1.0; the source is a URI reference."""
-    headers, body = render(MESSAGE, MessageFormat.CLOUDEVENTS)
+    headers, body = render(MESSAGE)
     assert headers["Content-Type"].split(";")[0] == "application/cloudevents+json"
     assert json.loads(body) == {
         "specversion": "1.0",
@@ -37,24 +36,6 @@ def test_cloudevents_in_structured_mode() -> None:
         "datacontenttype": "application/json",
         "data": {"EventId": "E1", "Resources": ["web_0"]},
     }
-
-
-def test_event_grid_schema() -> None:
-    """A message is an array of one event, with Event Grid's header."""
-    headers, body = render(MESSAGE, MessageFormat.EVENTGRID)
-    assert headers["aeg-event-type"] == "Notification"
-    assert json.loads(body) == [
-        {
-            "id": "17",
-            "topic": "/fairwarning/a%20scope%2F%C3%A4",
-            "subject": "a scope/ä/E1",
-            "eventType": "com.fairwarning.event.scheduled",
-            "eventTime": "2026-01-09T12:00:00Z",
-            "data": {"EventId": "E1", "Resources": ["web_0"]},
-            "dataVersion": "1",
-            "metadataVersion": "1",
-        }
-    ]
 
 
 def test_the_signature_can_be_recomputed() -> None:

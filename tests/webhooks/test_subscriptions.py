@@ -1,6 +1,5 @@
-"""Subscriptions: validation, handshakes, persistence and secrets."""
+"""Subscriptions: validation, persistence and secrets."""
 
-import json
 import logging
 from pathlib import Path
 
@@ -10,95 +9,14 @@ from fairwarning.core.commands import Write
 from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.subscription import read
-from tests.fixtures.receiver import (
-    AGREES,
-    ReceivedRequest,
-    Receiver,
-    ReceiverResponse,
-    verified,
-)
+from tests.fixtures.receiver import Receiver, ReceiverResponse, verified
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.webhooks.webhook_fleet import (
     CountedPauses,
     Make,
-    close_connection,
     each_store,
     webhook_fleet,
 )
-
-
-@pytest.mark.parametrize("allowed", ["*", "fairwarning"])
-@run_async
-async def test_cloudevents_handshake(allowed: str) -> None:
-    """The receiver answers OPTIONS with the allowed origin: any, or ours."""
-    with Receiver(
-        lambda _: ReceiverResponse(headers={"WebHook-Allowed-Origin": allowed})
-    ) as receiver:
-        async with webhook_fleet() as fleet:
-            created = await fleet.webhooks.create("ops", receiver.url)
-            assert created.form == "cloudevents"
-    (request,) = receiver.requests
-    assert request.method == "OPTIONS"
-    assert request.headers["webhook-request-origin"] == "fairwarning"
-    assert verified(request, created.secret)
-
-
-@run_async
-async def test_event_grid_handshake() -> None:
-    """The receiver returns the validation code."""
-
-    def answer(request: ReceivedRequest) -> ReceiverResponse:
-        code = request.json[0]["data"]["validationCode"]
-        return ReceiverResponse(body=json.dumps({"validationResponse": code}).encode())
-
-    with Receiver(answer) as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.webhooks.create("ops", receiver.url, "eventgrid")
-    (request,) = receiver.requests
-    assert request.headers["aeg-event-type"] == "SubscriptionValidation"
-    assert request.json[0]["eventType"] == "Microsoft.EventGrid.SubscriptionValidationEvent"
-
-
-@pytest.mark.parametrize(
-    ("form", "response", "reason"),
-    [
-        ("cloudevents", ReceiverResponse(), "it allows no origin"),
-        (
-            "cloudevents",
-            ReceiverResponse(headers={"WebHook-Allowed-Origin": "evil"}),
-            "it allows the origin",
-        ),
-        ("cloudevents", ReceiverResponse(405, AGREES), "the receiver answered 405"),
-        ("cloudevents", ReceiverResponse(302, AGREES), "redirects are not followed"),
-        ("cloudevents", ReceiverResponse(raw=close_connection), "did not agree"),
-        ("eventgrid", ReceiverResponse(), "did not return the validation code"),
-        (
-            "eventgrid",
-            ReceiverResponse(body=b'{"validationResponse": "x"}'),
-            "did not return the validation",
-        ),
-        (
-            "eventgrid",
-            ReceiverResponse(body=b'["validationResponse"]'),
-            "did not return the validation",
-        ),
-        ("eventgrid", ReceiverResponse(body=b"[" * 60_000), "did not return the validation"),
-        ("eventgrid", ReceiverResponse(body=b"\xff\xfe"), "did not return the validation"),
-        ("eventgrid", ReceiverResponse(500), "the receiver answered 500"),
-    ],
-)
-@run_async
-async def test_a_receiver_that_does_not_agree_is_not_subscribed(
-    form: str, response: ReceiverResponse, reason: str
-) -> None:
-    """The refusal has the reason and the expected response."""
-    with Receiver(lambda _: response) as receiver:
-        async with webhook_fleet() as fleet:
-            with pytest.raises(Refused, match=reason) as refusal:
-                await fleet.webhooks.create("ops", receiver.url, form)
-            assert refusal.value.code == "HandshakeFailed"
-            assert "without a handshake" in refusal.value.message
-            assert await fleet.webhooks.list() == []
 
 
 @pytest.mark.parametrize(
@@ -111,8 +29,6 @@ async def test_a_receiver_that_does_not_agree_is_not_subscribed(
         ({"name": ".."}, "BadWebhookName"),
         ({"name": "a\n"}, "BadWebhookName"),
         ({"name": "ä"}, "BadWebhookName"),
-        ({"form": "xml"}, "BadWebhookForm"),
-        ({"form": ""}, "BadWebhookForm"),
         ({"secret": ""}, "BadWebhookSecret"),
         ({"secret": "x" * 15}, "BadWebhookSecret"),
         ({"secret": "x" * 257}, "BadWebhookSecret"),
@@ -128,9 +44,9 @@ async def test_an_invalid_subscription_is_refused(
 ) -> None:
     """Invalid settings are refused; nothing is stored, and no request is sent."""
     async with webhook_fleet() as fleet:
-        settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | invalid
+        settings = {"name": "ops", "url": receiver.url} | invalid
         with pytest.raises(Refused) as refusal:
-            await fleet.webhooks.create(**settings)  # type: ignore[arg-type]
+            await fleet.webhooks.create(**settings)
         assert refusal.value.code == code
         assert "secret-with" not in str(refusal.value)
         assert await fleet.webhooks.list() == []
@@ -175,12 +91,12 @@ async def test_subscriptions_survive_a_restart(
     """After a restart subscriptions exist, except those that were removed."""
     store = make(tmp_path)
     async with webhook_fleet(store) as fleet:
-        await fleet.create(receiver, "stays", form="eventgrid")
+        await fleet.create(receiver, "stays")
         await fleet.create(receiver, "goes")
         await fleet.webhooks.remove("goes")
     async with webhook_fleet(store) as fleet:
         (status,) = await fleet.webhooks.list()
-        assert (status.name, status.form) == ("stays", "eventgrid")
+        assert status.name == "stays"
         assert status.url == f"http://127.0.0.1:{receiver.port}"
         with pytest.raises(NotFound):
             await fleet.webhooks.remove("goes")
@@ -194,10 +110,10 @@ async def test_a_secret_is_shown_once() -> None:
     handler.emit = lambda record: records.append(handler.format(record))  # type: ignore[method-assign]
     logging.getLogger().addHandler(handler)
     try:
-        with Receiver(lambda _: ReceiverResponse(500, AGREES)) as receiver:
+        with Receiver(lambda _: ReceiverResponse(500)) as receiver:
             async with webhook_fleet(environment=CountedPauses(6).environment()) as fleet:
-                first = await fleet.webhooks.create("a", receiver.url, handshake=False)
-                second = await fleet.webhooks.create("b", receiver.url, handshake=False)
+                first = await fleet.webhooks.create("a", receiver.url)
+                second = await fleet.webhooks.create("b", receiver.url)
                 await fleet.machine()
                 await fleet.reboot()
                 await wait_until_async(lambda: len(receiver.posts) == 8)

@@ -160,7 +160,7 @@ async def test_a_name_is_resolved_once_per_request(receiver: Receiver) -> None:
     async with webhook_fleet(
         environment=pauses.environment(resolve=rebinding), allow=["hooks.example"]
     ) as fleet:
-        await fleet.webhooks.create("ops", url, handshake=False)
+        await fleet.webhooks.create("ops", url)
         await fleet.invent(3)
         await fleet.caught_up()
     assert receiver.posts[0].headers["host"] == f"hooks.example:{receiver.port}"

@@ -103,8 +103,8 @@ class WebhookFleet:
         self._count = 0
 
     async def create(self, receiver: Receiver, name: str = "ops", **settings: Any) -> None:  # noqa: ANN401
-        """Subscribe the receiver; by default without a handshake."""
-        defaults: dict[str, Any] = {"secret": SECRET, "handshake": False}
+        """Subscribe the receiver."""
+        defaults: dict[str, Any] = {"secret": SECRET}
         await self.webhooks.create(name, receiver.url, **(defaults | settings))
 
     async def machine(self, name: str = "vm") -> None:

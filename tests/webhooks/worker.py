@@ -29,7 +29,7 @@ async def work(path: Path, url: str, reboots: int) -> None:
     webhooks = WebhookService(fleet, AllowedTargets(ALLOWED))
     await webhooks.start()
     if not await webhooks.list():
-        await webhooks.create("ops", url, secret=SECRET, handshake=False)
+        await webhooks.create("ops", url, secret=SECRET)
     if await fleet.reader.read(Scope, "vm") is None:
         await fleet.submit(standalone())
     await fleet.poll("vm")

@@ -6,8 +6,7 @@ from typing import Any
 
 from fairwarning.core.document import VERSIONS
 from tests.docs.chapters.figures import agent_families
-from tests.fixtures.receiver import ReceivedRequest
-from tests.release.promises.live_service import FORMS, message_type, observe
+from tests.release.promises.live_service import observe
 from tests.release.promises.outline import Outline, outline_of
 
 _SAMPLE = re.compile(r"(\w+)(?:{(.*)})? ")
@@ -78,36 +77,20 @@ def _leaves(outline: Outline, path: str = "") -> Iterator[str]:
 
 
 def webhooks() -> Outline:
-    """Return the envelope of each form, and the data of each type, which both forms share."""
+    """Return the headers and the envelope of a message, and the data of each type."""
     messages = observe().messages
-    outline: Outline = {form: _form(messages, form) for form in FORMS}
     by_type: dict[str, list[Any]] = {}
     for post in messages:
-        if post.method == "POST":
-            by_type.setdefault(message_type(post), []).append(_envelope(post)["data"])
-    data = {f"data of {kind}": shape(by_type[kind]) for kind in sorted(by_type)}
-    return outline | data
-
-
-def _form(messages: Sequence[ReceivedRequest], form: str) -> Outline:
-    own = [message for message in messages if message.path == f"/{form}"]
-    outline: Outline = {}
-    for method in sorted({message.method for message in own}):
-        requests = [message for message in own if message.method == method]
-        headers = sorted(requests[0].headers.keys() - _CLIENTS)
-        outline[method] = outline_of(f"header {name}" for name in headers)
-        bodies = [request.json for request in requests if request.body]
-        if bodies:
-            container = "array of one object" if isinstance(bodies[0], list) else "object"
-            members = shape([_envelope(request) for request in requests])
-            outline[method][container] = {line: {} for line in members}
-    return outline
-
-
-def _envelope(post: ReceivedRequest) -> dict[str, Any]:
-    message: Any = post.json
-    envelope: dict[str, Any] = message[0] if isinstance(message, list) else message
-    return envelope
+        by_type.setdefault(post.json["type"], []).append(post.json["data"])
+    headers = sorted(messages[0].headers.keys() - _CLIENTS)
+    members = shape([post.json for post in messages])
+    return {
+        "POST": {
+            **outline_of(f"header {name}" for name in headers),
+            "object": {line: {} for line in members},
+        },
+        **{f"data of {kind}": shape(by_type[kind]) for kind in sorted(by_type)},
+    }
 
 
 # --- Health and metrics --------------------------------------------------------------------------

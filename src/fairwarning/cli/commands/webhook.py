@@ -35,24 +35,15 @@ def command() -> None:
     "create",
     epilog=show.examples(
         "webhook create pager https://example.com/in",
-        "webhook create grid https://example.com/in --form eventgrid",
         "webhook create pager https://example.com/in --secret-file key",
     ),
 )
 @click.argument("name")
 @click.argument("url")
 @click.option(
-    "--form",
-    type=click.Choice(["cloudevents", "eventgrid"]),
-    help="Message format.  [default: cloudevents]",
-)
-@click.option(
     "--secret-file",
     type=click.File("r", encoding="utf-8"),
     help="File with the signing secret; - reads stdin. Generated if omitted.",
-)
-@click.option(
-    "--handshake/--no-handshake", default=None, help="Validate the target before sending to it."
 )
 @show.as_json
 @options.service
@@ -61,17 +52,15 @@ def create(
     service: ServiceTarget,
     name: str,
     url: str,
-    form: str | None,
     secret_file: TextIO | None,
-    handshake: bool | None,
     as_json: bool,
 ) -> None:
     """Create a webhook. Delivers new changes to URL in order, at least once."""
     secret = secret_file.read().strip() if secret_file else None
-    values = {"name": name, "url": url, "form": form, "secret": secret, "handshake": handshake}
+    values = {"name": name, "url": url, "secret": secret}
     body = {key: value for key, value in values.items() if value is not None}
     webhook = client.ask(service, "POST", "/api/webhooks", body)
-    lines = [f"{webhook['name']}: created, {webhook['form']} to {webhook['url']}"]
+    lines = [f"{webhook['name']}: created, to {webhook['url']}"]
     if secret is None:
         lines.append(f"Secret (shown only once): {webhook['secret']}")
     show.print_result(webhook, *lines, as_json=as_json)
@@ -92,7 +81,6 @@ _WEBHOOKS = Listing(
     (
         Column("webhook", itemgetter("name")),
         Column("target", itemgetter("url")),
-        Column("form", itemgetter("form")),
         Column("state", _state),
         Column("delivered", _delivered),
         Column("last error", lambda webhook: webhook["last_error"] or ""),

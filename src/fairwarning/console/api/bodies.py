@@ -130,9 +130,7 @@ class NewWebhook(Body):
 
     name: str
     url: str
-    form: str | UnsetType = UNSET
     secret: str | UnsetType = UNSET
-    handshake: bool | UnsetType = UNSET
 
 
 class NewToken(Body):

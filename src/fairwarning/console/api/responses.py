@@ -208,27 +208,6 @@ class RolloutDetails(RolloutInfo):
     waits_for: list[str]
 
 
-class LaneStepInfo(Struct):
-    """A step of a lane: its machines by scope. `state` is Done, Current or ToCome."""
-
-    state: str
-    machines: dict[str, list[str]]
-
-
-class LaneInfo(Struct):
-    """Steps of a rollout that follow one another, because they share scopes.
-
-    `state` is Done, InProgress, Deferred, Paused or NotStarted. The scopes and steps of a lane that
-    is done are no longer known.
-    """
-
-    number: int
-    state: str
-    scopes: list[str]
-    steps: list[LaneStepInfo]
-    waits_for: list[str]
-
-
 class RolloutPlan(Struct):
     """What a rollout would do. `not_polled`: scopes whose machines get no notice; the first ten.
 
@@ -329,7 +308,6 @@ class WebhookInfo(Struct):
 
     name: str
     url: str
-    form: str
     state: str
     cursor: int
     delivered: int
@@ -342,7 +320,6 @@ class CreatedWebhook(Struct):
 
     name: str
     url: str
-    form: str
     secret: str
 
 
@@ -440,13 +417,6 @@ class RolloutList(Struct):
 
     rollouts: list[RolloutInfo]
     next: str | None
-
-
-class LaneList(Struct):
-    """A page of a rollout's lanes, by number."""
-
-    lanes: list[LaneInfo]
-    next: int | None
 
 
 class JournalPage(Struct):

@@ -19,9 +19,6 @@ async def create(request: PageRequest) -> FormDone:
     """Create a webhook; its secret is shown once, in the notice."""
     form = request.form
     settings: dict[str, Any] = {"name": form.text("name"), "url": form.text("url")}
-    settings["handshake"] = form.text("handshake", "on") == "on"
-    if message_format := form.text("form"):
-        settings["form"] = message_format
     created = await request.api.create_webhook(bodies.NewWebhook(**settings), request.actor)
     notice = f"Webhook {created.name} created. Its secret, shown only now: {created.secret}"
     return FormDone(notice, "/webhooks")

@@ -54,9 +54,9 @@ class HttpSender:
         self._threads: Counter[str] = Counter()  # in use, by subscription
 
     async def send(
-        self, subscription: str, target: AllowedUrl, method: str, headers: Headers, body: bytes
+        self, subscription: str, target: AllowedUrl, headers: Headers, body: bytes
     ) -> WebhookResponse:
-        """Send a request of this subscription; return the response, whatever its status.
+        """Post a message of this subscription; return the response, whatever its status.
 
         Raise `WebhookSendFailed` if there is no response, `Refused` if the URL is not allowed.
         """
@@ -67,7 +67,7 @@ class HttpSender:
             self._tls = ssl.create_default_context()
         exchange = _Exchange(target, self._environment, self._tls if target.secure else None)
         seconds = self._environment.request_seconds
-        future = self._start(subscription, partial(exchange.run, method, headers, body))
+        future = self._start(subscription, partial(exchange.run, headers, body))
         try:
             async with asyncio.timeout(seconds):
                 return await asyncio.wrap_future(future)
@@ -132,10 +132,10 @@ class _Exchange:
                 # Bypass SSLSocket.shutdown: it changes TLS state that the other thread uses.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def run(self, method: str, headers: Headers, body: bytes) -> WebhookResponse:
+    def run(self, headers: Headers, body: bytes) -> WebhookResponse:
         try:
             self._connect()
-            return self._exchange(method, headers, body)
+            return self._exchange(headers, body)
         except ssl.SSLCertVerificationError as error:
             raise WebhookSendFailed(
                 f"its certificate is not trusted: {error.verify_message}"
@@ -179,16 +179,16 @@ class _Exchange:
         if self._aborted:
             raise WebhookSendFailed("the request was aborted")
 
-    def _exchange(self, method: str, headers: Headers, body: bytes) -> WebhookResponse:
+    def _exchange(self, headers: Headers, body: bytes) -> WebhookResponse:
         target = self._target
         connection = http.client.HTTPConnection(target.host, target.port)
         connection.sock = self._socket
         ours = {"Host": target.authority, "User-Agent": "fairwarning", "Connection": "close"}
-        connection.request(method, target.path, body, ours | dict(headers))
+        connection.request("POST", target.path, body, ours | dict(headers))
         assert self._socket is not None
         reader = _BoundedReader(self._socket, "rb")
         source = cast("socket.socket", SimpleNamespace(makefile=lambda _: BufferedReader(reader)))
-        with http.client.HTTPResponse(source, method=method) as response:
+        with http.client.HTTPResponse(source, method="POST") as response:
             response.begin()
             fields = {name.lower(): value for name, value in response.getheaders()}
             self.head = head = WebhookResponse(status=response.status, headers=fields)

@@ -1,4 +1,4 @@
-"""Message formats, CloudEvents 1.0 in structured mode and Event Grid's own schema, and signatures.
+"""The form of messages, CloudEvents 1.0 in structured mode, and their signatures.
 
 Pure functions: the same journal line gives the same bytes, whenever it is sent.
 """
@@ -12,18 +12,16 @@ import msgspec
 
 from fairwarning.core import times
 from fairwarning.core.record import record
-from fairwarning.service.webhooks.subscription import MessageFormat
 
 SIGNATURE = "X-Fairwarning-Signature"
 TYPES = "com.fairwarning."
 _ROOT = "/fairwarning"
 Headers = Mapping[str, str]
-VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
 
 
 @record
 class WebhookMessage:
-    """A message, independent of its format."""
+    """A message."""
 
     id: str
     type: str
@@ -33,12 +31,8 @@ class WebhookMessage:
     data: Mapping[str, object]
 
 
-def render(message: WebhookMessage, form: MessageFormat) -> tuple[Headers, bytes]:
-    """Return the headers and the body of a message in this format."""
-    return _FORMATS[form](message)
-
-
-def _cloudevents(message: WebhookMessage) -> tuple[Headers, bytes]:
+def render(message: WebhookMessage) -> tuple[Headers, bytes]:
+    """Return the headers and the body of a message."""
     envelope = {
         "specversion": "1.0",
         "id": message.id,
@@ -51,28 +45,6 @@ def _cloudevents(message: WebhookMessage) -> tuple[Headers, bytes]:
     }
     headers = {"Content-Type": "application/cloudevents+json; charset=utf-8"}
     return headers, msgspec.json.encode(envelope)
-
-
-def _eventgrid(message: WebhookMessage) -> tuple[Headers, bytes]:
-    envelope = {
-        "id": message.id,
-        "topic": source(message.scope),
-        "subject": message.subject,
-        "eventType": message.type,
-        "eventTime": times.iso(int(message.at)),
-        "data": message.data,
-        "dataVersion": "1",
-        "metadataVersion": "1",
-    }
-    validation = message.type == VALIDATION
-    headers = {
-        "Content-Type": "application/json; charset=utf-8",
-        "aeg-event-type": "SubscriptionValidation" if validation else "Notification",
-    }
-    return headers, msgspec.json.encode([envelope])
-
-
-_FORMATS = {MessageFormat.CLOUDEVENTS: _cloudevents, MessageFormat.EVENTGRID: _eventgrid}
 
 
 def source(scope: str) -> str:

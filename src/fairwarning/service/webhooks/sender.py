@@ -1,6 +1,5 @@
 """Send a message to a subscriber: check the target, render, sign and post."""
 
-from collections.abc import Mapping
 from http import HTTPStatus
 
 from fairwarning.service.webhooks.environment import Environment
@@ -19,19 +18,11 @@ class Sender:
         self._environment = environment
 
     async def post(self, to: Subscription, message: WebhookMessage) -> WebhookResponse:
-        """Send a message in the subscription's format."""
-        return await self.request(to, "POST", *render(message, to.form))
-
-    async def request(
-        self, to: Subscription, method: str, headers: Mapping[str, str], body: bytes = b""
-    ) -> WebhookResponse:
-        """Send a signed request; check the target again, because the allowed hosts may change."""
+        """Send a signed message; check the target again, because the allowed hosts may change."""
         target = self._targets.check(to.url)
-        signed = {
-            **headers,
-            SIGNATURE: signature(to.secret, body, int(self._environment.wall_time())),
-        }
-        return await self._http.send(to.id, target, method, signed, body)
+        headers, body = render(message)
+        signed = signature(to.secret, body, int(self._environment.wall_time()))
+        return await self._http.send(to.id, target, {**headers, SIGNATURE: signed}, body)
 
 
 def describe_failure(response: WebhookResponse) -> str:

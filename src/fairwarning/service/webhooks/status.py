@@ -6,11 +6,7 @@ from fairwarning.core.record import record
 from fairwarning.service.metrics import Metric, counters
 from fairwarning.service.webhooks.cursors import StoredProgress
 from fairwarning.service.webhooks.delivery import Delivery
-from fairwarning.service.webhooks.subscription import (
-    MessageFormat,
-    Subscription,
-    SubscriptionState,
-)
+from fairwarning.service.webhooks.subscription import Subscription, SubscriptionState
 
 _COUNTED = (
     ("delivered", "Messages that arrived."),
@@ -28,7 +24,6 @@ class SubscriptionStatus:
 
     name: str
     url: str  # its origin: a path or query may contain a key
-    form: MessageFormat
     state: SubscriptionState
     cursor: int  # the last journal line it has handled
     last_error: str  # empty after a successful delivery
@@ -43,7 +38,6 @@ def subscription_status(
     return SubscriptionStatus(
         name=subscription.name,
         url=subscription.origin,
-        form=subscription.form,
         state=progress.state,
         cursor=progress.cursor,
         last_error=progress.last_error,

@@ -1,4 +1,4 @@
-"""A subscription: a receiver and its message format. Stored as a resource, so it is durable."""
+"""A subscription: a receiver of messages. Stored as a resource, so it is durable."""
 
 import re
 from dataclasses import field
@@ -24,19 +24,11 @@ _SECRET = re.compile(
 )
 
 
-class MessageFormat(StrEnum):
-    """The format of messages."""
-
-    CLOUDEVENTS = "cloudevents"
-    EVENTGRID = "eventgrid"
-
-
 class SubscriptionState(StrEnum):
     """The state of a subscription."""
 
     FOLLOWING = "following"
     RETRYING = "retrying"  # the last attempt failed
-    STOPPED = "stopped"  # the receiver answered 410 Gone
 
 
 @record
@@ -45,7 +37,6 @@ class Subscription:
 
     name: str
     url: str = field(repr=False)  # it may contain a key
-    form: MessageFormat
     secret: str = field(repr=False)
     creation: str
     """Differs for a subscription that is created later under the same name."""
@@ -77,12 +68,11 @@ class Subscription:
 
     def body(self) -> str:
         """The resource's body: everything but the name."""
-        return msgspec.json.encode(_Body(self.url, self.form, self.secret, self.creation)).decode()
+        return msgspec.json.encode(_Body(self.url, self.secret, self.creation)).decode()
 
 
 class _Body(msgspec.Struct):
     url: str
-    form: MessageFormat
     secret: str
     creation: str
 
@@ -106,16 +96,6 @@ def check_name(name: str) -> None:
             f"a webhook's name must be 1 to {limits.NAME_CHARACTERS} letters, digits, '-', '_' "
             "or '.', and other than '.' and '..'",
         )
-
-
-def check_form(form: str) -> MessageFormat:
-    """Return the format of this name."""
-    try:
-        return MessageFormat(form)
-    except ValueError:
-        raise Refused(
-            "BadWebhookForm", f"a webhook's form must be {' or '.join(MessageFormat)}"
-        ) from None
 
 
 def check_secret(secret: str) -> None:

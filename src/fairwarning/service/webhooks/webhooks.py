@@ -21,10 +21,9 @@ from fairwarning.service.webhooks.changes import MessageBuilder
 from fairwarning.service.webhooks.cursors import Cursors
 from fairwarning.service.webhooks.delivery import Delivery
 from fairwarning.service.webhooks.environment import Environment
-from fairwarning.service.webhooks.handshake import confirm_receiver
 from fairwarning.service.webhooks.http_sender import HttpSender, WebhookSendFailed
 from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
-from fairwarning.service.webhooks.sender import Sender, describe_failure
+from fairwarning.service.webhooks.sender import Sender
 from fairwarning.service.webhooks.status import (
     SubscriptionStatus,
     delivery_metrics,
@@ -32,10 +31,7 @@ from fairwarning.service.webhooks.status import (
     subscription_status,
 )
 from fairwarning.service.webhooks.subscription import (
-    MessageFormat,
     Subscription,
-    SubscriptionState,
-    check_form,
     check_name,
     check_secret,
     read,
@@ -140,15 +136,10 @@ class WebhookService:
         name, store = delivery.subscription.id, self._fleet.store
         if name in self._tasks and (self._tasks[name].done() or not await store.has_duty(name)):
             await self._stop_delivery(name)
-        if name not in self._tasks:
-            if await store.claim_duty(name):
-                self._tasks[name] = asyncio.create_task(
-                    delivery.run(), name=f"webhook {delivery.subscription.name}"
-                )
-        elif delivery.saved_state is SubscriptionState.STOPPED:
-            stored = await self._cursors.read(delivery.subscription)
-            if stored.state is not SubscriptionState.STOPPED:  # another process has tested it
-                delivery.resume()
+        if name not in self._tasks and await store.claim_duty(name):
+            self._tasks[name] = asyncio.create_task(
+                delivery.run(), name=f"webhook {delivery.subscription.name}"
+            )
 
     async def _stop_delivery(self, name: str) -> None:
         task = self._tasks.pop(name, None)
@@ -166,13 +157,11 @@ class WebhookService:
         self,
         name: str,
         url: str,
-        form: str = MessageFormat.CLOUDEVENTS,
         *,
         secret: str | None = None,
-        handshake: bool = True,
         actor: str = "operator",
     ) -> Subscription:
-        """Subscribe a receiver to new events; by default it must first agree to the handshake."""
+        """Subscribe a receiver to new events."""
         check_name(name)
         if secret is None:
             secret = secrets.token_urlsafe(limits.SECRET_BYTES)
@@ -180,14 +169,10 @@ class WebhookService:
         subscription = Subscription(
             name=name,
             url=url,
-            form=check_form(form),
             secret=secret,
             creation=secrets.token_hex(limits.CREATION_BYTES),
         )
         self._targets.check(url)
-        await self._check_room(subscription)
-        if handshake:
-            await confirm_receiver(self._sender, subscription, self._fleet.clock.now())
         # The caller may be cancelled here; a stored subscription must get its delivery anyway.
         await asyncio.shield(asyncio.create_task(self._store(subscription, actor)))
         return subscription
@@ -238,10 +223,7 @@ class WebhookService:
                 await self._remove_delivery(resource)
 
     async def test(self, name: str) -> int:
-        """Send a test message and return the status of the response.
-
-        A success resumes a stopped subscription.
-        """
+        """Send a test message and return the status of the response."""
         resource = await self._fleet.reader.read(Resource, resource_id(name))
         if resource is None:
             raise _unknown(name)
@@ -258,10 +240,6 @@ class WebhookService:
             response = await self._sender.post(subscription, ping)
         except WebhookSendFailed as failure:
             raise Refused("NoAnswer", f"webhook {name!r} did not answer: {failure}") from None
-        if not describe_failure(response):
-            await self._cursors.resume(subscription)
-            if subscription.id in self._deliveries:
-                self._deliveries[subscription.id].resume()
         return response.status
 
     def metrics(self) -> list[Metric]:
