@@ -226,25 +226,6 @@ def test_an_older_python_says_what_it_needs(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.spec("O9")
-def test_its_types_can_be_imported(pytester: pytest.Pytester) -> None:
-    """`fairwarning.testing` exports the types for annotations, and nothing else."""
-    pytester.makepyfile("""
-        import pytest
-        from fairwarning import testing
-        from fairwarning.testing import (
-            Cloud, MachineHandle, OperationHandle, RolloutHandle, ScaleSetHandle
-        )
-
-        def test_it(fairwarning: Cloud):
-            assert isinstance(fairwarning, Cloud)
-            assert isinstance(fairwarning.machine("web"), MachineHandle)
-            with pytest.raises(AttributeError):
-                testing.Server
-    """)
-    pytester.runpytest(*ARGS).assert_outcomes(passed=1)
-
-
-@pytest.mark.spec("O9")
 def test_it_works_in_asyncio_tests(pytester: pytest.Pytester) -> None:
     """Calls wait for the thread of the cloud, never for the event loop of the test."""
     pytester.makepyfile("""

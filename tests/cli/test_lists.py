@@ -185,32 +185,6 @@ def test_every_list_has_the_same_options(service: ServiceProcess, noun: str) -> 
         assert (done.returncode, done.stderr.replace("No rollouts found.\n", "")) == (0, "")
 
 
-WRONG = [
-    (("machine", "list", "--sort", "colour"), 2, "there is no column 'colour'; use machine, scope"),
-    (("machine", "list", "--columns", "name"), 2, "there is no column 'name'"),
-    (("machine", "list", "-o", "yaml"), 2, "'jsonl'"),
-    (("machine", "list", "--json", "-o", "csv"), 2, "exclude each other"),
-    (("machine", "list", "--set", "wbe"), 3, "there is no scale set 'wbe'; did you mean 'web'?"),
-    (("machine", "list", "--limit", "0"), 2, "x>=1"),
-    (("machine", "list", "--watch", "-o", "csv"), 2, "--watch cannot be used"),
-    (("event", "list", "--over", "--status", "Started"), 2, "exclude each other"),
-    (("machine", "show", "wbe_3"), 3, "there is no machine 'wbe_3'; did you mean 'web_3'?"),
-    (("set", "show", "weeb"), 3, "did you mean 'web'?"),
-    (("machin", "list"), 2, "Did you mean 'machine'?"),
-    (("machine", "restrt", "web_0"), 2, "Did you mean 'restart'"),
-    (("operation", "show", "zzzz"), 3, "no operation has an id starting with 'zzzz'"),
-    (("operation", "show", "z"), 2, "at least 4 characters"),
-]
-
-
-@pytest.mark.parametrize(("words", "code", "message"), WRONG)
-def test_wrong_usage(
-    service: ServiceProcess, words: tuple[str, ...], code: int, message: str
-) -> None:
-    """The error says what is allowed, or what was probably meant."""
-    service.assert_refused(words, code, message)
-
-
 def test_abbreviated_ids(tmp_path: Path) -> None:
     """Of operations, rollouts and tokens as well as of events."""
     with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.fixtures.service import ServiceProcess, run_command
+from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import wait_until
 
 VIRTUAL = ("--memory", "--clock", "virtual")
@@ -171,10 +171,3 @@ def test_a_watch_survives_a_restart_of_the_service(tmp_path: Path) -> None:
                 numbers = before + [json.loads(line)["number"] for line in lines]
                 assert numbers == sorted(set(numbers))
                 assert watching.interrupt()[0] == 0
-
-
-def test_an_unknown_command() -> None:
-    """It is wrong usage."""
-    done = run_command("machines", "list")
-    assert done.returncode == 2
-    assert "No such command 'machines'" in done.stderr

@@ -68,8 +68,3 @@ def test_faults_are_set_and_cleared(service: ServiceProcess) -> None:
     service.run("fault", "clear")
     assert service.run("fault", "list").stderr == "No faults found.\n"
     assert statuses(1) == [200]
-
-
-def test_an_advance_that_is_refused(service: ServiceProcess) -> None:
-    """The thread that sends it fails, and the command says why."""
-    service.assert_refused(("clock", "advance", "1m"), 4, "this fleet runs in real time")

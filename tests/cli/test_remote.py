@@ -1,10 +1,6 @@
 """Commands that talk to a service on another host: by its URL, with a token (O13)."""
 
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +10,7 @@ from fairwarning.server import contexts
 from fairwarning.server.contexts import NamedService
 from tests.docs.chapters.cli import tree
 from tests.fixtures.http import free_port
+from tests.fixtures.receiver import Receiver, ReceiverResponse
 from tests.fixtures.service import ServiceProcess, run_command
 
 NAMING = {"--server", "--context", "--data", "--token-file", "--ca"}
@@ -293,53 +290,16 @@ def test_a_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
     assert "--context NAME" in done.stderr
 
 
-@contextmanager
-def answering(status: int, location: str = "") -> Iterator[tuple[str, list[str]]]:
-    """Run a server that answers so; yield its URL and the tokens that it gets."""
-    tokens: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            tokens.append(self.headers.get("Authorization", ""))
-            self.send_response(status)
-            if location:
-                self.send_header("Location", location)
-            self.send_header("Content-Length", "6")
-            self.end_headers()
-            self.wfile.write(b"<html>")
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", tokens
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.mark.spec("O13")
 def test_a_redirect_does_not_get_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command fails, and says where the redirect leads."""
     monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
-    with answering(200) as (other, received), answering(302, f"{other}/x") as (url, _):
-        done = run_command("machine", "list", "--server", url)
+    with Receiver() as other, Receiver() as first:
+        first.answer = lambda _: ReceiverResponse(302, {"Location": other.url})
+        done = run_command("machine", "list", "--server", f"http://127.0.0.1:{first.port}")
     assert done.returncode == 1
-    assert f"redirects to {other}/x" in done.stderr
-    assert received == []
-
-
-@pytest.mark.spec("O13")
-def test_a_server_that_is_no_console(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says that something else answers."""
-    monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
-    with answering(200) as (url, _):
-        done = run_command("machine", "list", "--server", url)
-    assert done.returncode == 1
-    assert "not as a console of Fairwarning does" in done.stderr
+    assert f"redirects to {other.url}" in done.stderr
+    assert other.requests == []
 
 
 @pytest.mark.spec("O13")
@@ -349,6 +309,6 @@ def test_a_warning_before_a_token_is_sent_unencrypted(
 ) -> None:
     """To any host but this one; 0.0.0.0 is this one too, but not by its name."""
     monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
-    with answering(200) as (url, _):
-        done = run_command("clock", "show", "--server", url.replace("127.0.0.1", host))
+    with Receiver() as other:
+        done = run_command("clock", "show", "--server", f"http://{host}:{other.port}")
     assert ("the token is sent unencrypted to" in done.stderr) is warned

@@ -27,6 +27,7 @@ def test_a_port_in_use(tmp_path: Path, option: str) -> None:
         done.stderr
     )
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "data").exists()
 
 
 def test_three_ports_in_a_row(tmp_path: Path) -> None:

@@ -46,15 +46,6 @@ def test_nothing_is_wrong(service: ServiceProcess) -> None:
     assert "due next" not in lines
 
 
-def test_a_clock_that_moves_shows_what_is_due(service: ServiceProcess) -> None:
-    """The first of many events, by their start."""
-    service.poll("web_0")
-    service.json("machine", "restart", "web_0", "web_1", "web_2")
-    text = service.run("status").stdout
-    assert text.count("Reboot not before") == 3
-    assert "(in 15 min)" in text
-
-
 # --- The journal ----------------------------------------------------------------------------------
 
 
@@ -83,20 +74,6 @@ def test_the_journal(service: ServiceProcess) -> None:
     assert types(service, "--since", "2020-01-01T00:00:00Z", "--limit", "1") == types(
         service, "--limit", "1"
     )
-
-
-WRONG = [
-    (("--type", "nothing"), 2, "is not one of 'scopecreated'"),
-    (("--since", "yesterday"), 4, "'yesterday' is not a date: write '2016-"),
-]
-
-
-@pytest.mark.parametrize(("words", "code", "message"), WRONG)
-def test_wrong_filters(
-    service: ServiceProcess, words: tuple[str, ...], code: int, message: str
-) -> None:
-    """The error says what is allowed."""
-    service.assert_refused(("journal", *words), code, message)
 
 
 @pytest.mark.up(*SAMPLE)

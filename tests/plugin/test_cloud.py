@@ -86,17 +86,6 @@ def test_each_action_has_its_event_and_impact(
     assert spot.exists == (action != "delete")
 
 
-def test_durations_and_notice() -> None:
-    """A freeze event has its duration, a degraded machine its day."""
-    with Cloud(start=NOON) as cloud:
-        one, two = cloud.machine("one"), cloud.machine("two")
-        frozen, failing = one.freeze(seconds=7).event, two.degrade(days=5).event
-        assert frozen is not None
-        assert failing is not None
-        assert frozen.duration == timedelta(seconds=7)
-        assert failing.not_before == NOON + timedelta(days=5)
-
-
 def test_power(cloud: Cloud) -> None:
     """A machine can be stopped and started; a stopped machine gets no document."""
     web = cloud.machine("web")
@@ -429,17 +418,6 @@ def test_faults_for_a_scope_for_a_while_and_for_all(cloud: Cloud) -> None:
     web.document()
     with pytest.raises(Refused, match="must be one of delay, empty"):
         cloud.fault("511")
-
-
-def test_errors_are_raised_to_the_test(cloud: Cloud) -> None:
-    """A call raises the error of the service, and the cloud keeps running."""
-    web = cloud.machine("web")
-    web.restart()
-    with pytest.raises(Conflict):
-        web.redeploy()
-    with pytest.raises(Refused, match="Spot"):
-        web.evict()
-    assert types(web) == ["Reboot"]
 
 
 def test_the_journal() -> None:

@@ -2,17 +2,15 @@
 
 import json
 import os
-import pty
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.cli.terminal import run_on_terminal
 from tests.fixtures.service import PROGRAM, run_command
-from tests.fixtures.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.spec("O6")
 
@@ -131,37 +129,13 @@ def test_an_invalid_file(tmp_path: Path) -> None:
     assert done.stderr == f"Error: {place}: must be one of Scheduled, Started, not 'Planned'\n"
 
 
-def test_help() -> None:
-    """The help shows examples and exit codes."""
-    for words in (("scenario",), ("scenario", "run")):
-        text = run_command(*words, "--help").stdout
-        assert "fairwarning scenario run spot-eviction --real --rate 60" in text
-        assert "3 unknown scenario" in text
-
-
 def test_the_progress_bar_on_a_terminal(wrong: Path) -> None:
     """It shows the clock and the current step; the result is in colour."""
-    screen, terminal = pty.openpty()
     command = [*PROGRAM, "scenario", "run", "host-update", str(wrong), "--real", "--rate", "20000"]
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160"}
-    with subprocess.Popen(command, stdout=terminal, stderr=terminal, env=env) as process:
-        os.close(terminal)
-        text = _read(screen)
-        assert process.wait(LIMIT_SECONDS) == 1, text
+    code, text = run_on_terminal(command, env=env)
+    assert code == 1, text
     assert "The operator pauses it; the scheduled event still happens" in text
     assert "It is [bold]wrong[/bold]" in text  # markup in notes is printed literally
     assert re.search(r"\x1b\[32mpassed  host-update: ", text)
     assert re.search(r"\x1b\[31mFAILED  wrong: ", text)
-
-
-def _read(screen: int) -> str:
-    """Read until the other side is closed."""
-    parts = []
-    try:
-        while part := os.read(screen, 65536):
-            parts.append(part)
-    except OSError:  # Linux raises it when the other side is closed
-        pass
-    finally:
-        os.close(screen)
-    return b"".join(parts).decode()
