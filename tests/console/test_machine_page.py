@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Iterator
 from html import unescape
+from importlib.metadata import version
 from pathlib import Path
 from shlex import quote
 from urllib.parse import quote as url_quote
 
 import pytest
 
-from fairwarning.console.page.machines import PREVIEW
-from fairwarning.core.document import VERSIONS
 from fairwarning.core.model import Scope
 from fairwarning.service.tokens import Role
 from tests.console.test_page import Browser
@@ -55,34 +54,13 @@ def action_labels(text: str) -> set[str]:
     return {label for form in forms for label in re.findall(r"<button[^>]*>(.*?)</button>", form)}
 
 
-@pytest.mark.parametrize("version", sorted(VERSIONS.keys() - {PREVIEW}))
-def test_the_document_is_the_one_that_the_endpoint_sends(
-    console: ConsoleHarness, version: str
-) -> None:
-    """At every api-version; the newest is the default."""
+def test_the_document_is_the_one_that_the_endpoint_sends(console: ConsoleHarness) -> None:
+    """At the newest api-version."""
     console.act("web_1", "restart")
     console.act("web_2", "delete")
-    browser = Browser(console)
-    text = browser.text(f"/machines/web_1?api-version={version}")
-    assert f"<option selected>{version}</option>" in text
-    assert shown_document(text) == console.get("web_1", version).json
-    newest = browser.text("/machines/web_1")
-    assert f"<option selected>{NEWEST}</option>" in newest
-    assert shown_document(newest) == console.get("web_1", NEWEST).json
-
-
-def test_the_preview_version_is_shown_with_what_it_needs(console: ConsoleHarness) -> None:
-    """The endpoint does not serve it by default."""
-    text = Browser(console).text(f"/machines/web_1?api-version={PREVIEW}")
-    assert "preview = true" in part(text, "document")
-    assert console.get("web_1", PREVIEW).status == 404
-
-
-def test_an_unknown_api_version_is_refused_with_those_that_exist(console: ConsoleHarness) -> None:
-    """The error lists them."""
-    reply = Browser(console).get("/machines/web_1?api-version=2018-01-01")
-    assert reply.status == 404
-    assert "2020-07-01, 2024-07-09" in reply.body.decode()
+    text = Browser(console).text("/machines/web_1")
+    assert shown_document(text) == console.get("web_1", NEWEST).json
+    assert f"Fairwarning {version('fairwarning')}" in text
 
 
 def test_reading_the_page_is_no_poll(console: ConsoleHarness) -> None:

@@ -201,7 +201,7 @@ def test_a_preview_is_what_happens(
         console.act(machine, before)
     browser = Browser(console)
     text = browser.text(f"/machines/{machine}")
-    (page,) = set(re.findall(r'<form class="inline" action="(/machines/[^"]+)"', text))
+    (page,) = set(re.findall(r'action="(/machines/[^"]+)/\w+"', text))
     at = f"{page}/{action}"
     form = re.search(rf'action="{at}".*?</form>', text, re.DOTALL)
     reply = browser.post(at, ("X-Page", "/"), key="once", confirmed="yes")

@@ -22,12 +22,6 @@ def waits_for(console: ConsoleHarness) -> list[str]:
     return list(console.ok("GET", "/api/rollouts/r")["waits_for"])
 
 
-def lanes(console: ConsoleHarness) -> dict[int, str]:
-    """The states of the rollout's lanes by number."""
-    listed = console.ok("GET", "/api/rollouts/r/lanes")["lanes"]
-    return {lane["number"]: lane["state"] for lane in listed}
-
-
 def test_a_scheduled_event_is_awaited_until_not_before_and_then_its_impact(
     console: ConsoleHarness,
 ) -> None:
@@ -39,12 +33,6 @@ def test_a_scheduled_event_is_awaited_until_not_before_and_then_its_impact(
     console.advance(15 * 60)
     assert waits_for(console) == [
         "the impact on web_0 in scope web/0, until 13:15:00Z at the latest"
-    ]
-    (lane,) = console.ok("GET", "/api/rollouts/r/lanes")["lanes"]
-    assert lane["scopes"] == ["web/0"]
-    assert lane["steps"] == [
-        {"state": "Current", "machines": {"web/0": ["web_0"]}},
-        {"state": "ToCome", "machines": {"web/0": ["web_1"]}},
     ]
     console.advance(3600)
     assert waits_for(console) == []
@@ -70,7 +58,6 @@ def test_a_deferred_step_names_what_is_in_the_way(console: ConsoleHarness) -> No
     again = "which is in the way; tried again at 12:00:30Z"
     event = "Redeploy of vm in scope vm, until 12:10:00Z at the latest"
     assert waits_for(console) == [f"{event}, {again}"]
-    assert lanes(console) == {0: "Deferred"}
 
 
 @pytest.mark.parametrize("polled", [True, False], ids=["polled", "not polled"])
@@ -102,9 +89,6 @@ def test_a_paused_rollout_says_who_paused_it(console: ConsoleHarness) -> None:
     assert waits_for(console) == [paused, event]
     console.advance(3600)
     assert waits_for(console) == [paused]
-    (lane,) = console.ok("GET", "/api/rollouts/r/lanes")["lanes"]
-    assert (lane["state"], lane["waits_for"]) == ("Paused", ["the rollout to be resumed"])
-    assert [step["state"] for step in lane["steps"]] == ["Done", "Current"]
 
 
 def test_failures_are_named_with_their_errors(console: ConsoleHarness) -> None:
@@ -152,25 +136,6 @@ def test_an_impact_or_a_full_scope_in_the_way(
     full = "the end of one of the 1 events in scope vm_1"
     again = "which is in the way; tried again at 12:00:30Z"
     assert waits_for(console) == [f"{impact}, {again}", f"{full}, {again}"]
-
-
-def test_lanes_are_paged_and_those_that_are_over_are_counted_as_done(
-    console: ConsoleHarness,
-) -> None:
-    """Lanes that have not started wait for one of those in progress."""
-    console.created("machines", name="vm", count=5)
-    start(console, batch=2)
-    console.advance(60)
-    assert lanes(console) == {
-        0: "Done", 1: "Done", 2: "InProgress", 3: "InProgress", 4: "NotStarted",
-    }  # fmt: skip
-    last = console.ok("GET", "/api/rollouts/r/lanes?after=4&limit=1")
-    assert last["next"] is None
-    assert last["lanes"][0]["waits_for"] == ["one of the 2 lanes in progress to end"]
-    for limit in (1, 2, 5, 100):
-        pages = console.pages("/api/rollouts/r/lanes", "lanes", limit)
-        assert [lane["number"] for page in pages for lane in page] == [0, 1, 2, 3, 4]
-    assert console.api("GET", "/api/rollouts/none/lanes").error_code == "UnknownRollout"
 
 
 def test_the_rate_and_the_estimated_end(console: ConsoleHarness) -> None:

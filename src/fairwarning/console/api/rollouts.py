@@ -21,7 +21,7 @@ from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.forecast import forecast
 from fairwarning.core.model import Operation, Ref, Rollout, RolloutStatus, Scope
 from fairwarning.service.listing import progress
-from fairwarning.service.listing.lanes import read_lanes, waits_for
+from fairwarning.service.listing.lanes import waits_for
 
 _NAMED_SCOPES = 10  # of those that nobody polls, in a plan
 _NAMED_FAILURES = 10  # machines on which a rollout failed
@@ -75,15 +75,6 @@ class RolloutsApi(ApiSection):
             ],
             waits_for=await waits_for(self.fleet, rollout),
         )
-
-    @endpoint("GET", "/api/rollouts/{id}/lanes", query=NEXT_PAGE)
-    async def lanes(self, name: str, after: int = 0, limit: int = PAGE_SIZE) -> responses.LaneList:
-        """List the lanes of a rollout by number."""
-        rollout = await self._rollout(name)
-        end = min(after + limit, rollout.lanes)
-        lanes = await read_lanes(self.fleet, rollout, range(after, end))
-        infos = [views.lane_info(lane) for lane in lanes]
-        return responses.LaneList(lanes=infos, next=end if end < rollout.lanes else None)
 
     async def _rollout(self, name: str) -> Rollout:
         rollout = await self.fleet.reader.read(Rollout, name)

@@ -14,7 +14,6 @@ from fairwarning.core.model import Event, ImpactKind, Machine, Operation, Rollou
 from fairwarning.core.times import format_duration, iso
 from fairwarning.service.history.events import EventHistory, JournalEntry
 from fairwarning.service.history.explanations import Explanation, detail_text
-from fairwarning.service.listing.lanes import LaneState, LaneSummary
 from fairwarning.service.lookup import MachineLocation
 
 Response = TypeVar("Response", bound=Struct)
@@ -148,18 +147,6 @@ def rollout_info(rollout: Rollout) -> responses.RolloutInfo:
         progress=rollouts.progress(rollout),
         running=len(rollout.running),
     )
-
-
-def lane_info(lane: LaneSummary) -> responses.LaneInfo:
-    """Describe a lane of a rollout."""
-    steps = []
-    for position, step in enumerate(lane.steps):
-        state = "Done" if position < lane.position else "ToCome"
-        if position == lane.position and lane.state is not LaneState.NOT_STARTED:
-            state = "Current"
-        machines = {scope: list(names) for scope, names in step.items()}
-        steps.append(responses.LaneStepInfo(state=state, machines=machines))
-    return copied(responses.LaneInfo, lane, steps=steps)
 
 
 def line_info(entry: JournalEntry) -> responses.JournalLineInfo:

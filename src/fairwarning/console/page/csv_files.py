@@ -13,7 +13,7 @@ from fairwarning.console.api.filters import (
     one_of,
 )
 from fairwarning.console.api.responses import EventInfo
-from fairwarning.console.page import event_bulk, event_list, machine_list, sets
+from fairwarning.console.page import event_bulk, events, machines, sets
 from fairwarning.console.page.listing import list_query
 from fairwarning.console.page.request import PageRequest
 from fairwarning.core.model import OperationStatus
@@ -52,8 +52,8 @@ def _cell(value: object) -> str:
 
 
 async def _machines(request: PageRequest) -> CsvPages:
-    query = machine_list.query_of(request)
-    locations = await machine_list.find(request, query, machine_filter(request.query))
+    query = machines.query_of(request)
+    locations = await machines.find(request, query, machine_filter(request.query))
     yield [("machine", "scope", "set", "power", "polled", "events")]
     for begin in range(0, len(locations), _ROWS):
         yield [
@@ -67,8 +67,8 @@ async def _events(request: PageRequest) -> CsvPages:
     pages = _ended(request, wanted) if wanted.status == OVER else _live(request, wanted)
     names = "event", "type", "status", "machines", "scope", "not before", "approved by", "source"
     yield [(*names, "operation")]
-    async for events in pages:
-        yield [_event(event) for event in events]
+    async for page in pages:
+        yield [_event(event) for event in page]
 
 
 def _event(event: EventInfo) -> Row:
@@ -85,9 +85,10 @@ def _event(event: EventInfo) -> Row:
 
 
 async def _live(request: PageRequest, wanted: EventFilter) -> AsyncIterator[list[EventInfo]]:
-    events = event_list.sort(event_list.query_of(request), await request.api.find_events(wanted))
-    for begin in range(0, len(events), _ROWS):
-        yield event_bulk.infos(events[begin : begin + _ROWS])
+    found = await request.api.find_events(wanted)
+    ordered = events.sort(events.query_of(request), found)
+    for begin in range(0, len(ordered), _ROWS):
+        yield event_bulk.infos(ordered[begin : begin + _ROWS])
 
 
 async def _ended(request: PageRequest, wanted: EventFilter) -> AsyncIterator[list[EventInfo]]:

@@ -1,21 +1,26 @@
-"""The start page: the fleet in numbers, the timeline, and the first machines (O8, O14)."""
+"""The start page: the fleet in numbers, the timeline, the first machines, the clock (O8, O14)."""
 
 from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import urlencode
 
-from fairwarning.console.api.responses import MachineInfo
-from fairwarning.console.page import words
+from fairwarning.console.api import bodies
+from fairwarning.console.api.responses import MachineInfo, SummaryInfo
+from fairwarning.console.page import form_data, words
 from fairwarning.console.page.activity import recent_timeline
+from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.render import KINDS
-from fairwarning.console.page.request import PageContent, PageRequest, View
-from fairwarning.console.page.summary import figure_groups
+from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
+from fairwarning.core.errors import Refused
 from fairwarning.core.model import Scope, ScopeKind
 from fairwarning.service.listing.filters import EVERY_EVENT, MachineFilter
+from fairwarning.service.listing.summary import SOON_SECONDS
 
 CELLS = 15  # machines on the page, so that it stays small however large the fleet is
 _ROWS = 7  # of the timeline
 _SET_ASIDE = 5  # entities that are named
+_ROLLOUTS = "Running", "Paused"
+_MINUTE_SECONDS = 60
 
 Members = tuple[Scope, list[MachineInfo]]
 
@@ -96,4 +101,105 @@ def _block(scope: Scope, machines: list[MachineInfo]) -> ScopeBlock:
     return ScopeBlock(scope.id, scope.id, about, scope.owner, domains)
 
 
-VIEWS: list[tuple[str, View]] = [("/", show)]
+# --- The fleet in numbers: each number is a link to the list that it counts ---
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number, what it counts, and the list of that. `warns`: it asks for attention."""
+
+    count: int
+    text: str
+    link: str
+    warns: bool = False
+
+
+@dataclass(frozen=True)
+class FigureGroup:
+    """Numbers that belong together."""
+
+    title: str
+    figures: list[Figure]
+
+
+def figure_groups(summary: SummaryInfo) -> list[FigureGroup]:
+    """Return the numbers of the start page."""
+    return [
+        FigureGroup("Machines", _machines(summary)),
+        FigureGroup("Notice", _notice(summary)),
+        FigureGroup("Events", _events(summary)),
+        FigureGroup("Rollouts", _rollouts(summary)),
+    ]
+
+
+def _machines(summary: SummaryInfo) -> list[Figure]:
+    return [
+        Figure(count, power, _link("/machines", power=power))
+        for power, count in summary.power.items()
+    ] or [Figure(0, "machines", "/machines")]
+
+
+def _notice(summary: SummaryInfo) -> list[Figure]:
+    unpolled = summary.scopes_not_polled
+    machines = words.count(summary.machines_not_polled, "machine")
+    text = f"{words.noun(unpolled, 'scope')} that nobody polls"
+    if unpolled:
+        text += f": {machines} without notice"
+    polled = summary.scopes - unpolled
+    return [
+        Figure(unpolled, text, _link("/machines", not_polled="true"), warns=bool(unpolled)),
+        Figure(polled, f"{words.noun(polled, 'scope')} polled", "/machines"),
+    ]
+
+
+def _events(summary: SummaryInfo) -> list[Figure]:
+    waiting = summary.unapproved
+    soon = _link("/events", status="Scheduled", within=str(SOON_SECONDS))
+    return [
+        Figure(summary.soon, "start within an hour", soon, warns=bool(summary.soon)),
+        Figure(waiting, "approved by nobody", _link("/events", unapproved="true")),
+        *(
+            Figure(
+                each.count,
+                f"{each.type} {each.status.lower()}",
+                _link("/events", type=each.type, status=each.status),
+            )
+            for each in summary.events
+        ),
+    ]
+
+
+def _rollouts(summary: SummaryInfo) -> list[Figure]:
+    return [
+        Figure(summary.rollouts.get(status, 0), status.lower(), _link("/rollouts", status=status))
+        for status in _ROLLOUTS
+    ]
+
+
+def _link(path: str, **query: str) -> str:
+    return f"{path}?{urlencode(query)}"
+
+
+# --- The clock (O5) ---
+
+
+async def change_clock(request: PageRequest) -> FormDone:
+    """Advance the clock by a button's seconds or by typed minutes, or set its rate."""
+    form = request.form
+    seconds, rate = form.number("advance", "advance"), form.number("rate", "rate")
+    minutes = form.number("minutes", "minutes")
+    if minutes is not None:
+        seconds = minutes * _MINUTE_SECONDS
+    back = form_data.local_path(form.text("back"))
+    if rate is not None:
+        await request.api.set_clock(bodies.ClockChange(rate=rate))
+        return FormDone(f"The clock is {words.clock_rate(rate)}.", back)
+    if seconds is None:
+        raise Refused("NoTime", "enter how many minutes to advance the clock by")
+    now = (await request.api.set_clock(bodies.ClockChange(advance_seconds=seconds))).now
+    notice = f"Advanced by {words.duration(seconds)}. It is now {words.time_of_day(now, now)}."
+    return FormDone(notice, back)
+
+
+VIEWS: Views = [("/", show)]
+FORMS: FormRoutes = [("/clock", change_clock, show)]

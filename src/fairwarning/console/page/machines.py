@@ -1,34 +1,86 @@
-"""The page of a machine: its endpoint, its document, its activity and its actions."""
+"""The pages of machines: a list with filters (O14); and each with its document and actions."""
 
 import json
 from shlex import quote
 
 from fairwarning.console.api import bodies
+from fairwarning.console.api.filters import MACHINE_FILTERS, machine_filter
 from fairwarning.console.api.responses import MachineInfo
 from fairwarning.console.api.section import parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone
+from fairwarning.console.page.listing import ListQuery, cut_page, list_query
 from fairwarning.console.page.machine_actions import LABELS, preview_actions
 from fairwarning.console.page.render import link
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.errors import NotFound
-from fairwarning.core.model import Scope
+from fairwarning.core.model import EventStatus, EventType, Power, Scope
 from fairwarning.core.times import iso
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.listing.filters import MachineFilter
+from fairwarning.service.listing.index import SortKey
+from fairwarning.service.lookup import MachineLocation
 
 PREVIEW = "2024-07-09"
 """The api-version that the endpoint serves only if the fleet file turns it on (M2)."""
-_VERSIONS = sorted(VERSIONS.keys() - {PREVIEW}, reverse=True)
+_VERSION = max(VERSIONS.keys() - {PREVIEW})
+_NO_EVENT = 10**12  # sorts machines without events last
+_SORTS: dict[str, SortKey] = {
+    "number": lambda _, location: location.number,
+    "machine": lambda _, location: (location.machine.name, location.number),
+    "scope": lambda scope, location: (scope.id, location.number),
+    "power": lambda _, location: (location.machine.power, location.number),
+    "schedule": lambda scope, location: (_first_start(scope, location), location.number),
+}
+
+
+def _first_start(scope: Scope, location: MachineLocation) -> int:
+    starts = [
+        event.not_before
+        for event in scope.events.values()
+        if location.machine.name in event.resources
+    ]
+    return min(starts, default=_NO_EVENT)
+
+
+def query_of(request: PageRequest) -> ListQuery:
+    """Read the query of the list."""
+    return list_query(request, tuple(MACHINE_FILTERS), tuple(_SORTS))
+
+
+async def find(
+    request: PageRequest, query: ListQuery, wanted: MachineFilter
+) -> list[MachineLocation]:
+    """Return the machines that the filter allows, in the order of the list."""
+    index = request.api.index
+    await index.refresh()
+    locations = await index.find_machines(wanted, _SORTS[query.sort.removeprefix("-")])
+    return locations[::-1] if query.sort.startswith("-") else locations
+
+
+async def index(request: PageRequest) -> PageContent:
+    """Show a page of the machines that the filter allows."""
+    query = query_of(request)
+    locations = await find(request, query, machine_filter(request.query))
+    shown, page = cut_page(query, locations)
+    data = {
+        "machines": await request.api.describe_machines(shown),
+        "query": query,
+        "page": page,
+        "powers": list(Power),
+        "types": list(EventType),
+        "statuses": list(EventStatus),
+    }
+    return PageContent("machines.html", data)
 
 
 async def show(request: PageRequest) -> PageContent:
     """Show the machine with its document, its events, its activity and its actions."""
     machine = await request.api.machine(request.path_param("name"))
     name = f"{machine.scope}/{machine.name}"
-    version = request.query("api-version") or _VERSIONS[0]
     published = await request.fleet.documents.fetch(machine.scope)
-    text = published.body(version)  # as the endpoint reads it, without counting as a poll
+    text = published.body(_VERSION)  # as the endpoint reads it, without counting as a poll
     scope = published.scope
     assert scope is not None  # `body` refuses otherwise
     data = {
@@ -37,10 +89,7 @@ async def show(request: PageRequest) -> PageContent:
         "explanation": await request.api.explain_machine(name),
         "actions": await preview_actions(request, machine, scope) if request.can_edit else None,
         "document": json.dumps(json.loads(text), indent=2),
-        "version": version,
-        "versions": [*_VERSIONS, PREVIEW],
-        "is_preview": version == PREVIEW,
-        "curl": _curl(machine, _VERSIONS[0] if version == PREVIEW else version),
+        "curl": _curl(machine),
         "exec": await _exec(request, machine),
         "polled_at": await _polled_at(request.fleet, scope),
         "about": "about " if request.fleet.store.shared else "",
@@ -48,11 +97,11 @@ async def show(request: PageRequest) -> PageContent:
     return PageContent("machine.html", data)
 
 
-def _curl(machine: MachineInfo, version: str) -> str:
+def _curl(machine: MachineInfo) -> str:
     """Return a command that reads the document; empty if no URL answers."""
     if not machine.url:
         return ""
-    target = f"{machine.url}/metadata/scheduledevents?api-version={version}"
+    target = f"{machine.url}/metadata/scheduledevents?api-version={_VERSION}"
     return f'curl -H Metadata:true "{target}"'
 
 
@@ -111,7 +160,7 @@ async def create(request: PageRequest) -> FormDone:
     return FormDone(f"{created[0].name} created.", link(created[0]))
 
 
-VIEWS: Views = [("/machines/new", new), ("/machines/{name:path}", show)]
+VIEWS: Views = [("/machines", index), ("/machines/new", new), ("/machines/{name:path}", show)]
 FORMS: FormRoutes = [
     ("/machines/new", create, new),
     ("/machines/{name:path}/{action}", act, show),

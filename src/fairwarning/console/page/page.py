@@ -22,18 +22,15 @@ from fairwarning.console import access
 from fairwarning.console.api import Api
 from fairwarning.console.page import (
     activity,
-    clock,
     confirm,
     csv_files,
     event_bulk,
-    event_list,
     events,
     faults,
     fleet,
     fleet_map,
     form_data,
     journal,
-    machine_list,
     machines,
     operations,
     rollouts,
@@ -57,34 +54,12 @@ from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.tokens import Role, TokenClaims, Unauthorized
 
-_VIEWS: Views = [
-    *fleet.VIEWS,
-    *fleet_map.VIEWS,
-    *activity.VIEWS,
-    *machine_list.VIEWS,
-    *machines.VIEWS,
-    *sets.VIEWS,
-    *event_list.VIEWS,
-    *event_bulk.VIEWS,
-    *events.VIEWS,
-    *rollouts.VIEWS,
-    *journal.VIEWS,
-    *operations.VIEWS,
-    *faults.VIEWS,
-    *confirm.VIEWS,
-    *webhooks.VIEWS,
-    *search.VIEWS,
-]
-_FORMS: FormRoutes = [
-    *clock.FORMS,
-    *machines.FORMS,
-    *sets.FORMS,
-    *event_bulk.FORMS,
-    *events.FORMS,
-    *rollouts.FORMS,
-    *faults.FORMS,
-    *webhooks.FORMS,
-]
+_PAGES = (  # in the order in which their routes are tried
+    *(fleet, fleet_map, activity, machines, sets, event_bulk, events, rollouts, journal),
+    *(operations, faults, confirm, webhooks, search),
+)
+_VIEWS: Views = [view for module in _PAGES for view in module.VIEWS]
+_FORMS: FormRoutes = [form for module in _PAGES for form in getattr(module, "FORMS", ())]
 _FILES = {
     "page.css": "text/css",
     "page.js": "text/javascript",

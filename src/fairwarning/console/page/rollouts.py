@@ -8,7 +8,6 @@ from fairwarning.console.api.filters import one_of
 from fairwarning.console.api.responses import EventInfo, RolloutInfo
 from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
 from fairwarning.console.page import words
-from fairwarning.console.page.charts.lanes import lane_grid
 from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.listing import cut_page, list_query
 from fairwarning.console.page.preview import OperationPreview
@@ -45,7 +44,7 @@ async def index(request: PageRequest) -> PageContent:
 
 
 async def show(request: PageRequest) -> PageContent:
-    """Show the progress of a rollout, its failures, what it waits for, its lanes and events."""
+    """Show the progress of a rollout, its failures, what it waits for, and its events."""
     rollout = await request.api.rollout(request.path_param("id"))
     actions = [
         OperationPreview(action, label, about, kind)
@@ -55,7 +54,6 @@ async def show(request: PageRequest) -> PageContent:
     data = {
         "rollout": rollout,
         "actions": actions,
-        "grid": await lane_grid(request, rollout.id),
         "events": await _events(request, rollout),
     }
     return PageContent("rollout.html", data)

@@ -1,1 +1,1 @@
-"""What the page draws: timelines, counts over time, the squares of the map, lanes of a rollout."""
+"""What the page draws: timelines, counts over time, and the squares of the map."""

@@ -6,7 +6,8 @@ that it fits any screen and text keeps its size.
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 
 from fairwarning.console.page import words
 from fairwarning.console.page.charts import density
@@ -145,18 +146,21 @@ def chart(
     the other events are grouped by set and type.
     """
     shown = [span for span in spans if span.ended >= scale.begin and span.created <= scale.end]
-    by_rollout: dict[str, list[Span]] = {}
-    single: list[Span] = []
+    members: dict[str, list[Span]] = {}
     for span in sorted(shown, key=_order):
         rollout = rollout_of_step(span.history.operation)
-        (by_rollout.setdefault(rollout, []) if rollout in rollouts else single).append(span)
-    groups = [_rollout_group(name, members, scale) for name, members in by_rollout.items()]
-    left = max(rows - len(groups), 0)
-    aggregated = _set_groups(single, scale) if len(single) > left else []
+        members.setdefault(rollout if rollout in rollouts else f"/{span.history.id}", []).append(
+            span
+        )
+    single = [group[0] for key, group in members.items() if key.startswith("/")]
+    aggregated = _set_groups(single, scale) if len(members) > rows else []
     if len(aggregated) > 1:
-        groups += aggregated
-    else:
-        groups += [_group("", [span], [_row(span, scale)]) for span in single[:left]]
+        members = {key: group for key, group in members.items() if not key.startswith("/")}
+    groups = [
+        _group("" if key.startswith("/") else key, group, scale)
+        for key, group in islice(members.items(), rows)
+    ]
+    groups += aggregated if len(aggregated) > 1 else []
     return TimelineChart(
         seconds=scale.end - scale.begin,
         now_x=scale.mark(scale.now),
@@ -175,15 +179,15 @@ def _order(span: Span) -> tuple[int, float, str]:
     return 1, span.ended, span.history.id
 
 
-def _group(rollout: str, spans: Sequence[Span], rows: list[TimelineRow]) -> TimelineGroup:
-    """Return a group that counts its events by state: `2 in progress, 5 scheduled`."""
+def _group(rollout: str, spans: Sequence[Span], scale: TimeScale) -> TimelineGroup:
+    rows = [_row(span, scale) for span in spans[:_GROUP_ROWS]]
+    return TimelineGroup(rollout, rows, len(spans), _states(spans))
+
+
+def _states(spans: Iterable[Span]) -> str:
+    """Count events by state: `2 in progress, 5 scheduled`."""
     counts = Counter(span.state for span in spans)
-    text = ", ".join(f"{count} {state}" for state, count in counts.items())
-    return TimelineGroup(rollout, rows, len(spans), text)
-
-
-def _rollout_group(name: str, spans: Sequence[Span], scale: TimeScale) -> TimelineGroup:
-    return _group(name, spans, [_row(span, scale) for span in spans[:_GROUP_ROWS]])
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def _set_groups(spans: Iterable[Span], scale: TimeScale) -> list[TimelineGroup]:
@@ -198,8 +202,11 @@ def _set_groups(spans: Iterable[Span], scale: TimeScale) -> list[TimelineGroup]:
         return is_over, -len(group), name
 
     return [
-        replace(
-            _group("", group, []),
+        TimelineGroup(
+            rollout="",
+            rows=[],
+            count=len(group),
+            text=_states(group),
             strip=density.strip(group, scale.begin, scale.end),
             set=set_,
             type=type_,
