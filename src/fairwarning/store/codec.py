@@ -25,8 +25,8 @@ from fairwarning.core.record import changed
 
 _encode = msgspec.json.Encoder().encode
 _entities = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
-_machine = msgspec.json.Decoder(Machine)
-_impact = msgspec.json.Decoder(Impact)
+decode_machine = msgspec.json.Decoder(Machine).decode
+decode_impact = msgspec.json.Decoder(Impact).decode
 _names = msgspec.json.Decoder(tuple[str, ...])
 _announcement = msgspec.json.Decoder(Announcement)
 
@@ -74,17 +74,7 @@ def with_machines(scope: Scope, machines: Mapping[str, Machine]) -> Scope:
 
 def decode_machines(bodies: Iterable[str]) -> dict[str, Machine]:
     """Return the machines of a scope by name, in order."""
-    return {machine.name: machine for machine in map(_machine.decode, bodies)}
-
-
-def decode_machine(body: str) -> Machine:
-    """Return the machine."""
-    return _machine.decode(body)
-
-
-def decode_impact(body: str) -> Impact:
-    """Return the impact."""
-    return _impact.decode(body)
+    return {machine.name: machine for machine in map(decode_machine, bodies)}
 
 
 # --- Facts of the journal ---

@@ -19,15 +19,14 @@ from fairwarning.store.differences import (
 )
 from fairwarning.store.memory_indexes import ChangeFeed, DueTimes, MachineIndex, SortedKeys
 from fairwarning.store.memory_journal import MemoryJournal
+from fairwarning.store.single_process import SingleProcessStore
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
 
 _End = tuple[float, str, Ref]  # when an operation or a rollout ended, and the name of its kind
 
 
-class MemoryStore:
+class MemoryStore(SingleProcessStore):
     """Keeps a fleet as long as the object lives; `close` then `open` models a restart."""
-
-    shared = None
 
     def __init__(self) -> None:
         self._open = False
@@ -203,17 +202,6 @@ class MemoryStore:
         self._check_open()
         names = sorted(name for name in self._notes if name.startswith(prefix) and name > after)
         return {name: self._notes[name] for name in names[:limit]}
-
-    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
-        values = {name: value for name, (_, value) in notes.items()}
-        await self.commit(Batch(0.0, notes=values))
-        return set(values)
-
-    async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
-        return True
-
-    async def has_duty(self, duty: str) -> bool:  # noqa: ARG002  (one process has all duties)
-        return True
 
     async def ended_entities(self, before: float, limit: int) -> list[Ref]:
         self._check_open()

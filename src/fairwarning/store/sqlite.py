@@ -17,6 +17,7 @@ from fairwarning.core.model import KINDS, Entity, Impact, Ref
 from fairwarning.store import codec, files, lanes, schema, tables
 from fairwarning.store.files import OpenFiles, ReservedSpace, SqliteConnection
 from fairwarning.store.scripts import Migration
+from fairwarning.store.single_process import SingleProcessStore
 from fairwarning.store.sql_reads import Row, SqlReads
 from fairwarning.store.store import Batch
 from fairwarning.store.worker import StoreThread
@@ -39,10 +40,9 @@ _READ_STEPS = 20_000  # of SQLite's virtual machine, a millisecond: then look fo
 _BATCH_PAGES = 4  # pages a batch writes beyond one per row: indexes and the head
 
 
-class SQLiteStore(SqlReads):
+class SQLiteStore(SingleProcessStore, SqlReads):
     """Keeps a fleet in one SQLite file."""
 
-    shared = None
     sqlite_version = sqlite3.sqlite_version
 
     def __init__(
@@ -300,17 +300,6 @@ class SQLiteStore(SqlReads):
     async def add_note_if_absent(self, name: str, value: str) -> str:
         await self._rows("add_note_if_absent", name=name, value=value)
         return str((await self._rows("get_note", name=name))[0][0])
-
-    async def save_notes(self, notes: Mapping[str, tuple[str, str]]) -> set[str]:
-        values = {name: value for name, (_, value) in notes.items()}
-        await self.commit(Batch(0.0, notes=values))
-        return set(values)
-
-    async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
-        return True
-
-    async def has_duty(self, duty: str) -> bool:  # noqa: ARG002  (one process has all duties)
-        return True
 
     # --- Retention --------------------------------------------------------------------------------
 

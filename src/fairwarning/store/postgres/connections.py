@@ -176,18 +176,12 @@ class ConnectionPool:
                         connection.reusable = False
                     yield connection
             except psycopg.Error as error:
-                await self._put_back(connection)
                 raise translate_error(error) from error
             except asyncio.CancelledError:
                 await connection.close()
                 raise
-            except BaseException:
-                await self._put_back(connection)
-                raise
-            else:
-                await self._put_back(connection)
             finally:
-                self._used.discard(connection)
+                await self._put_back(connection)
 
     async def _take_idle(self) -> Connection | None:
         """Take an idle connection that the server has not closed meanwhile."""

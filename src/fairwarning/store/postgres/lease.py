@@ -161,11 +161,6 @@ class ProcessLease:
         self.server, self.position = connection.server, position
         self.epoch += 1
 
-    async def adopt_first_server(self, connection: Connection) -> None:
-        """Begin the first epoch, and accept commits that are based on it."""
-        await self.adopt_server(connection)
-        self.enter_epoch(self.epoch)
-
     def enter_epoch(self, epoch: int) -> None:
         if epoch == self.epoch:
             self._writer.server = self.server

@@ -144,7 +144,9 @@ async def _watch(connection: Connection, session: int, connect: Connect) -> None
         log.warning(
             "waiting for the migration of the database since %.0f s: %s",
             monotonic() - began,
-            _describe(state),
+            "its session is " + " ".join(filter(None, (state[0], *state[2:])))
+            if state
+            else "the database does not answer",
         )
     log.error("the database does nothing for the migration; giving the connection up")
     shut_down(connection)
@@ -163,17 +165,6 @@ async def _look(session: int, connect: Connect) -> SessionState | None:
     except (psycopg.Error, Unavailable):
         return None
     return row and (row[0], row[1], row[2], row[3])
-
-
-def _describe(state: SessionState | None) -> str:
-    match state:
-        case None:
-            return "the database does not answer"
-        case ("active", _, None, _):
-            return "the database works on it"
-        case ("active", _, kind, event):
-            return f"the database works on it, and waits for {kind} {event}"
-    return "the database has answered, but no response has arrived"
 
 
 async def _refuse_beside_older_processes(connection: Connection) -> None:

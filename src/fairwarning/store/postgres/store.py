@@ -65,7 +65,8 @@ class PostgresStore(SqlReads):
         try:
             await schema.migrate(connection, self._migrations, self._connections.connect)
             with time_limit(connection):
-                await self._lease.adopt_first_server(connection)
+                await self._lease.adopt_server(connection)
+            self._lease.enter_epoch(self._lease.epoch)
         except psycopg.Error as error:
             raise translate_error(error) from error
         finally:
