@@ -405,26 +405,6 @@ def test_two_agents_do_not_share_a_folder(tmp_path: Path) -> None:
 # --- Other commands -------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("G4")
-def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
-    """It logs its actions beside a real agent, without a journal line, a hook or a POST."""
-    shared = tmp_path / "shared"
-    with one_machine(tmp_path, 2) as (endpoint, home):
-        home.usual_hooks()
-        home.lines = [f'group.folder = "{shared}"', f'listen = "127.0.0.1:{free_port()}"']
-        words = ("run", "--dry-run", "--config", str(home.config()))
-        with AgentProcess(home, *words, alive=1, look=0.01) as agent:
-            endpoint.freeze("db_0", "db_1")
-            agent.wait_until(lambda: agent.output().count("would run hook") == 2)
-            endpoint.finish("db")
-            agent.wait_until(lambda: "is over" in agent.output())
-            assert agent.stop() < 5
-        assert home.log() == []
-        assert endpoint.approvals == []
-        assert not home.state.exists()
-        assert not shared.exists()
-
-
 @pytest.mark.parametrize("verb", ["check", "run"])
 def test_a_wrong_configuration_is_refused(tmp_path: Path, verb: str) -> None:
     """The error is one line with the place."""

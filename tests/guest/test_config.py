@@ -59,7 +59,6 @@ COMMAND = HOOK + 'command = ["true"]\n'
 TEAM = 'notify 1 ("team")'
 NOTIFY = '[[notify]]\nname = "team"\n'
 SLACK = NOTIFY + 'kind = "slack"\nurl = "https://a/b"\n'
-EMAIL = NOTIFY + 'kind = "email"\nfrom = "a@b"\nto = ["c@d"]\n'
 
 
 @pytest.mark.spec("G4")
@@ -105,10 +104,6 @@ def test_every_key_of_a_notification() -> None:
         types=frozenset({"Reboot"}),
         text="{{{type}}} of {machine}",
     )
-    (email,) = parse(EMAIL + 'smtp = "mail.example:2525"\n').notify
-    assert (email.sender, email.recipients) == ("a@b", ("c@d",))
-    assert email.smtp_address() == ("mail.example", 2525)
-    assert parse(EMAIL).notify[0].smtp_address() == ("localhost", 25)
 
 
 def test_an_empty_configuration() -> None:
@@ -251,18 +246,13 @@ def test_every_kind_of_group(text: str, group: GroupSettings) -> None:
         (SLACK + 'text = "{type"', TEAM, "is not a template"),
         (SLACK + 'phases = ["begun"]', TEAM, "one of scheduled, approved, started, over, failed"),
         (SLACK + 'url_env = "X"', TEAM, "must have one of url, url_file, url_env"),
-        (SLACK + 'to = ["a@b"]', TEAM, "only kind email has to"),
         (SLACK + SLACK, "agent.toml", "two notifications have the name 'team'"),
         (NOTIFY, TEAM, "kind is missing"),
-        (NOTIFY + 'kind = "irc"', TEAM, "kind: must be one of slack, teams, webhook, email"),
+        (NOTIFY + 'kind = "irc"', TEAM, "kind: must be one of slack, teams, webhook"),
         (NOTIFY + 'kind = "slack"', TEAM, "must have one of url, url_file, url_env"),
         (NOTIFY + 'kind = "slack"\nurl = "htps://secret"', TEAM, "url"),
         (NOTIFY + 'kind = "slack"\nurl = "https://a b/secret"', TEAM, "url"),
         (NOTIFY + 'kind = "slack"\nurl = "secret"', TEAM, "url"),
-        (NOTIFY + 'kind = "email"\nto = ["a@b"]', TEAM, "from is missing"),
-        (EMAIL + 'url = "https://a/b"', TEAM, "kind email has no url; use smtp, from and to"),
-        (NOTIFY + 'kind = "email"\nto = ["a"]', TEAM, "must be an e-mail address"),
-        (NOTIFY + 'kind = "email"\nto = ["a@b\\nBcc: c@d"]', TEAM, "must be an e-mail address"),
         ('[notify]\nname = "a"', "notify: must be an array of tables", "in double brackets"),
     ],
 )

@@ -1,10 +1,9 @@
-"""Notifications over real HTTP and SMTP."""
+"""Notifications over real HTTP."""
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from email import message_from_bytes
-from email.policy import default as email_policy
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,9 @@ from fairwarning.guest.agent.notices import (
     render_text,
 )
 from fairwarning.guest.agent.notify import Notifier
-from tests.fixtures.http import free_port
 from tests.fixtures.receiver import Receiver, ReceiverResponse, in_turn
 from tests.fixtures.waiting import wait_until
 from tests.guest.agents import AgentProcess, one_machine
-from tests.guest.mailer import Mailer
 from tests.guest.notices import ME, event
 
 pytestmark = pytest.mark.spec("G8")
@@ -41,17 +38,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def webhook(url: str, name: str = "team", **more: Any) -> NotifySettings:  # noqa: ANN401  (other fields of the settings)
     """Return a notification to this URL."""
     return NotifySettings(**{"name": name, "kind": NotifyKind.WEBHOOK, "url": url, **more})
-
-
-def mail(port: int) -> NotifySettings:
-    """Return a notification by e-mail."""
-    return NotifySettings(
-        "mail",
-        NotifyKind.EMAIL,
-        smtp=f"127.0.0.1:{port}",
-        sender="agent@example.org",
-        recipients=("a@example.org", "b@example.org"),
-    )
 
 
 def count(result: str, name: str = "team") -> float:
@@ -108,17 +94,6 @@ def test_webhook() -> None:
     assert (body["EventId"], body["EventType"], body["Resources"]) == ("A", "Reboot", ["vm-1"])
     assert (body["Phase"], body["Machine"], body["Drill"]) == ("failed", "vm-1", False)
     assert body["Text"] == "Reboot of vm-1: failed (hook save failed: exit code 1)"
-
-
-def test_email() -> None:
-    """To all recipients, with the text as the subject."""
-    with Mailer() as mailer:
-        sent(mail(mailer.port))
-    message = message_from_bytes(mailer.messages[0], policy=email_policy)
-    assert message["Subject"] == TEXT
-    assert message["To"] == "a@example.org, b@example.org"
-    assert message["From"] == "agent@example.org"
-    assert TEXT in message.get_content()
 
 
 def test_a_drill_says_so_in_every_kind() -> None:
@@ -178,23 +153,6 @@ def test_a_failure_is_logged_once(
     assert record.__dict__["event_id"] == "A"
 
 
-@pytest.mark.parametrize(("answer", "messages"), [("450 later", 1), ("550 no such user", 0)])
-def test_a_mailer_that_refuses(answer: str, messages: int) -> None:
-    """Codes of 4xx are tried again, those of 5xx are final."""
-    result = agent_metrics.SENT if messages else agent_metrics.FAILED
-    answers = (answer, answer, "250 ok") if messages else (answer,)
-    with Mailer(answers) as mailer, counted(result, "mail"):
-        Notifier([mail(mailer.port)]).send(NOTICE)
-    assert len(mailer.messages) == messages
-
-
-def test_no_mailer(caplog: pytest.LogCaptureFixture) -> None:
-    """The log says what is missing."""
-    with counted(agent_metrics.FAILED, "mail"):
-        Notifier([mail(free_port())]).send(NOTICE)
-    assert "there was no mailer: Connection refused" in caplog.text
-
-
 def test_a_target_that_hangs_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each notification has its own thread; an attempt ends in time, however it hangs."""
     monkeypatch.setattr(notice_delivery, "ATTEMPT_SECONDS", 0.2)
@@ -218,6 +176,22 @@ def test_a_full_queue_drops(monkeypatch: pytest.MonkeyPatch) -> None:
             for _ in range(5):
                 notifier.send(NOTICE)
         assert notifier.close(0.0) == 3
+
+
+def test_a_reload_drops_nothing_that_waits() -> None:
+    """Neither for a target that stays, nor for one that is gone, whose thread ends after it."""
+    answers = (ReceiverResponse(503), ReceiverResponse(503), ReceiverResponse(200))
+    with Receiver(in_turn(*answers)) as stays, Receiver(in_turn(*answers)) as goes:
+        settings = webhook(stays.url, "stays"), webhook(goes.url, "goes")
+        notifier = Notifier(settings)
+        before = threading.active_count()
+        with counted(agent_metrics.SENT, "stays", 2), counted(agent_metrics.SENT, "goes"):
+            notifier.send(NOTICE)
+            notifier.reconfigure([settings[0], webhook(goes.url, "new")])
+            notifier.send(NOTICE)
+        wait_until(lambda: len(goes.posts) == 4)
+        notifier.reconfigure([])
+        wait_until(lambda: threading.active_count() <= before)
 
 
 def test_close_waits_for_what_is_queued() -> None:

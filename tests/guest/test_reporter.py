@@ -92,15 +92,6 @@ def test_failures_of_hooks() -> None:
     assert harness.decision == "not approved because hook drain had too little time"
 
 
-def test_a_dry_run_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing is approved."""
-    caplog.set_level(logging.INFO)
-    plan = AgentPlan(AT_ONCE, ME)
-    plan.read(document(event()), NOW)
-    EventReporter(AT_ONCE, ME, lambda _: None, dry=True).update(plan.known, {})
-    assert caplog.records[-1].getMessage().endswith(": approving (dry run)")
-
-
 @pytest.mark.parametrize("then", ["answer", "end", "silence"])
 def test_a_start_before_the_answer_to_the_approval(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, then: str

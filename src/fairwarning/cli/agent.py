@@ -34,7 +34,6 @@ _EXAMPLES = """examples:
   fairwarning agent check --event Reboot           show what would run for such an event
   fairwarning agent simulate --event Reboot        run the hooks for an invented event
   fairwarning agent run --config agent.toml
-  fairwarning agent run --dry-run --config agent.toml
 """
 log = logging.getLogger(__name__)
 
@@ -67,11 +66,6 @@ def _parser(program: str = _PROGRAM) -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="run|check|simulate")
     run = _add_verb(verbs, "run", "handle events until stopped")
-    run.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="log the hooks that would run; run and approve nothing",
-    )
     run.add_argument(
         "--log-format",
         choices=[str(log_format) for log_format in LogFormat],
@@ -131,9 +125,7 @@ def _read_config(path: Path | None) -> AgentConfig:
 
 
 def _run(settings: AgentConfig, arguments: argparse.Namespace) -> None:
-    agent = Agent(
-        settings, dry=arguments.dry_run, read_config=lambda: _read_config(arguments.config)
-    )
+    agent = Agent(settings, lambda: _read_config(arguments.config))
     for number in system.STOP_SIGNALS:
         signal.signal(number, lambda *_: agent.stop())
     for number in system.RELOAD_SIGNALS:

@@ -11,7 +11,7 @@ from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Machine, Rules
 from fairwarning.guest.agent import config
-from fairwarning.guest.agent.notices import DEFAULT_SMTP, TEMPLATE_FIELDS, NotifySettings
+from fairwarning.guest.agent.notices import TEMPLATE_FIELDS, NotifySettings
 from fairwarning.service.config import values
 from fairwarning.service.config.settings import (
     ArmSettings,
@@ -44,8 +44,6 @@ _OTHER = {  # where a parser accepts more than its error lists
     "maintenance_window": f"empty, or a window: {windows.FORM}",
     "url_file": "the path of a file that holds the URL",
     "url_env": "the name of an environment variable that holds the URL",
-    "smtp": "HOST:PORT of a mailer",
-    "to": "an array of e-mail addresses",
     "command": "an array: a program and its arguments",
     "state": "the path of a directory",
     "folder": "the path of a directory",
@@ -74,7 +72,6 @@ _OF_AGENT = {
     "on": "all",
     "phases": "all",
     "text": "a short sentence",
-    "smtp": f"`{DEFAULT_SMTP}`",
     "source": "both",
 }
 _NEEDED = {"capacity", "machines", "roles"}

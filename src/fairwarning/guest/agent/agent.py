@@ -91,13 +91,10 @@ class Agent:
     def __init__(
         self,
         config: AgentConfig,
-        *,
-        dry: bool = False,
         read_config: Callable[[], AgentConfig] | None = None,
     ) -> None:
-        """With `dry`, log actions and perform none. `read_config` is for `reload`."""
+        """`read_config` is for `reload`."""
         self._config = config
-        self._dry = dry
         self._read_config = read_config or (lambda: config)
         self._contacts: queue.SimpleQueue[EndpointContact | None] = queue.SimpleQueue()
         self._messages: queue.SimpleQueue[_Decide | None] = queue.SimpleQueue()
@@ -125,9 +122,8 @@ class Agent:
         Raise the error of a thread, such as that of a `DocumentReader` without a first contact.
         """
         self._journal = AgentJournal(self._config.state)
-        entries = [] if self._dry else self._journal.open()
-        if not self._dry:
-            HookProcesses(self._config.state).end_previous()
+        entries = self._journal.open()
+        HookProcesses(self._config.state).end_previous()
         agent_metrics.create_series(self._config)
         health = self._start_health_server()
         self._start_notifier()
@@ -171,13 +167,13 @@ class Agent:
         name = contact.name
         self._plan = AgentPlan(self._config, name)
         self._plan.restore(entries)
-        if self._config.group is not None and not self._dry:
+        if self._config.group is not None:
             self._peers = create_peers(self._config.group, name)
         self._approvals = ApprovalSender(
             contact.endpoint, self._start_thread, self._approval_answered
         )
         self._hooks = HookRunner(name, self._hook_ended, state=self._config.state)
-        self._reporter = EventReporter(self._config, name, self._notify, dry=self._dry)
+        self._reporter = EventReporter(self._config, name, self._notify)
         self._reporter.restore(self._plan.known)
         nothing = "; approves nothing" if self._config.approves_nothing else ""
         log.info("watching for %s; hooks: %d%s", name, len(self._config.hooks), nothing)
@@ -216,7 +212,7 @@ class Agent:
         return self._plan.reconfigure(config, now)
 
     def _start_health_server(self) -> HealthServer | None:
-        if not self._config.listen or self._dry:
+        if not self._config.listen:
             return None
         from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (few agents listen)
 
@@ -236,7 +232,7 @@ class Agent:
             self._notifier.send(notice)
 
     def _start_node_reconciler(self) -> None:
-        if self._dry or not self._config.uses_kubernetes or self._node is not None:
+        if not self._config.uses_kubernetes or self._node is not None:
             return
         from fairwarning.guest.agent.kubernetes import NodeReconciler  # noqa: PLC0415  (few agents are on nodes)
 
@@ -306,10 +302,7 @@ class Agent:
             try:
                 if key in failed:
                     raise failed[key]
-                if self._dry:
-                    self._log_action(action)
-                else:
-                    self._perform_action(action)
+                self._perform_action(action)
             except Exception as error:  # noqa: BLE001  (it concerns this event only)
                 failed[key] = error
                 self._action_failed(action, error)
@@ -359,16 +352,6 @@ class Agent:
                 log.warning("hooks of event %s are given up: %s", entry.event, entry.failed)
         if entry.step in {"over", "forgotten"} and self._peers is not None:
             self._peers.forget(entry.event)  # it may come back, and is not prepared then
-
-    def _log_action(self, action: Action) -> None:
-        if isinstance(action, RunHook):
-            hook, phase, event = action.hook, action.phase, action.event
-            log.info("would run hook %s, as %s %s is %s", hook.name, event.type, event.id, phase)
-            self._hook_ended(event.id, phase, hook.name, "")
-        elif isinstance(action, SendApproval):
-            event = action.event
-            log.info("would approve %s %s", event.type, event.id)
-            self._approval_answered(event.id, ApprovalResult.ACCEPTED)
 
     def _now(self) -> datetime:
         """Return the endpoint's time, by which NotBefore counts."""

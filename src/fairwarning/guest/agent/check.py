@@ -27,7 +27,7 @@ from fairwarning.guest.agent.check_target import (
     check_url,
 )
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings, files
-from fairwarning.guest.agent.notices import NotifyKind, NotifySettings
+from fairwarning.guest.agent.notices import NotifySettings
 from fairwarning.guest.agent.work import to_printable
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
@@ -221,9 +221,6 @@ def _describe_approval(config: AgentConfig) -> str:
 
 def _check_target(target: NotifySettings) -> str:
     """Connect to a target, and return its address: the rest of a URL is secret."""
-    if target.kind is NotifyKind.EMAIL:
-        host, port = target.smtp_address()
-        return check_url(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     try:
         url, _ = target.read_url()
     except ValueError as error:

@@ -214,8 +214,6 @@ _FIELDS = {
     "margin_seconds": "margin",
     "timeout_seconds": "timeout",
     "on": "types",
-    "from": "sender",
-    "to": "recipients",
 }
 
 
@@ -370,13 +368,6 @@ def _template(value: object) -> str:
     return text
 
 
-def _mail_address(value: object) -> str:
-    address = _text(value)
-    if "@" not in address or not address.isprintable():
-        raise ConfigurationError("must be an e-mail address, such as ops@example.org")
-    return address
-
-
 def _folder_hooks(folder: Path) -> list[HookSettings]:
     """Read the folder now, once: a later file is a hook after a start or a reload."""
     try:
@@ -418,9 +409,6 @@ _NOTIFY: dict[str, Read] = {
     "phases": _set_of(NoticePhase),
     "on": _set_of(EventType),
     "text": _template,
-    "smtp": _listen,
-    "from": _mail_address,
-    "to": list_of(_mail_address, least=1),
 }
 _CONFIG: dict[str, Read] = {
     "endpoint": _endpoint,

@@ -1,4 +1,4 @@
-"""Makes one attempt to deliver a notice: payloads for chat tools, HTTP and e-mail (G8).
+"""Makes one attempt to deliver a notice: payloads for chat tools, and HTTP (G8).
 
 URLs are secrets: they never appear in a log or an error.
 """
@@ -21,13 +21,11 @@ from fairwarning.guest.agent.notices import (
     render_text,
     text_fields,
 )
-from fairwarning.guest.agent.work import to_printable
 from fairwarning.guest.events import to_json
 
 LONGEST_PAUSE_SECONDS = 60.0  # also of a server's Retry-After
 TIMEOUT_SECONDS = 10.0  # for each step of an attempt
 ATTEMPT_SECONDS = 30.0  # for an attempt, however slowly the server answers
-_SUBJECT_CHARACTERS = 120
 
 
 class DeliveryFailed(Exception):
@@ -42,9 +40,6 @@ class DeliveryFailed(Exception):
 def deliver(settings: NotifySettings, notice: EventNotice) -> None:
     """Make one attempt; raise `DeliveryFailed`."""
     text = render_text(settings, notice)
-    if settings.kind is NotifyKind.EMAIL:
-        _mail(settings, notice, text)
-        return
     try:
         url, authorization = settings.read_url()
     except ValueError as error:  # its text has no secret
@@ -153,54 +148,3 @@ def _time_limit(find_socket: Callable[[], socket.socket | None]) -> Iterator[Non
         yield
     finally:
         timer.cancel()
-
-
-# --- E-mail ---------------------------------------------------------------------------------------
-
-
-def _mail(settings: NotifySettings, notice: EventNotice, text: str) -> None:
-    import smtplib  # noqa: PLC0415  (few agents send mail)
-    from email.message import EmailMessage  # noqa: PLC0415  (as above)
-    from email.utils import formatdate  # noqa: PLC0415  (as above)
-
-    message = EmailMessage()
-    message["From"] = settings.sender
-    message["To"] = ", ".join(settings.recipients)
-    message["Subject"] = to_printable(text.split("\n", 1)[0])[:_SUBJECT_CHARACTERS]
-    message["Date"] = formatdate()
-    fields = text_fields(notice)
-    details = "".join(f"{name}: {to_printable(value)}\n" for name, value in fields.items() if value)
-    message.set_content(f"{text}\n\n{details}")
-    host, port = settings.smtp_address()
-    client = smtplib.SMTP(local_hostname=_mail_name(), timeout=TIMEOUT_SECONDS)
-    try:
-        with _time_limit(lambda: client.sock):
-            client.connect(host, port)
-            refused = client.send_message(message)
-            with suppress(OSError, smtplib.SMTPException):
-                client.quit()
-    except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused) as error:
-        raise _mail_refused(error) from None
-    except smtplib.SMTPException as error:
-        raise DeliveryFailed(f"the mailer failed: {type(error).__name__}") from None
-    except OSError as error:
-        raise DeliveryFailed(f"there was no mailer: {os_error_text(error)}") from None
-    finally:
-        client.close()
-    if refused:
-        raise DeliveryFailed(f"the mailer refused {', '.join(refused)}", final=True)
-
-
-def _mail_name() -> str:
-    """Return our name for the mailer, without a DNS query, which may hang."""
-    name = socket.gethostname()
-    return name if "." in name else "[127.0.0.1]"
-
-
-def _mail_refused(error: Exception) -> DeliveryFailed:
-    """Return the mailer's own reason; codes of 500 and more are final."""
-    code, text = getattr(error, "smtp_code", 0), getattr(error, "smtp_error", b"")
-    for code, text in getattr(error, "recipients", {}).values():  # noqa: B007  (one is enough)
-        break
-    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return DeliveryFailed(f"the mailer answered {code} {shown}", final=code >= 500)  # noqa: PLR2004  (permanent failures)

@@ -12,7 +12,6 @@ from fairwarning.guest.agent.urls import parse_url
 from fairwarning.guest.events import Event, date_text
 from fairwarning.guest.text_enum import StrEnum
 
-DEFAULT_SMTP = "localhost:25"
 _SECRET_BYTES = 8192  # of a file with a URL
 
 
@@ -32,7 +31,6 @@ class NotifyKind(StrEnum):
     SLACK = "slack"
     TEAMS = "teams"
     WEBHOOK = "webhook"
-    EMAIL = "email"
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class EventNotice:
 
 @dataclass(frozen=True)
 class NotifySettings:
-    """Where to send notices. Exactly one of the URL's sources is set, except for e-mail."""
+    """Where to send notices. Exactly one of the URL's sources is set."""
 
     name: str
     kind: NotifyKind
@@ -59,9 +57,6 @@ class NotifySettings:
     phases: frozenset[str] = frozenset()  # empty: all
     types: frozenset[str] = frozenset()  # empty: all
     text: str = ""  # a template; empty: `default_text`
-    smtp: str = ""  # HOST:PORT
-    sender: str = ""
-    recipients: tuple[str, ...] = ()
 
     def wants(self, notice: EventNotice) -> bool:
         """Whether this step of this type of event is to be sent."""
@@ -93,27 +88,10 @@ class NotifySettings:
         except ValueError as error:
             raise ValueError(f"{source} does not hold a URL: {error}") from None
 
-    def smtp_address(self) -> tuple[str, int]:
-        """Return host and port of the mailer."""
-        host, _, port = (self.smtp or DEFAULT_SMTP).rpartition(":")
-        return host.strip("[]"), int(port)
-
 
 def check_settings(fields: Mapping[str, object]) -> None:
-    """Raise `ValueError` if keys of a notification are missing or do not belong together."""
-    urls = [key for key in ("url", "url_file", "url_env") if key in fields]
-    mail = {"smtp": "smtp", "sender": "from", "recipients": "to"}
-    if fields["kind"] is NotifyKind.EMAIL:
-        if urls:
-            raise ValueError(f"kind email has no {urls[0]}; use smtp, from and to")
-        for key in ("sender", "recipients"):
-            if key not in fields:
-                raise ValueError(f"{mail[key]} is missing")
-        return
-    for key, name in mail.items():
-        if key in fields:
-            raise ValueError(f"only kind email has {name}")
-    if len(urls) != 1:
+    """Raise `ValueError` unless a notification has one source of its URL."""
+    if sum(key in fields for key in ("url", "url_file", "url_env")) != 1:
         raise ValueError("must have one of url, url_file, url_env")
 
 

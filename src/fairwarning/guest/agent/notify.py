@@ -1,4 +1,4 @@
-"""Sends notices to chat tools, webhooks and a local mailer in the background (G8).
+"""Sends notices to chat tools and webhooks in the background (G8).
 
 Each notification has its own thread and a bounded queue, so that a target that hangs delays
 neither the agent nor another target.
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 class Notifier:
     """Sends notices in the background."""
 
-    def __init__(self, settings: Sequence[NotifySettings] = (), attempts: int = ATTEMPTS) -> None:
-        self._attempts = attempts
+    def __init__(self, settings: Sequence[NotifySettings] = (), attempts: int = 0) -> None:
+        self._attempts = attempts or ATTEMPTS
         self._targets: list[_Target] = []
         self.reconfigure(settings)
 

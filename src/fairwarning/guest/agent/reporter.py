@@ -45,11 +45,7 @@ class _EventReport:
 class EventReporter:
     """Used by the deciding thread only."""
 
-    def __init__(
-        self, config: AgentConfig, machine: str, notify: Notify, *, dry: bool = False
-    ) -> None:
-        """With `dry`, say in each decision that it is not carried out."""
-        self._dry = dry
+    def __init__(self, config: AgentConfig, machine: str, notify: Notify) -> None:
         self._config = config
         self._machine = machine
         self._notify = notify
@@ -167,7 +163,6 @@ class EventReporter:
             self._notify(EventNotice(NoticePhase.FAILED, event, self._machine, reason))
 
     def _log_decision(self, event: Event, decision: str) -> None:
-        decision = f"{decision} (dry run)" if self._dry else decision
         not_before = _date(event, 0.0)
         deadline = _date(event, -self._config.margin.total_seconds())
         is_warning = decision.startswith(("not approved", OVER_UNREADY))
