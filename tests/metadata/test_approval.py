@@ -125,17 +125,6 @@ def test_several_events_at_once(endpoint: EndpointHarness) -> None:
     assert endpoint.get("db_0").json["DocumentIncarnation"] == 5
 
 
-@pytest.mark.spec("M16")
-def test_a_machine_sees_its_scope_and_no_other(endpoint: EndpointHarness) -> None:
-    """All machines of a scope read all its events, and none of another scope."""
-    db = _announced(endpoint, "db_0", "db_2")
-    web = _announced(endpoint, "web_1", scope="web")
-    for scope, events in (("db", db), ("web", web)):
-        for n in range(3):
-            shown = endpoint.get(f"{scope}_{n}").json["Events"]
-            assert [event["EventId"] for event in shown] == events
-
-
 @pytest.mark.spec("M12", "M16")
 def test_an_approval_is_durable(endpoint: EndpointHarness) -> None:
     """When the 200 arrives, the fleet has stored the approval and changed nothing else.

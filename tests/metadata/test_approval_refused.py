@@ -56,19 +56,6 @@ def test_an_event_that_is_over(endpoint: EndpointHarness) -> None:
     assert gone in _refused(endpoint, _named(gone))
 
 
-@pytest.mark.spec("M16")
-def test_an_event_of_another_scope(endpoint: EndpointHarness) -> None:
-    """It is reported exactly like an id that does not exist."""
-    _announced(endpoint)
-    endpoint.make("web")
-    endpoint.get("web_0")
-    other = endpoint.restart("web_0").id
-    error = _refused(endpoint, _named(other))
-    assert error.replace(other, STRANGE) == _refused(endpoint, _named(STRANGE))
-    (kept,) = endpoint.scope("web").events.values()
-    assert kept.status is EventStatus.SCHEDULED
-
-
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_all_or_none(endpoint: EndpointHarness, place: int) -> None:
     """One invalid id among valid ones, in any position: none of them is approved."""

@@ -14,7 +14,7 @@ from fairwarning.metadata.listeners import open_tcp, open_unix
 from fairwarning.service.config.settings import MetadataSettings
 from fairwarning.service.guest_addresses import GuestAddresses
 from fairwarning.store.store import MachineLocation
-from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll
 from tests.fixtures.http import Response, send
 from tests.fixtures.waiting import LIMIT_SECONDS
 
@@ -68,50 +68,6 @@ def test_each_machine_at_an_address_of_its_own(endpoint: EndpointHarness) -> Non
         assert _name(endpoint.client(name)) == name
         address = endpoint.address(name)[0]
         assert _name(_at(endpoint, address, listener.getsockname()[1])) == name
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Host": "127.1.0.2"},
-        {"Host": "localhost"},
-        {"X-Machine": "db_1"},
-        {"From": "db_1"},
-        {"Authorization": "Basic ZGJfMTp4"},
-        {"Cookie": "machine=db_1"},
-        {"User-Agent": "db_1"},
-        {"X-Original-Host": "127.1.0.2"},
-    ],
-)
-def test_nothing_in_the_request_identifies_the_caller(
-    endpoint: EndpointHarness, headers: dict[str, str]
-) -> None:
-    """Whatever a request claims, it belongs to the machine at the other end of the connection."""
-    endpoint.make("db", 2)
-    connection = endpoint.client("db_0")
-    assert _name(connection, **headers) == "db_0"
-    target = f"{NAME}&machine=db_1&resource=db_1"
-    assert send(connection, "GET", target, {"Metadata": "true"}).body == b"db_0"
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.0.0", "127.1.0.9", "127.200.3.4"])
-@pytest.mark.parametrize("target", [POLL, NAME, "/metadata/versions"])
-def test_an_address_without_a_machine(endpoint: EndpointHarness, address: str, target: str) -> None:
-    """Every request gets 404 with an error text, each time."""
-    endpoint.make("db", 2)
-    connection = _at(endpoint, address, endpoint.port)
-    for _ in range(2):
-        assert _unknown(send(connection, "GET", target, {"Metadata": "true"}))
-
-
-def test_unknown_caller_approves_nothing(endpoint: EndpointHarness) -> None:
-    """A POST gets 404 as well, and the event does not change."""
-    endpoint.make("db")
-    endpoint.get("db_0")
-    body = approval(endpoint.restart("db_0").id)
-    connection = _at(endpoint, "127.0.0.1", endpoint.port)
-    assert _unknown(send(connection, "POST", POLL, {"Metadata": "true"}, body))
-    assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
 
 
 def test_an_unknown_caller_is_told_the_ways(endpoint: EndpointHarness) -> None:

@@ -39,29 +39,3 @@ def test_curl_reads_and_approves(endpoint: EndpointHarness, version: str) -> Non
     assert event["EventStatus"] == "Started"
     name = "/metadata/instance/compute/name?api-version=2017-08-01&format=text"
     assert _curl(endpoint, name, "-H", "Metadata:true") == "db_0"
-
-
-@needs_curl
-@pytest.mark.spec("M1", "M20", "M12")
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--http1.0",),
-        ("--http2",),
-        ("-H", "Connection: close"),
-        ("-H", "Expect: 100-continue"),
-        ("-H", "Transfer-Encoding: chunked"),
-        ("--compressed",),
-    ],
-)
-def test_curl_with_other_options(endpoint: EndpointHarness, options: tuple[str, ...]) -> None:
-    """With any connection option, curl reads the document and approves."""
-    endpoint.make("db")
-    endpoint.get("db_0")
-    event = endpoint.restart("db_0").id
-    target = f"{EVENTS}?api-version=2020-07-01"
-    if "chunked" not in options[-1] and "Expect" not in options[-1]:
-        assert event in _curl(endpoint, target, "-H", "Metadata: true", *options)
-    sent = ("-H", "Metadata: true", "-d", approval(event), "-w", "%{http_code}", *options)
-    assert _curl(endpoint, target, *sent) == "200"
-    assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"

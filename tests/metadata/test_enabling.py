@@ -62,22 +62,6 @@ def test_the_first_response_is_held(endpoint: EndpointHarness, delay: int) -> No
 
 
 @pytest.mark.spec("M14")
-def test_requests_during_the_delay_wait_as_well(endpoint: EndpointHarness) -> None:
-    """Requests that arrive while the feature is being enabled are answered with the first."""
-    endpoint.make("db", 2, rules=Rules(enable_delay_seconds=60))
-    first = endpoint.begin("db_0")
-    _wait_until_enabled(endpoint)
-    endpoint.advance(30)
-    second = endpoint.begin("db_1", "2019-01-01")
-    endpoint.wait_until(lambda: sum(held._busy for held in endpoint.connections) == 2)
-    assert _is_held(endpoint, second)
-    endpoint.advance(30)
-    for connection in (first, second):
-        assert receive(connection).json == EMPTY
-        connection.close()
-
-
-@pytest.mark.spec("M14")
 def test_a_held_connection_is_not_an_idle_one(endpoint: EndpointHarness) -> None:
     """However long the first response takes, the connection can be used for the next poll."""
     endpoint.stop_ticking()
@@ -150,17 +134,6 @@ def test_polls_keep_it_enabled(endpoint: EndpointHarness, every: int, known: str
     assert not _enabled(endpoint)
 
 
-@pytest.mark.spec("M14")
-def test_any_machine_keeps_it_enabled(endpoint: EndpointHarness) -> None:
-    """It need not be the machine that enabled it."""
-    endpoint.make("db", 3)
-    endpoint.get("db_0")
-    for n in (1, 2, 1, 2):
-        endpoint.advance(DAY - 1)
-        assert endpoint.get(f"db_{n}").json == EMPTY
-    assert _enabled(endpoint)
-
-
 @pytest.mark.spec("M14", "M19")
 def test_other_requests_do_not_keep_it_enabled(endpoint: EndpointHarness) -> None:
     """Instance metadata, approvals and refused requests do not count as polls."""
@@ -172,15 +145,6 @@ def test_other_requests_do_not_keep_it_enabled(endpoint: EndpointHarness) -> Non
         assert endpoint.get("db_0", "latest").status == 400
         assert endpoint.approve("db_0", "0" * 8 + "-0000" * 3 + "-" + "0" * 12).status == 400
     endpoint.advance(4)
-    assert not _enabled(endpoint)
-
-
-@pytest.mark.spec("M14", "M19")
-def test_instance_metadata_enables_nothing(endpoint: EndpointHarness) -> None:
-    """Reading instance metadata is not a poll for events."""
-    endpoint.make("db")
-    for target in (INSTANCE, "/metadata/versions"):
-        assert endpoint.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 200
     assert not _enabled(endpoint)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.core.commands import Degrade
-from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval
 from tests.fixtures.http import send
 
 pytestmark = pytest.mark.spec("M11")
@@ -59,22 +59,6 @@ def test_a_known_incarnation_gets_304(endpoint: EndpointHarness, tags: str) -> N
         assert (response.status, response.json["DocumentIncarnation"]) == (200, 2)
 
 
-@pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
-def test_a_sample_that_keeps_the_etag(endpoint: EndpointHarness, version: str) -> None:
-    """Start with 0 and send back each ETag unchanged: 200 after a change, otherwise 304."""
-    endpoint.make("db")
-    connection = endpoint.client("db_0")
-    tag, seen = "0", []
-    for change in (None, None, endpoint.restart, None, None):
-        if change:
-            change("db_0")
-        response = poll(connection, version, **{KNOWN: tag})
-        tag = response.headers["etag"]
-        seen.append(response.status)
-    connection.close()
-    assert seen == [200, 304, 200, 304, 304]
-
-
 def test_approvals_ignore_if_none_match(endpoint: EndpointHarness) -> None:
     """A POST with If-None-Match, as Microsoft's Node sample sends it, is a normal approval."""
     endpoint.make("db")
@@ -87,20 +71,6 @@ def test_approvals_ignore_if_none_match(endpoint: EndpointHarness) -> None:
     connection.close()
     assert (response.status, response.body) == (200, b"")
     assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
-
-
-@pytest.mark.spec("M14")
-def test_incarnations_restart_when_enabled_again(endpoint: EndpointHarness) -> None:
-    """A scope that is enabled again starts at 1."""
-    endpoint.make("db")
-    endpoint.get("db_0")
-    endpoint.approve("db_0", endpoint.restart("db_0").id)
-    endpoint.advance(60)
-    assert endpoint.get("db_0").headers["etag"] == '"4"'
-    endpoint.advance(DAY)
-    response = endpoint.get("db_0", **{KNOWN: '"4"'})
-    assert (response.status, response.headers["etag"]) == (200, '"1"')
-    assert response.json == {"DocumentIncarnation": 1, "Events": []}
 
 
 def test_incarnation_from_before_disabling_is_unknown(endpoint: EndpointHarness) -> None:

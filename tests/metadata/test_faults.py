@@ -182,14 +182,6 @@ def test_the_most_specific_fault_wins(endpoint: EndpointHarness) -> None:
     assert endpoint.get("db_0").status == 410
 
 
-def test_a_new_fault_replaces_the_old(endpoint: EndpointHarness) -> None:
-    """There is one fault at a time for the same target."""
-    _fleet(endpoint)
-    _put(endpoint, FaultKind.ERROR, "db")
-    _put(endpoint, FaultKind.GONE, "db", count=1)
-    assert [endpoint.get("db_0").status for _ in range(2)] == [410, 200]
-
-
 def test_no_fault_by_default(endpoint: EndpointHarness) -> None:
     """Neither a request nor a default setting can cause a fault."""
     _fleet(endpoint)
@@ -209,15 +201,6 @@ def test_faults_hit_approvals_and_instance_metadata(endpoint: EndpointHarness) -
     assert endpoint.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 500
     assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
     assert endpoint.approve("db_0", event.id).status == 200
-
-
-def test_a_delayed_approval_takes_effect_once(endpoint: EndpointHarness) -> None:
-    """It arrives late and takes effect."""
-    _fleet(endpoint)
-    event = endpoint.restart("db_0")
-    _put(endpoint, FaultKind.DELAY, "db", delay_seconds=0)
-    assert endpoint.approve("db_1", event.id).status == 200
-    assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
 
 
 @pytest.mark.parametrize("kind", STATUSES)

@@ -1,10 +1,14 @@
 """Wrong paths, methods, sizes and rates (M17)."""
 
+import errno
 import json
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
+from fairwarning.metadata.socket_events import EpollEvents
 from fairwarning.service.config.settings import MetadataSettings
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll, raw_request, read_all
 
@@ -183,6 +187,24 @@ def test_a_connection_whose_deadline_cannot_be_checked(limited: EndpointHarness)
         limited.tick()
         assert client.recv(1) == b""
     assert _statuses(limited, "db_0", 5) == [200] * 5
+
+
+def test_a_connection_that_cannot_be_watched(
+    endpoint: EndpointHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The system limits what an epoll may watch; it is closed, and not open for ever (IB6)."""
+    endpoint.make("db")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full, endpoint.open("db_0") as client:
+        full.setattr(EpollEvents, "watch", fail)
+        client.sendall(b"GET ")
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+    assert "cannot watch a connection: No space left on device; closing it" in caplog.text
+    assert endpoint.get("db_0").status == 200
 
 
 def test_all_of_a_machines_requests_count(limited: EndpointHarness) -> None:

@@ -68,17 +68,6 @@ def test_304_when_the_wait_is_over(endpoint: EndpointHarness) -> None:
     assert poll(connection).status == 200
 
 
-@pytest.mark.parametrize("tags", ['"1"', "1", 'W/"1"', '"7", "1"', "*"])
-def test_if_none_match_in_any_form(endpoint: EndpointHarness, tags: str) -> None:
-    """A request that would get 304 is held."""
-    _enable(endpoint)
-    connection = _hold(endpoint, "db_0", tags=tags)
-    endpoint.restart("db_0")
-    response = _end(connection)
-    assert response.status == (304 if tags == "*" else 200)
-    assert response.headers["etag"] == '"2"'
-
-
 @pytest.mark.parametrize(
     ("wait", "headers", "status"),
     [
