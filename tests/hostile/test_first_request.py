@@ -149,20 +149,6 @@ def test_a_response_that_the_socket_does_not_take_at_once(
         endpoint.wait_until(lambda: not endpoint.connections)
 
 
-def test_further_requests_on_the_connection(make_endpoint: MakeEndpoint) -> None:
-    """Without `Connection: close` the connection stays open for the next request."""
-    with make_endpoint() as endpoint:
-        prepare(endpoint)
-        with endpoint.stalled():
-            client = Client(endpoint.open("av_0"))
-            client.send(POLL)
-        with client:
-            assert client.reply().status == 200
-            assert client.request(POLL).status == 200
-            assert [reply.status for reply in [client.request(LAST)]] == [200]
-            assert client.replies() == []
-
-
 def test_a_request_that_makes_the_endpoint_fail(
     make_endpoint: MakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,18 +30,6 @@ def test_a_request_may_be_split_anywhere(endpoint: EndpointHarness, kind: str) -
             assert client.request(request[cut:]).status == 200, cut
 
 
-@pytest.mark.spec("M12", "M20")
-def test_a_request_may_come_byte_by_byte(endpoint: EndpointHarness) -> None:
-    """A request sent byte by byte is the same request."""
-    event = prepare(endpoint)
-    with connect(endpoint) as client:
-        for byte in POLL + post(approval(event)) + POLL:
-            client.send(bytes([byte]))
-            run_loop(endpoint)
-        assert statuses(client, 3) == [200, 200, 200]
-    assert endpoint.scope("av").events[event].approved_by == "av_0"
-
-
 @pytest.mark.spec("M20")
 @pytest.mark.parametrize("first", ["known", "new"])
 def test_fifty_pipelined_requests(endpoint: EndpointHarness, first: str) -> None:
@@ -152,32 +140,6 @@ def test_a_chunked_body(endpoint: EndpointHarness) -> None:
 
 
 # --- Closing ---
-
-
-@pytest.mark.spec("M20")
-@pytest.mark.parametrize(
-    "last",
-    [
-        ("HTTP/1.1", "Connection: close"),
-        ("HTTP/1.1", "connection: Keep-Alive, CLOSE"),
-        ("HTTP/1.0",),
-        ("HTTP/1.0", "Connection: keep-alive"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("method", "target", "status"),
-    [("GET", TARGET, 200), ("GET", "/nowhere", 404), ("POST", TARGET, 400), ("PUT", TARGET, 405)],
-)
-def test_connection_close_is_echoed(
-    endpoint: EndpointHarness, last: tuple[str, ...], method: str, target: str, status: int
-) -> None:
-    """A last request, or one in HTTP/1.0, gets `Connection: close`, then the server closes."""
-    prepare(endpoint)
-    with connect(endpoint) as client:
-        version, *lines = last
-        client.send(head(method, target, *GOOD, *lines, version=version))
-        (reply,) = client.replies()
-        assert (reply.status, reply.closes) == (status, True)
 
 
 @pytest.mark.spec("M20")

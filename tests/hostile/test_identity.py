@@ -44,11 +44,6 @@ def responses_behind(client: Client, request: bytes) -> tuple[Reply, Reply]:
     return client.reply(), client.reply()
 
 
-def as_http_1_0(request: bytes) -> bytes:
-    """Convert a request to HTTP/1.0."""
-    return request.replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1)
-
-
 @pytest.mark.spec("M16", "M22")
 @among_strangers
 def test_no_machine_reads_for_another(transport: str, count: int) -> None:
@@ -109,24 +104,6 @@ def assert_approves_nothing(harness: TenantEndpoint, caller: Tenant, other: Tena
         about = f"{name}, {caller.machine} for {other.machine}: {real.raw!r}"
         assert real.status in {400, 404}, about
         assert without_names(real, other) == made_up.raw, about
-
-
-@pytest.mark.spec("M16", "M20", "M22")
-@each_transport
-def test_tricks_in_http_1_0(transport: str) -> None:
-    """The same tricks in HTTP/1.0, which needs no Host header."""
-    with tenant_endpoint(transport) as harness:
-        caller, other = harness.add_tenant(1), harness.add_tenant(2)
-        before = harness.endpoint.scope(other.scope)
-        for trick in READS.values():
-            real, made_up = responses_to(
-                harness, caller, [as_http_1_0(trick(other)), as_http_1_0(trick(NOBODY))]
-            )
-            assert without_names(real, other) == made_up.raw
-        for both in APPROVALS.values():
-            (reply,) = responses_to(harness, caller, [as_http_1_0(both(caller, other))])
-            assert reply.status in {400, 404}
-        assert harness.endpoint.scope(other.scope) is before
 
 
 # --- Unknown and deleted machines ---
