@@ -16,6 +16,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 
 
 WRONG = [
+    (("machine", "list", "--set", ""), 2, "Invalid value for '--set': must not be empty"),
+    (("rollout", "abort", "", "--yes"), 2, "Invalid value for 'ID': must not be empty"),
+    (("set", "upgrade", "web", "1" * 5000), 2, "write a number such as 3, or web_3"),
     (("machin", "list"), 2, "Did you mean 'machine'?"),
     (("machine", "restrt", "web_0"), 2, "Did you mean 'restart'"),
     (("machine", "list", "--sort", "colour"), 2, "is no column 'colour'; use machine, scope"),

@@ -1,5 +1,6 @@
 """`fairwarning set ...`: manage scale sets and their termination notice (T1 to T8)."""
 
+import re
 from operator import itemgetter
 
 import click
@@ -218,7 +219,7 @@ def _numbers(name: str, instances: tuple[str, ...]) -> list[int]:
     numbers = []
     for instance in instances:
         number = instance.removeprefix(f"{name}_")
-        if not number.isascii() or not number.isdigit():
+        if not re.fullmatch("[0-9]{1,9}", number):
             allowed = f"a number such as 3, or {name}_3"
             raise click.UsageError(f"{instance!r} is not an instance of {name}; write {allowed}")
         numbers.append(int(number))

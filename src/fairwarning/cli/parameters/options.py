@@ -1,11 +1,12 @@
 """The options that name the service of a command."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fairwarning.cli.connection.target import ServiceOptions, choose
 from fairwarning.cli.output.errors import errors_reported
@@ -13,6 +14,7 @@ from fairwarning.cli.parameters import completion
 from fairwarning.cli.parameters.sections import ConnectionOption
 from fairwarning.server import hints, variables
 
+_MAY_BE_EMPTY = {"address", "args", "program", "terminate_notice"}
 _SERVICE_OPTIONS = (
     click.option(
         "--server",
@@ -59,6 +61,7 @@ def service(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_service(**values: Any) -> None:  # noqa: ANN401  (the command's own)
+        _refuse_empty(values)
         wanted = ServiceOptions(**{name: values.pop(name) for name in ServiceOptions._fields})
         with errors_reported():
             command(service=choose(wanted), **values)
@@ -66,6 +69,18 @@ def service(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(_SERVICE_OPTIONS):
         with_service = option(with_service)
     return with_service
+
+
+def _refuse_empty(values: Mapping[str, object]) -> None:
+    """Refuse an empty text: it would mean everything, and the script meant an unset variable."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        value = values.get(name)
+        is_empty = value == "" or (isinstance(value, tuple) and "" in value)
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_empty and is_given and name not in _MAY_BE_EMPTY:
+            raise click.BadParameter("must not be empty", param=parameter)
 
 
 def this_host_only(why: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
