@@ -123,6 +123,15 @@ def test_the_remaining_time_counts_down(service: ServiceProcess) -> None:
         terminal.wait_for("1 of 1 done", "code 0")
 
 
+def test_a_terminal_that_cannot_redraw(service: ServiceProcess) -> None:
+    """A watched list appears at once, one version below the other."""
+    words = ("machine", "list", "--watch", "--data", str(service.data))
+    with Terminal(*words, before="TERM=dumb") as terminal:
+        terminal.wait_for("web_0", "FrontEnd_IN_0")
+        terminal.press("C-c")
+        terminal.wait_for("code 0")
+
+
 def test_no_color(service: ServiceProcess) -> None:
     """NO_COLOR disables colour on a terminal."""
     service.poll("db_0")

@@ -1,6 +1,7 @@
 """Watching and waiting: refreshes a display whenever the service's stream reports a change."""
 
 import json
+import os
 import queue
 import sys
 import threading
@@ -107,15 +108,20 @@ class EventStream:
         messages.append(item)
 
 
+def _is_redrawn() -> bool:
+    """Return whether stdout is a terminal that can show a new text in place of the last one."""
+    return sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
+
+
 @contextmanager
 def display(*, silent: bool, progress: bool) -> Iterator[Callable[[Sequence[Block]], None]]:
     """Provide a function that shows blocks: on a terminal in place, else one version after another.
 
-    Progress goes to stderr if stdout is no terminal.
+    Progress goes to stderr unless it is redrawn in place.
     """
     if silent:
         yield lambda _: None
-    elif sys.stdout.isatty():
+    elif _is_redrawn():
         from fairwarning.cli.output import terminal  # noqa: PLC0415  (rich is slow to import)
 
         with terminal.live_display() as show_blocks:
@@ -146,7 +152,7 @@ def follow(
     It is either progress, for people, or what the command is to print.
     """
     stream, clock = EventStream(service), ServiceClock(service)
-    ticks = sys.stdout.isatty() and not silent  # the remaining time counts down
+    ticks = _is_redrawn() and not silent  # the remaining time counts down
     with display(silent=silent, progress=progress) as show_blocks:
         value, now = read(), clock.now()
         while True:
