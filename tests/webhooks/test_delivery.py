@@ -15,6 +15,7 @@ from fairwarning.core.errors import Conflict, NotFound, Refused, StoreDamaged
 from fairwarning.service.health import PartHealth
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.messages import WebhookMessage
+from fairwarning.service.webhooks.subscription import SubscriptionState
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import JournalEntry
 from tests.campaigns import split
@@ -172,7 +173,7 @@ async def test_retry_after_is_honoured_within_bounds(
 async def test_a_rejection_is_retried_more_slowly() -> None:
     """After most 4xx answers the back-off starts at a minute, but not after 408 or 429."""
     pauses = CountedPauses()
-    responses = [ReceiverResponse(status) for status in (429, 408, 403, 410, 200)]
+    responses = [ReceiverResponse(status) for status in (429, 408, 403, 404, 200)]
     with Receiver(in_turn(*responses)) as receiver:
         async with webhook_fleet(environment=pauses.environment()) as fleet:
             await fleet.machine()
@@ -180,6 +181,29 @@ async def test_a_rejection_is_retried_more_slowly() -> None:
             await fleet.restart()
             await wait_until_async(lambda: len(receiver.posts) == 5)
     assert [pause > 30 for pause in pauses.taken] == [False, False, True, True]
+
+
+@each_store
+@run_async
+async def test_410_stops_a_subscription_until_a_test_succeeds(tmp_path: Path, make: Make) -> None:
+    """Also after a restart: nothing is sent and nothing is lost until then."""
+    store = make(tmp_path)
+    with Receiver(in_turn(ReceiverResponse(410))) as receiver:
+        async with webhook_fleet(store) as fleet:
+            await fleet.machine()
+            await fleet.create(receiver)
+            await fleet.reboot()
+            await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
+        async with webhook_fleet(store) as fleet:
+            await fleet.machine("db")
+            await fleet.reboot("db")
+            await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
+            assert len(receiver.posts) == 1
+            assert (await fleet.status()).last_error == "the receiver answered 410"
+            receiver.answer = agree
+            await fleet.webhooks.test("ops")
+            await wait_until_async(lambda: len(receiver.ids) == 9)
+            assert receiver.ids[1:] == await fleet.reported_lines()
 
 
 @run_async

@@ -14,6 +14,8 @@ from tests.fixtures.receiver import (
     ReceivedRequest,
     Receiver,
     ReceiverResponse,
+    agree,
+    in_turn,
     line_number,
     verified,
 )
@@ -132,6 +134,26 @@ async def test_a_backlog_is_not_sent_to_a_removed_receiver() -> None:
         assert new.ids == [entry.number]
         assert len(old.ids) <= sent + 1, "only the message in flight may arrive"
         assert old.ids == [line.number for line in entries][: len(old.ids)]
+
+
+@pytest.mark.spec("X1")
+@run_async
+async def test_a_test_through_another_process_resumes_a_webhook() -> None:
+    """Every process shows that it is stopped, and why; nothing is lost."""
+    with Receiver(in_turn(ReceiverResponse(410))) as receiver:
+        async with two_fleets() as (first, second):
+            await first.machine("vm")
+            await first.create(receiver)
+            await first.restart("vm")
+            await wait_until_async(lambda: first.state() == SubscriptionState.STOPPED)
+            shown = await second.status()
+            assert (shown.state, shown.last_error) == ("stopped", "the receiver answered 410")
+            receiver.answer = agree
+            assert await second.webhooks.test("ops") == 200
+            await first.caught_up()
+            assert receiver.ids[1:] == await first.reported_lines()
+            assert (await second.status()).state == SubscriptionState.FOLLOWING
+            assert (await second.status()).cursor == (await first.status()).cursor
 
 
 @pytest.mark.spec("X1")

@@ -55,10 +55,10 @@ class Cursors:
         """
         created = await self._store.latest_lines(1, entity=(Resource, subscription.id))
         stored = await self._store.get_note(subscription.cursor_note)
-        _, _, error = (await self._store.get_note(subscription.state_note) or "").partition(" ")
+        state, _, error = (await self._store.get_note(subscription.state_note) or "").partition(" ")
         return StoredProgress(
             cursor=max(created[0].number if created else 0, int(stored or 0)),
-            state=SubscriptionState.RETRYING if error else SubscriptionState.FOLLOWING,
+            state=SubscriptionState(state or SubscriptionState.FOLLOWING),
             last_error=error,
         )
 
@@ -69,6 +69,13 @@ class Cursors:
             raise DutyLost
         if not await self._store.has_duty(subscription.id):
             raise DutyLost
+
+    async def resume(self, subscription: Subscription) -> None:
+        """Resume a stopped subscription, whichever process delivers it."""
+        self._fleet.check_writing()
+        state = await self._store.get_note(subscription.state_note) or ""
+        if state.startswith(SubscriptionState.STOPPED):
+            await self._store.drop_notes({subscription.state_note: state})
 
     async def save(self, subscription: Subscription, note: str, value: str) -> None:
         """Store one of its notes; return once it is durable."""

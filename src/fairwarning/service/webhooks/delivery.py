@@ -7,6 +7,7 @@ message is sent. A crash therefore repeats at most one message.
 import asyncio
 import logging
 from collections.abc import Sequence
+from http import HTTPStatus
 
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.printable import printable
@@ -45,6 +46,7 @@ class Delivery:
         self._environment = environment
         self._awake = asyncio.Event()
         self._saved = 0  # the durable cursor
+        self._stopped = False
         self._refusal = ""  # why the receiver has not accepted a message
         self._failures = 0  # consecutive, of the current message
         self._failing_since = 0.0
@@ -59,10 +61,19 @@ class Delivery:
     @property
     def state(self) -> SubscriptionState:
         """The state of the subscription."""
+        if self._stopped:
+            return SubscriptionState.STOPPED
         return SubscriptionState.RETRYING if self.last_error else SubscriptionState.FOLLOWING
 
     def wake(self) -> None:
         """Look for new journal lines."""
+        self._awake.set()
+
+    def resume(self) -> None:
+        """Resume a stopped subscription whose receiver answers again."""
+        if self._stopped:
+            self._stopped, self._refusal = False, ""
+            self.saved_state = SubscriptionState.FOLLOWING
         self._awake.set()
 
     async def run(self) -> None:
@@ -94,6 +105,7 @@ class Delivery:
         stored = await self._cursors.read(self.subscription)
         self.cursor = self._saved = stored.cursor
         self.saved_state = stored.state
+        self._stopped = stored.state is SubscriptionState.STOPPED
         self._refusal = stored.last_error
 
     async def _save_cursor(self) -> None:
@@ -117,13 +129,13 @@ class Delivery:
         while True:
             self._awake.clear()
             page = await self._builder.page(self.cursor)
-            if any(map(is_reported, page)):
+            if not self._stopped and any(map(is_reported, page)):
                 # After the page was read: nothing in it follows the removal (IK5).
                 await self._cursors.check(self.subscription)
             done = await self._send_page(page)
             self._problem, self._problems = "", 0
             await self._save_state()
-            if done and len(page) < limits.PAGE_LINES:
+            if self._stopped or (done and len(page) < limits.PAGE_LINES):
                 await self._awake.wait()
 
     async def _send_page(self, page: Sequence[JournalEntry]) -> bool:
@@ -131,7 +143,7 @@ class Delivery:
         self.waiting = sum(map(is_reported, page))
         for entry in page:
             if is_reported(entry):
-                if not await self._deliver(entry):
+                if self._stopped or not await self._deliver(entry):
                     return False
                 self.waiting -= 1
             self.cursor = entry.number
@@ -157,7 +169,18 @@ class Delivery:
             self._failures = 0
             return True
         self.failed += 1
+        if response is not None and response.status == HTTPStatus.GONE:
+            await self._stop()
+            return False
         return await self._back_off(entry, response)
+
+    async def _stop(self) -> None:
+        self._stopped = True
+        await self._save_state()
+        log.warning(
+            "webhook %s stopped: the receiver answered 410 Gone; test it to resume, or remove it",
+            self.subscription.name,
+        )
 
     async def _back_off(self, entry: JournalEntry, response: WebhookResponse | None) -> bool:
         """Wait before the next attempt; return True if the message is dropped instead."""

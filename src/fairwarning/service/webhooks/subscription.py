@@ -29,6 +29,7 @@ class SubscriptionState(StrEnum):
 
     FOLLOWING = "following"
     RETRYING = "retrying"  # the last attempt failed
+    STOPPED = "stopped"  # the receiver answered 410 Gone
 
 
 @record

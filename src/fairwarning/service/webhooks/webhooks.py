@@ -23,7 +23,7 @@ from fairwarning.service.webhooks.delivery import Delivery
 from fairwarning.service.webhooks.environment import Environment
 from fairwarning.service.webhooks.http_sender import HttpSender, WebhookSendFailed
 from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
-from fairwarning.service.webhooks.sender import Sender
+from fairwarning.service.webhooks.sender import Sender, describe_failure
 from fairwarning.service.webhooks.status import (
     SubscriptionStatus,
     delivery_metrics,
@@ -32,6 +32,7 @@ from fairwarning.service.webhooks.status import (
 )
 from fairwarning.service.webhooks.subscription import (
     Subscription,
+    SubscriptionState,
     check_name,
     check_secret,
     read,
@@ -136,10 +137,15 @@ class WebhookService:
         name, store = delivery.subscription.id, self._fleet.store
         if name in self._tasks and (self._tasks[name].done() or not await store.has_duty(name)):
             await self._stop_delivery(name)
-        if name not in self._tasks and await store.claim_duty(name):
-            self._tasks[name] = asyncio.create_task(
-                delivery.run(), name=f"webhook {delivery.subscription.name}"
-            )
+        if name not in self._tasks:
+            if await store.claim_duty(name):
+                self._tasks[name] = asyncio.create_task(
+                    delivery.run(), name=f"webhook {delivery.subscription.name}"
+                )
+        elif delivery.saved_state is SubscriptionState.STOPPED:
+            stored = await self._cursors.read(delivery.subscription)
+            if stored.state is not SubscriptionState.STOPPED:  # another process has tested it
+                delivery.resume()
 
     async def _stop_delivery(self, name: str) -> None:
         task = self._tasks.pop(name, None)
@@ -223,7 +229,10 @@ class WebhookService:
                 await self._remove_delivery(resource)
 
     async def test(self, name: str) -> int:
-        """Send a test message and return the status of the response."""
+        """Send a test message and return the status of the response.
+
+        A success resumes a stopped subscription.
+        """
         resource = await self._fleet.reader.read(Resource, resource_id(name))
         if resource is None:
             raise _unknown(name)
@@ -240,6 +249,10 @@ class WebhookService:
             response = await self._sender.post(subscription, ping)
         except WebhookSendFailed as failure:
             raise Refused("NoAnswer", f"webhook {name!r} did not answer: {failure}") from None
+        if not describe_failure(response):
+            await self._cursors.resume(subscription)
+            if subscription.id in self._deliveries:
+                self._deliveries[subscription.id].resume()
         return response.status
 
     def metrics(self) -> list[Metric]:
