@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import count
-from typing import Protocol
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.host_time import HostClocks, HostTime
@@ -35,39 +34,6 @@ class Alarm:
         self.callback = None
         if self.timer:
             self.timer.cancel()
-
-
-class Clock(Protocol):
-    """The current time, and callbacks at a given time."""
-
-    @property
-    def host_time(self) -> HostTime | None:
-        """Where real time comes from; None if time is virtual."""
-
-    @property
-    def rate(self) -> float:
-        """Seconds per real second; 0 means frozen."""
-
-    def now(self) -> float:
-        """Seconds since the epoch. Never runs backwards within a process."""
-
-    def ahead_seconds(self) -> int:
-        """Seconds by which fleet time is ahead of the time that machines are told (E11)."""
-
-    def call_at(self, moment: float, callback: Callback) -> Alarm:
-        """Call the callback at that time."""
-
-    def state(self) -> str:
-        """The state to restore after a restart; empty if there is none."""
-
-    def restore(self, state: str, last: float) -> None:
-        """Continue from the state of an earlier process, whose last line has the time `last`."""
-
-    def promise(self, moment: float) -> None:
-        """Take note that something was announced for this moment."""
-
-    def synchronize(self, reading: ClockReading) -> None:
-        """Follow the time that all processes of the fleet share."""
 
 
 class RealClock:
@@ -240,6 +206,8 @@ class VirtualClock:
 
 
 _ALARMS = 64
+Clock = RealClock | VirtualClock
+
 _FARTHEST_SECONDS = 366 * 24 * 3600
 _FASTEST = 1_000_000.0
 
