@@ -206,7 +206,7 @@ def test_a_preview_is_what_happens(
     form = re.search(rf'action="{at}".*?</form>', text, re.DOTALL)
     reply = browser.post(at, ("X-Page", "/"), key="once", confirmed="yes")
     if form is None:
-        refused = re.search(r'<details data-key="refused">.*?</details>', text, re.DOTALL)
+        refused = re.search(r"Not possible now</h3>.*?</ul>", text, re.DOTALL)
         assert refused is not None
         assert reply.status in {400, 409}
         assert reply.json["error"] in unescape(refused[0])

@@ -96,11 +96,11 @@ def test_downloads_leave_room_for_other_reads(monkeypatch: pytest.MonkeyPatch) -
     """However many files are read at once, they have one place of the share (IB3)."""
     ended = asyncio.Event()
 
-    async def pages(_: object) -> csv_files.CsvPages:
-        yield [("a", "b")]
+    async def pages(_: object) -> csv_files.Pages:
+        yield ()
         await ended.wait()
 
-    monkeypatch.setitem(csv_files.FILES, "/machines", pages)
+    monkeypatch.setitem(csv_files.FILES, "/machines", csv_files.CsvFile({"a": "a"}, pages))
     with ConsoleHarness() as console:
         headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
 
@@ -116,7 +116,7 @@ def test_downloads_leave_room_for_other_reads(monkeypatch: pytest.MonkeyPatch) -
             response = await asyncio.wait_for(reading, LIMIT_SECONDS)
             assert response.status == 200
             ended.set()
-            assert {file.body for file in await files} == {b"a,b\r\n"}
+            assert {file.body for file in await files} == {b"a\r\n"}
 
         console.run(read())
 

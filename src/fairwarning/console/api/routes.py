@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -13,6 +13,7 @@ from fairwarning.console import access
 from fairwarning.console.api import ENDPOINTS, Api, openapi
 from fairwarning.console.api.endpoints import ApiEndpoint, ApiRequest
 from fairwarning.console.api.stream import stream
+from fairwarning.console.request_body import read_body
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.tokens import TokenClaims
@@ -92,14 +93,7 @@ def error_response(error: FairwarningError) -> Response:
 
 async def _settings(request: Request) -> Settings:
     """Return the JSON object in the request body; an empty body counts as an empty object."""
-    raw = b""
-    try:
-        async for part in request.stream():
-            raw += part
-            if len(raw) > _BODY_BYTES:
-                raise Refused("BadBody", f"the body is too large; send at most {_BODY_BYTES} bytes")
-    except ClientDisconnect:
-        raise Refused("BadBody", "the client disconnected before the body was complete") from None
+    raw = await read_body(request, _BODY_BYTES, "BadBody")
     try:
         body: Settings = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -2,8 +2,11 @@
 
 import csv
 from asyncio import Lock
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
+
+from msgspec import Struct
 
 from fairwarning.console.api.filters import (
     OVER,
@@ -12,154 +15,147 @@ from fairwarning.console.api.filters import (
     machine_filter,
     one_of,
 )
-from fairwarning.console.api.responses import EventInfo
 from fairwarning.console.page import event_bulk, events, machines, sets
 from fairwarning.console.page.listing import list_query
 from fairwarning.console.page.request import PageRequest
 from fairwarning.core.model import OperationStatus
-from fairwarning.service.listing.filters import EventFilter
 from fairwarning.service.read_share import ReadShare
 
 _ROWS = 50  # read at once
 _FORMULA = tuple("=+-@\t\r")  # a spreadsheet takes what begins so for a formula
 
-Row = Sequence[object]
-CsvPages = AsyncIterator[list[Row]]
-"""Pages of rows; the first has the names of the columns too."""
+Pages = AsyncIterator[Sequence[Struct]]
 
 
-async def lines(
-    share: ReadShare, downloading: Lock, first: list[Row], pages: CsvPages
+@dataclass(frozen=True)
+class CsvFile:
+    """A file: its columns, each with the member of a response that it shows, and its rows."""
+
+    columns: Mapping[str, str]
+    pages: Callable[[PageRequest], Pages]
+
+    def text(self, rows: Sequence[Struct], *, heading: bool = False) -> str:
+        """Return a part of the file."""
+        buffer = StringIO()
+        writer = csv.writer(buffer)
+        if heading:
+            writer.writerow(self.columns)
+        members = self.columns.values()
+        writer.writerows([_cell(getattr(row, member)) for member in members] for row in rows)
+        return buffer.getvalue()
+
+
+async def parts(
+    file: CsvFile, share: ReadShare, downloading: Lock, first: Sequence[Struct], pages: Pages
 ) -> AsyncIterator[str]:
     """Return a file in parts. Between them it holds no place, however slow its reader is."""
-    rows = first
-    while rows:
-        yield _text(rows)
+    yield file.text(first, heading=True)
+    rows: Sequence[Struct] | None = first
+    while rows is not None:
         async with downloading, share.follow():
             await share.turn()
-            rows = await anext(pages, [])
-
-
-def _text(rows: Iterable[Row]) -> str:
-    buffer = StringIO()
-    csv.writer(buffer).writerows([[_cell(value) for value in row] for row in rows])
-    return buffer.getvalue()
+            rows = await anext(pages, None)
+        if rows:
+            yield file.text(rows)
 
 
 def _cell(value: object) -> str:
+    """Return a value as text; the names or ids of several things, with spaces."""
+    if isinstance(value, list):
+        value = " ".join(each if isinstance(each, str) else each.id for each in value)
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-async def _machines(request: PageRequest) -> CsvPages:
+async def _machines(request: PageRequest) -> Pages:
     query = machines.query_of(request)
     locations = await machines.find(request, query, machine_filter(request.query))
-    yield [("machine", "scope", "set", "power", "polled", "events")]
     for begin in range(0, len(locations), _ROWS):
-        yield [
-            (m.name, m.scope, m.set, m.power, m.polled, " ".join(event.id for event in m.events))
-            for m in await request.api.describe_machines(locations[begin : begin + _ROWS])
-        ]
+        yield await request.api.describe_machines(locations[begin : begin + _ROWS])
 
 
-async def _events(request: PageRequest) -> CsvPages:
+async def _events(request: PageRequest) -> Pages:
     wanted = event_filter(request.query, request.fleet.clock.now())
-    pages = _ended(request, wanted) if wanted.status == OVER else _live(request, wanted)
-    names = "event", "type", "status", "machines", "scope", "not before", "approved by", "source"
-    yield [(*names, "operation")]
-    async for page in pages:
-        yield [_event(event) for event in page]
-
-
-def _event(event: EventInfo) -> Row:
-    machines, of_event = " ".join(event.resources), (event.id, event.type, event.status)
-    return (
-        *of_event,
-        machines,
-        event.scope,
-        event.not_before,
-        event.approved_by,
-        event.source,
-        event.operation,
-    )
-
-
-async def _live(request: PageRequest, wanted: EventFilter) -> AsyncIterator[list[EventInfo]]:
-    found = await request.api.find_events(wanted)
-    ordered = events.sort(events.query_of(request), found)
-    for begin in range(0, len(ordered), _ROWS):
-        yield event_bulk.infos(ordered[begin : begin + _ROWS])
-
-
-async def _ended(request: PageRequest, wanted: EventFilter) -> AsyncIterator[list[EventInfo]]:
+    if wanted.status != OVER:
+        live = events.sort(events.query_of(request), await request.api.find_events(wanted))
+        for begin in range(0, len(live), _ROWS):
+            yield event_bulk.infos(live[begin : begin + _ROWS])
+        return
     after: str | None = ""
     while after is not None:
         page = await request.api.events(after, _ROWS, wanted)
         after = page.next
-        if page.events:
-            yield page.events
+        yield page.events
 
 
-async def _operations(request: PageRequest) -> CsvPages:
+async def _operations(request: PageRequest) -> Pages:
     status = one_of(OperationStatus, request.query, "status")
     place = {"machine": request.query("machine"), "set": request.query("set")}
-    names = "operation", "kind", "target", "actor", "status", "accepted", "ended"
-    yield [(*names, "planned", "done", "failed", "cancelled", "error")]
     after: str | None = ""
     while after is not None:
         page = await request.api.operations(after, _ROWS, status, **place)
         after = page.next
-        rows: list[Row] = [
-            (
-                *(o.id, o.kind, o.target, o.actor, o.status, o.accepted_at, o.ended_at),
-                *(o.planned, o.done, o.failed, o.cancelled, o.error),
-            )
-            for o in page.operations
-        ]
-        if rows:
-            yield rows
+        yield page.operations
 
 
-async def _journal(request: PageRequest) -> CsvPages:
+async def _journal(request: PageRequest) -> Pages:
     wanted, scope = journal_filter(request.query), request.query("scope")
-    yield [("number", "time", "action", "about", "machines", "event", "operation", "actor", "why")]
-    before: int | None = None
-    while True:
+    page = await request.api.journal(limit=_ROWS, newest=True, scope=scope, wanted=wanted)
+    yield page.lines
+    while page.next is not None:
         page = await request.api.journal(
-            limit=_ROWS, newest=True, before=before, scope=scope, wanted=wanted
+            limit=_ROWS, newest=True, before=page.next, scope=scope, wanted=wanted
         )
-        if page.lines:
-            yield [
-                (
-                    *(line.number, line.at, line.type, line.about, " ".join(line.machines)),
-                    *(line.event, line.operation, line.actor, line.detail),
-                )
-                for line in page.lines
-            ]
-        if page.next is None:
-            return
-        before = page.next
+        yield page.lines
 
 
-async def _sets(request: PageRequest) -> CsvPages:
-    yield [("set", "instances", "outdated", "termination notice", "priority", "upgrade")]
+async def _sets(request: PageRequest) -> Pages:
     list_query(request, ("q",))
     names = await sets.names(request)
     for begin in range(0, len(names), _ROWS):
-        infos = await sets.describe(request, names[begin : begin + _ROWS])
-        yield [
-            (
-                *(s.name, s.capacity + s.leaving, len(s.outdated)),
-                *(s.terminate_notice, s.priority, s.upgrade),
-            )
-            for s in infos
-        ]
+        yield await sets.describe(request, names[begin : begin + _ROWS])
 
 
-FILES: dict[str, Callable[[PageRequest], CsvPages]] = {
-    "/machines": _machines,
-    "/sets": _sets,
-    "/events": _events,
-    "/operations": _operations,
-    "/journal": _journal,
+def _same(*names: str) -> dict[str, str]:
+    """Return columns that are called as the members that they show."""
+    return {name.replace("_", " "): name for name in names}
+
+
+FILES = {
+    "/machines": CsvFile(
+        {"machine": "name", **_same("scope", "set", "power", "polled", "events")}, _machines
+    ),
+    "/sets": CsvFile(
+        {
+            "set": "name",
+            "instances": "capacity",
+            **_same("leaving", "outdated", "terminate_notice", "priority", "upgrade"),
+        },
+        _sets,
+    ),
+    "/events": CsvFile(
+        {
+            "event": "id",
+            "machines": "resources",
+            **_same("type", "status", "scope", "not_before", "approved_by", "source", "operation"),
+        },
+        _events,
+    ),
+    "/operations": CsvFile(
+        {
+            "operation": "id",
+            **_same("kind", "target", "actor", "status", "accepted_at", "ended_at"),
+            **_same("planned", "done", "failed", "cancelled", "error"),
+        },
+        _operations,
+    ),
+    "/journal": CsvFile(
+        {
+            "time": "at",
+            "action": "type",
+            "why": "detail",
+            **_same("number", "about", "machines", "event", "operation", "actor"),
+        },
+        _journal,
+    ),
 }

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
+from fairwarning.console.request_body import read_body
 from fairwarning.core.errors import Refused
 
 _BODY_BYTES = 64 * 1024
@@ -84,14 +85,7 @@ async def read(request: Request, most: int = _BODY_BYTES) -> FormFields:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
         raise Refused("BadForm", "send the form as application/x-www-form-urlencoded")
-    raw = b""
-    try:
-        async for part in request.stream():
-            raw += part
-            if len(raw) > most:
-                raise Refused("BadForm", f"the form is too large; send at most {most} bytes")
-    except ClientDisconnect:
-        raise Refused("BadForm", "the client disconnected before the form was complete") from None
+    raw = await read_body(request, most, "BadForm")
     try:
         text = raw.decode("utf-8")
     except ValueError as error:

@@ -1,12 +1,9 @@
 """The actions on a machine: which are possible now, which are not, and why."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from fairwarning.console.api import bodies
 from fairwarning.console.api.responses import MachineInfo
-from fairwarning.console.page import words
 from fairwarning.console.page.preview import (
     OperationPreview,
     PreviewInput,
@@ -15,7 +12,6 @@ from fairwarning.console.page.preview import (
 )
 from fairwarning.console.page.request import PageRequest
 from fairwarning.core.errors import Refused
-from fairwarning.core.model import Event, EventStatus, Impact, Scope
 
 _DURATION = PreviewInput("duration_seconds", "seconds", "9")
 _KIND = PreviewInput(
@@ -43,18 +39,7 @@ _ACTIONS: tuple[tuple[str, str, str, tuple[PreviewInput, ...]], ...] = (
     (_PLATFORM, "fail", "Fail now", ()),
 )
 _DANGEROUS = frozenset({"delete", "evict", "fail"})
-_NEVER = frozenset({"NotSpot"})
-"""Codes of refusals that no change of state would lift."""
-
 LABELS = {action: label for _, action, label, _ in _ACTIONS}
-
-
-@dataclass(frozen=True)
-class Obstacle:
-    """Why actions are not possible now, and the page of what is in the way."""
-
-    text: str
-    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,22 +48,13 @@ class MachineActions:
 
     possible: dict[str, list[OperationPreview]]
     refused: dict[str, list[str]]
-    obstacle: Obstacle | None
-
-    @property
-    def refused_count(self) -> int:
-        """How many actions are not possible now."""
-        return sum(len(labels) for labels in self.refused.values())
 
 
-async def preview_actions(
-    request: PageRequest, machine: MachineInfo, scope: Scope
-) -> MachineActions:
+async def preview_actions(request: PageRequest, machine: MachineInfo) -> MachineActions:
     """Preview every action on the machine."""
     no_effect = "No effect." if machine.polled else "No effect: no machine in its scope polls."
     possible: dict[str, list[OperationPreview]] = {}
     refused: dict[str, list[str]] = {}
-    codes: dict[str, str] = {}  # of refusals, with the first text of each
     for heading, action, label, inputs in _ACTIONS:
         name = f"{machine.scope}/{machine.name}"
         settings = bodies.ActSettings()
@@ -87,28 +63,9 @@ async def preview_actions(
             text = await preview(request.fleet, command)
         except Refused as error:
             refused.setdefault(error.message, []).append(label)
-            codes.setdefault(error.code, error.message)
             continue
         text = text or no_effect  # a recommendation, but no machine polls for it
         kind = "danger" if action in _DANGEROUS else ""
         button = OperationPreview(action, label, text, kind, inputs)
         possible.setdefault(heading, []).append(button)
-    return MachineActions(possible, refused, _obstacle(codes, scope, machine.name))
-
-
-def _obstacle(codes: Mapping[str, str], scope: Scope, name: str) -> Obstacle | None:
-    """Return what is in the way of most actions, unless they only suit other machines."""
-    impact = scope.impacts.get(name)
-    if impact and "MachineBusy" in codes:
-        return _unfinished(impact, scope.events.get(impact.event))
-    texts = [text for code, text in codes.items() if code not in _NEVER]
-    return Obstacle(texts[0][:1].upper() + texts[0][1:]) if texts else None
-
-
-def _unfinished(impact: Impact, event: Event | None) -> Obstacle:
-    if event is None:
-        text = f"{impact.machine} is {words.machine_state('', impact.kind)}"
-        return Obstacle(text, f"/operations/{quote(impact.operation)}")
-    state = "in progress" if event.status is EventStatus.STARTED else "scheduled"
-    text = f"{event.type} of {words.join_names(event.resources)} is {state}"
-    return Obstacle(text, f"/events/{event.id}")
+    return MachineActions(possible, refused)

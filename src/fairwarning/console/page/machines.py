@@ -87,7 +87,7 @@ async def show(request: PageRequest) -> PageContent:
         "machine": machine,
         "at": link(machine),
         "explanation": await request.api.explain_machine(name),
-        "actions": await preview_actions(request, machine, scope) if request.can_edit else None,
+        "actions": await preview_actions(request, machine) if request.can_edit else None,
         "document": json.dumps(json.loads(text), indent=2),
         "curl": _curl(machine),
         "exec": await _exec(request, machine),

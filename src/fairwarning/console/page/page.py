@@ -38,7 +38,7 @@ from fairwarning.console.page import (
     sets,
     webhooks,
 )
-from fairwarning.console.page.csv_files import CsvPages
+from fairwarning.console.page.csv_files import CsvFile
 from fairwarning.console.page.form_data import FormDone, FormRefused
 from fairwarning.console.page.preview import new_key
 from fairwarning.console.page.render import environment
@@ -119,19 +119,19 @@ class Page:
 
         return Route(path, handle, methods=["GET"])
 
-    def _csv(self, path: str, source: Callable[[PageRequest], CsvPages]) -> Route:
+    def _csv(self, path: str, file: CsvFile) -> Route:
         async def handle(request: Request) -> Response:
             share = self._fleet.reader.share
             try:
                 page_request = self._page_request(request)
-                pages = source(page_request)
+                pages = file.pages(page_request)
                 async with self._downloading, share.enter(page_request.actor, request.receive):
-                    first = await anext(pages)
+                    first = await anext(pages, ())
             except FairwarningError as error:
                 return await self._error(request, error)
             name = path.removeprefix("/")
             headers = HEADERS | {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-            text = csv_files.lines(share, self._downloading, first, pages)
+            text = csv_files.parts(file, share, self._downloading, first, pages)
             return StreamingResponse(text, headers=headers, media_type="text/csv")
 
         return Route(f"{path}.csv", handle, methods=["GET"])

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fairwarning.console.api import bodies
-from fairwarning.console.api.responses import MachineInfo, ScaleSetInfo
+from fairwarning.console.api.responses import ScaleSetInfo
 from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone, FormFields
@@ -16,8 +16,7 @@ from fairwarning.console.page.request import FormRoutes, PageContent, PageReques
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet
 from fairwarning.service.listing.filters import MachineFilter
-
-_INSTANCES = 100  # on a page
+from fairwarning.service.lookup import MachineLocation
 
 
 async def index(request: PageRequest) -> PageContent:
@@ -51,23 +50,24 @@ async def show(request: PageRequest) -> PageContent:
     """Show the set's model and instances."""
     name = request.path_param("name")
     scale_set = await request.api.set(name)
-    wanted = MachineFilter(set=name)
-    instances = (await request.api.machines(limit=MAX_PAGE_SIZE, wanted=wanted)).machines
-    machines, following = _page(instances, request.query_integer("after"))
+    query = list_query(request, ("capacity",))
+    shown, page = cut_page(query, await _instances(request, name))
     data = {
         "set": scale_set,
         "capacity": request.query_integer("capacity"),  # of a form that was not confirmed
-        "machines": machines,
-        "next": following,
+        "machines": await request.api.describe_machines(shown),
+        "query": query,
+        "page": page,
     }
     return PageContent("set.html", data)
 
 
-def _page(machines: list[MachineInfo], after: int | None) -> tuple[list[MachineInfo], int | None]:
-    """Return a page of instances, and the id after which the next page starts."""
-    later = [machine for machine in machines if after is None or machine.instance > after]
-    page = sorted(later, key=lambda machine: machine.instance)[:_INSTANCES]
-    return page, page[-1].instance if len(later) > _INSTANCES else None
+async def _instances(request: PageRequest, name: str) -> list[MachineLocation]:
+    """Return the instances of a set by number."""
+    await request.api.index.refresh()
+    return await request.api.index.find_machines(
+        MachineFilter(set=name), lambda _, location: location.machine.instance
+    )
 
 
 async def scale(request: PageRequest) -> FormDone:
@@ -118,10 +118,9 @@ async def with_all(request: PageRequest) -> PageRequest:
     """Return the request with every instance of the set selected, if its form says `all`."""
     if request.form.text("all") != "yes":
         return request
-    wanted = MachineFilter(set=request.path_param("name"))
-    machines = (await request.api.machines(limit=MAX_PAGE_SIZE, wanted=wanted)).machines
+    locations = await _instances(request, request.path_param("name"))
     pairs = [pair for pair in request.form.pairs if pair[0] not in {"all", "instance"}]
-    pairs += [("instance", str(machine.instance)) for machine in machines]
+    pairs += [("instance", str(location.machine.instance)) for location in locations]
     return replace(request, form=FormFields(pairs))
 
 
