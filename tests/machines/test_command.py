@@ -11,7 +11,6 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.machines.command.driver import MAX_CONCURRENT, CommandDriver
-from fairwarning.machines.command.keepers import KeeperProcesses
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.command_harness import NOTES, QUICK, WAITS, command_harness, in_both_loops
 from tests.machines.process_harness import steady
@@ -208,20 +207,6 @@ async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
         program.write_text("#!/bin/sh\n")
         harness.submit()
         assert await harness.result(times=2) == ""
-
-
-@run_async
-async def test_an_answer_of_a_keeper_that_is_not_its_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The impact fails at once, and not after an hour."""
-
-    async def answer(*_: object) -> bytes:
-        return b"warning: not JSON\n"
-
-    monkeypatch.setattr(KeeperProcesses, "run", answer)
-    async with command_harness(tmp_path) as harness:
-        assert (await harness.outcome(QUICK)).startswith("the driver failed: ")
 
 
 @run_async

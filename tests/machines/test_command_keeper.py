@@ -35,11 +35,11 @@ asyncio.run(main())
 """
 
 
-_CUT_SHORT = """
+_ANSWERING = """
 import os, socket
 with socket.socket(fileno=0) as service:
     while (received := socket.recv_fds(service, 1 << 20, 1))[0]:
-        os.write(received[1][0], b'{"error": ')
+        os.write(received[1][0], ANSWER)
         os.close(received[1][0])
 """
 
@@ -92,14 +92,22 @@ async def test_a_keeper_that_fails_at_its_start(
         assert harness.log() == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b'{"error": ', f"failed on every attempt: {keepers._KILLED}"),
+        (b"not JSON\n", "the driver failed: Expecting value"),
+    ],
+)
 @run_async
-async def test_an_answer_that_is_cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A keeper that is killed while it answers has not answered."""
-    script = f"#!{sys.executable}\n{_CUT_SHORT}"
+async def test_an_answer_that_is_no_result(
+    answer: bytes, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keeper that is killed while it answers has not answered; the impact fails at once."""
+    script = f"#!{sys.executable}\n{_ANSWERING}".replace("ANSWER", repr(answer))
     async with command_harness(tmp_path) as harness:
         _replace_interpreter(tmp_path / "python", monkeypatch, script)
-        reported = await harness.outcome(QUICK)
-        assert reported == f"failed on every attempt: {keepers._KILLED}"
+        assert (await harness.outcome(QUICK)).startswith(error)
 
 
 @run_async

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import json
 import os
 import socket
 import stat
@@ -157,20 +156,6 @@ async def test_a_descriptor_that_is_no_endpoint_is_closed(harness: ProcessHarnes
 
 
 @with_process_harness
-async def test_a_report_of_an_unknown_order(harness: ProcessHarness) -> None:
-    """It is ignored."""
-    connection = ControlConnection(control.connect(harness.data))
-    connection.send({"attach": "web_0"})
-    assert await connection.receive() is not None
-    connection.send({"done": "unknown", "error": ""})
-    reboot = harness.submit("reboot")
-    assert await connection.receive() == {"order": reboot, "do": "reboot", "seconds": 0}
-    connection.send({"done": reboot, "error": "disk failure"})
-    assert await harness.result(reboot) == "disk failure"
-    connection.close()
-
-
-@with_process_harness
 async def test_a_freeze_of_unknown_duration_takes_the_usual_time(
     harness: ProcessHarness,
 ) -> None:
@@ -182,22 +167,6 @@ async def test_a_freeze_of_unknown_duration_takes_the_usual_time(
     assert await connection.receive() == {"order": freeze, "do": "freeze", "seconds": 9}
     connection.close()
     assert "disconnected" in await harness.result(freeze)
-
-
-@run_async
-async def test_messages_are_reassembled() -> None:
-    """A message may arrive in any number of pieces."""
-    ours, theirs = socket.socketpair()
-    connection = ControlConnection(ours)
-    receiving = asyncio.create_task(connection.receive())
-    for byte in json.dumps({"text": "é"}).encode() + b'\n{"next": 1}\n{"half':
-        theirs.send(bytes([byte]))
-        await asyncio.sleep(0)
-    assert await receiving == {"text": "é"}
-    assert await connection.receive() == {"next": 1}
-    theirs.close()
-    assert await connection.receive() is None
-    connection.close()
 
 
 @run_async

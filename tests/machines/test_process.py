@@ -332,28 +332,6 @@ async def test_a_temporary_disk_that_is_gone_is_made_again(
     await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
 
 
-@pytest.mark.parametrize("replaced", ["machines", "machines/web_0", "machines/web_0/tmp"])
-@with_process_harness
-async def test_a_link_in_place_of_the_temporary_disk_is_not_followed(
-    harness: ProcessHarness, tmp_path: Path, replaced: str
-) -> None:
-    """A redeploy leaves the target of the link as it is and makes the folder again."""
-    precious = tmp_path / "precious"
-    (precious / "web_0" / "tmp").mkdir(parents=True)
-    kept = [precious / "file", precious / "tmp" / "file", precious / "web_0" / "tmp" / "file"]
-    for file in kept:
-        file.parent.mkdir(exist_ok=True)
-        file.write_text("text")
-    await harness.start_counter()
-    folder = harness.data / replaced
-    shutil.rmtree(folder)
-    folder.symlink_to(precious)
-    assert await harness.result(harness.submit("redeploy")) == ""
-    assert all(file.exists() for file in kept)
-    assert not folder.is_symlink()
-    assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
-
-
 @with_process_harness
 async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(
     harness: ProcessHarness, tmp_path: Path

@@ -83,16 +83,6 @@ async def test_a_variable_of_the_program_gets_the_endpoint(harness: ProcessHarne
     assert harness.out() == "web/web_0\n"
 
 
-@needs_namespaces
-@with_process_harness
-async def test_a_variable_in_namespaces(harness: ProcessHarness) -> None:
-    """There it is the URL that every Azure machine uses."""
-    options = ("--isolation", "namespaces", "--endpoint-variable", "IMDS_URL")
-    program = harness.start("sh", "-c", "echo $IMDS_URL", options=options)
-    assert await harness.exit_code(program) == 0, harness.err()
-    assert harness.out() == "http://169.254.169.254\n"
-
-
 @with_process_harness
 async def test_the_environment_of_a_child(harness: ProcessHarness) -> None:
     """Both spellings name the proxy; other proxies stay; nothing bypasses it for the endpoint."""
@@ -115,22 +105,6 @@ async def test_the_environment_of_a_child(harness: ProcessHarness) -> None:
     assert "169.254.169.254" not in direct
     assert seen["FAIRWARNING_MACHINE"] == "web_0"
     assert seen["TMPDIR"] == str(harness.data / "machines" / "web_0" / "tmp")
-
-
-@with_process_harness
-async def test_requests_wait_for_the_service_to_restart(harness: ProcessHarness) -> None:
-    """A request that is sent meanwhile is answered by the next service."""
-    wait = f"echo ready; read line; exec '{sys.executable}' -c \"$0\""
-    reader, writer = os.pipe()
-    program = harness.start("sh", "-c", wait, ASK_BY_PROXY, options=NONE, stdin=reader)
-    os.close(reader)
-    await wait_until_async(lambda: harness.out() == "ready\n", "it waits")
-    await harness.driver.close()
-    os.write(writer, b"go\n")
-    os.close(writer)
-    await harness.start_service()
-    assert await harness.exit_code(program) == 0, harness.err()
-    assert harness.out() == "ready\nweb/web_0\n"
 
 
 # --- Impacts --------------------------------------------------------------------------------------
@@ -167,19 +141,6 @@ async def test_a_rebooted_child_reaches_its_endpoint(harness: ProcessHarness) ->
 
 @pytest.mark.spec("O4")
 @with_process_harness
-async def test_a_redeployed_child_has_an_empty_temporary_disk(
-    harness: ProcessHarness,
-) -> None:
-    """And runs again."""
-    script = 'ls "$TMPDIR"; touch "$TMPDIR/file"; echo ready; exec sleep 1000'
-    harness.start("sh", "-c", script, options=NONE)
-    await wait_until_async(lambda: harness.out() == "ready\n", "it runs")
-    assert await harness.result(harness.submit("redeploy")) == ""
-    await wait_until_async(lambda: harness.out() == "ready\nready\n", "it runs again")
-
-
-@pytest.mark.spec("O4")
-@with_process_harness
 async def test_a_deleted_child_ends_with_all_that_it_started(harness: ProcessHarness) -> None:
     """Also processes that ignore SIGTERM and that it has left to another parent."""
     script = "(trap '' TERM; while :; do sleep 0.1; done) & echo ready; exec sleep 1000"
@@ -191,15 +152,6 @@ async def test_a_deleted_child_ends_with_all_that_it_started(harness: ProcessHar
 
 
 # --- Processes ------------------------------------------------------------------------------------
-
-
-@with_process_harness
-async def test_the_exit_code_of_a_child(harness: ProcessHarness) -> None:
-    """It passes through, and processes that the program has left are killed."""
-    program = harness.start("sh", "-c", "sleep 1000 & exit 7", options=NONE)
-    assert await harness.exit_code(program) == 7
-    assert not harness.processes_inside()
-    assert await harness.exit_code(harness.start("./none", options=NONE)) == 127
 
 
 @with_process_harness
@@ -286,16 +238,6 @@ async def test_a_kernel_that_refuses_namespaces(harness: ProcessHarness) -> None
     assert await harness.exit_code(program) == 0, harness.err()
     assert harness.out() == "web/web_0\n"
     assert "web_0 runs without namespaces (the limit user.max_" in harness.err()
-
-
-@needs_namespaces
-@with_process_harness
-async def test_a_kernel_that_allows_namespaces(harness: ProcessHarness) -> None:
-    """The program runs in them, by itself, and nothing is said."""
-    program = harness.start("sh", "-c", "echo ${http_proxy-none}; hostname || uname -n")
-    assert await harness.exit_code(program) == 0
-    assert harness.out() == "none\nweb000000\n"
-    assert harness.err() == ""
 
 
 @with_process_harness
