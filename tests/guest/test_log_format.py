@@ -2,35 +2,15 @@
 
 import json
 import logging
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from fairwarning.guest.agent.log_format import FIELDS, AgentJsonFormatter, event_fields
-from tests.fixtures.programs import ROOT
-from tests.guest.agents import AgentProcess, environment, one_machine, run_agent_command
+from tests.guest.agents import AgentProcess, one_machine, run_agent_command
 from tests.guest.notices import ME, event
 
 pytestmark = pytest.mark.spec("G8")
-
-UNCAUGHT = """
-import logging, threading, warnings
-from fairwarning.guest.agent.log_format import LogFormat, configure_logging
-configure_logging(LogFormat.JSON)
-def fail():
-    raise ValueError("one\\ntwo")
-thread = threading.Thread(target=fail, name="reader")
-thread.start()
-thread.join()
-warnings.warn("three\\nfour")
-try:
-    fail()
-except ValueError:
-    logging.exception("caught")
-fail()
-"""
 
 
 def formatted(**extra: object) -> dict[str, object]:
@@ -55,22 +35,6 @@ def test_fields() -> None:
         "seconds": 1.5,
     }
     assert set(shown) < set(FIELDS)
-
-
-def test_errors_that_nobody_catches_are_lines_too() -> None:
-    """Of the main thread, of other threads, and Python's warnings."""
-    done = subprocess.run(
-        [sys.executable, "-c", UNCAUGHT],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [line["level"] for line in lines] == ["critical", "warning", "error", "critical"]
-    assert "thread reader" in lines[0]["message"]
-    assert all("ValueError: one\ntwo" in lines[n]["traceback"] for n in (0, 2, 3))
 
 
 def test_the_log_of_an_agent(tmp_path: Path) -> None:

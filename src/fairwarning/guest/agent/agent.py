@@ -41,7 +41,7 @@ from fairwarning.guest.agent.heartbeat import LoopControl, WatchdogNotifier
 from fairwarning.guest.agent.hook_processes import HookProcesses
 from fairwarning.guest.agent.hooks import HookRunner
 from fairwarning.guest.agent.journal import AgentJournal
-from fairwarning.guest.agent.metrics import REGISTRY
+from fairwarning.guest.agent.metrics import render
 from fairwarning.guest.agent.notices import EventNotice
 from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
@@ -452,4 +452,4 @@ class Agent:
             left = agent_metrics.seconds_to_next(self._reporter.events, self._reader.now())
             agent_metrics.NEXT_EVENT.set(left)
         agent_metrics.JOURNAL_FAILING.set(self._journal.failing)
-        return REGISTRY.render()
+        return render(agent_metrics.FAMILIES)

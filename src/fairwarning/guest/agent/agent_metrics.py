@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 
-from fairwarning.guest.agent import metrics
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.event_state import ApprovalResult
+from fairwarning.guest.agent.metrics import CounterFamily, GaugeFamily, HistogramFamily
 from fairwarning.guest.events import Event, EventType
 from fairwarning.guest.watch import Phase
 
@@ -16,65 +16,72 @@ OK, FAILED, STOPPED = "ok", "failed", "stopped"
 SENT, DROPPED = "sent", "dropped"
 OTHER_TYPE = "other"  # a type that we do not know: its name must not become a label value
 
-READINGS = metrics.counter(
+READINGS = CounterFamily(
     "readings_total",
     "Waits for a document that ended with one (ok); requests for it that failed (failed).",
     ["result"],
 )
-MALFORMED_EVENTS = metrics.counter(
+MALFORMED_EVENTS = CounterFamily(
     "malformed_events_total", "Events that were skipped, as the endpoint sent them malformed."
 )
-LAST_READING = metrics.gauge(
+LAST_READING = GaugeFamily(
     "last_reading_timestamp_seconds",
     "Unix time of the last document that was read; 0 before the first.",
 )
-EVENTS = metrics.counter(
+EVENTS = CounterFamily(
     "events_total", "Events that reached a phase, by event type.", ["type", "phase"]
 )
-NEXT_EVENT = metrics.gauge(
+NEXT_EVENT = GaugeFamily(
     "next_event_seconds",
     "Time until the earliest NotBefore of this machine's events; NaN if none is ahead.",
 )
-HOOKS = metrics.counter(
+HOOKS = CounterFamily(
     "hooks_total",
     "Hooks that ended: ok, failed, or stopped because their event was over.",
     ["hook", "phase", "result"],
 )
-HOOK_SECONDS = metrics.histogram(
+HOOK_SECONDS = HistogramFamily(
     "hook_duration_seconds", "How long hooks ran.", ["hook", "phase"], (1, 10, 60, 300, 1800)
 )
-HOOKS_TO_RETRY = metrics.gauge(
+HOOKS_TO_RETRY = GaugeFamily(
     "hooks_to_retry", "Failed hooks of phase over that wait to be tried again."
 )
-APPROVALS = metrics.counter(
+APPROVALS = CounterFamily(
     "approvals_total",
     "Approvals: accepted or refused by the endpoint, or failed attempts, which are repeated.",
     ["result"],
 )
-EVENT_ERRORS = metrics.counter(
+EVENT_ERRORS = CounterFamily(
     "event_errors_total",
     "Steps for an event that failed by an error in the agent; other events are not affected.",
 )
-LOG_LINES_DROPPED = metrics.counter(
+LOG_LINES_DROPPED = CounterFamily(
     "log_lines_dropped_total", "Lines of the log that were dropped because nobody read them."
 )
-JOURNAL_FAILING = metrics.gauge(
+JOURNAL_FAILING = GaugeFamily(
     "journal_failing", "1 while the agent cannot write its journal, else 0."
 )
-NOTIFICATIONS = metrics.counter(
+NOTIFICATIONS = CounterFamily(
     "notifications_total",
     "Notifications: sent, failed after all attempts, or dropped because too many waited.",
     ["notification", "result"],
 )
 
 # Of Kubernetes; 0 elsewhere.
-PODS_LEFT = metrics.gauge("pods_left", "Pods that a running drain still has to evict.")
-PODS_BLOCKED = metrics.gauge(
+PODS_LEFT = GaugeFamily("pods_left", "Pods that a running drain still has to evict.")
+PODS_BLOCKED = GaugeFamily(
     "pods_blocked", "Pods that a running drain cannot evict yet because of a disruption budget."
 )
-NODES_WITHOUT_EVENT = metrics.gauge(
+NODES_WITHOUT_EVENT = GaugeFamily(
     "nodes_marked_without_event", "1 while this machine's node has marks of an event that is over."
 )
+
+FAMILIES = (
+    *(READINGS, MALFORMED_EVENTS, LAST_READING, EVENTS, NEXT_EVENT, HOOKS),
+    *(HOOK_SECONDS, HOOKS_TO_RETRY, APPROVALS, EVENT_ERRORS, LOG_LINES_DROPPED),
+    *(JOURNAL_FAILING, NOTIFICATIONS, PODS_LEFT, PODS_BLOCKED, NODES_WITHOUT_EVENT),
+)
+"""The metrics that the agent's health server shows."""
 
 
 def create_series(config: AgentConfig) -> None:

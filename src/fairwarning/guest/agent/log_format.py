@@ -9,7 +9,6 @@ import queue
 import sys
 import threading
 import time
-from types import TracebackType
 from typing import Any, TextIO
 
 from fairwarning.guest.agent import agent_metrics
@@ -25,7 +24,6 @@ FIELDS = (
 MOST_LINES = 1000  # that wait to be written
 FLUSH_SECONDS = 1.0  # for the last lines, when the agent ends
 _PLAIN = "%(asctime)s %(levelname)s %(message)s"
-log = logging.getLogger(__name__)
 
 
 def event_fields(event: Event, machine: str, **more: object) -> dict[str, object]:
@@ -134,31 +132,10 @@ class LogWriter(logging.Handler):
 
 
 def configure_logging(log_format: LogFormat, *, verbose: bool = False) -> LogWriter:
-    """Send all logs to standard error, and uncaught errors and warnings of Python to the log."""
+    """Send all logs to standard error."""
     handler = LogWriter(sys.stderr)
     is_json = log_format is LogFormat.JSON
     handler.setFormatter(AgentJsonFormatter() if is_json else logging.Formatter(_PLAIN))
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    if is_json:
-        logging.captureWarnings(capture=True)
-        sys.excepthook = _log_uncaught
-        threading.excepthook = _log_uncaught_in_thread
     return handler
-
-
-def _log_uncaught(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
-    log.critical("uncaught error: %s", error, exc_info=(kind, error, trace))
-
-
-def _log_uncaught_in_thread(arguments: threading.ExceptHookArgs) -> None:
-    error = arguments.exc_value
-    if error is None or isinstance(error, SystemExit):
-        return
-    thread = arguments.thread.name if arguments.thread else "unknown"
-    log.critical(
-        *("uncaught error in thread %s: %s", thread, error),
-        exc_info=(arguments.exc_type, error, arguments.exc_traceback),
-    )

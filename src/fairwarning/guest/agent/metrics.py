@@ -1,15 +1,14 @@
 """Counters, gauges and histograms in Prometheus's text format. Thread-safe.
 
-A module registers its metrics when it is imported, and names every value of a label that it will
-use, so that all series exist from the start. Labels must have few values: never an event's id.
+Every value of a label is named by `create`, so that all series exist from the start. Labels must
+have few values: never an event's id.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
 
 PREFIX = "fairwarning_agent_"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -34,23 +33,18 @@ class MetricFamily:
     def create(self, *values: str) -> None:
         """Make a series exist, with the value 0."""
         with self._lock:
-            self._numbers.setdefault(self._check(values), 0.0)
+            self._numbers.setdefault(values, 0.0)
 
     def value(self, *values: str) -> float:
         """Return the number of a series."""
         with self._lock:
-            return self._numbers.get(self._check(values), 0.0)
+            return self._numbers.get(values, 0.0)
 
     def samples(self) -> list[str]:
         """Return the lines of all series."""
         with self._lock:
             numbers = sorted(self._numbers.items())
         return [f"{self.name}{_labels(self.labels, key)} {number(n)}" for key, n in numbers]
-
-    def _check(self, values: Values) -> Values:
-        if len(values) != len(self.labels):
-            raise ValueError(f"{self.name}: give a value for each of {self.labels}, not {values}")
-        return values
 
 
 class CounterFamily(MetricFamily):
@@ -61,8 +55,7 @@ class CounterFamily(MetricFamily):
     def add(self, *values: str) -> None:
         """Count one."""
         with self._lock:
-            key = self._check(values)
-            self._numbers[key] = self._numbers.get(key, 0.0) + 1
+            self._numbers[values] = self._numbers.get(values, 0.0) + 1
 
 
 class GaugeFamily(MetricFamily):
@@ -73,7 +66,7 @@ class GaugeFamily(MetricFamily):
     def set(self, amount: float, *values: str) -> None:
         """Replace the number of a series."""
         with self._lock:
-            self._numbers[self._check(values)] = float(amount)
+            self._numbers[values] = float(amount)
 
 
 class HistogramFamily(MetricFamily):
@@ -117,61 +110,14 @@ class HistogramFamily(MetricFamily):
         return lines
 
 
-F = TypeVar("F", bound=MetricFamily)
-
-
-class MetricRegistry:
-    """The metrics of a process, each name once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._families: dict[str, MetricFamily] = {}
-
-    def register(self, family: F) -> F:
-        """Add a metric; raise `ValueError` for a name that is taken or breaks the conventions."""
-        is_counter = isinstance(family, CounterFamily)
-        if is_counter != family.name.endswith("_total"):
-            raise ValueError(f"{family.name}: counters end in _total, and nothing else does")
-        with self._lock:
-            if family.name in self._families:
-                raise ValueError(f"{family.name}: two metrics have this name")
-            self._families[family.name] = family
-        return family
-
-    def families(self) -> list[MetricFamily]:
-        """Return all metrics by name."""
-        with self._lock:
-            return [self._families[name] for name in sorted(self._families)]
-
-    def render(self) -> str:
-        """Return all series as text."""
-        lines = []
-        for family in self.families():
-            lines.append(f"# HELP {family.name} {_escape_help(family.meaning)}")
-            lines.append(f"# TYPE {family.name} {family.kind}")
-            lines += family.samples()
-        return "\n".join([*lines, ""])
-
-
-REGISTRY = MetricRegistry()
-"""The metrics that the agent's health server shows."""
-
-
-def counter(name: str, meaning: str, labels: Sequence[str] = ()) -> CounterFamily:
-    """Register a counter; `name` without the common prefix."""
-    return REGISTRY.register(CounterFamily(name, meaning, labels))
-
-
-def gauge(name: str, meaning: str, labels: Sequence[str] = ()) -> GaugeFamily:
-    """Register a gauge."""
-    return REGISTRY.register(GaugeFamily(name, meaning, labels))
-
-
-def histogram(
-    name: str, meaning: str, labels: Sequence[str], bounds: Sequence[float]
-) -> HistogramFamily:
-    """Register a histogram."""
-    return REGISTRY.register(HistogramFamily(name, meaning, labels, bounds))
+def render(families: Iterable[MetricFamily]) -> str:
+    """Return all series as text."""
+    lines = []
+    for family in families:
+        lines.append(f"# HELP {family.name} {_escape_help(family.meaning)}")
+        lines.append(f"# TYPE {family.name} {family.kind}")
+        lines += family.samples()
+    return "\n".join([*lines, ""])
 
 
 # --- Text format ----------------------------------------------------------------------------------
