@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 from fairwarning.cli.commands import healthcheck
-from tests.fixtures.loopback import free_range
 from tests.fixtures.requirements import needs_ordinary_user
-from tests.fixtures.service import FREE, FREE_PORTS, BackgroundCommand, ServiceProcess, run_command
+from tests.fixtures.service import FREE_PORTS, BackgroundCommand, ServiceProcess, run_command
 
 pytestmark = pytest.mark.spec("O10", "O14")
 
 
 @pytest.mark.parametrize("option", ["--metadata", "--console", "--arm"])
 def test_a_port_in_use(tmp_path: Path, option: str) -> None:
-    """The error names the option of that port, and the one that moves all ports."""
+    """The error names the option of that port."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         ports = [*FREE_PORTS]
@@ -23,24 +22,9 @@ def test_a_port_in_use(tmp_path: Path, option: str) -> None:
         done = run_command("up", "--memory", "--data", str(tmp_path / "data"), *ports)
     assert done.returncode == 1
     assert f"cannot listen on {address}: Address already in use" in done.stderr
-    assert f"choose another address with {option}, or three other ports with --port-base" in (
-        done.stderr
-    )
+    assert f"choose another address with {option}; port 0 is any free one" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "data").exists()
-
-
-def test_three_ports_in_a_row(tmp_path: Path) -> None:
-    """`--port-base` moves every port that is not given by itself."""
-    base = free_range(3).first
-    words = ("--memory", "--port-base", str(base))
-    with ServiceProcess(tmp_path / "data", *words, metadata="", console="", arm=FREE) as service:
-        assert service.ready["metadata"] == f"http://127.0.0.1:{base}"
-        assert service.ready["console"] == f"http://127.0.0.1:{base + 1}"
-        assert service.ready["arm"] != f"https://127.0.0.1:{base + 2}"
-    refused = run_command("up", "--port-base", "65534", "--data", str(tmp_path / "data"))
-    assert refused.returncode == 2
-    assert "--port-base must be at most 65533" in refused.stderr
 
 
 def test_waiting_for_a_service(tmp_path: Path) -> None:

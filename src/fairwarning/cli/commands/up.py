@@ -3,21 +3,20 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
-from fairwarning.cli.commands.up_ports import options_named, with_base
 from fairwarning.cli.connection.redaction import has_password, is_connection_string
 from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import errors, logs, up_text
 from fairwarning.cli.parameters import addresses, options
 from fairwarning.core.errors import Refused, reason_of
 from fairwarning.core.record import changed
-from fairwarning.metadata.listeners import LAST_PORT, PortRange, loopback_host
+from fairwarning.metadata.listeners import PortRange, loopback_host
 from fairwarning.server import hints
 from fairwarning.server.descriptors import raise_file_limit
 from fairwarning.server.options import ServerOptions
@@ -129,11 +128,6 @@ Press Ctrl-C to stop. The service completes accepted requests first.
     help="Address of the Azure Resource Manager API (TLS).",
 )
 @click.option(
-    "--port-base",
-    type=Integer(1, LAST_PORT),
-    help="Use this port and the next two for --metadata, --console and --arm.",
-)
-@click.option(
     "--sockets",
     metavar="PATH",
     type=click.Path(path_type=Path, file_okay=False),
@@ -164,7 +158,6 @@ def command(
     console: tuple[str, int],
     tls: bool,
     arm: tuple[str, int],
-    port_base: int | None,
     sockets: Path | None,
     clock: str,
     as_json: bool,
@@ -174,8 +167,8 @@ def command(
     database = data if is_database(data) else ""
     _check_location(data, fleet)
     _check(database, workers, memory=memory, virtual=clock == "virtual")
-    addresses = with_base(port_base, {"metadata": metadata, "console": console, "arm": arm})
-    with errors.errors_reported(service=False), options_named(addresses):
+    addresses = {"metadata": metadata, "console": console, "arm": arm}
+    with errors.errors_reported(service=False), _option_named(addresses):
         file = _fleet(fleet, demo=demo, sample=sample)
         server_options = ServerOptions(
             data=run if database else Path(data),
@@ -183,11 +176,11 @@ def command(
             database=database,
             memory=memory,
             network_folder=network_folder,
-            metadata=addresses["metadata"],
+            metadata=metadata,
             machine_ports=machine_ports,
             default_machine=default_machine,
-            console=addresses["console"],
-            arm=addresses["arm"],
+            console=console,
+            arm=arm,
             virtual=clock == "virtual",
             sockets=sockets,
         )
@@ -197,6 +190,19 @@ def command(
                 raise SystemExit(errors.FAILED)
         else:
             _loop_runner()(_serve(server_options, worker, as_json=as_json, demo=demo))
+
+
+@contextmanager
+def _option_named(addresses: Mapping[str, tuple[str, int]]) -> Iterator[None]:
+    """Add to the error about a port that cannot be used which option chooses another."""
+    try:
+        yield
+    except Refused as error:
+        for name, (host, port) in addresses.items():
+            if error.code == "CannotListen" and f"{host}:{port}:" in error.message:
+                other = f"choose another address with --{name}; port 0 is any free one"
+                raise Refused(error.code, f"{error.message}; {other}") from error
+        raise
 
 
 def _check_location(data: str, fleet: Path | None) -> None:
