@@ -65,13 +65,6 @@ def test_it_runs_as_often_as_needed_and_continues() -> None:
     assert sorted(run(counting(8)).of(counting(0)).runs) == [0, 1, 2, 3]
 
 
-def test_other_source_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was done with other code says nothing about this one."""
-    run(counting(2))
-    monkeypatch.setattr(progress, "digest", lambda _: "other")
-    assert progress.ReleaseProgress().of(counting(0)).count == 0
-
-
 def test_a_failed_run_ends_it(folder: Path) -> None:
     """The message has the command, and the output is kept."""
     with pytest.raises(ExceptionGroup) as caught:

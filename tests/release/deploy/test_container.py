@@ -36,14 +36,6 @@ def test_the_compose_file_is_valid() -> None:
     lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE)
 
 
-def test_podman_supports_both_files() -> None:
-    """They use nothing of Docker that Podman or podman-compose refuses or ignores."""
-    (compose,) = documents(COMPOSE)
-    assert "configs" not in compose
-    assert [name for name, service in services().items() if "tmpfs" in service] == []
-    assert "--start-interval" not in instructions("HEALTHCHECK")[0]
-
-
 def copied() -> list[str]:
     """Return the paths that the image copies from the repository."""
     lines = [value.split() for value in instructions("COPY") if not value.startswith("--from")]
@@ -86,14 +78,6 @@ def test_the_base_image_is_pinned() -> None:
     (base,) = instructions("ARG")
     assert re.fullmatch(r"PYTHON=python:3\.\d+-slim-[a-z]+", base)
     assert [value.split()[0] for value in instructions("FROM")] == ["${PYTHON}", "${PYTHON}"]
-
-
-def test_both_processes_are_equal() -> None:
-    """Except for their published ports and their folders."""
-    one, two = services().values()
-    assert {**one, "ports": None, "volumes": None} == {**two, "ports": None, "volumes": None}
-    ports = [port.split(":")[1] for process in (one, two) for port in process["ports"]]
-    assert len(set(ports)) == len(ports)
 
 
 def test_published_ports_are_listened_on() -> None:

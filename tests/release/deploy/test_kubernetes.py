@@ -55,11 +55,6 @@ def test_ports_match_the_command() -> None:
     assert [port["port"] for port in ingress["ports"]] == list(named)
 
 
-def test_it_can_be_probed_from_outside_the_pod() -> None:
-    """No port that others connect to listens on loopback."""
-    assert {deployed().option(f"--{name}")[:8] for name in ("console", "arm")} == {"0.0.0.0:"}
-
-
 def test_it_has_minimal_privileges() -> None:
     """Not root, can only write to a folder in memory, and has no token of the cluster."""
     assert pod()["securityContext"]["runAsNonRoot"] is True

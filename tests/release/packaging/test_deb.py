@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import fairwarning
-from deploy.agent.deb import build_deb, debian_version
+from deploy.agent.deb import debian_version
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, parse
 from fairwarning.guest.events import EventSource, EventType
 from tests.fixtures.programs import run_program
-from tests.fixtures.requirements import needs_dpkg, needs_lintian, needs_man, needs_systemd
+from tests.fixtures.requirements import needs_dpkg, needs_lintian, needs_systemd
 from tests.fixtures.systemd import assert_accepted
 from tests.guest.notices import event
 from tests.release.deploy.files import settings
@@ -24,7 +24,6 @@ PROGRAM = "/usr/bin/fairwarning-agent"
 MODULES = "/usr/lib/fairwarning-agent"
 UNIT = "/usr/lib/systemd/system/fairwarning-agent.service"
 CONFIG = "/etc/fairwarning/agent.toml"
-CHANGELOG = "/usr/share/doc/fairwarning-agent/changelog.gz"
 MANUAL = "/usr/share/man/man1/fairwarning-agent.1.gz"
 HOOKS = {f"/etc/fairwarning/hooks.d/{phase}" for phase in ("scheduled", "started", "over")}
 MOUNT_NAMESPACE = re.compile(
@@ -59,15 +58,6 @@ def test_the_control_fields(package: DebianPackage) -> None:
     assert package.fields["Depends"] == "python3 (>= 3.9)"
     size = sum(map(len, package.files.values())) / 1024
     assert size < int(package.fields["Installed-Size"]) < 2 * size + 100
-
-
-@pytest.mark.parametrize(
-    ("version", "expected"),
-    [("1.0.0", "1.0.0"), ("1.0rc1", "1.0~rc1"), ("1.0a2", "1.0~a2"), ("1.0.dev3", "1.0~dev3")],
-)
-def test_a_version_before_a_release_sorts_before_it(version: str, expected: str) -> None:
-    """Debian sorts `~` before the end of a version."""
-    assert debian_version(version) == expected
 
 
 @pytest.mark.spec("G10")
@@ -105,21 +95,6 @@ def test_checksums_and_configuration_files(package: DebianPackage) -> None:
         for path, content in package.files.items()
         if path != CONFIG
     }
-
-
-def test_the_changelog_is_that_of_this_version(package: DebianPackage) -> None:
-    """Its date is that of the sources."""
-    text = gzip.decompress(package.files[CHANGELOG]).decode()
-    assert text.startswith(f"fairwarning-agent ({package.fields['Version']}) ")
-    assert text.endswith("  Tue, 14 Nov 2023 22:13:20 +0000\n")
-
-
-def test_the_changelog_has_room_for_a_longer_version() -> None:
-    """Lintian allows 80 characters in what changed, also for a release candidate's version."""
-    package = build_deb({}, "10.10.10rc10", EPOCH)
-    text = gzip.decompress(parse_deb(package).files[CHANGELOG]).decode()
-    changes = [line for line in text.splitlines() if line.startswith("  ")]
-    assert max(map(len, changes)) <= 80
 
 
 def test_the_configuration_is_not_for_every_user(package: DebianPackage) -> None:
@@ -223,18 +198,6 @@ def test_the_unpacked_program_runs(deb: Path, tmp_path: Path) -> None:
     done = run_program(sys.executable, "-I", "-S", program, "--version")
     text = f"fairwarning-agent, version {fairwarning.__version__}\n"
     assert (done.stdout, done.returncode) == (text, 0), done.stderr
-
-
-@needs_man
-def test_the_manual_can_be_read(package: DebianPackage, tmp_path: Path) -> None:
-    """Without warnings; it has the commands and the paths of the package."""
-    path = tmp_path / "fairwarning-agent.1"
-    path.write_bytes(gzip.decompress(package.files[MANUAL]))
-    done = run_program("man", "--warnings", "--local-file", "-Tascii", path)
-    assert (done.returncode, done.stderr) == (0, "")
-    text = re.sub(r".\x08", "", done.stdout)
-    for words in ("fairwarning-agent run", "fairwarning-agent check", CONFIG, "--dry-run"):
-        assert words in text
 
 
 def test_the_manual_has_every_command(package: DebianPackage, pyz: Path) -> None:

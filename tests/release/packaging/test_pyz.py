@@ -1,7 +1,6 @@
 """fairwarning-agent.pyz: one file that needs nothing but Python."""
 
 import ast
-import stat
 import sys
 from pathlib import Path
 from zipfile import ZipFile
@@ -36,12 +35,6 @@ def sources(pyz: Path) -> dict[str, str]:
 
 
 # --- The file -------------------------------------------------------------------------------------
-
-
-def test_it_can_be_started_by_its_name(pyz: Path) -> None:
-    """It is executable, and names its interpreter."""
-    assert stat.S_IMODE(pyz.stat().st_mode) == 0o755
-    assert pyz.read_bytes().startswith(b"#!/usr/bin/env python3\n")
 
 
 def test_it_contains_the_guest_side_and_nothing_of_the_service(pyz: Path) -> None:

@@ -60,13 +60,6 @@ def test_it_names_its_artifact(dist: Path, kind: str) -> None:
     assert metadata["timestamp"] == "2023-11-14T22:13:20Z"
 
 
-def test_the_serial_number_depends_on_the_content_only() -> None:
-    """Two builds of the same bytes have the same one, others have another one."""
-    bills = [build_sbom(PARTS["pyz"], content, EPOCH) for content in (b"one", b"one", b"two")]
-    one, same, other = [json.loads(bill)["serialNumber"] for bill in bills]
-    assert one == same != other
-
-
 def test_every_dependency_of_the_wheel_appears(dist: Path) -> None:
     """Those of its metadata with every extra, and those that they require."""
     with ZipFile(dist / PARTS["wheel"].file) as archive:

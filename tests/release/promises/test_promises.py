@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.docs.pages import DOCS
 from tests.release.promises import file_surfaces, http_surfaces, program_surfaces, wire_surfaces
 from tests.release.promises.cli_surface import commands
 from tests.release.promises.json_surface import json_output
-from tests.release.promises.outline import Outline, compare, parse, render
+from tests.release.promises.outline import Outline, render
 from tests.release.promises.python_surface import python_api
 from tests.release.promises.stream_surface import stream
 
@@ -62,22 +63,17 @@ def test_the_surface_is_as_promised(name: str, request: pytest.FixtureRequest) -
 
 def explanation(name: str, before: str, after: str) -> str:
     """Say what the difference means for users, and what to do."""
-    changes = compare(parse(before), parse(after))
-    parts = [f"snapshots/{name}.txt differs from the program (docs/compatibility.md).", ""]
-    if changes.broken:
-        parts += ["This BREAKS a promise; after 1.0 it needs a new major version:"]
-        parts += [f"  {line}" for line in changes.broken]
-        parts += ["  (A change that keeps everything valid that was valid before is no break.)", ""]
-    if changes.added:
-        parts += ["This EXTENDS what is promised; it needs a new minor version:"]
-        parts += [f"  {line}" for line in changes.added]
-        parts += [""]
-    if not (changes.broken or changes.added):
-        parts += ["Only the order of its lines differs.", ""]
-    return "\n".join([*parts, f"If it is on purpose, run {REWRITE},", *_LAST])
-
-
-_LAST = ["review the diff, and add a line to CHANGELOG.md. If not, undo it."]
+    diff = unified_diff(before.splitlines(), after.splitlines(), "promised", "program", lineterm="")
+    return "\n".join(
+        [
+            f"snapshots/{name}.txt differs from the program (docs/compatibility.md):",
+            *diff,
+            "A line that disappears (-) breaks a promise: after 1.0 it needs a new major version.",
+            "A line that is new (+) needs a new minor version, or a major one if it is required.",
+            f"If it is on purpose, run {REWRITE},",
+            "review the diff, and add a line to CHANGELOG.md. If not, undo it.",
+        ]
+    )
 
 
 def test_every_snapshot_has_a_surface(request: pytest.FixtureRequest) -> None:

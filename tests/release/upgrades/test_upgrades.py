@@ -37,11 +37,6 @@ async def _facts(store: Store) -> sample_fleet.Json:
         await store.close()
 
 
-def test_there_is_a_fleet_of_the_first_version() -> None:
-    """It is part of the source, so that no later version can forget it."""
-    assert "1.0" in VERSIONS
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_data_file_is_complete_after_the_upgrade(version: str, tmp_path: Path) -> None:
     """Entities, machines, journal, polls, impacts and due times are those that were saved."""
