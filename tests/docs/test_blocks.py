@@ -31,8 +31,6 @@ FIRST = (
     "index.md",
     "first-event.md",
     "laptop.md",
-    "prepare.md",
-    "python-sdk.md",
     "pytest.md",
 )
 """What a newcomer types first; `make test-all` runs the other pages."""

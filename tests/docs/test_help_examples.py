@@ -11,7 +11,7 @@ from tests.docs.help_examples import examples
 from tests.docs.terminal import Terminal
 from tests.fixtures.requirements import needs_curl, needs_namespaces
 
-FIRST = ("machine", "event", "clock", "context", "event watch", "set scale", "status")
+FIRST = ("machine", "event", "set scale")
 """The commands whose examples `make test` types; `make test-all` types the others."""
 NEEDS = {
     "fairwarning az ": "the Azure CLI; tests/arm runs it",
