@@ -116,14 +116,6 @@ async def test_equal_documents_share_their_responses() -> None:
 
 
 @run_async
-async def test_a_reader_with_an_old_incarnation_does_not_wait() -> None:
-    """A request with an older incarnation returns at once."""
-    published = await _cache_of(_scope(5)).fetch("vm")
-    await wait_for_change(published, 4)
-    await wait_for_change(published, 0)
-
-
-@run_async
 async def test_readers_are_woken_when_the_scope_is_deleted() -> None:
     """Deleting the scope wakes its readers, and they get NotFound."""
     documents = _cache_of(_scope(1))
@@ -135,36 +127,6 @@ async def test_readers_are_woken_when_the_scope_is_deleted() -> None:
     with pytest.raises(NotFound):
         published.body(NEWEST)
     assert documents.get("vm") is None
-
-
-@run_async
-async def test_a_cancelled_reader_leaves_no_listener() -> None:
-    """Cancelling a held request removes its listener; the other listeners stay."""
-    published = await _cache_of(_scope(1)).fetch("vm")
-    readers = [asyncio.create_task(wait_for_change(published, 1)) for _ in range(3)]
-    await wait_until_async(lambda: len(published._listeners or ()) == 3)
-    readers[1].cancel()
-    await asyncio.wait([readers[1]])
-    assert len(published._listeners or ()) == 2
-    published.replace(_scope(2))
-    await asyncio.gather(readers[0], readers[2])
-    assert not published._listeners
-
-
-@pytest.mark.parametrize("first", ["change", "hang up"])
-@run_async
-async def test_a_change_and_a_cancelled_reader_at_once(first: str) -> None:
-    """A reader that is cancelled while it is woken leaves no listener."""
-    published = await _cache_of(_scope(1)).fetch("vm")
-    reader = asyncio.create_task(wait_for_change(published, 1))
-    await wait_until_async(lambda: bool(published._listeners))
-    if first == "hang up":
-        reader.cancel()
-    published.replace(_scope(2))
-    reader.cancel()
-    await asyncio.wait([reader])
-    published.replace(_scope(3))
-    assert not published._listeners
 
 
 async def _fetch_during(

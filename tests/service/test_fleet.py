@@ -81,20 +81,6 @@ async def test_a_refused_command_does_not_affect_the_others(harness: ControlledF
 
 
 @on_a_controlled_fleet
-async def test_a_refused_command_does_not_block_a_later_one(harness: ControlledFleet) -> None:
-    """If the first of two scopes of one name is refused, the second is created."""
-    await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
-    bad, good = await asyncio.gather(
-        harness.fleet.submit(standalone("vm", address="10.0.0.1")),
-        harness.fleet.submit(standalone("vm", address="10.0.0.2")),
-        return_exceptions=True,
-    )
-    assert isinstance(bad, Conflict)
-    assert good is None
-    assert (await harness.scope()).machines["vm"].address == "10.0.0.2"
-
-
-@on_a_controlled_fleet
 async def test_concurrent_approvals_cause_one_start(harness: ControlledFleet) -> None:
     """If many machines approve at once, the event starts once (IL7)."""
     await harness.fleet.submit(standalone())

@@ -18,7 +18,7 @@ from fairwarning.core.model import (
     ScopeKind,
     UpgradeMode,
 )
-from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, demo, read, sample
+from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, read, sample
 from fairwarning.service.config.settings import (
     CloudSettings,
     ClusterSettings,
@@ -97,11 +97,6 @@ def test_the_sample_fleet() -> None:
     assert isinstance(legacy, CreateScope)
     assert [machine.name for machine in legacy.machines] == ["FrontEnd_IN_0"]
     assert web == CreateSet(set="web", capacity=3, terminate_seconds=300)
-
-
-def test_the_demo_fleet_begins_with_the_sample_fleet() -> None:
-    """So the addresses in the documentation are those of both."""
-    assert demo().commands[: len(sample().commands)] == sample().commands
 
 
 def test_defaults() -> None:
@@ -207,10 +202,7 @@ OLD = '[[cloud_service]]\nname = "old"\n'
     [
         # TOML itself
         ("x = ", "", "at line 1, column 5"),
-        (VM + "size = [1,\n", "", "at line 4, column 1"),
-        ("= 1", "", "at line 1, column 1"),
         ("a = " + "[" * 5000, "", "thousands"),
-        ("a = 1" + "0" * 5000, "", "thousands"),
         # Keys
         ('[[machin]]\nname = "vm"', "", "'machin'; did you mean machine?"),
         ("[elsewhere]", "", "known here: cloud, metadata, arm, console, driver, cluster, journal"),
@@ -219,11 +211,9 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         (WEB + WEB + "capcity = 1", 'scale_set 2 ("web")', "did you mean capacity?"),
         (DB + "machines = [{ name = 'x', group = 'g' }]", 'machine 1 ("x")', "no key 'group'"),
         # Shapes
-        ('[machine]\nname = "vm"', "machine", "[[...]]"),
         ("machine = [1]", "machine 1", "must be a table, not 1"),
         ("cloud = [1]", "cloud", "must be a table, not an array"),
         (VM + "rules = 1.5", 'machine 1 ("vm"), rules', "must be a table, not a fraction"),
-        (DB + "machines = {}", 'availability_set 1 ("db"), machines', "not a table"),
         (OLD + "roles = 2", 'cloud_service 1 ("old"), roles', "{ FrontEnd = 2 }"),
         # Missing keys
         ("[driver]\nkind = 'command'", "driver", "program is missing"),
@@ -235,28 +225,17 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         # Values
         ("[driver]\nkind = 'vmware'", "driver, kind", "simulated, command, libvirt, not 'vmware'"),
         ("[driver]\nprogram = 'x'", "driver, program", '["/bin/x", "-y"], not \'x\''),
-        ("[driver]\nprogram = []", "driver, program", '["/bin/x", "-y"], not an empty array'),
         ("[driver]\ntimeout_seconds = 0", "driver, timeout_seconds", "from 1 to 86400"),
-        ("[cluster]\nlease_seconds = 0", "cluster, lease_seconds", "from 1 to 60"),
         ("[operations]\nkeep_days = 0.5", "operations, keep_days", "from 0 to 36500"),
         ('[[machine]]\nname = ""', "machine 1, name", "a name of 1 to 200"),
         ('[[machine]]\nname = ".."', 'machine 1 (".."), name', "other than '.' and '..'"),
         ('[[machine]]\nname = "a b"', 'machine 1 ("a b"), name', "without a space"),
-        (WEB.replace("web", "a b"), 'scale_set 1 ("a b"), name', "without a space"),
-        (
-            DB.replace("db", "a b") + "machines = 2",
-            'availability_set 1 ("a b"), name',
-            "without a space",
-        ),
-        (DB + "machines = ['a b']", 'machines, machine 1 ("a b"), name', "without a space"),
-        (OLD + 'roles = { "A B" = 1 }', 'cloud_service 1 ("old")', "without a space"),
         ('[[machine]]\nname = "web/0"', 'machine 1 ("web/0"), name', "without '/', not 'web/0'"),
         (
             VM + "priority = 'spot'",
             'machine 1 ("vm"), priority',
             "one of Regular, Spot, not 'spot'",
         ),
-        (VM + "eviction = true", 'machine 1 ("vm"), eviction', "Deallocate, Delete, not true"),
         (VM + "terminate_notice = 'PT1M'", "terminate_notice", "'PT5M' to 'PT15M', not 'PT1M'"),
         (VM + "terminate_notice = 300", "terminate_notice", "'PT5M' to 'PT15M', not 300"),
         (VM + "address = 'vm.local'", 'machine 1 ("vm"), address', "IPv6 address, not 'vm.local'"),
@@ -268,10 +247,8 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         (VM + "rules = { approve_reboot = 1 }", "rules, approve_reboot", "True, not 1"),
         ("[rules]\nreboot_seconds = 0", "rules, reboot_seconds", "from 1 to 604800, not 0"),
         (WEB + "upgrade = 'Rolling'", 'scale_set 1 ("web"), upgrade', "Manual, Automatic"),
-        (WEB + "update_domains = 21", "update_domains", "from 1 to 20, not 21"),
         (DB + "machines = 201", 'availability_set 1 ("db"), machines', "from 1 to 200, not 201"),
         (DB + "machines = []", 'availability_set 1 ("db")', "1 to 200 machines, not 0"),
-        (OLD + "roles = {}", 'cloud_service 1 ("old")', "1 to 200 machines, not 0"),
         (OLD + "roles = { A = 150, B = 51 }", 'cloud_service 1 ("old")', "200 machines, not 201"),
         (OLD + "roles = { A = true }", 'cloud_service 1 ("old"), roles, A', "not true"),
         (OLD + 'roles = { "A/B" = 1 }', 'cloud_service 1 ("old"), roles', "without '/'"),
@@ -285,7 +262,6 @@ OLD = '[[cloud_service]]\nname = "old"\n'
             'availability_set 1 ("db")',
             "the machine name 'web_1'",
         ),
-        (DB + "machines = ['a', 'a']", 'availability_set 1 ("db")', "the machine name 'a'"),
         (
             VM + "address = '::1'\n" + DB + "machines = [{ name = 'a', address = '::1' }]",
             'availability_set 1 ("db")',

@@ -29,7 +29,13 @@ from tests.fixtures.receiver import (
     line_number,
     verified,
 )
-from tests.fixtures.waiting import LIMIT_SECONDS, OUTER_LIMIT_SECONDS, run_async, wait_until_async
+from tests.fixtures.waiting import (
+    LIMIT_SECONDS,
+    OUTER_LIMIT_SECONDS,
+    on_this_machine,
+    run_async,
+    wait_until_async,
+)
 from tests.webhooks.webhook_fleet import (
     CountedPauses,
     Make,
@@ -93,26 +99,6 @@ async def test_a_restart_resumes_at_the_cursor(
     async with webhook_fleet(store) as fleet:
         await wait_until_async(lambda: len(receiver.ids) == 8)
         assert sorted(set(receiver.ids)) == receiver.ids == await fleet.reported_lines()
-
-
-@each_store
-@run_async
-async def test_a_message_without_a_saved_cursor_is_repeated(
-    receiver: Receiver, tmp_path: Path, make: Make
-) -> None:
-    """A stop between sending and saving the cursor repeats this message only."""
-    store = make(tmp_path)
-    receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
-    async with webhook_fleet(store) as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
-        await fleet.reboot()
-        await wait_until_async(lambda: receiver.posts)
-    receiver.answer = agree
-    async with webhook_fleet(store) as fleet:
-        await wait_until_async(lambda: len(receiver.ids) == 5)
-        reported = await fleet.reported_lines()
-    assert receiver.ids == [reported[0], *reported]
 
 
 @run_async
@@ -308,7 +294,7 @@ async def test_a_subscription_can_be_removed_while_it_sends(receiver: Receiver) 
         await fleet.create(receiver)
         await fleet.reboot()
         await wait_until_async(lambda: receiver.posts)
-        await asyncio.wait_for(fleet.webhooks.remove("ops"), 5)
+        await asyncio.wait_for(fleet.webhooks.remove("ops"), on_this_machine(5))
         await fleet.reboot()
         assert await fleet.webhooks.list() == []
         with pytest.raises(NotFound) as refusal:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.commands import Write
-from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused
+from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.subscription import read
 from tests.fixtures.receiver import Receiver, ReceiverResponse, verified
@@ -189,14 +189,3 @@ async def test_figures() -> None:
     assert metrics["fairwarning_webhook_given_up"].values == {"good": 0, "bad": 0}
     waiting = metrics["fairwarning_webhook_waiting"]
     assert (waiting.gauge, waiting.values["good"], waiting.values["bad"] > 0) == (True, 0, True)
-
-
-@run_async
-async def test_a_service_that_cannot_write_says_so(receiver: Receiver) -> None:
-    """A stopped fleet refuses a subscription, and none is created."""
-    async with webhook_fleet() as fleet:
-        fleet.fleet._queue.stopping = True
-        with pytest.raises(FairwarningError):
-            await fleet.create(receiver)
-        fleet.fleet._queue.stopping = False
-        assert await fleet.webhooks.list() == []
