@@ -45,10 +45,9 @@ HOOKS = (
     hook("drain"),
     hook("save", Phase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2), order=1),
     hook("note", required=False),
-    hook("watch", required=False, anyone=True),
     hook("flush", Phase.STARTED),
     hook("back", Phase.OVER),
-    hook("unwatch", Phase.OVER, anyone=True, order=2),
+    hook("tell", Phase.OVER, order=2),
 )
 LATER = hook("late")  # which a reload adds or removes
 PREPARING = {"drain", "save", "note", "flush", "late"}  # only for events of this machine
@@ -411,7 +410,7 @@ class AgentStateMachine(RuleBasedStateMachine):
         for key in self.owed:
             assert key[0] != event or self.begun[key], f"IG2: {key} never ran"
         names = {name for id_, phase, name in self.begun if id_ == event and phase != Phase.OVER}
-        for over in ["back"] * bool(names & PREPARING) + ["unwatch"] * bool(names):
+        for over in ["back"] * bool(names & PREPARING) + ["tell"] * bool(names):
             done = self._noted("done", event, Phase.OVER, over, failed=False)
             assert done, f"IG1, IG6: {over} of {event}"
 
@@ -488,7 +487,7 @@ class AgentStateMachine(RuleBasedStateMachine):
         return [
             hook.name
             for hook in self.config.hooks
-            if hook.phase == phase and hook.fits(event) and (mine or hook.anyone)
+            if hook.phase == phase and hook.fits(event) and mine
         ]
 
     # --- Invariants ---

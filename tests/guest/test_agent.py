@@ -20,7 +20,7 @@ from tests.fixtures.requirements import (
     needs_root_namespaces,
     needs_unshare,
 )
-from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, wait_until
 from tests.guest.agents import (
     EVERY,
     AgentEndpoint,
@@ -50,7 +50,7 @@ def test_an_event_from_its_notice_to_its_end(tmp_path: Path) -> None:
             assert endpoint.approvals == [("db_0", (mine.id,))]
             endpoint.finish("db")
             agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-            assert agent.stop() < 5
+            assert agent.stop() < on_this_machine(5)
             assert agent.process.returncode == 0
         assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
         assert {line.split()[3] for line in home.log()} == {mine.id}
@@ -319,7 +319,7 @@ def test_an_agent_that_crashes_on_a_full_disk_starts_again(tmp_path: Path) -> No
             agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
             endpoint.finish("db")
             agent.wait_until(lambda: "back" in home.ran())
-            assert agent.stop() < 5
+            assert agent.stop() < on_this_machine(5)
         assert all(endpoint.observed)
         assert {line.split()[3] for line in home.log()} == {event.id}
 
@@ -337,7 +337,7 @@ def test_stopped_hooks_run_again_at_the_next_start(tmp_path: Path, number: signa
             event = endpoint.restart("db_0")
             agent.wait_until(lambda: "drain" in home.ran("+") and "note" in home.ran())
             agent.process.send_signal(number)
-            assert agent.process.wait(5) == 0
+            assert agent.process.wait(on_this_machine(5)) == 0
         assert endpoint.approvals == []
         home.release_hooks()
         with AgentProcess(home) as agent:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaigns import split
+from tests.fixtures.waiting import on_this_machine
 from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
 from tests.guest.double import Double
 
@@ -24,6 +25,7 @@ class AgentGroup:
     cloud: AgentEndpoint
     homes: list[AgentFolder]
     agents: list[AgentProcess]
+    alive: float = ALIVE
 
     def drained(self) -> list[str]:
         """Return the machines whose required hook is done."""
@@ -54,13 +56,14 @@ def agent_group(
         for home in homes:
             home.usual_hooks(drain or home.wait_script())
             home.lines = [f'group.folder = "{folder / "shared"}"']
+        alive = on_this_machine(ALIVE)
         agents = [
-            stack.enter_context(AgentProcess(home, alive=ALIVE, look=look))
+            stack.enter_context(AgentProcess(home, alive=alive, look=look * alive / ALIVE))
             for home, look in zip(homes, looks, strict=True)
         ]
         for agent in agents:
             agent.wait_until(lambda a=agent: "watching" in a.output())  # type: ignore[misc]
-        yield AgentGroup(cloud, homes, agents)
+        yield AgentGroup(cloud, homes, agents, alive)
 
 
 def test_one_approval_after_all_are_ready(tmp_path: Path) -> None:
@@ -89,7 +92,7 @@ def test_a_leader_with_a_long_query_interval_is_alive(tmp_path: Path) -> None:
         group.homes[2].release_hooks()
         for agent in group.agents[1:]:
             agent.wait_until(lambda a=agent: "drain" in a.home.ran())  # type: ignore[misc]
-        time.sleep(1.5 * ALIVE)  # longer than a machine without a heartbeat counts as alive
+        time.sleep(1.5 * group.alive)  # longer than a machine without a heartbeat counts as alive
         group.homes[0].release_hooks()
         group.until_all("flush")
         assert group.cloud.observed == [["db_0", "db_1", "db_2"]]

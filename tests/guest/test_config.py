@@ -38,7 +38,6 @@ command = ["./drain.sh", "--now"]
 on = ["Reboot", "Redeploy"]
 source = "Platform"
 required = false
-anyone = true
 order = 20
 timeout_seconds = 60
 
@@ -74,7 +73,6 @@ def test_every_key() -> None:
                 types=frozenset({EventType.REBOOT, EventType.REDEPLOY}),
                 source=EventSource.PLATFORM,
                 required=False,
-                anyone=True,
                 timeout=timedelta(seconds=60),
                 order=20,
             ),
@@ -224,7 +222,7 @@ def test_every_kind_of_group(text: str, group: GroupSettings) -> None:
         (COMMAND + 'on = ["Boot"]', 'hook 1 ("drain"), on', "Freeze, Reboot"),
         (COMMAND + 'source = "Me"', 'hook 1 ("drain"), source', "Platform, User"),
         (COMMAND + "required = 1", 'hook 1 ("drain"), required', "true or false"),
-        (COMMAND + 'anyone = "yes"', 'hook 1 ("drain"), anyone', "true or false"),
+        (COMMAND + 'required = "yes"', 'hook 1 ("drain"), required', "true or false"),
         (COMMAND + "boot = true", 'hook 1 ("drain")', "only a hook of phase over has boot"),
         (COMMAND + "order = -1", 'hook 1 ("drain"), order', "a whole number"),
         (COMMAND + "order = true", 'hook 1 ("drain"), order', "a whole number"),

@@ -44,7 +44,6 @@ def test_a_file_is_a_required_hook_for_every_event(tmp_path: Path) -> None:
             types=frozenset(),
             source="",
             required=True,
-            anyone=False,
             timeout=timedelta(minutes=5),
             order=10,
         ),

@@ -103,19 +103,6 @@ def test_an_event_of_another_machine_is_ignored() -> None:
     assert agent_plan.read(document(), NOW) == []
 
 
-@pytest.mark.spec("G4", "G5")
-def test_hooks_for_anyone_run_for_others_events_but_do_not_approve_them() -> None:
-    """IG3."""
-    watch = hook("watch", anyone=True)
-    agent_plan = plan(DRAIN, watch)
-    assert runs(agent_plan.read(document(event("A", "vm-2")), NOW)) == ["watch"]
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "watch", "", NOW)) == []
-    assert [entry.step for entry in entries(agent_plan.read(document(), NOW))] == [
-        "over",
-        "forgotten",
-    ]
-
-
 @pytest.mark.spec("G4")
 def test_recovery_after_the_event_drops_this_machine() -> None:
     """IG1: a drained machine must be recovered."""

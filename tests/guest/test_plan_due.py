@@ -8,7 +8,7 @@ from fairwarning.guest.agent.actions import AgentJournalEntry, RunHook
 from fairwarning.guest.agent.config import HookSettings
 from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.agent.plan import MOST_WAITING_EVENTS, AgentPlan
-from fairwarning.guest.events import EventSource, EventType
+from fairwarning.guest.events import EventType
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import (
     APPROVED,
@@ -176,10 +176,9 @@ def test_a_new_event_does_not_wait_for_a_failed_hook_of_phase_over() -> None:
 def test_events_without_preparation_do_not_delay_a_failed_hook_of_phase_over() -> None:
     """There is nothing that it could undo: no hook that the approval waits for."""
     freezes = hook("freeze", Phase.SCHEDULED, EventType.FREEZE)
-    agent_plan = recovering(freezes, BACK, NOTE, hook("watch", anyone=True, source="User"))
+    agent_plan = recovering(freezes, BACK, NOTE)
     agent_plan.done("A", Phase.OVER, "back", "exit code 1", NOW)
-    others = event("C", "vm-2", source=EventSource.USER)
-    assert runs(agent_plan.read(document(event("B"), others), NOW)) == ["note", "watch"]
+    assert runs(agent_plan.read(document(event("B")), NOW)) == ["note"]
     assert runs(agent_plan.due(seconds(5))) == []  # nor do they run side by side
     assert runs(agent_plan.done("B", Phase.SCHEDULED, "note", "", seconds(5))) == ["back"]
 

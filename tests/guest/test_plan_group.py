@@ -28,7 +28,6 @@ from tests.guest.notices import (
     THREE,
     document,
     event,
-    hook,
     members,
     plan,
     restored,
@@ -165,8 +164,7 @@ def test_an_event_of_a_single_machine_needs_no_group() -> None:
 
 
 def test_a_started_event_needs_no_leader() -> None:
-    """Nor does an event of other machines, known only by a hook with `anyone`."""
-    agent_plan = plan(DRAIN, hook("watch", anyone=True, required=False), group=FOLDER)
-    agent_plan.read(document(event("A", *THREE, started=True), event("B", "vm-2", "vm-3")), NOW)
-    everybody = members(*THREE, ready=THREE)
-    assert agent_plan.tick({"A": everybody, "B": members(ME, ready=(ME,))}, NOW + NOTICE) == []
+    """It is too late for an approval."""
+    agent_plan = plan(DRAIN, group=FOLDER)
+    agent_plan.read(document(event("A", *THREE, started=True)), NOW)
+    assert agent_plan.tick({"A": members(*THREE, ready=THREE)}, NOW + NOTICE) == []

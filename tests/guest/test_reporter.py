@@ -164,11 +164,6 @@ def test_a_refused_approval() -> None:
             event("A", ME, "vm-2"),
             "not approved: it names other machines too, and no group is configured",
         ),
-        (
-            AgentConfig(hooks=(hook(anyone=True),)),
-            event("A", "vm-2"),
-            "not approved: it names other machines only",
-        ),
         (AgentConfig(), event(started=True), "started without our approval"),
         (
             AgentConfig(approve={"": ApprovalPolicy.AT_ONCE}, hooks=(hook(),)),
@@ -250,9 +245,14 @@ def test_a_restart_does_not_tell_again() -> None:
     assert harness.phases == ["scheduled"]
 
 
-def test_only_this_machines_events_count_for_the_next_one() -> None:
-    """A hook for any machine may track others."""
-    harness = ReporterHarness(AgentConfig(hooks=(hook(anyone=True),)))
+def test_only_this_machines_events_count_for_the_next_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An event may no longer name it."""
+    caplog.set_level(logging.INFO)
+    harness = ReporterHarness(AgentConfig(hooks=(hook(),)))
+    harness.read(event("A"), event("B"))
     harness.read(event("A", "vm-2"), event("B"))
+    assert "not approved: it names other machines only" in caplog.text
     assert [mine.id for mine in harness.reporter.events] == ["B"]
     assert harness.plan.read(Document(2), NOW)

@@ -75,7 +75,6 @@ class HookSettings:
     types: frozenset[str] = frozenset()  # empty: all
     source: str = ""  # empty: any
     required: bool = True
-    anyone: bool = False  # also for events that do not name this machine
     boot: bool = False  # of phase over: also after each boot of the machine
     order: int = 0  # it follows the hooks of its phase with a smaller one
     timeout: timedelta = timedelta(seconds=300)
@@ -395,7 +394,6 @@ _HOOK: dict[str, Read] = {
     "on": _set_of(EventType),
     "source": one_of(EventSource),
     "required": flag,
-    "anyone": flag,
     "boot": flag,
     "order": _order,
     "timeout_seconds": _positive_seconds,

@@ -20,29 +20,18 @@ class EventRules:
 
     # --- Hooks ---
 
-    def is_relevant(self, event: Event) -> bool:
-        """Whether the event names this machine, or has hooks for any machine."""
-        return event.concerns(self._name) or any(
-            hook.anyone and hook.fits(event) for hook in self.config.hooks
-        )
-
-    def is_own(self, tracked: EventState) -> bool:
-        """Whether the event names this machine, or did when one of its hooks began."""
-        return tracked.event.concerns(self._name) or any(
-            (hook := self.config.hook(name)) is None or not hook.anyone for _, name in tracked.hooks
-        )
+    def concerns(self, event: Event) -> bool:
+        """Whether the event names this machine."""
+        return event.concerns(self._name)
 
     def hooks(self, tracked: EventState, phase: Phase) -> list[HookSettings]:
         """Return the hooks of a phase of this event."""
         event = tracked.event
         if tracked.boot:
             return [hook for hook in self.config.hooks if hook.phase == phase and hook.boot]
-        own = self.is_own(tracked) if phase is Phase.OVER else event.concerns(self._name)
-        return [
-            hook
-            for hook in self.config.hooks
-            if hook.phase == phase and hook.fits(event) and (own or hook.anyone)
-        ]
+        if phase is not Phase.OVER and not self.concerns(event):  # any more
+            return []
+        return [hook for hook in self.config.hooks if hook.phase == phase and hook.fits(event)]
 
     def may_follow(self, tracked: EventState, hook: HookSettings) -> bool:
         """Whether the hooks before this one have ended, and the required ones with success."""
@@ -62,26 +51,17 @@ class EventRules:
 
     def is_prepared(self, tracked: EventState) -> bool:
         """Whether this machine was prepared for the event, or is being prepared."""
-        return (
-            not tracked.over
-            and self.is_own(tracked)
-            and (
-                any(self.required_states(tracked))
-                or tracked.is_running(Phase.SCHEDULED, Phase.STARTED)
-            )
+        return not tracked.over and (
+            any(self.required_states(tracked)) or tracked.is_running(Phase.SCHEDULED, Phase.STARTED)
         )
 
     def is_recovering(self, tracked: EventState) -> bool:
         """Whether hooks of an event that is over run, or have to run for the first time."""
-        return (
-            tracked.over
-            and self.is_own(tracked)
-            and (
-                tracked.is_running(*Phase)
-                or any(
-                    tracked.is_pending(Phase.OVER, hook.name) and self.may_follow(tracked, hook)
-                    for hook in self.hooks(tracked, Phase.OVER)
-                )
+        return tracked.over and (
+            tracked.is_running(*Phase)
+            or any(
+                tracked.is_pending(Phase.OVER, hook.name) and self.may_follow(tracked, hook)
+                for hook in self.hooks(tracked, Phase.OVER)
             )
         )
 

@@ -170,11 +170,7 @@ def is_in_the_way(overdue: RunHook, run: RunHook) -> bool:
     A Python function cannot be stopped. It must not run beside itself, nor beside what undoes it.
     """
     is_undo = Phase.OVER in {overdue.phase, run.phase} and overdue.phase != run.phase
-    concerns_others = overdue.hook.anyone or run.hook.anyone
-    is_same_event = overdue.event.id.upper() == run.event.id.upper()
-    return overdue.hook.name == run.hook.name or (
-        is_undo and (is_same_event or not concerns_others)
-    )
+    return overdue.hook.name == run.hook.name or is_undo
 
 
 class _Running:

@@ -189,7 +189,7 @@ class AgentPlan:
         event, key = change.event, change.event.id.upper()
         tracked = self.known.get(key)
         if tracked is None:
-            if change.phase is Phase.OVER or not self._rules.is_relevant(event):
+            if change.phase is Phase.OVER or not self._rules.concerns(event):
                 return []
             tracked = self.known[key] = EventState(event)
         elif tracked.over:  # recovery must end before it begins again
@@ -306,7 +306,7 @@ class AgentPlan:
         for tracked in sorted(over, key=lambda tracked: bool(tracked.retries)):
             actions += self._guard(tracked.event, self._recover, tracked, now)
         for tracked in list(self.known.values()):
-            if tracked.waits and self._may_begin(tracked):
+            if tracked.waits and self._may_begin():
                 phase = _phase(tracked.event)
                 actions += self._guard(tracked.event, self._begin_phase, tracked, phase, now)
         return actions
@@ -318,22 +318,17 @@ class AgentPlan:
     def _is_stopping(self) -> bool:
         """Whether a hook that prepares the machine runs, although its event may be over."""
         return any(
-            tracked.is_running(Phase.SCHEDULED, Phase.STARTED) and self._rules.is_own(tracked)
-            for tracked in self.known.values()
+            tracked.is_running(Phase.SCHEDULED, Phase.STARTED) for tracked in self.known.values()
         )
 
-    def _may_begin(self, tracked: EventState) -> bool:
-        """Whether hooks of an event may begin: nothing would undo what they do."""
-        return (
-            not self._rules.is_own(tracked)
-            or self._is_prepared()
-            or not any(map(self._rules.is_recovering, self.known.values()))
-        )
+    def _may_begin(self) -> bool:
+        """Whether hooks that prepare the machine may begin: nothing would undo what they do."""
+        return self._is_prepared() or not any(map(self._rules.is_recovering, self.known.values()))
 
     # --- Preparation ---
 
     def _begin_phase(self, tracked: EventState, phase: Phase, now: datetime) -> list[Action]:
-        tracked.waits = not self._may_begin(tracked)
+        tracked.waits = not self._may_begin()
         if tracked.waits:
             return self._shorten_recovery(now)
         actions = self._rerun_hooks(tracked, now)
@@ -515,7 +510,7 @@ class AgentPlan:
         is_turn = retry is not None or tracked.is_pending(Phase.OVER, hook.name)
         if not is_turn or not self._rules.may_follow(tracked, hook):
             return False
-        if self._rules.is_own(tracked) and (self._is_prepared() or self._is_stopping()):
+        if self._is_prepared() or self._is_stopping():
             return False
         if retry is None and not tracked.boot:
             return True
@@ -541,7 +536,6 @@ class AgentPlan:
         return [
             ShortenHook(tracked.event.id, Phase.OVER, name, deadline)
             for tracked in self.known.values()
-            if self._rules.is_own(tracked)
             for (phase, name), state in tracked.hooks.items()
             if phase == Phase.OVER and state is HookState.RUNNING
         ]
@@ -551,7 +545,7 @@ class AgentPlan:
         key = tracked.event.id.upper()
         del self.known[key]
         forgotten = WriteNote(AgentJournalEntry("forgotten", key, failed=failed))
-        if tracked.reappeared is None or not self._rules.is_relevant(tracked.reappeared):
+        if tracked.reappeared is None or not self._rules.concerns(tracked.reappeared):
             return [forgotten]
         new = self.known[key] = EventState(tracked.reappeared)
         seen = WriteNote(AgentJournalEntry("seen", key, seen=new.event))
