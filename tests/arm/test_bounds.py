@@ -114,7 +114,7 @@ def test_others_go_on_while_a_document_is_checked() -> None:
 def test_pages_of_long_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page ends when its documents are long; all pages together have everything once."""
     monkeypatch.setattr(context, "PAGE_CHARACTERS", 3000)
-    monkeypatch.setattr("fairwarning.arm.compute.machine_listing.PAGE_CHARACTERS", 3000)
+    monkeypatch.setattr("fairwarning.arm.compute.targets.PAGE_CHARACTERS", 3000)
     monkeypatch.setattr("fairwarning.arm.compute.instances.PAGE_CHARACTERS", 3000)
     with ArmHarness() as arm:
         machine(arm)
@@ -141,7 +141,7 @@ def test_pages_of_long_documents(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_batch_of_long_responses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once its responses are as long as a request may be, the rest of a batch is not done."""
-    monkeypatch.setattr("fairwarning.arm.http.batch.BODY_BYTES", 2000)
+    monkeypatch.setattr("fairwarning.arm.http.internal.BODY_BYTES", 2000)
     assert BODY_BYTES > 2000
     with ArmHarness() as arm:
         machine(arm)

@@ -261,30 +261,6 @@ def test_v1_token_responses() -> None:
     assert int(document["expires_on"]) - int(document["not_before"]) == 3600
 
 
-def test_credentials_in_the_header() -> None:
-    """HTTP Basic authentication works, but not with form credentials at once."""
-    with ArmHarness() as arm:
-        form = good(arm)
-        secret = form.pop("client_secret")
-        basic = base64.b64encode(f"operator:{secret}".encode()).decode()
-        header = {"authorization": f"Basic {basic}"}
-        assert log_in(arm, form, **header).status == 200
-        assert log_in(arm, {"grant_type": "client_credentials"}, **header).status == 200
-        twice = log_in(arm, good(arm), **header)
-        another = log_in(arm, {**form, "client_id": "ann"}, **header)
-    for response in (twice, another):
-        assert (response.status, response.json["error"]) == (400, "invalid_request")
-
-
-@pytest.mark.parametrize("basic", ["", "x", "b3BlcmF0b3I=", "//79", "ä"])
-def test_an_invalid_basic_header(basic: str) -> None:
-    """An invalid Basic header gets 401."""
-    with ArmHarness() as arm:
-        form = {"grant_type": "client_credentials"}
-        response = log_in(arm, form, authorization=f"Basic {basic}")
-    assert (response.status, response.json["error"]) == (401, "invalid_client")
-
-
 @pytest.mark.parametrize(
     ("change", "status", "error"),
     [

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.compute import machine_listing
+from fairwarning.arm.compute import targets
 from fairwarning.arm.types import context as arm_context
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
@@ -55,7 +55,7 @@ def pages(arm: ArmHarness, path: str) -> Iterator[list[str]]:
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put three machines on a page."""
     monkeypatch.setattr(arm_context, "PAGE", 3)
-    monkeypatch.setattr(machine_listing, "PAGE", 3)
+    monkeypatch.setattr(targets, "PAGE", 3)
 
 
 # --- Listing --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fairwarning.arm import app
-from fairwarning.arm.compute import machine_listing
+from fairwarning.arm.compute import targets
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.login import FORM_BYTES
 from fairwarning.arm.resources import subscriptions
@@ -198,7 +198,7 @@ def test_paged_listings(
     everywhere = [route for route in ROUTES if not route.public and not route.writes]
     with shared_fleet.initial() as arm:
         whole = {route.path: arm.call(arm.request_for(route)).body for route in everywhere}
-        for module in (context, subscriptions, machine_listing):
+        for module in (context, subscriptions, targets):
             monkeypatch.setattr(module, "PAGE", 1)
         for route in everywhere:
             if b'"value":[' in whole[route.path]:

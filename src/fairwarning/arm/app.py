@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairwarning.arm import login
-from fairwarning.arm.compute import images, maintenance, set_interfaces
-from fairwarning.arm.http import batch, errors
+from fairwarning.arm.compute import actions, images, set_interfaces
+from fairwarning.arm.http import errors, internal
 from fairwarning.arm.http.azure_id import ResourcePath, parse_path
 from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.listing import refuse_ignored
@@ -31,8 +31,8 @@ from fairwarning.service.tokens import Forbidden, Principal, Role, TokenUse, Una
 log = logging.getLogger(__name__)
 
 MODULES = (
-    login, subscriptions, groups, images, deployments, operations, tags, set_interfaces,
-    maintenance, batch,
+    login, subscriptions, groups, images, deployments, operations, tags, set_interfaces, actions,
+    internal,
 )  # fmt: skip
 """The modules that have routes of their own, beside those of the resource types."""
 _RECEIVE = "fairwarning.receive"  # in the scope of a client's request, before it is handled

@@ -4,9 +4,8 @@ On Azure these are separate servers: the cloud metadata endpoint, and the token 
 Entra. Only the client credentials grant is supported.
 """
 
-import base64
 from typing import Any
-from urllib.parse import parse_qsl, unquote_plus, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -130,7 +129,7 @@ async def _token(context: ArmContext, request: ArmRequest) -> Response:
         return _unknown_tenant()
     try:
         form = await _read_form(request.http)
-        client, secret = _credentials(form, request.http)
+        client, secret = _credentials(form)
         _check_grant(form)
         client_secret = context.tokens.verifier.log_in(client, secret)
     except _LoginError as error:
@@ -177,34 +176,15 @@ async def _read_form(request: Request) -> dict[str, str]:
     return form
 
 
-def _credentials(form: dict[str, str], request: Request) -> tuple[str, str]:
-    """Return client id and secret, from the form or from HTTP Basic authentication."""
-    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+def _credentials(form: dict[str, str]) -> tuple[str, str]:
+    """Return client id and secret, as Azure's tools send them."""
     client, secret = form.get("client_id", ""), form.get("client_secret", "")
-    if scheme.lower() == "basic":
-        basic_client, basic_secret = _basic(encoded)
-        if secret or client not in {"", basic_client}:
-            text = "the request has two sets of credentials; send either client_secret or Basic"
-            raise _LoginError(text)
-        client, secret = basic_client, basic_secret
     if not client:
         raise _LoginError("client_id is missing; send it in the form")
     if not secret:
         text = "client_secret is missing; no other client authentication is supported"
         raise _LoginError(text, "invalid_client", Unauthorized.status)
     return client, secret
-
-
-def _basic(encoded: str) -> tuple[str, str]:
-    try:
-        plain = base64.b64decode(encoded.strip(), validate=True).decode()
-    except ValueError:
-        plain = ""
-    client, colon, secret = plain.partition(":")
-    if not colon:
-        text = "the Authorization header cannot be parsed; send client_id and client_secret"
-        raise _LoginError(text, "invalid_client", Unauthorized.status)
-    return unquote_plus(client), unquote_plus(secret)
 
 
 def _check_grant(form: dict[str, str]) -> None:
@@ -224,7 +204,7 @@ def _unknown_tenant() -> Response:
 def _error_response(code: str, text: str, status: int = 400) -> Response:
     """Return an error response as in RFC 6749."""
     unauthorized = status == Unauthorized.status
-    headers = {"WWW-Authenticate": 'Basic realm="fairwarning"'} if unauthorized else {}
+    headers = {"WWW-Authenticate": 'Bearer realm="fairwarning"'} if unauthorized else {}
     return json_response({"error": code, "error_description": text}, status, headers)
 
 

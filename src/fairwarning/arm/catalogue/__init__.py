@@ -52,6 +52,12 @@ def errors() -> dict[str, tuple[int, str]]:
     return msgspec.json.decode(_read("errors.json"), type=dict[str, tuple[int, str]])
 
 
+@cache
+def codes() -> dict[str, str]:
+    """Return Azure's code for each error code of the core. The messages stay those of the core."""
+    return msgspec.json.decode(_read("codes.json"), type=dict[str, str])
+
+
 def document(name: str, /, **values: Any) -> dict[str, Any]:  # noqa: ANN401  (any JSON)
     """Return a fixed document of Azure's, with values for its {placeholders}."""
     filled: dict[str, Any] = _fill(_documents()[name], values)

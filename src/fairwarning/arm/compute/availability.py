@@ -19,9 +19,6 @@ _FAULT_DOMAINS = 2  # Azure's default
 _FAULT_DOMAINS_MAX = 3
 
 
-# --- Domains --------------------------------------------------------------------------------------
-
-
 def domains(body: Body) -> tuple[int, int]:
     """Return the numbers of update domains and fault domains of a set."""
     updates = range(1, limits.UPDATE_DOMAINS_MAX + 1)
@@ -43,9 +40,6 @@ def place(machine: Machine, resource: Resource, scope: Scope) -> Machine:
         update_domain=min(range(updates), key=[update for update, _ in used].count),
         fault_domain=min(range(faults), key=[fault for _, fault in used].count),
     )
-
-
-# --- Writing --------------------------------------------------------------------------------------
 
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
@@ -80,9 +74,6 @@ async def _change(write: ResourceWrite, existing: Resource, body: Body) -> Desir
     rules = profile.with_policy(scope.rules, body)
     changes = (Configure(scope=scope.id, rules=rules),) if rules != scope.rules else ()
     return DesiredResource(body, changes, scope=existing.scope)
-
-
-# --- Reading --------------------------------------------------------------------------------------
 
 
 def _document(context: ArmContext, resource: Resource, scope: Scope) -> Body:

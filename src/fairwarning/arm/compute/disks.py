@@ -77,9 +77,6 @@ TYPE = ResourceType(
 )
 
 
-# --- Of a machine ---------------------------------------------------------------------------------
-
-
 def default_name(machine: str, lun: int | None) -> str:
     """Return a new name for a machine's disk: that of the system (None) or of a unit."""
     kind = "OsDisk_1" if lun is None else f"DataDisk_{lun}"

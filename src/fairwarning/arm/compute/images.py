@@ -37,9 +37,6 @@ def aliases() -> dict[str, Any]:
     return document("aliases", aliases=by_system)
 
 
-# --- Images ---------------------------------------------------------------------------------------
-
-
 async def _names(level: str, _context: ArmContext, request: ArmRequest) -> Response:
     """List the publishers, or the offers or SKUs in the path: a bare list, only for images."""
     path, images = request.path.rstrip("/"), catalogue()["images"]
@@ -80,9 +77,6 @@ def _image_properties(request: ArmRequest) -> dict[str, Any]:
 
 def _entry(request: ArmRequest, path: str, name: str) -> dict[str, str]:
     return {"id": f"{path}/{name}", "name": name, "location": _region(request)}
-
-
-# --- Sizes ----------------------------------------------------------------------------------------
 
 
 async def list_sizes(_context: ArmContext, _request: ArmRequest) -> Response:

@@ -8,7 +8,6 @@ from starlette.responses import Response
 from fairwarning.arm.compute import (
     actions,
     disks,
-    machine_listing,
     set_interfaces,
     set_network,
     targets,
@@ -104,14 +103,11 @@ def _network_of(context: ArmContext, target: ActionTarget, owner: Resource, mode
     }
 
 
-# --- Reading --------------------------------------------------------------------------------------
-
-
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
     resource = await context.get(SCALE_SET, request.id.group, request.id.name)
     scale_set = await context.scale_set(resource)
     most = PAGE_CHARACTERS // len(resource.body)  # each instance shows the model
-    page, token = await machine_listing.list_instances(context, request, scale_set, most)
+    page, token = await targets.list_instances(context, request, scale_set, most)
     view = "instanceView" in parse_expand(request, _EXPANDED)
     model = documents.stored_body(resource)
     value = [document(context, target, resource, model, view=view) for target in page]
@@ -130,9 +126,6 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
     return json_response(
         await _document(context, request, await targets.find(context, request.id), view=view)
     )
-
-
-# --- Writing --------------------------------------------------------------------------------------
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:

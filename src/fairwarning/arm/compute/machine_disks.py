@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from fairwarning.arm.compute import disks, machine_model
+from fairwarning.arm.compute import disks
+from fairwarning.arm.compute.profile import os_type
 from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
@@ -69,7 +70,7 @@ class _Disks:
         stored = typed_value(self._stored, "osDisk", dict, {})
         # A machine of a fleet file has no disks; writing it back does not create one.
         if not self._write.existing or "id" in typed_value(system, "managedDisk", dict, {}):
-            system.setdefault("osType", machine_model.os_type(self._machine["properties"]))
+            system.setdefault("osType", os_type(self._machine["properties"]))
             await self._add_disk(system, stored, f"{_STORAGE}.osDisk", lun=None)
             profile["osDisk"] = system
         entries = [
@@ -157,7 +158,7 @@ class _Disks:
         size = typed_value(entry, "diskSizeGB", int)
         if size is None and entry["createOption"] == "Empty":
             raise invalid_value(f"{path}.diskSizeGB", "", "the size of the new disk in gigabytes")
-        system = machine_model.os_type(self._machine["properties"])
+        system = os_type(self._machine["properties"])
         entry["diskSizeGB"] = (
             disks.IMAGE_SIZES.get(system, disks.IMAGE_SIZES["Linux"]) if size is None else size
         )

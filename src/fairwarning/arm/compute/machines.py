@@ -12,8 +12,6 @@ from fairwarning.arm.compute import (
     disks,
     images,
     machine_disks,
-    machine_listing,
-    machine_model,
     profile,
     set_network,
     targets,
@@ -105,7 +103,7 @@ async def _create(write: ResourceWrite, body: Body) -> DesiredResource:
     if naming := await targets.find_naming_set(context, group.name, write.name):
         raise azure_error("Conflict/name of instance", name=write.name, set=naming.name)
     subnet, address = await interfaces.address_of_machine(context, body)
-    machine = changed(machine_model.parse_machine(write.name, body), address=address, subnet=subnet)
+    machine = changed(profile.parse_machine(write.name, body), address=address, subnet=subnet)
     owner = await _owner_of_new(write, body)
     if owner and owner.set:
         return await _join(write, body, machine, owner)
@@ -162,8 +160,8 @@ async def _change(write: ResourceWrite, target: ActionTarget, body: Body) -> Des
     context, scope, machine = write.context, target.scope, target.machine
     defaults, before = _defaults(context, target), documents.stored_body(target.resource)
     before, after = (documents.merge(defaults, each) for each in (before, body))
-    updated = machine_model.parse_machine(machine.name, after)
-    machine_model.check_immutable(machine_model.parse_machine(machine.name, before), updated)
+    updated = profile.parse_machine(machine.name, after)
+    profile.check_immutable(profile.parse_machine(machine.name, before), updated)
     fixed = {"location": (writing.location_of(before), writing.location_of(after))}
     for member in _OWNERS:
         own = _owner(context, target).get(member, {"id": ""})["id"]
@@ -257,7 +255,7 @@ def _owner(context: ArmContext, target: ActionTarget) -> Body:
 
 
 async def _of_rows(context: ArmContext, rows: Sequence[Resource]) -> list[Body]:
-    return await _documents(context, await machine_listing.machines_of(context, rows))
+    return await _documents(context, await targets.machines_of(context, rows))
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
@@ -268,7 +266,7 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
-    page, token = await machine_listing.list_machines(context, request, request.id.group)
+    page, token = await targets.list_machines(context, request, request.id.group)
     view = (
         "instanceView" in parse_expand(request, _EXPANDED)
         or request.query("statusonly").lower() == "true"

@@ -9,11 +9,11 @@ from starlette.responses import Response
 from fairwarning.arm.compute import (
     actions,
     images,
-    machine_listing,
     profile,
     set_interfaces,
     set_model,
     set_network,
+    targets,
     views,
 )
 from fairwarning.arm.compute.actions import ACTIONS
@@ -42,7 +42,6 @@ from fairwarning.core.errors import NotFound
 from fairwarning.core.model import (
     ImpactKind,
     Priority,
-    Ref,
     Resource,
     ScaleSet,
     Scope,
@@ -157,12 +156,11 @@ def _document(
 
 
 async def _documents(context: ArmContext, rows: Sequence[Resource]) -> list[Body]:
-    refs: list[Ref] = [(ScaleSet, row.set) for row in rows]
-    sets = await context.fleet.reader.read_all(refs)
+    sets = await context.scale_sets(row.set for row in rows)
     return [
         _document(context, row, scale_set, await context.placement_groups(scale_set))
         for row in rows
-        if isinstance(scale_set := sets[ScaleSet, row.set], ScaleSet)
+        if (scale_set := sets.get(row.set))
     ]
 
 
@@ -225,7 +223,7 @@ async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
     wanted = None if instances is None else set(instances)
     selected = [
         target
-        for target in await machine_listing.members(context, scale_set)
+        for target in await targets.members(context, scale_set)
         if (not target.machine.shielded if wanted is None else target.machine.instance in wanted)
     ]
     if instances is not None and len(selected) < len(instances):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from fairwarning.arm.compute import machine_listing, set_network, targets
+from fairwarning.arm.compute import set_network, targets
 from fairwarning.arm.compute.set_network import SetNetwork
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http import errors
@@ -27,14 +27,11 @@ _NAME_CHARACTERS = 300  # no name is longer: of a set, the number, of an interfa
 _INTERFACES = f"{INSTANCE}/networkInterfaces"
 
 
-# --- Of a set, nested in it -----------------------------------------------------------------------
-
-
 async def list_of_set(kind: str, context: ArmContext, request: ArmRequest) -> Response:
     """List the interfaces or public addresses of a page of a set's instances."""
     owner = await context.get_id(request.id)
     scale_set = await context.scale_set(owner)
-    page, token = await machine_listing.list_instances(context, request, scale_set)
+    page, token = await targets.list_instances(context, request, scale_set)
     network = await set_network.read(context, owner)
     value = await _of_page(kind, context, [(target, network) for target in page])
     return json_response({"value": value, **next_link(request, token)})
@@ -74,14 +71,11 @@ ROUTES = (
 )
 
 
-# --- Of a Flexible set, which are resources of the group ------------------------------------------
-
-
 async def list_with_instances(
     kind: ResourceType, context: ArmContext, request: ArmRequest
 ) -> Response:
     """List interfaces or public addresses: those that clients wrote, and those of instances."""
-    page = await machine_listing.with_instances(context, request, kind.name, request.id.group)
+    page = await targets.with_instances(context, request, kind.name, request.id.group)
     rows, instances, token = page
     value = await registered.read_documents(kind, context, rows)
     value += await _of_page(kind.name, context, await set_network.of_instances(context, instances))

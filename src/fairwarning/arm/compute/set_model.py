@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fairwarning.arm.compute import machine_model, profile
+from fairwarning.arm.compute import profile
 from fairwarning.arm.compute.profile import SET_PROFILE
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
@@ -34,9 +34,9 @@ def parse(body: Body) -> CreateSet:
     """Return what a body says of a set, without its name; refuse values that are not allowed."""
     at = SET_PROFILE
     model = typed_value(body, at, dict)
-    priority = choice(body, f"{at}.priority", machine_model.PRIORITIES, Priority.REGULAR)
-    machine_model.check_eviction(body, at, priority)
-    evictions = machine_model.EVICTIONS
+    priority = choice(body, f"{at}.priority", profile.PRIORITIES, Priority.REGULAR)
+    profile.check_eviction(body, at, priority)
+    evictions = profile.EVICTIONS
     rules = typed_value(body, "properties.scaleInPolicy.rules", list, [])
     modes = {"Uniform": False, "Flexible": True}
     flexible = model is None and "sku" not in body  # as a set without a model
@@ -46,7 +46,7 @@ def parse(body: Body) -> CreateSet:
         flexible=choice(body, "properties.orchestrationMode", modes, default=flexible),
         priority=priority,
         eviction=choice(body, f"{at}.evictionPolicy", evictions, EvictionPolicy.DEALLOCATE),
-        zones=machine_model.zones_of(body),
+        zones=profile.zones_of(body),
         fault_domains=documents.number(
             body,
             "properties.platformFaultDomainCount",
@@ -59,7 +59,7 @@ def parse(body: Body) -> CreateSet:
         size=typed_value(body, "sku.name", str, ""),
         terminate_seconds=profile.terminate_seconds(body, at),
         tags=documents.tags_of(body),
-        windows=machine_model.os_type(model or {}) == "Windows",
+        windows=profile.os_type(model or {}) == "Windows",
     )
 
 

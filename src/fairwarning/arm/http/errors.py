@@ -1,37 +1,10 @@
 """Errors as Azure Resource Manager reports them: a code that scripts compare, and a message."""
 
 import re
-from collections.abc import Mapping
 from http import HTTPStatus
 
 from fairwarning.arm import catalogue
 from fairwarning.core.errors import FairwarningError, Refused
-
-_CODES: Mapping[str, str] = {
-    "BadCommand": "InvalidParameter",
-    "BeingRemoved": "ResourceGroupBeingDeleted",
-    "Changed": "Conflict",
-    "InUse": "OperationNotAllowed",
-    "MachineBusy": "Conflict",
-    "MachineExists": "Conflict",
-    "NotEmpty": "OperationNotAllowed",
-    "NotEnoughInstances": "OperationNotAllowed",
-    "NotFlexible": "OperationNotAllowed",
-    "NotRunning": "OperationNotAllowed",
-    "NotSpot": "OperationNotAllowed",
-    "SetDeleting": "Conflict",
-    "SetFull": "OperationNotAllowed",
-    "SpotNotice": "OperationNotAllowed",
-    "TooManyEvents": "TooManyRequests",
-    "TooManyOperations": "OperationNotAllowed",
-    "UnknownEvent": "ResourceNotFound",
-    "UnknownInstance": "InvalidParameter",
-    "UnknownMachine": "ResourceNotFound",
-    "UnknownResource": "ResourceNotFound",
-    "UnknownScope": "ResourceNotFound",
-    "UnknownSet": "ResourceNotFound",
-}
-"""Azure's code for each error code of the core. The messages stay those of the core."""
 
 _ID = re.compile(r"'(?:(?:as|cs|microsoft\.[^'\s:]+):)?[^'\s:]*:(?P<name>[^'\s:/]+)(?:/[^'\s:]*)?'")
 """The id of a resource, scale set or scope: kind or prefix, group, name and placement group."""
@@ -73,7 +46,9 @@ def from_error(error: FairwarningError) -> tuple[int, dict[str, object]]:
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # our fault: show no paths or internals
         text = "the service cannot handle this request now; its log has the cause. Try again later"
         return 503, error_body("ServiceUnavailable", text)
-    code = error.code if isinstance(error, ArmError) else _CODES.get(error.code, error.code)
+    code = (
+        error.code if isinstance(error, ArmError) else catalogue.codes().get(error.code, error.code)
+    )
     return _STATUSES.get(error.code, error.status), error_body(code, public_message(error))
 
 

@@ -66,9 +66,6 @@ def refuse_ignored(request: ArmRequest) -> None:
         raise azure_error("UnsupportedQueryOption", ignored=ignored[0][:40], supported=supported)
 
 
-# --- Pages ----------------------------------------------------------------------------------------
-
-
 def next_link(
     request: ArmRequest, token: str, changes: Mapping[str, str] | None = None
 ) -> dict[str, str]:

@@ -163,9 +163,6 @@ async def read_bytes(request: Request) -> bytes:
     return bytes(raw)
 
 
-# --- Responses ------------------------------------------------------------------------------------
-
-
 def json_response(
     body: object, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:

@@ -25,9 +25,6 @@ _LIST = "properties.ipConfigurations"
 _CONFIGURATIONS_MAX = 256  # of an interface, as on Azure
 
 
-# --- Writing --------------------------------------------------------------------------------------
-
-
 async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
     """Add the addresses of an interface, and Azure's defaults."""
     properties = body["properties"]
@@ -115,9 +112,6 @@ class _PrivateAddresses:
         return await reservations.reserve(self._write.context, range_, address, user)
 
 
-# --- Reading --------------------------------------------------------------------------------------
-
-
 async def complete(context: ArmContext, rows: Sequence[Resource], shown: list[Body]) -> None:
     """Add what depends on the machine that has an interface."""
     users = await references.read_all(context, (row.used_by for row in rows))
@@ -132,9 +126,6 @@ async def complete(context: ArmContext, rows: Sequence[Resource], shown: list[Bo
             if properties["primary"] and machine and machine.address:
                 # In a host run the machine has its address from the subnet of the host (M22).
                 primary_configuration(document)["privateIPAddress"] = machine.address
-
-
-# --- Of a machine ---------------------------------------------------------------------------------
 
 
 async def address_of_machine(context: ArmContext, body: Body) -> tuple[str, str]:

@@ -27,9 +27,6 @@ from fairwarning.core.errors import FairwarningError, Refused
 T = TypeVar("T")
 
 
-# --- Checking -------------------------------------------------------------------------------------
-
-
 async def check_template(context: ArmContext, template: Template) -> None:
     """Refuse wrong expressions and api-versions, also in nested templates, before any write."""
     count = await context.compute(partial(_check, context, template))
@@ -52,9 +49,6 @@ def _check(context: ArmContext, template: Template) -> int:
         except ReferenceNeeded:
             continue  # known only when other resources have been deployed: checked then
     return count
-
-
-# --- Deploying ------------------------------------------------------------------------------------
 
 
 class DeploymentRun:

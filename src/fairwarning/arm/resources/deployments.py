@@ -43,9 +43,6 @@ _FIELDS = {
 """The fields of a `$filter` of deployments."""
 
 
-# --- Reading a request ----------------------------------------------------------------------------
-
-
 async def _read_body(context: ArmContext, request: ArmRequest) -> Body:
     """Return the body of a deployment: JSON, or what the Azure CLI sends with a template file."""
     raw = await request.read()
@@ -81,9 +78,6 @@ async def _template(
     template = await context.compute(lambda: Template(properties, scope))
     await check_template(context, template)
     return template
-
-
-# --- Deploying ------------------------------------------------------------------------------------
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
@@ -128,9 +122,6 @@ async def _validate(context: ArmContext, request: ArmRequest) -> Response:
     return json_response({"id": path, "name": request.name, "type": KIND, "properties": properties})
 
 
-# --- Reading --------------------------------------------------------------------------------------
-
-
 async def _documents(context: ArmContext, rows: Sequence[Resource]) -> list[Body]:
     return [document(context, row) for row in rows]
 
@@ -162,9 +153,6 @@ async def _export(context: ArmContext, request: ArmRequest) -> Response:
     if template is None:
         raise azure_error("DeploymentTemplateNotAvailable", name=resource.name)
     return json_response({"template": template})
-
-
-# --- Other actions --------------------------------------------------------------------------------
 
 
 async def _what_if(_context: ArmContext, _request: ArmRequest) -> Response:

@@ -16,7 +16,7 @@ from fairwarning.arm.types.names import GROUP, INSTANCE, MACHINE, SCALE_SET
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
 from fairwarning.core.errors import Conflict
 from fairwarning.core.limits import FOLLOWING_COMMANDS
-from fairwarning.core.model import ImpactKind, Ref, Resource, ScaleSet, Scope
+from fairwarning.core.model import ImpactKind, Resource, Scope
 from fairwarning.service import resources
 from fairwarning.service.resources import CLOUD_SERVICE
 
@@ -33,9 +33,6 @@ def document(context: ArmContext, group: Resource) -> Body:
         "properties": {"provisioningState": state},
     }
     return documents.merge(documents.stored_body(group), computed)
-
-
-# --- Reading and writing --------------------------------------------------------------------------
 
 
 async def _get(context: ArmContext, request: ArmRequest) -> Response:
@@ -76,9 +73,6 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     await context.fleet.submit(write)
     group = document(context, await context.group(request.group))
     return json_response(group, 200 if existing else 201)
-
-
-# --- Deleting -------------------------------------------------------------------------------------
 
 
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
@@ -156,13 +150,12 @@ class _GroupDeletion:
     async def add_scale_sets(self, context: ArmContext, group: str) -> None:
         """Add the scale sets of the group."""
         rows = await context.all_of(SCALE_SET, group)
-        refs: list[Ref] = [(ScaleSet, row.set) for row in rows]
-        sets = await context.fleet.reader.read_all(refs)
+        sets = await context.scale_sets(row.set for row in rows)
         for row in rows:
-            scale_set = sets[ScaleSet, row.set]
-            if isinstance(scale_set, ScaleSet) and scale_set.deleting:
+            scale_set = sets.get(row.set)
+            if scale_set and scale_set.deleting:
                 self.deleting.append(row.id)
-            elif scale_set is not None:
+            elif scale_set:
                 self.commands.append(DeleteSet(set=row.set, operation=self.operation))
 
 

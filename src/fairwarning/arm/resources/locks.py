@@ -53,9 +53,6 @@ async def _change(context: ArmContext, request: ArmRequest, edit: Callable[[Lock
     await write_resource(ResourceWrite(context, id_, {}, request.version, request.actor), plan)
 
 
-# --- Enforcing ------------------------------------------------------------------------------------
-
-
 async def check(context: ArmContext, method: str, id_: AzureId) -> None:
     """Refuse a request that writes to a locked scope; raises `ScopeLocked`."""
     if LOCKS.lower() in {around.kind.lower() for around in id_.with_parents()}:
@@ -84,9 +81,6 @@ def _refuse(id_: AzureId, locks: Iterable[Body], levels: set[str]) -> None:
     if texts:
         verb = "delete" if _CAN_NOT_DELETE in levels else "write"
         raise azure_error("ScopeLocked", path=id_.path, verb=verb, texts=", ".join(texts[:_SHOWN]))
-
-
-# --- Requests -------------------------------------------------------------------------------------
 
 
 def _scope(id_: AzureId) -> AzureId:

@@ -45,9 +45,6 @@ async def _tenants(_context: ArmContext, _request: ArmRequest) -> Response:
     return json_response({"value": [document("tenant", tenant=TENANT)]})
 
 
-# --- Regions --------------------------------------------------------------------------------------
-
-
 async def _locations(context: ArmContext, _request: ArmRequest) -> Response:
     subscription = context.cloud.subscription
     regions = [_region(name) for name in region_names(context.cloud)]
@@ -60,24 +57,15 @@ def _region(name: str) -> dict[str, Any]:
     return next(known, {"name": name, "display": name, "geography": "Local"})
 
 
-# --- Providers ------------------------------------------------------------------------------------
-
 _PROVIDER_EXPANDED = ("metadata", "resourceTypes/aliases")  # there are none
-_WITHOUT_RESOURCES = (
-    "Microsoft.Compute/locations", "Microsoft.Compute/locations/operations",
-    "Microsoft.Compute/locations/publishers", "Microsoft.Compute/locations/usages",
-    "Microsoft.Compute/locations/vmSizes", "Microsoft.Compute/skus",
-    "Microsoft.Maintenance/scheduledEvents", "Microsoft.Resources/providers",
-    "Microsoft.Resources/resourceGroups", "Microsoft.Resources/resources",
-    "Microsoft.Resources/subscriptions", "Microsoft.Resources/tenants",
-)  # fmt: skip
-"""Types that have paths but no resources."""
 
 
 def _known_types(types: ResourceTypes) -> dict[str, list[str]]:
     nested = (f"{kind.name}/{part}" for kind in types for part in kind.nested)
     namespaces: dict[str, list[str]] = {}
-    for name in sorted([*(kind.name for kind in types), *nested, *_WITHOUT_RESOURCES]):
+    for name in sorted(
+        [*(kind.name for kind in types), *nested, *document("withoutResources")["types"]]
+    ):
         namespace, _, kind = name.partition("/")
         namespaces.setdefault(namespace, []).append(kind)
     return namespaces
@@ -113,8 +101,6 @@ def _provider(context: ArmContext, namespace: str, kinds: Sequence[str]) -> Body
     subscription = context.cloud.subscription
     return document("provider", subscription=subscription, namespace=namespace, types=types)
 
-
-# --- Resources ------------------------------------------------------------------------------------
 
 _EXPANDED = ("createdTime", "changedTime", "provisioningState")  # the time of creation is unknown
 _EXTRA_MEMBERS = frozenset({"sku", "kind", "zones", "identity"})  # copied from the stored body

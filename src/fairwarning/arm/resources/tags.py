@@ -29,9 +29,6 @@ Combine = Callable[[Tags, Tags], Tags]
 """Takes the present tags and those of the request, and returns the new ones."""
 
 
-# --- Combining ------------------------------------------------------------------------------------
-
-
 def merge(present: Tags, sent: Tags) -> Tags:
     """Return the present tags and those of the request; names are case-insensitive."""
     names = {name.lower() for name in sent}
@@ -51,8 +48,6 @@ def delete(present: Tags, sent: Tags) -> Tags:
 
 _OPERATIONS: Mapping[str, Combine] = {"Merge": merge, "Replace": replace, "Delete": delete}
 
-
-# --- Reading and writing --------------------------------------------------------------------------
 
 _OF_SUBSCRIPTION = resources.resource_id(KIND, "", _DEFAULT)
 
@@ -135,9 +130,6 @@ TYPE = ResourceType(
     list=_list,
     remove=_delete,
 )
-
-
-# --- Names of tags --------------------------------------------------------------------------------
 
 
 async def _names(context: ArmContext, request: ArmRequest) -> Response:

@@ -28,9 +28,6 @@ class ValueType(Protocol):
         """Return the value in Azure's form; refuse a value that has none."""
 
 
-# --- Single values --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Scalar:
     """A single value: `read` returns it in Azure's form, or None if it has none."""
@@ -107,9 +104,6 @@ class ClosedWords(Words):
         if word not in self.words:
             raise invalid_value(path, value, f"one of {', '.join(self.words)}")
         return word
-
-
-# --- Lists, maps and objects ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,6 @@ class ResourceNames:
         path = complete_id(self._group, name)
         return [path.lower()] if path else None
 
-    # --- Functions
-
     def functions(self, known: KnownResources | None) -> Functions:
         """Return the functions that read resources; without known ones they are not allowed."""
 

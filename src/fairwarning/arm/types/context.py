@@ -57,8 +57,6 @@ class ArmContext:
         async with self._computing:
             return await asyncio.to_thread(function)
 
-    # --- Resources ---
-
     def store_id(self, id_: AzureId) -> str:
         """Return the id in the store. A stored type is found by its path: below its parent's."""
         if id_.owner is None and self.types.get(id_.kind):
@@ -140,8 +138,6 @@ class ArmContext:
             after = page[-1].id
         return rows
 
-    # --- Scopes and scale sets of resources ---
-
     async def scopes(self, page: Iterable[Resource]) -> dict[str, Scope]:
         """Return the scopes of these resources, by id."""
         refs: list[Ref] = [(Scope, resource.scope) for resource in page if resource.scope]
@@ -162,13 +158,17 @@ class ArmContext:
             raise errors.resource_not_found(resources.SCALE_SET, resource.name, resource.group)
         return scale_set
 
+    async def scale_sets(self, ids: Iterable[str]) -> dict[str, ScaleSet]:
+        """Return the scale sets with these ids in the store."""
+        refs: list[Ref] = [(ScaleSet, id_) for id_ in dict.fromkeys(ids) if id_]
+        entities = (await self.fleet.reader.read_all(refs)).values()
+        return {entity.id: entity for entity in entities if isinstance(entity, ScaleSet)}
+
     async def placement_groups(self, scale_set: ScaleSet) -> list[Scope]:
         """Return the placement groups of a scale set."""
         refs: list[Ref] = [(Scope, name) for name in scale_set.groups]
         scopes = (await self.fleet.reader.read_all(refs)).values()
         return [scope for scope in scopes if isinstance(scope, Scope)]
-
-    # --- Names ---
 
     def path_of(self, row: Resource) -> str:
         """Return the Azure id of a resource that is stored."""

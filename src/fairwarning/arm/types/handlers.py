@@ -22,7 +22,7 @@ from fairwarning.arm.http.request import (
     operation_headers,
 )
 from fairwarning.arm.http.routes import Handler
-from fairwarning.arm.types import documents, part_requests, registered, stored, users, writing
+from fairwarning.arm.types import documents, registered, stored, users, writing
 from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.resource_type import ResourceType, ResourceTypes
 from fairwarning.arm.types.writing import WriteResult
@@ -38,7 +38,7 @@ def find_handler(context: ArmContext, method: str, path: ResourcePath) -> Handle
         return _member_handler(context, method, path)
     kind = context.types.get(path.id.kind)
     if nested := context.types.nested(path.id.kind):
-        known = part_requests.handlers(*nested)
+        known = registered.handlers(*nested)
     elif kind is None:
         known = stored.HANDLERS
     else:
@@ -82,7 +82,7 @@ def _member_handler(context: ArmContext, method: str, path: ResourcePath) -> Han
     if owner and (view := owner.views.get(member)):
         return view
     if nested := context.types.nested(path.listed_kind):
-        return partial(part_requests.list_parts, *nested)
+        return partial(registered.list_parts, *nested)
     if listed:
         return listed.list or partial(list_rows, listed)
     return partial(stored.list_kind, path)
@@ -90,9 +90,6 @@ def _member_handler(context: ArmContext, method: str, path: ResourcePath) -> Han
 
 def _not_allowed(method: str, allowed: Sequence[str]) -> ArmError:
     return azure_error("MethodNotAllowed", method=method, methods=", ".join(allowed))
-
-
-# --- Writing --------------------------------------------------------------------------------------
 
 
 async def put(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
@@ -123,9 +120,6 @@ def write_response(
     return json_response(document, new_status if result.created else 200, headers)
 
 
-# --- Reading --------------------------------------------------------------------------------------
-
-
 async def get(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
     """Return a resource."""
     parse_expand(request, kind.expands)
@@ -140,9 +134,6 @@ async def list_rows(kind: ResourceType, context: ArmContext, request: ArmRequest
     page, token = await context.page(request, kind.name, request.id.group)
     value = await registered.read_documents(kind, context, page)
     return list_response(request, value, token)
-
-
-# --- Deleting -------------------------------------------------------------------------------------
 
 
 async def _delete(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:

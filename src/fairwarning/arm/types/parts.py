@@ -53,9 +53,6 @@ def index_of(entries: list[Body], name: str) -> int | None:
     return next(matches, None)
 
 
-# --- Documents ------------------------------------------------------------------------------------
-
-
 def document(kind: ResourceType, context: ArmContext, resource: Resource) -> Body:
     """Return the stored body with the members that are computed from the resource alone."""
     body = documents.stored_body(resource)

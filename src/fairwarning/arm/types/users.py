@@ -123,8 +123,6 @@ async def _ids(context: ArmContext, user: Resource) -> Callable[[str], list[str]
     return ids
 
 
-# --- Refusals to delete ---------------------------------------------------------------------------
-
 REFUSALS: Mapping[str, str] = {
     INTERFACE: "NicInUse",
     PUBLIC_ADDRESS: "PublicIPAddressCannotBeDeleted",

@@ -160,9 +160,6 @@ def precondition_failed(name: str) -> ArmError:
     return azure_error("PreconditionFailed", name=name)
 
 
-# --- Checks of new resources ----------------------------------------------------------------------
-
-
 def check_name(name: str) -> None:
     """Refuse an invalid name for a new resource that acts."""
     if not _NAME.fullmatch(name):
