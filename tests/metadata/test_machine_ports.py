@@ -11,8 +11,8 @@ from fairwarning.console.readers import Reader
 from fairwarning.core.commands import CreateScope, Delete
 from fairwarning.core.model import Machine, ScopeKind
 from fairwarning.metadata.listeners import PortRange
-from fairwarning.server import machine_ports
-from fairwarning.server.reach import Reach, ReachWay
+from fairwarning.server.reach import machine_ports
+from fairwarning.server.reach.reach import Reach, ReachWay
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.files import no_free_descriptor

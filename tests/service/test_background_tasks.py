@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from fairwarning.metadata.server import MetadataServer
-from fairwarning.server import machine_listeners, operator_ports
+from fairwarning.server import operator_ports
 from fairwarning.server.operator_ports import OperatorPorts
-from fairwarning.server.sockets import MachineSockets
+from fairwarning.server.reach import machine_listeners
+from fairwarning.server.reach.sockets import MachineSockets
 from fairwarning.server.tls.certificates import Authority
 from fairwarning.service import issued_tokens, retention
 from fairwarning.service.clock import RealClock

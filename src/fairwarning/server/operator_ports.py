@@ -17,7 +17,7 @@ from fairwarning.server.certificate_files import CertificateFiles
 from fairwarning.server.lazy import LazyServer
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.ports.counting import ConnectionCounter, PortLimits
-from fairwarning.server.reach import Reach, url_of
+from fairwarning.server.reach.reach import Reach, url_of
 from fairwarning.server.tls.certificates import Authority
 from fairwarning.service.config.settings import ArmSettings, ConsoleSettings
 from fairwarning.service.fleet import Fleet

@@ -17,13 +17,13 @@ from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.server import data_folder, file_systems, keys, start_token
 from fairwarning.server.drivers import CloseableDriver, driver_for, driver_health
-from fairwarning.server.machine_listeners import MachineListeners
 from fairwarning.server.operator_ports import OperatorPorts
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.progress import STEP_SECONDS, StartStep
-from fairwarning.server.reach import Reach, url_of
+from fairwarning.server.reach.machine_listeners import MachineListeners
+from fairwarning.server.reach.reach import Reach, url_of
+from fairwarning.server.reach.sockets import MachineSockets
 from fairwarning.server.ready import OPERATOR, ReadyLine, write_ready
-from fairwarning.server.sockets import MachineSockets
 from fairwarning.service.clock import Clock, RealClock, VirtualClock
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.fleet_file import ApplyResult

@@ -7,7 +7,7 @@ from fairwarning.core.errors import Unavailable
 from fairwarning.metadata.listeners import PortRange, open_tcp
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.server.descriptors import raise_file_limit
-from fairwarning.server.machine_listeners import MachineListeners, Place
+from fairwarning.server.reach.machine_listeners import MachineListeners, Place
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.lookup import MachineLocation
 

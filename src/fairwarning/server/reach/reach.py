@@ -31,7 +31,7 @@ from fairwarning.metadata.listeners import (
     open_tcp,
 )
 from fairwarning.metadata.server import MetadataServer
-from fairwarning.server.machine_ports import MachinePorts
+from fairwarning.server.reach.machine_ports import MachinePorts
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.lookup import MachineLocation, find_machine
 

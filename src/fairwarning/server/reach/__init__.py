@@ -1,0 +1,1 @@
+"""How machines are reached, each on its own address, port or socket (M22)."""
