@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import base64
 import re
-from urllib.parse import SplitResult, quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 ALLOWED = "http://HOST:PORT/PATH or https://USER:PASSWORD@HOST/PATH"
 
-_HOST_CHARACTERS = 253  # of DNS
-_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_HOST = re.compile(r"[a-z0-9_.:-]{1,253}")  # a name, or an address without its brackets
 _PATH_CHARACTERS = "/:@!$&'()*+,;=~%"
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 
@@ -24,57 +23,24 @@ def parse_url(text: str) -> tuple[str, str]:
     """
     if any(ord(char) < ord(" ") or char == "\x7f" for char in text):
         raise ValueError("it has a control character")
-    parts = _split(text)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+        name = parts.hostname or ""
+        host = name.encode("ascii" if name.isascii() else "idna").decode("ascii").lower()
+    except ValueError:  # also of the encoding of names
+        raise ValueError("its host or its port is not valid") from None
     if parts.scheme not in {"http", "https"}:
         raise ValueError("it does not begin with http:// or https://")
     if "#" in text:
         raise ValueError("it has a fragment; write # as %23")
-    user_info, at, address = parts.netloc.rpartition("@")
-    host, port = _host(parts), _port(parts)
-    if address.endswith(":"):
-        raise ValueError("the port is missing after the colon")
+    if not _HOST.fullmatch(host) or port == 0:
+        raise ValueError("its host or its port is not valid")
+    user_info, at, _ = parts.netloc.rpartition("@")
+    host = f"[{host}]" if ":" in host else host
     query = f"?{_escape(parts.query, '?')}" if parts.query else ""
-    url = f"{parts.scheme}://{host}{port}{_escape(parts.path)}{query}"
+    url = f"{parts.scheme}://{host}{f':{port}' if port else ''}{_escape(parts.path)}{query}"
     return url, _authorization(user_info) if at else ""
-
-
-def _split(text: str) -> SplitResult:
-    try:
-        return urlsplit(text)
-    except ValueError:
-        raise ValueError("the host is not a valid name or address") from None
-
-
-def _host(parts: SplitResult) -> str:
-    host = parts.hostname or ""
-    if not host:
-        raise ValueError("it has no host")
-    if "[" in parts.netloc.rpartition("@")[2]:
-        import ipaddress  # noqa: PLC0415  (few agents need it)
-
-        try:
-            ipaddress.IPv6Address(host)
-        except ValueError:
-            raise ValueError("the host is not a valid name or address") from None
-        return f"[{host}]"
-    try:
-        name = host.encode("ascii" if host.isascii() else "idna").decode("ascii").lower()
-    except UnicodeError:
-        raise ValueError("the host is not a valid international name") from None
-    labels = name.removesuffix(".").split(".")
-    if len(name) > _HOST_CHARACTERS or not all(map(_LABEL.fullmatch, labels)):
-        raise ValueError("the host may have only letters, digits, hyphens and dots")
-    return name
-
-
-def _port(parts: SplitResult) -> str:
-    try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    if port == 0:
-        raise ValueError("the port is not a number from 1 to 65535")
-    return "" if port is None else f":{port}"
 
 
 def _authorization(user_info: str) -> str:
