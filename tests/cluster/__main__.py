@@ -9,12 +9,12 @@ from pathlib import Path
 
 from tests.cluster.cluster import ForkServer
 from tests.cluster.plants import PLANTS
-from tests.cluster.run import Report, prepare, run
+from tests.cluster.run import prepare, run
 from tests.fixtures.postgres.server import database
 from tests.sim.violations import Violation
 
 
-async def _run(seed: int, fork_server: ForkServer, folder: Path) -> Report:
+async def _run(seed: int, fork_server: ForkServer, folder: Path) -> str:
     url = database()
     await prepare(url, *fork_server.bugs)
     return await run(seed, url, fork_server, folder)

@@ -3,10 +3,8 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import psycopg
 
@@ -32,34 +30,6 @@ SETTLING_SECONDS = 20.0
 TRANSACTION_ROWS = 6  # so few that most batches are split
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Figures of a run, to print."""
-
-    seed: int
-    commands: int
-    reads: int
-    unavailable: int
-    lost: int  # commands without an answer
-    batches: int
-    impacts: int
-    repeated: int  # impacts that were begun more than once
-    messages: int  # of webhooks, with repetitions
-    subscriptions: int
-    processes: int
-    late: float  # the latest start of an event, in seconds past NotBefore
-    seconds: float
-
-    def __str__(self) -> str:
-        return (
-            f"seed {self.seed}: {self.processes} processes, {self.commands} commands ({self.lost} "
-            f"without an answer), {self.reads} documents ({self.unavailable} unavailable), "
-            f"{self.batches} batches, {self.impacts} impacts ({self.repeated} handed over again), "
-            f"{self.messages} messages of {self.subscriptions} subscriptions, "
-            f"started at most {self.late:.1f} s late, {self.seconds:.1f} s"
-        )
-
-
 async def prepare(url: str, *bugs: str) -> None:
     """Create the tables, with these bugs, and record every commit."""
     store = PostgresStore(url)
@@ -76,20 +46,23 @@ async def run(
     fork_server: ForkServer,
     folder: Path,
     settling_seconds: float = SETTLING_SECONDS,
-) -> Report:
-    """Run one seed on a prepared database; raises `Violation` with a command to repeat it."""
+) -> str:
+    """Run one seed on a prepared database, and return its figures.
+
+    Raises `Violation` with a command to repeat it.
+    """
     began = time.monotonic()
     try:
-        report = await _run(seed, url, fork_server, folder, settling_seconds)
+        figures = await _run(seed, url, fork_server, folder, settling_seconds)
     except BaseException as error:
         error.add_note(f"repeat: .venv/bin/python -m tests.cluster {seed}")
         raise
-    return Report(seed=seed, seconds=time.monotonic() - began, **report)
+    return f"seed {seed}: {figures}, {time.monotonic() - began:.1f} s"
 
 
 async def _run(
     seed: int, url: str, fork_server: ForkServer, folder: Path, settling_seconds: float
-) -> dict[str, Any]:
+) -> str:
     lease = on_this_machine(LEASE_SECONDS)
     staleness = STALENESS * lease
     settings = WorkerSettings("", url, str(folder), lease, staleness, TRANSACTION_ROWS)
@@ -118,19 +91,18 @@ async def _run(
     if unsettled:
         raise unsettled
     committed.check_settled()
-    return {
-        "commands": len(load.history.commands),
-        "reads": len(load.history.reads),
-        "unavailable": load.history.unavailable,
-        "lost": sum(submitted.outcome == "lost" for submitted in load.history.commands),
-        "batches": committed.commits,
-        "impacts": len(committed.began),
-        "repeated": sum(action.word == "begun" for action in actions) - len(committed.began),
-        "messages": sum(map(len, receiver.arrived.values())),
-        "subscriptions": len(receiver.arrived),
-        "processes": len(cluster.all_processes),
-        "late": committed.latest_start,
-    }
+    lost = sum(submitted.outcome == "lost" for submitted in load.history.commands)
+    repeated = sum(action.word == "begun" for action in actions) - len(committed.began)
+    return (
+        f"{len(cluster.all_processes)} processes, "
+        f"{len(load.history.commands)} commands ({lost} without an answer), "
+        f"{len(load.history.reads)} documents ({load.history.unavailable} unavailable), "
+        f"{committed.commits} batches, "
+        f"{len(committed.began)} impacts ({repeated} handed over again), "
+        f"{sum(map(len, receiver.arrived.values()))} messages of "
+        f"{len(receiver.arrived)} subscriptions, "
+        f"started at most {committed.latest_start:.1f} s late"
+    )
 
 
 async def run_with_faults(

@@ -7,7 +7,7 @@ import pytest
 from tests.campaigns import split
 from tests.cluster.cluster import ForkServer
 from tests.cluster.plants import PLANTS
-from tests.cluster.run import SETTLING_SECONDS, Report, prepare, run
+from tests.cluster.run import SETTLING_SECONDS, prepare, run
 from tests.fixtures.postgres.server import shared
 from tests.sim.violations import Violation
 
@@ -18,7 +18,7 @@ PLANTED_CONCURRENT = 3  # most bugs are found by the first
 SHORT_SETTLING_SECONDS = 3.0  # where a bug may prevent it
 
 
-async def _run_seed(seed: int, fork_server: ForkServer, folder: Path, template: str) -> Report:
+async def _run_seed(seed: int, fork_server: ForkServer, folder: Path, template: str) -> str:
     """Run a seed on its own database."""
     seed_folder = folder / str(seed)
     seed_folder.mkdir()
@@ -32,10 +32,10 @@ async def _run_seed(seed: int, fork_server: ForkServer, folder: Path, template: 
 
 def _run_seeds(
     seeds: Iterable[int], folder: Path, template: str, *bugs: str
-) -> list[Report | BaseException]:
+) -> list[str | BaseException]:
     """Run several seeds concurrently and return their results."""
 
-    async def run_all(fork_server: ForkServer) -> list[Report | BaseException]:
+    async def run_all(fork_server: ForkServer) -> list[str | BaseException]:
         runs = (_run_seed(seed, fork_server, folder, template) for seed in seeds)
         return await asyncio.gather(*runs, return_exceptions=True)
 

@@ -1,11 +1,6 @@
-"""Kills the real `fairwarning up` while clients send it operations over TLS, and checks the result.
+"""Kills the real `fairwarning up` while clients send it operations over TLS; checks the result."""
 
-`python -m tests.crash.operations --kills 100` kills at random under load.
-"""
-
-import argparse
 import signal
-import tempfile
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -285,30 +280,13 @@ def _parts(service: KilledService, number: int) -> dict[str, tuple[int, int]]:
 def kill_at_random(kills: int, seed: int, folder: Path) -> OperationKillTest:
     """Run processes in one folder, each killed some time after its first request."""
     with OperationKillTest(folder, seed) as test:
-        for number in range(kills):
+        for _ in range(kills):
             service = test.start()
             killer = threading.Timer(test.random.uniform(0.0, 0.08), service.process.kill)
             killer.start()
             test.load(service)
             killer.join()
             assert service.end() == -signal.SIGKILL
-            if number % 20 == 19:
-                print(f"{number + 1} kills, {test.finished} operations kept", flush=True)
         service = test.start()
         assert service.end(signal.SIGINT) == 0
     return test
-
-
-def main() -> None:
-    """Kill at random, as often as requested."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        test = kill_at_random(options.kills, options.seed, Path(folder))
-    print(f"seed {options.seed}: {options.kills} kills, {test.finished} operations kept, none lost")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,8 +2,8 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from fairwarning.store.memory import MemoryStore
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.fixtures.postgres.database import migrated_database_or_skip
+from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
-from tests.fixtures.waiting import AsyncTest
+from tests.fixtures.waiting import AsyncTest, using
 
 Scenario = Callable[[Store], Coroutine[None, None, None]]
 
@@ -32,9 +32,27 @@ def _sqlite(folder: Path) -> Iterator[Store]:
 
 @contextmanager
 def _postgresql(_: Path) -> Iterator[Store]:
+    with migrated_database() as url:
+        yield PostgresStore(url)
+
+
+@contextmanager
+def migrated_database() -> Iterator[str]:
+    """A database with our schema."""
     url = migrated_database_or_skip()
-    yield PostgresStore(url)
+    yield url
     shared().drop(url)
+
+
+@asynccontextmanager
+async def store_and_url() -> AsyncIterator[tuple[PostgresStore, str]]:
+    """A store, with the URL of its database."""
+    with migrated_database() as url:
+        async with opened(url) as store:
+            yield store, url
+
+
+on_a_database = using(store_and_url, 2)
 
 
 STORES = {"memory": _memory, "sqlite": _sqlite, "postgresql": _postgresql}

@@ -7,12 +7,9 @@ import pytest
 
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.commands import (
-    AddMachines,
     CreateScope,
     CreateSet,
-    Delete,
     Poll,
-    ReportImpact,
     StartRollout,
 )
 from fairwarning.core.decision import Fact, FactType
@@ -95,34 +92,6 @@ async def test_committed_entities_survive_a_restart(store: Store, seed: int) -> 
         Lane,
         Subnet,
     }
-
-
-@on_open_store
-async def test_machines_keep_their_order_when_some_change_and_some_are_removed(
-    store: Store,
-) -> None:
-    """A changed machine keeps its position, a new one is last, as in the scope itself."""
-    generator = BatchGenerator()
-    await store.commit(generator.batch([pair("a", "m1", "m2", "m3"), pair("b", "m1")]))
-    await store.commit(
-        generator.batch(
-            [Delete(scope="a", operation="o1", machines=("m1",))]
-        )  # without notice: the scope is disabled
-    )
-    impact = next(iter(generator.impacts.values()))
-    await store.commit(
-        generator.batch(
-            [
-                ReportImpact(scope="a", machine="m1", impact=impact.id),
-                AddMachines(scope="a", machines=(Machine(name="m0"), Machine(name="m1"))),
-            ]
-        )
-    )
-    await restart(store)
-    scope = (await store.load([(Scope, "a")]))[Scope, "a"]
-    assert isinstance(scope, Scope)
-    assert list(scope.machines) == ["m2", "m3", "m0", "m1"]
-    assert scope == generator.entities[Scope, "a"]
 
 
 @on_open_store

@@ -11,7 +11,7 @@ import pytest
 
 from fairwarning.core.commands import Approve
 from fairwarning.core.errors import Conflict, Unavailable
-from fairwarning.core.model import Ref, Scope, ScopeKind
+from fairwarning.core.model import Scope, ScopeKind
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store import files
@@ -24,19 +24,7 @@ from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import on_open_store
-
-A: Ref = (Scope, "a")
-
-
-def scope(version: int = 1, group: str = "") -> Scope:
-    """Return a scope with this version."""
-    return Scope(id="a", kind=ScopeKind.STANDALONE, version=version, group=group)
-
-
-def small_store(path: Path, **options: Any) -> SQLiteStore:  # noqa: ANN401
-    """Return a store with little reserved space."""
-    return SQLiteStore(path, reserved_bytes=5000, **options)
-
+from tests.store.test_opening import A, scope, small_store
 
 Plan = dict[str, list[Callable[[], None]]]
 """What fails: functions to call before or after a statement."""

@@ -1,8 +1,8 @@
 """Connections that are lost during a commit: what was reported as failed never lands."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 import psycopg
@@ -15,10 +15,10 @@ from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
 from tests.campaigns import split
 from tests.cluster.proxy import Proxy
-from tests.fixtures.postgres.database import migrated_database_or_skip, opened
 from tests.fixtures.postgres.server import shared
-from tests.fixtures.waiting import using, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.store.batch_generator import line_about
+from tests.store.conftest import on_a_database
 
 TABLES = ("batch", "entity", "head", "machine", "journal", "impact", "note")
 CUTS = 1000
@@ -30,18 +30,6 @@ WHERE datname = current_database() AND application_name = 'fairwarning' AND stat
 """
 OTHERS = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 WAITING = f"{ACTIVE} AND wait_event_type = 'Lock'"
-
-
-@asynccontextmanager
-async def store_and_url() -> AsyncIterator[tuple[PostgresStore, str]]:
-    """A store, with the URL of its database."""
-    url = await asyncio.to_thread(migrated_database_or_skip)
-    async with opened(url) as store:
-        yield store, url
-    shared().drop(url)
-
-
-on_a_database = using(store_and_url, 2)
 
 
 def batch(name: str) -> Batch:

@@ -1,20 +1,18 @@
 """Migrations: applied once, in order, all or none, and never to a database of another program."""
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from fairwarning.core.errors import FairwarningError, StoreDamaged, Unavailable
+from fairwarning.core.errors import StoreDamaged, Unavailable
 from fairwarning.store import schema
 from fairwarning.store.scripts import Migration
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import run_scenario
+from tests.store.test_opening import refusal
 
 SHIPPED = schema.migrations()
 NEXT = len(SHIPPED) + 1
@@ -49,14 +47,6 @@ def tables(path: Path) -> set[str]:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     return {name for (name,) in rows}
-
-
-def refusal(store: Store) -> FairwarningError:
-    """Return the error with which the store does not open."""
-    with pytest.raises((FairwarningError, sqlite3.Error)) as refused:
-        asyncio.run(store.open())
-    assert isinstance(refused.value, FairwarningError)
-    return refused.value
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:

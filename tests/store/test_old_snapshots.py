@@ -10,13 +10,11 @@ import psycopg
 import pytest
 
 from fairwarning.service.snapshot_monitor import LONG_SECONDS, SnapshotMonitor
-from fairwarning.store.postgres.connections import RESPONSE_SECONDS, ConnectionPool
 from fairwarning.store.postgres.statements import _SQL
 from fairwarning.store.postgres.store import PostgresStore
 from tests.campaigns import split
-from tests.fixtures.postgres.database import migrated_database_or_skip
-from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.store.conftest import migrated_database, on_a_database
 
 COMMITS = 500
 SETTINGS = ("jit", "enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
@@ -103,8 +101,7 @@ def statement(connection: psycopg.Connection[Any], name: str) -> str:
 @pytest.mark.parametrize("query", split(VISITED, 1))
 def test_a_commit_does_not_read_old_versions_of_rows(query: str) -> None:
     """The number of blocks stays the same, however many commits an old snapshot has seen."""
-    url = migrated_database_or_skip()
-    with snapshot(url), settled_session(url) as connection:
+    with migrated_database() as url, snapshot(url), settled_session(url) as connection:
         figures = []
         for first in range(1, 3 * COMMITS, COMMITS):
             connection.execute(COMMIT.format(first=first, last=first + COMMITS - 1).encode())
@@ -112,15 +109,13 @@ def test_a_commit_does_not_read_old_versions_of_rows(query: str) -> None:
             connection.execute("VACUUM ANALYZE")
             figures.append(blocks(connection, VISITED[query]))
     assert max(figures) <= figures[0] + 3, figures
-    shared().drop(url)
 
 
 @pytest.mark.spec("X1")
 @pytest.mark.parametrize("count", split((2000, 20_000), 1))
 def test_a_heartbeat_does_not_read_old_versions_of_rows(count: int) -> None:
     """It reads as many blocks as at first, however many an old snapshot has seen."""
-    url = migrated_database_or_skip()
-    with snapshot(url), settled_session(url) as connection:
+    with migrated_database() as url, snapshot(url), settled_session(url) as connection:
         texts = {name: statement(connection, name) for name in HEARTBEAT}
         renewal = "".join(f"EXECUTE $text${texts[name]}$text$;" for name in RENEWAL)
         connection.execute("UPDATE fleet_clock SET read_at = extract(epoch FROM clock_timestamp())")
@@ -130,7 +125,6 @@ def test_a_heartbeat_does_not_read_old_versions_of_rows(count: int) -> None:
             connection.execute("VACUUM ANALYZE")  # what is known of the tables changes no plan
             figures.append({name: blocks(connection, text) for name, text in texts.items()})
     assert sum(figures[1].values()) <= sum(figures[0].values()) + 3, figures
-    shared().drop(url)
 
 
 def test_a_transaction_that_stays_open_is_reported(caplog: pytest.LogCaptureFixture) -> None:
@@ -148,50 +142,14 @@ def test_a_transaction_that_stays_open_is_reported(caplog: pytest.LogCaptureFixt
     ]
 
 
-def test_a_heartbeat_contains_the_age_of_the_oldest_transaction() -> None:
+@on_a_database
+async def test_a_heartbeat_contains_the_age_of_the_oldest_transaction(
+    store: PostgresStore, url: str
+) -> None:
     """Of any program that uses the database."""
-    url = migrated_database_or_skip()
-
-    async def read() -> float:
-        store = PostgresStore(url)
-        await store.open()
-        try:
-            async with asyncio.timeout(LIMIT_SECONDS):
-                async for heartbeat in store.shared.heartbeats():
-                    if heartbeat.oldest_snapshot is not None:
-                        return heartbeat.oldest_snapshot
-            raise AssertionError("there is none")
-        finally:
-            await store.close()
-
-    with snapshot(url), psycopg.connect(url, autocommit=True) as connection:
-        row = connection.execute("SELECT clock_timestamp()").fetchone()
-        seconds = asyncio.run(read())
-        assert row
-        passed = connection.execute(
-            "SELECT extract(epoch FROM clock_timestamp() - %s)::float8", row
-        ).fetchone()
-        assert passed
-        assert 0 < seconds < passed[0] + LIMIT_SECONDS
-    shared().drop(url)
-
-
-def test_our_own_transactions_do_not_stay_open() -> None:
-    """The database ends a session that is idle in a transaction."""
-    url = migrated_database_or_skip()
-
-    async def run() -> None:
-        pool = ConnectionPool(url, 1)
-        connection = await pool.connect()
-        try:
-            cursor = await connection.execute("SHOW idle_in_transaction_session_timeout")
-            assert await cursor.fetchall() == [(f"{RESPONSE_SECONDS:g}s",)]
-            await connection.execute("SET idle_in_transaction_session_timeout = '10ms'")
-            await connection.execute("BEGIN")
-            with pytest.raises(psycopg.OperationalError):
-                await asyncio.wait_for(anext(connection.notifies()), LIMIT_SECONDS)
-        finally:
-            await connection.close()
-
-    asyncio.run(run())
-    shared().drop(url)
+    with snapshot(url):
+        async with asyncio.timeout(LIMIT_SECONDS):
+            async for heartbeat in store.shared.heartbeats():
+                if heartbeat.oldest_snapshot is not None:
+                    break
+    assert 0 < (heartbeat.oldest_snapshot or 0) < LIMIT_SECONDS

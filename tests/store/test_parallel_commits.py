@@ -2,8 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from random import Random
 
 import psycopg
@@ -17,10 +17,10 @@ from fairwarning.store.postgres import schema
 from fairwarning.store.postgres.rows import PostgresRows
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
-from tests.fixtures.postgres.database import migrated_database_or_skip, opened
-from tests.fixtures.postgres.server import shared
+from tests.fixtures.postgres.database import opened
 from tests.fixtures.waiting import using, wait_until_async
 from tests.store.batch_generator import line_about
+from tests.store.conftest import migrated_database, store_and_url
 
 WRITE = scripts.queries(schema.__package__)["write_batch"]
 WAITING = """
@@ -57,24 +57,14 @@ def write(connection: psycopg.Connection, batch: Batch) -> None:
     connection.execute(WRITE.encode(), values | names)
 
 
-@contextmanager
-def database() -> Iterator[str]:
-    """A database with our schema."""
-    url = migrated_database_or_skip()
-    yield url
-    shared().drop(url)
-
-
 @asynccontextmanager
 async def store_and_connection() -> AsyncIterator[tuple[PostgresStore, psycopg.Connection]]:
     """A store, and a connection for the commit of another process."""
-    url = await asyncio.to_thread(migrated_database_or_skip)
-    with psycopg.connect(url) as other:
-        other.execute("SET search_path TO fairwarning")
-        other.commit()
-        async with opened(url) as store:
+    async with store_and_url() as (store, url):
+        with psycopg.connect(url) as other:
+            other.execute("SET search_path TO fairwarning")
+            other.commit()
             yield store, other
-    shared().drop(url)
 
 
 beside_a_transaction = using(store_and_connection, 2)
@@ -172,7 +162,7 @@ def test_of_commits_that_create_one_entity_at_once_a_single_one_succeeds() -> No
             await store.close()
         assert names == {turn + 1: f"scope-{turn}" for turn in range(COMMITS)}
 
-    with database() as url:
+    with migrated_database() as url:
         asyncio.run(run(url))
 
 
@@ -306,5 +296,5 @@ def test_readers_miss_nothing_while_several_processes_commit() -> None:
             known = {name for writer in writers for name in writer._versions}
             assert reader.versions.keys() == known | {"taken"}
 
-    with database() as url:
+    with migrated_database() as url:
         asyncio.run(run(url))

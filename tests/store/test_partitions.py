@@ -14,10 +14,9 @@ from fairwarning.core.model import Ref, Scope
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
 from tests.fixtures.postgres import programs
-from tests.fixtures.postgres.database import migrated_database_or_skip, opened
-from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, using
 from tests.store.batch_generator import line_about
+from tests.store.conftest import store_and_url
 
 A: Ref = (Scope, "a")
 SIZE = 1_000_000  # lines of a partition
@@ -30,15 +29,13 @@ STALL_SECONDS = 2.0  # many times what a commit takes on a busy machine
 @asynccontextmanager
 async def two_partitions() -> AsyncIterator[tuple[PostgresStore, str]]:
     """A store whose older partition can be dropped, with the URL of its database."""
-    url = await asyncio.to_thread(migrated_database_or_skip)
-    async with opened(url) as store:
+    async with store_and_url() as (store, url):
         async with store._connections.acquire() as connection:
             await connection.execute(f"UPDATE head SET line = {SIZE - OLD_LINES - 1}".encode())
         lines = [line_about(A, at=1.0) for _ in range(OLD_LINES)]
         await store.commit(Batch(1.0, lines=lines))
         await store.commit(Batch(2.0, lines=[line_about(A, at=2.0)]))
         yield store, url
-    shared().drop(url)
 
 
 on_two_partitions = using(two_partitions, 2)

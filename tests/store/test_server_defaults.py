@@ -8,9 +8,9 @@ import psycopg
 from psycopg import sql
 
 from fairwarning.store.postgres.store import PostgresStore
-from tests.fixtures.postgres.database import migrated_database_or_skip, opened
-from tests.fixtures.postgres.server import shared
+from tests.fixtures.postgres.database import opened
 from tests.fixtures.waiting import using
+from tests.store.conftest import migrated_database
 from tests.store.test_parallel_commits import creation
 
 HOSTILE = {
@@ -34,16 +34,15 @@ COMMITS = 60  # of each process
 @asynccontextmanager
 async def two_stores() -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
     """The stores of two processes, on a database with hostile defaults."""
-    url = await asyncio.to_thread(migrated_database_or_skip)
-    with psycopg.connect(url, autocommit=True) as connection:
-        for name, (value, _) in HOSTILE.items():
-            change = sql.SQL("ALTER DATABASE {} SET {} TO {}").format(
-                sql.Identifier(connection.info.dbname), sql.Identifier(name), sql.Literal(value)
-            )
-            connection.execute(change)
-    async with opened(url) as first, opened(url) as second:
-        yield first, second
-    shared().drop(url)
+    with migrated_database() as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            for name, (value, _) in HOSTILE.items():
+                change = sql.SQL("ALTER DATABASE {} SET {} TO {}").format(
+                    sql.Identifier(connection.info.dbname), sql.Identifier(name), sql.Literal(value)
+                )
+                connection.execute(change)
+        async with opened(url) as first, opened(url) as second:
+            yield first, second
 
 
 on_two_stores = using(two_stores, 2)
