@@ -73,7 +73,7 @@ class ClockMonitor:
         if self._differs:
             text = self._difference()
         elif error > _PRECISE_SECONDS:
-            text = f"the database is slow: its time is only known to within {error:.1f} s"
+            text = f"the database or this host is slow: time is only known to within {error:.1f} s"
         else:
             text = ""
         return PartHealth(name="clock", problem=text)

@@ -3,26 +3,24 @@
 Entities are immutable, so the store keeps references and copies nothing. No method ever suspends.
 """
 
-from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from itertools import islice, takewhile
 from operator import attrgetter
 
 from fairwarning.core import cascade
 from fairwarning.core.errors import Unavailable
-from fairwarning.core.model import Entity, Impact, Operation, Ref, Rollout, Scope
+from fairwarning.core.model import KINDS, Entity, Impact, Operation, Ref, Rollout, Scope
 from fairwarning.store.differences import (
     Differences,
     differences,
     stale_version,
 )
-from fairwarning.store.memory_indexes import ChangeFeed, DueTimes, MachineIndex, SortedKeys
+from fairwarning.store.memory_indexes import ChangeFeed, DueTimes, End, MachineIndex, SortedKeys
 from fairwarning.store.memory_journal import MemoryJournal
 from fairwarning.store.single_process import SingleProcessStore
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
 
-_End = tuple[float, str, Ref]  # when an operation or a rollout ended, and the name of its kind
+_NEVER = (0.0, "", "")
 
 
 class MemoryStore(SingleProcessStore):
@@ -37,7 +35,7 @@ class MemoryStore(SingleProcessStore):
         self._index = MachineIndex()
         self._feed = ChangeFeed()
         self._journal = MemoryJournal()
-        self._ended: list[_End] = []  # in order
+        self._ended: SortedKeys[End] = SortedKeys()
         self._removed: dict[Ref, int] = {}  # -> position, in order
         self._impacts: dict[str, Impact] = {}
         self._notes: dict[str, str] = {}
@@ -93,7 +91,11 @@ class MemoryStore(SingleProcessStore):
 
     def _put(self, ref: Ref, entity: Entity | None, due: float | None) -> None:
         before = self._entities.get(ref)
-        self._put_end(_end(before), _end(entity))
+        if (old := _end(before)) != (new := _end(entity)):
+            if old:
+                self._ended.remove(old)
+            if new:
+                self._ended.add(new)
         _update(self._ids[ref[0]], ref[1], before=before is not None, after=entity is not None)
         self._due_times.put(ref, due)
         if ref[0] is Scope:
@@ -107,12 +109,6 @@ class MemoryStore(SingleProcessStore):
         else:
             self._entities[ref] = entity
             self._removed.pop(ref, None)
-
-    def _put_end(self, before: _End | None, after: _End | None) -> None:
-        if before is not None and before != after:
-            del self._ended[bisect_left(self._ended, before)]
-        if after is not None and before != after:
-            insort(self._ended, after)
 
     async def due_entities(self, now: float, limit: int) -> list[Ref]:
         self._check_open()
@@ -205,8 +201,8 @@ class MemoryStore(SingleProcessStore):
 
     async def ended_entities(self, before: float, limit: int) -> list[Ref]:
         self._check_open()
-        ended = takewhile(lambda end: end[0] < before, self._ended)
-        return [ref for _, _, ref in islice(ended, limit)]
+        earliest = self._ended.after(_NEVER, limit)
+        return [(KINDS[kind], name) for at, kind, name in earliest if at < before]
 
     async def drop_old_lines(self, before: float) -> int:
         self._check_open()
@@ -245,8 +241,7 @@ def _has_events(entity: Entity | None) -> bool:
     return isinstance(entity, Scope) and bool(entity.events)
 
 
-def _end(entity: Entity | None) -> _End | None:
+def _end(entity: Entity | None) -> End | None:
     if not isinstance(entity, Operation | Rollout) or entity.ended_at is None:
         return None
-    kind = type(entity)
-    return entity.ended_at, kind.__name__, (kind, entity.id)
+    return entity.ended_at, type(entity).__name__, entity.id

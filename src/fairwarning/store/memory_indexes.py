@@ -14,7 +14,8 @@ from fairwarning.store.differences import (
 )
 from fairwarning.store.store import ScopeChange
 
-K = TypeVar("K", int, str)
+End = tuple[float, str, str]  # when an operation or a rollout ended, its kind and its id
+K = TypeVar("K", int, str, End)
 
 _SLACK = 256  # stale entries allowed beyond the number of live ones before a rebuild
 

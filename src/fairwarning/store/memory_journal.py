@@ -53,9 +53,11 @@ class MemoryJournal:
         self._index()
         numbers = self._numbers.get(event or entity or "", [])
         entries: list[JournalEntry] = []
-        for number in numbers[bisect_right(numbers, after) :]:
+        for number in islice(numbers, bisect_right(numbers, after), None):
+            if len(entries) == limit:
+                break
             entry = self._entry(number)
-            if len(entries) < limit and entity in {None, entry.line.entity}:
+            if entity in {None, entry.line.entity}:
                 entries.append(entry)
         return entries
 

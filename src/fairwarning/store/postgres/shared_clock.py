@@ -15,7 +15,7 @@ from fairwarning.store.store import ClockReading
 log = logging.getLogger(__name__)
 
 _READINGS = 5  # at least
-_PRECISE_SECONDS = 0.25  # between the bounds: half of what two processes may differ by (IK4)
+_PRECISE_SECONDS = 0.4  # between the bounds; then the time is known to within 200 ms (IK4)
 _SLOW_SECONDS = 30.0  # in which one reading must be precise
 _DRIFT = 0.001  # seconds per second by which two clocks drift apart, at most
 _UNCLEAR_SECONDS = 0.2
