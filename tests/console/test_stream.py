@@ -18,7 +18,7 @@ from tests.console.test_machines import STORES, store_of
 from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.http import asgi_scope
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine
 
 SOON_SECONDS = 3.0  # a limit for messages that are sent at once
 
@@ -167,7 +167,7 @@ def test_a_last_event_id_that_is_not_in_the_journal(console: ConsoleHarness, las
     console.created("machines", name="vm")
     listener = open_stream(console, last=last)
     console.created("machines", name="other")
-    assert receive(console, listener, 1, SOON_SECONDS)[0].kind == "line"
+    assert receive(console, listener, 1, on_this_machine(SOON_SECONDS))[0].kind == "line"
     console.run(listener.disconnect())
 
 

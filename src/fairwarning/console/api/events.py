@@ -42,23 +42,22 @@ class EventsApi(ApiSection):
             wanted = changed(wanted, scope=location.scope, machine=location.machine.name)
         await self._check_names(wanted.scope, wanted.set)
         matching = await self.find_events(wanted)
-        places = await self.fleet.reader.share.map(lambda pair: place(pair[1]), matching)
-        ordered = sorted(zip(places, matching, strict=True), key=itemgetter(0))
-        begin = bisect_right(ordered, after, key=itemgetter(0))
-        page = ordered[begin : begin + limit]
+        begin = bisect_right(matching, after, key=place)
+        page = matching[begin : begin + limit]
         return responses.EventList(
-            events=[views.event_info(event, scope.id) for _, (scope, event) in page],
-            next=page[-1][0] if begin + limit < len(ordered) else None,
+            events=[views.event_info(event, scope.id) for scope, event in page],
+            next=place(page[-1]) if begin + limit < len(matching) else None,
             total=len(matching),
         )
 
     async def find_events(self, wanted: EventFilter) -> list[tuple[Scope, Event]]:
-        """Return the live events that a filter allows, with their scopes."""
+        """Return the live events that a filter allows, by start, with their scopes."""
         await self.index.refresh()
-        events = list(self.index.events())
+        every = list(self.index.events())
         share = self.fleet.reader.share
-        allowed = await share.map(lambda pair: wanted.allows(*pair), events)
-        return [pair for pair, is_allowed in zip(events, allowed, strict=True) if is_allowed]
+        places = await share.map(lambda pair: place(pair) if wanted.allows(*pair) else "", every)
+        matching = [each for each in zip(places, every, strict=True) if each[0]]
+        return [pair for _, pair in sorted(matching, key=itemgetter(0))]
 
     async def _ended(self, after: str, limit: int, wanted: EventFilter) -> responses.EventList:
         histories, following = await ended_events(self.fleet, wanted, _line_number(after), limit)
@@ -153,8 +152,9 @@ class EventsApi(ApiSection):
         return views.operation_info(await queries.read_operation(self.fleet, name))
 
 
-def place(event: Event) -> str:
+def place(scoped_event: tuple[Scope, Event]) -> str:
     """Return the place of a live event in a list by start."""
+    _, event = scoped_event
     return f"{event.not_before:012d}:{event.id}"
 
 

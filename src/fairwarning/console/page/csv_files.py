@@ -12,11 +12,9 @@ from fairwarning.console.api.filters import (
     OVER,
     event_filter,
     journal_filter,
-    machine_filter,
     one_of,
 )
-from fairwarning.console.page import event_bulk, events, machines, sets
-from fairwarning.console.page.listing import list_query
+from fairwarning.console.page import event_bulk, machines, sets
 from fairwarning.console.page.request import PageRequest
 from fairwarning.core.model import OperationStatus
 from fairwarning.service.read_share import ReadShare
@@ -68,8 +66,7 @@ def _cell(value: object) -> str:
 
 
 async def _machines(request: PageRequest) -> Pages:
-    query = machines.query_of(request)
-    locations = await machines.find(request, query, machine_filter(request.query))
+    locations = await machines.find(request)
     for begin in range(0, len(locations), _ROWS):
         yield await request.api.describe_machines(locations[begin : begin + _ROWS])
 
@@ -77,7 +74,7 @@ async def _machines(request: PageRequest) -> Pages:
 async def _events(request: PageRequest) -> Pages:
     wanted = event_filter(request.query, request.fleet.clock.now())
     if wanted.status != OVER:
-        live = events.sort(events.query_of(request), await request.api.find_events(wanted))
+        live = await request.api.find_events(wanted)
         for begin in range(0, len(live), _ROWS):
             yield event_bulk.infos(live[begin : begin + _ROWS])
         return
@@ -110,7 +107,6 @@ async def _journal(request: PageRequest) -> Pages:
 
 
 async def _sets(request: PageRequest) -> Pages:
-    list_query(request, ("q",))
     names = await sets.names(request)
     for begin in range(0, len(names), _ROWS):
         yield await sets.describe(request, names[begin : begin + _ROWS])

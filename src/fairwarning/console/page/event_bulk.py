@@ -64,8 +64,7 @@ async def confirm(request: PageRequest) -> PageContent:
 
 
 async def _events(request: PageRequest, action: str, wanted: EventFilter) -> list[ScopedEvent]:
-    events = [pair for pair in await request.api.find_events(wanted) if suits(action, pair[1])]
-    return sorted(events, key=lambda pair: place(pair[1]))
+    return [pair for pair in await request.api.find_events(wanted) if suits(action, pair[1])]
 
 
 async def act(request: PageRequest) -> FormDone:
@@ -82,7 +81,7 @@ async def act(request: PageRequest) -> FormDone:
     if not after and len(events) > count:
         text = f"nothing was changed: {len(events):,} events match now, not {count:,}; reload"
         raise Conflict("OtherEvents", f"{text} this page to see them")
-    events = [pair for pair in events if place(pair[1]) > after]
+    events = [pair for pair in events if place(pair) > after]
     ids = [event.id for _, event in events[:SLICE]]
     failed += await _run(request, action, ids)
     done += len(ids)
@@ -92,7 +91,7 @@ async def act(request: PageRequest) -> FormDone:
     if len(events) <= SLICE:
         return FormDone(notice, "/events")
     text = f"{_DONE[action]} {done:,} of {words.count(count, 'event')}; keep this page open."
-    again = {"after": place(events[SLICE - 1][1]), "done": str(done), "failed": str(failed)}
+    again = {"after": place(events[SLICE - 1]), "done": str(done), "failed": str(failed)}
     filters = {name: value for name in EVENT_FILTERS if (value := form.text(name))}
     rest = f"/events/confirm?{urlencode({**filters, 'action': action})}"
     return FormDone(text, rest, again)

@@ -25,13 +25,6 @@ _ROWS = 8  # of the timeline
 _APPROVE_TEXT = "Approves the event. It starts once all other approvals are in."
 _CANCEL_TEXT = "Cancels the event without impact. Its operation counts it as cancelled."
 
-_SORTS: dict[str, Callable[[ScopedEvent], Any]] = {
-    "start": lambda pair: (pair[1].not_before, pair[1].id),
-    "type": lambda pair: (pair[1].type, pair[1].not_before, pair[1].id),
-    "status": lambda pair: (pair[1].status, pair[1].not_before, pair[1].id),
-    "scope": lambda pair: (pair[0].id, pair[1].not_before, pair[1].id),
-    "created": lambda pair: (pair[1].created_at, pair[1].id),
-}
 _GROUPS: dict[str, Callable[[Scope, Event], str]] = {
     "rollout": lambda _, event: rollout_of_step(event.operation),
     "set": lambda scope, _: scope.owner,
@@ -50,14 +43,9 @@ class EventGroup:
     link: str
 
 
-def query_of(request: PageRequest) -> ListQuery:
-    """Read the query of the list."""
-    return list_query(request, (*EVENT_FILTERS, "group", "before", "window"), tuple(_SORTS))
-
-
 async def index(request: PageRequest) -> PageContent:
     """Show the events that the filter allows: a table, groups of it, or ended ones."""
-    query = query_of(request)
+    query = list_query(request, (*EVENT_FILTERS, "group", "before", "window"))
     wanted = event_filter(request.query, request.fleet.clock.now())
     data: dict[str, Any] = {
         "query": query,
@@ -73,7 +61,7 @@ async def index(request: PageRequest) -> PageContent:
     data |= await activity.recent_timeline(request, wanted, _ROWS)
     if wanted.status == OVER:
         return PageContent("events.html", data | await _ended(request, query, wanted))
-    scoped_events = sort(query, await request.api.find_events(wanted))
+    scoped_events = await request.api.find_events(wanted)
     data["bulk"] = _bulk(query, scoped_events) if request.can_edit else []
     if group := request.query("group"):
         if group not in _GROUPS:
@@ -83,12 +71,6 @@ async def index(request: PageRequest) -> PageContent:
         return PageContent("events.html", data | shown_groups)
     shown, page = cut_page(query, scoped_events)
     return PageContent("events.html", data | {"events": event_bulk.infos(shown), "page": page})
-
-
-def sort(query: ListQuery, scoped_events: list[ScopedEvent]) -> list[ScopedEvent]:
-    """Return events in the order of the list."""
-    key = _SORTS[query.sort.removeprefix("-")]
-    return sorted(scoped_events, key=key, reverse=query.sort.startswith("-"))
 
 
 async def _ended(request: PageRequest, query: ListQuery, wanted: EventFilter) -> dict[str, Any]:

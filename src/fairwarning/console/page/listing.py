@@ -1,4 +1,4 @@
-"""What the pages of lists share: the filter in the query, sorting, and links that keep it."""
+"""What the pages of lists share: the filter in the query, and links that keep it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +13,17 @@ SIZES = (20, 50, 100)
 _MAX_PAGES = 10**6
 _TRAIL = 10  # pages that a list without page numbers leads back to
 _FIRST = "0"  # in a trail, the page without a position
-_NO_FILTERS = frozenset({"sort", "size", "page", "trail", "window"})
+_NO_FILTERS = frozenset({"size", "page", "trail", "window"})
 
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
 class ListQuery:
-    """The query of a list page: its filter, its order and its page number, from 1."""
+    """The query of a list page: its filter and its page number, from 1."""
 
     path: str
     values: Mapping[str, str]  # without empty ones
-    sort: str
     number: int
     size: int
 
@@ -53,16 +52,6 @@ class ListQuery:
         """Whether the list leaves anything out."""
         return bool(self.values.keys() - _NO_FILTERS)
 
-    def sort_link(self, column: str) -> str:
-        """Return a link that sorts by a column; a second time, in the other direction."""
-        return self.link(sort=f"-{column}" if self.sort == column else column, page="")
-
-    def direction(self, column: str) -> str:
-        """Return how the list is sorted by this column, as `aria-sort` spells it; or nothing."""
-        if self.sort.removeprefix("-") != column:
-            return ""
-        return "descending" if self.sort.startswith("-") else "ascending"
-
 
 @dataclass(frozen=True)
 class ListPage:
@@ -76,15 +65,10 @@ class ListPage:
     cut: bool = False  # the next page goes on with a search that found too little
 
 
-def list_query(
-    request: PageRequest, names: Sequence[str], sorts: Sequence[str] = ("",)
-) -> ListQuery:
-    """Read the query of a list page; these are its filters and its columns to sort by."""
-    names = (*names, "sort", "page", "size", "trail")
+def list_query(request: PageRequest, names: Sequence[str]) -> ListQuery:
+    """Read the query of a list page; these are its filters."""
+    names = (*names, "page", "size", "trail")
     values = {name: value for name in names if (value := request.query(name))}
-    sort = values.get("sort", sorts[0])
-    if sort.removeprefix("-") not in sorts:
-        raise Refused("BadQuery", f"sort must be one of {', '.join(sorts)}, not {sort[:40]!r}")
     number = request.query_integer("page") or 1
     if number > _MAX_PAGES:
         raise Refused("BadQuery", f"page must be at most {_MAX_PAGES}")
@@ -92,7 +76,7 @@ def list_query(
     if size not in SIZES:
         raise Refused("BadQuery", f"size must be one of {', '.join(map(str, SIZES))}")
     path = str(request.request.scope["path"]).removesuffix(".csv")
-    return ListQuery(path, values, sort, number, size)
+    return ListQuery(path, values, number, size)
 
 
 def cut_page(query: ListQuery, rows: Sequence[Row]) -> tuple[Sequence[Row], ListPage]:

@@ -9,7 +9,7 @@ from fairwarning.console.api.responses import MachineInfo
 from fairwarning.console.api.section import parse
 from fairwarning.console.page import words
 from fairwarning.console.page.form_data import FormDone
-from fairwarning.console.page.listing import ListQuery, cut_page, list_query
+from fairwarning.console.page.listing import cut_page, list_query
 from fairwarning.console.page.machine_actions import LABELS, preview_actions
 from fairwarning.console.page.render import link
 from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
@@ -18,52 +18,23 @@ from fairwarning.core.errors import NotFound
 from fairwarning.core.model import EventStatus, EventType, Power, Scope
 from fairwarning.core.times import iso
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.listing.filters import MachineFilter
-from fairwarning.service.listing.index import SortKey
 from fairwarning.service.lookup import MachineLocation
 
 PREVIEW = "2024-07-09"
 """The api-version that the endpoint serves only if the fleet file turns it on (M2)."""
 _VERSION = max(VERSIONS.keys() - {PREVIEW})
-_NO_EVENT = 10**12  # sorts machines without events last
-_SORTS: dict[str, SortKey] = {
-    "number": lambda _, location: location.number,
-    "machine": lambda _, location: (location.machine.name, location.number),
-    "scope": lambda scope, location: (scope.id, location.number),
-    "power": lambda _, location: (location.machine.power, location.number),
-    "schedule": lambda scope, location: (_first_start(scope, location), location.number),
-}
 
 
-def _first_start(scope: Scope, location: MachineLocation) -> int:
-    starts = [
-        event.not_before
-        for event in scope.events.values()
-        if location.machine.name in event.resources
-    ]
-    return min(starts, default=_NO_EVENT)
-
-
-def query_of(request: PageRequest) -> ListQuery:
-    """Read the query of the list."""
-    return list_query(request, tuple(MACHINE_FILTERS), tuple(_SORTS))
-
-
-async def find(
-    request: PageRequest, query: ListQuery, wanted: MachineFilter
-) -> list[MachineLocation]:
-    """Return the machines that the filter allows, in the order of the list."""
-    index = request.api.index
-    await index.refresh()
-    locations = await index.find_machines(wanted, _SORTS[query.sort.removeprefix("-")])
-    return locations[::-1] if query.sort.startswith("-") else locations
+async def find(request: PageRequest) -> list[MachineLocation]:
+    """Return the machines that the filter allows, by number."""
+    await request.api.index.refresh()
+    return await request.api.index.find_machines(machine_filter(request.query))
 
 
 async def index(request: PageRequest) -> PageContent:
     """Show a page of the machines that the filter allows."""
-    query = query_of(request)
-    locations = await find(request, query, machine_filter(request.query))
-    shown, page = cut_page(query, locations)
+    query = list_query(request, tuple(MACHINE_FILTERS))
+    shown, page = cut_page(query, await find(request))
     data = {
         "machines": await request.api.describe_machines(shown),
         "query": query,

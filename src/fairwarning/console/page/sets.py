@@ -65,9 +65,7 @@ async def show(request: PageRequest) -> PageContent:
 async def _instances(request: PageRequest, name: str) -> list[MachineLocation]:
     """Return the instances of a set by number."""
     await request.api.index.refresh()
-    return await request.api.index.find_machines(
-        MachineFilter(set=name), lambda _, location: location.machine.instance
-    )
+    return await request.api.index.find_machines(MachineFilter(set=name))
 
 
 async def scale(request: PageRequest) -> FormDone:

@@ -5,9 +5,8 @@ since, and forgotten when nobody has used it for a while.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
-from typing import Any
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from fairwarning.core.model import Event, Power, Ref, Scope, ScopeKind
 from fairwarning.service.fleet import Fleet
@@ -16,8 +15,7 @@ from fairwarning.service.listing.groups import MachineGroups
 from fairwarning.service.listing.kept import KeptWhileUsed
 from fairwarning.service.lookup import MachineLocation
 
-SortKey = Callable[[Scope, MachineLocation], Any]
-
+_number = attrgetter("number")
 _PAGE = 1000
 _SEARCHED = 500  # machines and scopes in a step
 _GAP_SECONDS = 1800.0
@@ -118,25 +116,22 @@ class FleetIndex(KeptWhileUsed):
             for event in scope.events.values():
                 yield scope, event
 
-    async def find_machines(
-        self, wanted: MachineFilter, key: SortKey = lambda _, location: location.number
-    ) -> list[MachineLocation]:
-        """The machines that a filter allows, by number or another key."""
-        matching: list[tuple[Any, MachineLocation]] = []
-        step: list[tuple[Any, MachineLocation]] = []
+    async def find_machines(self, wanted: MachineFilter) -> list[MachineLocation]:
+        """The machines that a filter allows, by number."""
+        matching: list[MachineLocation] = []
+        step: list[MachineLocation] = []
         searched = 0
         for scope in self._scopes_for(wanted):
             for machine in scope.machines.values():
                 if wanted.allows(scope, machine):
                     number = self.number(scope.id, machine.name)
-                    location = MachineLocation(number, scope.id, machine)
-                    step.append((key(scope, location), location))
+                    step.append(MachineLocation(number, scope.id, machine))
             searched += 1 + len(scope.machines)
             if searched >= _SEARCHED:
-                matching += sorted(step, key=itemgetter(0))  # so that the last sort only merges
+                matching += sorted(step, key=_number)  # so that the last sort only merges
                 step, searched = [], 0
                 await self._fleet.reader.share.turn()
-        return [location for _, location in sorted(matching + step, key=itemgetter(0))]
+        return sorted(matching + step, key=_number)
 
     def _scopes_for(self, wanted: MachineFilter) -> Sequence[Scope]:
         """The scopes in which the wanted machines can be."""
