@@ -15,6 +15,7 @@ import pytest
 
 from fairwarning.testing.certify.traps import TRAPS
 from tests.fixtures.files import short_folder
+from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.waiting import wait_until
 
@@ -31,14 +32,8 @@ LONGEST_SECONDS = 420.0  # longer than any run on an idle host
 
 def certify(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "fairwarning", "certify", *words],
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_SECONDS,
-        check=False,
-        env=os.environ | environment,
-    )
+    command = (sys.executable, "-m", "fairwarning", "certify", *words)
+    return run_program(*command, timeout=LONGEST_SECONDS, env=os.environ | environment)
 
 
 def results(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
@@ -140,6 +135,7 @@ def test_a_program_that_does_not_exist() -> None:
         (("--trap", "unknown", "--", "true"), "'unknown' is not one of"),
         (("--json", "--badge", "--", "true"), "--json and --badge cannot be used together"),
         (("--jobs", "0", "--", "true"), "is not in the range"),
+        (("--junit", "/nowhere/report.xml", "--", "true"), "there is no folder /nowhere"),
         ((), "Missing argument"),
     ],
 )

@@ -108,7 +108,7 @@ def test_json_and_junit(wrong: Path, tmp_path: Path) -> None:
         (("scale-in", "--rate", "5"), 2, "--rate needs --real"),
         (("scale-in", "--real", "--rate", "0"), 2, "--rate"),
         (("scale-in", "nothing"), 3, "no scenario or file named 'nothing'; known scenarios: "),
-        (("scale-in", "--junit", "/nowhere/report.xml"), 1, "/nowhere/report.xml"),
+        (("scale-in", "--junit", "/nowhere/report.xml"), 2, "there is no folder /nowhere"),
     ],
 )
 def test_wrong_usage(words: tuple[str, ...], code: int, message: str) -> None:

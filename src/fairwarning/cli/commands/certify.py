@@ -14,6 +14,7 @@ from fairwarning.cli.numbers import Integer, Number
 from fairwarning.cli.output import errors
 from fairwarning.cli.parameters import isolation as isolation_options
 from fairwarning.cli.parameters import options
+from fairwarning.cli.parameters.junit import JUNIT
 from fairwarning.machines.process.isolation import Isolation, choose
 from fairwarning.testing.certify import allowances, report
 from fairwarning.testing.certify.results import TrapResult
@@ -65,12 +66,7 @@ Exits with 0 if COMMAND survives every trap, 1 if not, 2 for wrong usage. On Lin
     metavar="N",
     help="Traps to run in parallel.",
 )
-@click.option(
-    "--junit",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write a JUnit report to this file.",
-)
+@JUNIT
 @isolation_options.isolation
 @isolation_options.endpoint_variable
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")

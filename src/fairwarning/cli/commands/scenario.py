@@ -16,6 +16,7 @@ from fairwarning.cli.output import errors, follow, listing, show
 from fairwarning.cli.output.blocks import ProgressBar, StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
 from fairwarning.cli.parameters import options
+from fairwarning.cli.parameters.junit import JUNIT
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.times import spoken
 from fairwarning.server import hints
@@ -105,11 +106,7 @@ def show_(name: str) -> None:
     help="With --real, run at this multiple of real time.  [default: 1]",
 )
 @show.as_json
-@click.option(
-    "--junit",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Also write a JUnit report to this file.",
-)
+@JUNIT
 @options.this_host_only("a scenario has its own fleet in the process that runs it")
 def run(
     *,
