@@ -21,7 +21,7 @@ from tests.fixtures.requirements import (
     needs_root_namespaces,
     needs_unshare,
 )
-from tests.fixtures.service import BackgroundCommand, ServiceProcess, run_command
+from tests.fixtures.service import ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 pytestmark = [needs_linux, pytest.mark.spec("M22", "O12")]
@@ -96,22 +96,6 @@ def test_a_url_is_the_same_after_a_restart(
         with durable() as service:
             assert service.ready["machines"] == before
             assert_all_answer(before)
-
-    run_inside(check)
-
-
-@pytest.mark.spec("O2")
-@pytest.mark.parametrize("limit_network", NETWORKS.values(), ids=NETWORKS)
-def test_the_text_of_up(tmp_path: Path, limit_network: Callable[[], None]) -> None:
-    """Every URL that it lists answers."""
-
-    def check() -> None:
-        limit_network()
-        words = ("up", "--demo", "--memory", "--data", str(tmp_path / "d"))
-        with BackgroundCommand(*words) as command:
-            lines = command.read_until("Ctrl-C")
-            pairs = [line.split() for line in lines if line.startswith("  ") and " http://" in line]
-            assert_all_answer({words[0]: words[1] for words in pairs if len(words) == 2})
 
     run_inside(check)
 

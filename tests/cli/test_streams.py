@@ -124,13 +124,16 @@ def test_arguments_that_are_not_utf8(service: ServiceProcess, words: list[str]) 
 ANSWERS = [
     (200, b"{}"), (200, b"[]"), (200, b'"x"'), (200, b"\xff"), (200, b""), (204, b""), (400, b""),
     (400, b'{"error": "Bad request"}'), (404, b'{"error": {}}'), (500, b'{"error": {"code": 1}}'),
-    (401, b"\xff\xff"), (403, b"<html>"), (302, b"{}"),
+    (401, b"\xff\xff"), (403, b"<html>"), (302, b"{}"), (404, b'{"error": "no such path"}'),
 ]  # fmt: skip
 
 
 @each_step
 def test_answers_of_another_server(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """The error says that the URL is not that of a console, whatever the answer."""
+    """The error says that the URL is not that of a console, whatever the answer.
+
+    The metadata endpoint answers with a text as `error`.
+    """
     monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
     replies = cycle(ReceiverResponse(status, body=body) for status, body in ANSWERS)
     commands = [words for words in COMMANDS if words[0] not in LOCAL]
@@ -140,20 +143,6 @@ def test_answers_of_another_server(monkeypatch: pytest.MonkeyPatch, step: int) -
             code, errors = run([*words, "--server", url])
             assert code in {1, 2}, (words, errors)
             assert "Error: " in errors, (words, errors)
-
-
-@each_step
-def test_the_url_of_a_machine(
-    service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
-    """The error of each command says that it is not that of a console."""
-    monkeypatch.setenv("FAIRWARNING_TOKEN", "x")
-    url = service.machine_url("web_0")
-    for words in COMMANDS[::step]:
-        if words[0] not in LOCAL | {"healthcheck"}:
-            code, errors = run([*words, "--server", url])
-            assert code in {1, 2}, (words, errors)
-            assert code == 2 or f"{url} answers, but not as" in errors, (words, errors)
 
 
 @pytest.mark.parametrize(
