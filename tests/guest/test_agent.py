@@ -171,19 +171,6 @@ def test_endpoint_failures(tmp_path: Path, kind: FaultKind) -> None:
         assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
 
 
-@pytest.mark.spec("G5", "G7")
-def test_a_transient_refusal_does_not_end_the_approvals(tmp_path: Path) -> None:
-    """The approval is sent again until it is accepted."""
-    with Double() as azure:
-        home = AgentFolder(tmp_path / "home", azure.url)
-        home.usual_hooks()
-        with AgentProcess(home, retry=0.1) as agent:
-            azure.refusals = 1
-            azure.announce("vm-1")
-            agent.wait_until(lambda: azure.approved)
-            assert "was not approved" in agent.output()
-
-
 @pytest.mark.spec("G5", "G6")
 def test_a_failed_approval_is_not_repeated_for_an_event_that_came_back(tmp_path: Path) -> None:
     """IG1: the machine has to be prepared again first."""
@@ -300,28 +287,6 @@ def test_a_full_disk_stops_no_hook_and_no_approval(tmp_path: Path) -> None:
 def metrics(port: int) -> str:
     """Return the agent's metrics."""
     return fetch(local_url(port, "/metrics")).text
-
-
-@pytest.mark.spec("G6")
-def test_an_agent_that_crashes_on_a_full_disk_starts_again(tmp_path: Path) -> None:
-    """Hooks without a line in the journal may run again; no approval is early or lost."""
-    with one_machine(tmp_path) as (endpoint, home):
-        endpoint.observe = lambda: home.ran().count("drain")
-        home.usual_hooks()
-        full = tmp_path / "full"
-        with AgentProcess(home, full=str(full)) as agent:
-            agent.wait_until(lambda: "watching" in agent.output())
-            full.touch()
-            event = endpoint.restart("db_0")
-            agent.wait_until(lambda: "drain" in home.ran("+"))
-            agent.kill()
-        with AgentProcess(home, full=str(full)) as agent:
-            agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
-            endpoint.finish("db")
-            agent.wait_until(lambda: "back" in home.ran())
-            assert agent.stop() < on_this_machine(5)
-        assert all(endpoint.observed)
-        assert {line.split()[3] for line in home.log()} == {event.id}
 
 
 # --- Shutdown -------------------------------------------------------------------------------------

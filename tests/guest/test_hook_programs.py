@@ -223,25 +223,6 @@ os._exit(1)
     assert descriptors() <= before
 
 
-def test_a_flooding_daemon_does_not_block_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may write without end: the hook is done, and reading stops."""
-    code = f"""{HERE}
-if os.fork() == 0:
-    os.setsid()
-    process = here(b"s")
-    while True: os.write(1, b"x" * 65_536)
-here().recv(1)
-"""
-    with listening_server(monkeypatch) as server, hook_harness() as harness:
-        harness.run(program(code))
-        processes = accept_processes(server, 2)
-        processes[b"h"][0].sendall(b"x")
-        assert harness.failure() == ""
-        assert gone(processes[b"s"][0])  # its output pipe is closed
-        for process in (*processes[b"h"], *processes[b"s"]):
-            process.close()
-
-
 @pytest.mark.parametrize("size", [10, 8 * 2**20])
 def test_a_program_need_not_read_its_stdin(size: int) -> None:
     """However long the event is, unread input is discarded."""
