@@ -1,13 +1,13 @@
 """`fairwarning certify` where there are no namespaces: the handler is an ordinary child process."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 
 from fairwarning.testing.certify.traps import TRAPS
 from tests.certify.test_certify import AGENT, LONGEST_SECONDS, PLAIN, certify, failed, results
+from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
 from tests.machines.test_without_namespaces import REFUSING
 
@@ -92,13 +92,7 @@ def test_a_handler_whose_endpoint_can_be_configured(isolation: str, url: str) ->
 def test_a_kernel_that_refuses_namespaces() -> None:
     """The traps run without them, by themselves."""
     words = [*REFUSING, sys.executable, "-m", "fairwarning", "certify", "--json", "--trap", "gone"]
-    done = subprocess.run(
-        [*words, *guarded(*PLAIN)],
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_SECONDS,
-        check=False,
-    )
+    done = run_program(*words, *guarded(*PLAIN), timeout=LONGEST_SECONDS)
     assert failed(done) == {}
     assert json.loads(done.stdout)["isolation"] == "none"
     assert "runs without namespaces (the limit user.max_" in done.stderr
