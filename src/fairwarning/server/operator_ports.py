@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _KEY_BYTES = 16
-_DAY_SECONDS = 24 * 3600
+_RENEW_SECONDS = 600.0  # short, because a sleep does not see time that the host was suspended
 
 
 class OperatorPorts:
@@ -114,15 +114,15 @@ class OperatorPorts:
         await asyncio.gather(self._server.stop(), *closing)
 
     async def renew_certificates(self) -> None:
-        """Renew the certificate of the authority once a day, if it is due."""
+        """Renew the certificate of the authority whenever it is due."""
         while True:
-            await asyncio.sleep(_DAY_SECONDS)
+            await asyncio.sleep(_RENEW_SECONDS)
             try:
                 await asyncio.to_thread(self.authority.renew)
             except Refused as refused:
-                log.error("cannot renew the certificate; retrying in a day: %s", refused)  # noqa: TRY400
+                log.error("cannot renew the certificate; retrying: %s", refused)  # noqa: TRY400
             except Exception:
-                log.exception("cannot renew the certificate; retrying in a day")
+                log.exception("cannot renew the certificate; retrying")
 
     # --- Addresses ---
 

@@ -107,7 +107,7 @@ class Authority:
     def renew(self) -> bool:
         """Renew the server certificate if it is due; new connections then use the new one.
 
-        Call it about once a day, in any thread. If it fails, the old certificate stays in use.
+        Call it every few minutes, in any thread. If it fails, the old certificate stays in use.
         """
         with self._lock:
             before = self._active
