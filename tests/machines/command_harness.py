@@ -34,8 +34,11 @@ def in_both_loops(test: Test) -> Callable[[MakeLoop, Path], None]:
             runner.run(asyncio.wait_for(test(tmp_path), OUTER_LIMIT_SECONDS))
 
     run.__name__, run.__doc__ = test.__name__, test.__doc__
-    loops = [asyncio.new_event_loop, uvloop.new_event_loop]
-    return pytest.mark.parametrize("make_loop", loops, ids=["asyncio", "uvloop"])(run)
+    loops = [
+        pytest.param(uvloop.new_event_loop, id="uvloop"),
+        pytest.param(asyncio.new_event_loop, id="asyncio", marks=pytest.mark.campaign),
+    ]
+    return pytest.mark.parametrize("make_loop", loops)(run)
 
 
 class CommandDriverHarness:
