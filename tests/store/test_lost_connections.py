@@ -91,7 +91,7 @@ async def committed(store: PostgresStore, url: str, name: str) -> bool:
 
 
 @pytest.mark.spec("X3")
-@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("waits", split([True, False], 1))
 @pytest.mark.parametrize("table", TABLES)
 @on_a_database
 async def test_the_outcome_of_a_commit_is_found_after_a_lost_connection(
