@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pytest
 
+from tests.campaigns import split
 from tests.fixtures.service import PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.hostile.wire import POLL, Client
@@ -33,7 +34,7 @@ class ConstrainedService(ServiceProcess):
     program: ClassVar = ("sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$@"', "sh", *PROGRAM)
 
 
-@pytest.fixture(params=["uvloop", "asyncio"])
+@pytest.fixture(params=split(["uvloop", "asyncio"], 1))
 def environment(request: pytest.FixtureRequest, tmp_path: Path) -> Mapping[str, str]:
     """The environment of a service on each event loop."""
     if request.param == "asyncio":
