@@ -224,6 +224,7 @@ def test_a_hook_that_is_killed(interrupted: str, tmp_path: Path) -> None:
         assert not (pair.data[0] / "handing-over").exists()
 
 
+@pytest.mark.campaign
 def test_over_while_the_other_server_is_down(tmp_path: Path) -> None:
     """It is not known who is the primary: this server only reads, and the hook runs again."""
     with started_pair(tmp_path) as pair:
@@ -236,6 +237,7 @@ def test_over_while_the_other_server_is_down(tmp_path: Path) -> None:
         assert hook(pair, "over").returncode == 0
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("G4")
 def test_without_a_standby_it_stays_the_primary(tmp_path: Path) -> None:
     """The hook fails, so the event is not approved, and the primary keeps running."""
