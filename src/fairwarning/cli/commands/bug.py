@@ -8,7 +8,7 @@ from fairwarning.cli.commands.group import SuggestingGroup
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import listing, show
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import moment
 from fairwarning.cli.parameters import options
 
@@ -41,13 +41,9 @@ _SET_ASIDE = Listing(
 )
 
 
-@command.command("list", epilog=show.examples("bug list", "bug list --json"))
-@listing.options(_SET_ASIDE)
-@options.service
-def list_(service: ServiceTarget, wanted: ListOptions) -> None:
-    """List what is set aside, and why."""
-    entities = client.ask(service, "GET", "/api/set-aside")["set_aside"]
-    listing.show_items(_SET_ASIDE, wanted, entities)
+listing.add_list(
+    command, _SET_ASIDE, "List what is set aside, and why.", "bug list", "bug list --json"
+)
 
 
 @command.command("release", epilog=show.examples("bug release Scope/web"))

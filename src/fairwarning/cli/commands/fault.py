@@ -7,7 +7,7 @@ from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import listing, show
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
 from fairwarning.cli.parameters.durations import DURATION
@@ -95,13 +95,7 @@ _FAULTS = Listing(
 )
 
 
-@command.command("list", epilog=show.examples("fault list", "fault list --json"))
-@listing.options(_FAULTS)
-@options.service
-def list_(service: ServiceTarget, wanted: ListOptions) -> None:
-    """List active faults."""
-    faults = client.ask(service, "GET", "/api/faults")["faults"]
-    listing.show_items(_FAULTS, wanted, faults)
+listing.add_list(command, _FAULTS, "List active faults.", "fault list", "fault list --json")
 
 
 @command.command(epilog=show.examples("fault clear"))

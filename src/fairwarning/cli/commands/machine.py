@@ -12,7 +12,7 @@ from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import explanation, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList, StyledText
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, filters, machine_settings, options
 from fairwarning.core.errors import Unavailable
@@ -105,28 +105,21 @@ _MACHINES = Listing(
 )
 
 
-@command.command(
-    "list",
-    epilog=show.examples(
-        "machine list",
-        "machine list --set web --watch",
-        "machine list --not-polled -o name",
-        "machine list --type Reboot --sort schedule",
-        "machine list --columns machine,power -o csv",
-    ),
+listing.add_list(
+    command,
+    _MACHINES,
+    "List machines with their scheduled events.",
+    "machine list",
+    "machine list --set web --watch",
+    "machine list --not-polled -o name",
+    "machine list --type Reboot --sort schedule",
+    "machine list --columns machine,power -o csv",
+    filters=[
+        *(filters.SCOPE, filters.SET, filters.TYPE, filters.STATUS),
+        *(filters.NOT_POLLED, filters.TEXT),
+        filters.one_of("--power", Power, "Only with this power state."),
+    ],
 )
-@filters.SCOPE
-@filters.SET
-@filters.TYPE
-@filters.STATUS
-@filters.NOT_POLLED
-@filters.TEXT
-@filters.one_of("--power", Power, "Only with this power state.")
-@listing.options(_MACHINES)
-@options.service
-def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
-    """List machines with their scheduled events."""
-    listing.show_list(service, _MACHINES, wanted, **query)
 
 
 @command.command(

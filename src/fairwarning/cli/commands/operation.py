@@ -9,7 +9,7 @@ from fairwarning.cli.connection import client
 from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import explanation, follow, listing, show
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import filters, options
 from fairwarning.core.model import OperationStatus
@@ -52,18 +52,15 @@ _OPERATIONS = Listing(
 )
 
 
-@command.command(
-    "list",
-    epilog=show.examples(
-        "operation list", "operation list --status InProgress", "operation list --sort -accepted"
-    ),
+listing.add_list(
+    command,
+    _OPERATIONS,
+    "List operations that have not been dropped, the newest first.",
+    "operation list",
+    "operation list --status InProgress",
+    "operation list --sort -accepted",
+    filters=[filters.one_of("--status", OperationStatus, "Only with this status.")],
 )
-@filters.one_of("--status", OperationStatus, "Only with this status.")
-@listing.options(_OPERATIONS)
-@options.service
-def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
-    """List operations that have not been dropped, the newest first."""
-    listing.show_list(service, _OPERATIONS, wanted, **query)
 
 
 @command.command(

@@ -14,10 +14,11 @@ from fairwarning.cli.output import confirm, errors, follow, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList, ProgressBar, StyledText
 from fairwarning.cli.output.confirm import Confirmation, Plan
 from fairwarning.cli.output.follow import ServiceTime
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json, moment
 from fairwarning.cli.parameters import completion, filters, options
 from fairwarning.cli.parameters.durations import WHOLE_SECONDS
+from fairwarning.cli.parameters.filters import Decorator
 from fairwarning.core import limits
 from fairwarning.core.model import RolloutStatus
 
@@ -181,16 +182,15 @@ _ROLLOUTS = Listing(
 )
 
 
-@command.command(
-    "list",
-    epilog=show.examples("rollout list", "rollout list --sort -started", "rollout list -o json"),
+listing.add_list(
+    command,
+    _ROLLOUTS,
+    "List rollouts.",
+    "rollout list",
+    "rollout list --sort -started",
+    "rollout list -o json",
+    filters=[filters.one_of("--status", RolloutStatus, "Only with this status.")],
 )
-@filters.one_of("--status", RolloutStatus, "Only with this status.")
-@listing.options(_ROLLOUTS)
-@options.service
-def list_(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
-    """List rollouts."""
-    listing.show_list(service, _ROLLOUTS, wanted, **query)
 
 
 @command.command(
@@ -246,47 +246,37 @@ def _outlook(rollout: Json) -> list[Block]:
 # --- Pause, resume and abort ---------------------------------------------------------------------
 
 
-def _add(verb: str, about: str) -> None:
-    @command.command(verb, help=about, epilog=show.examples(f"rollout {verb} kernel-update"))
+def _add(verb: str, about: str, *, asks: bool = False) -> None:
+    asking: Decorator = confirm.options if asks else lambda command: command
+    words = f"rollout {verb} kernel-update{' --yes' if asks else ''}"
+
+    @command.command(verb, help=about, epilog=show.examples(words))
     @_ID
+    @asking
     @show.as_json
     @options.service
-    def decide(service: ServiceTarget, id_: str, *, as_json: bool) -> None:
-        _control(service, id_, verb, as_json=as_json)
-
-
-def _control(
-    service: ServiceTarget,
-    id_: str,
-    verb: str,
-    *,
-    as_json: bool,
-    confirmation: Confirmation | None = None,
-) -> None:
-    path = client.api_path("rollouts", full_id(service, "rollout", id_))
-    if confirmation:
-        rollout = client.ask(service, "GET", path)
-        text = f"{rollout['id']}: {_counts(rollout)}; scheduled events would be cancelled"
-        plan = Plan([text], rollout)
-        question = f"Abort the {rollout['kind']} of {_count(rollout)}?"
-        confirm.ask(confirmation, question, lambda: plan, as_json=as_json)
-    rollout = client.ask(service, "POST", f"{path}/{verb}", {})
-    text = f"{rollout['id']}: {rollout['status'].lower()}, {_counts(rollout)}"
-    show.print_result(rollout, text, as_json=as_json)
+    def control(
+        service: ServiceTarget,
+        id_: str,
+        *,
+        as_json: bool,
+        confirmation: Confirmation | None = None,
+    ) -> None:
+        path = client.api_path("rollouts", full_id(service, "rollout", id_))
+        if confirmation:
+            rollout = client.ask(service, "GET", path)
+            text = f"{rollout['id']}: {_counts(rollout)}; scheduled events would be cancelled"
+            plan = Plan([text], rollout)
+            question = f"{verb.title()} the {rollout['kind']} of {_count(rollout)}?"
+            confirm.ask(confirmation, question, lambda: plan, as_json=as_json)
+        rollout = client.ask(service, "POST", f"{path}/{verb}", {})
+        text = f"{rollout['id']}: {rollout['status'].lower()}, {_counts(rollout)}"
+        show.print_result(rollout, text, as_json=as_json)
 
 
 _add("pause", "Pause a rollout. Events that are already scheduled still happen.")
 _add("resume", "Resume a paused rollout.")
-
-
-@command.command("abort", epilog=show.examples("rollout abort kernel-update --yes"))
-@_ID
-@confirm.options
-@show.as_json
-@options.service
-def abort(service: ServiceTarget, id_: str, confirmation: Confirmation, *, as_json: bool) -> None:
-    """Abort a rollout. Cancels its scheduled events; asks first."""
-    _control(service, id_, "abort", as_json=as_json, confirmation=confirmation)
+_add("abort", "Abort a rollout. Cancels its scheduled events; asks first.", asks=True)
 
 
 # --- Progress ------------------------------------------------------------------------------------

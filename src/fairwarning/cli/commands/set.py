@@ -12,7 +12,7 @@ from fairwarning.cli.numbers import Integer
 from fairwarning.cli.output import confirm, follow, listing, show
 from fairwarning.cli.output.blocks import Block, FieldList
 from fairwarning.cli.output.confirm import Confirmation, Plan
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, machine_settings, options
 from fairwarning.cli.parameters.durations import NOTICE
@@ -113,17 +113,15 @@ _SETS = Listing(
 )
 
 
-@command.command(
-    "list",
-    epilog=show.examples(
-        "set list", "set list --sort -capacity", "set list -o name", "set list --watch"
-    ),
+listing.add_list(
+    command,
+    _SETS,
+    "List scale sets.",
+    "set list",
+    "set list --sort -capacity",
+    "set list -o name",
+    "set list --watch",
 )
-@listing.options(_SETS)
-@options.service
-def list_(service: ServiceTarget, wanted: ListOptions) -> None:
-    """List scale sets."""
-    listing.show_list(service, _SETS, wanted)
 
 
 @command.command("show", epilog=show.examples("set show web", "set show web --json"))

@@ -10,7 +10,7 @@ from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.output import errors, listing, show
 from fairwarning.cli.output.blocks import StyledText
-from fairwarning.cli.output.listing import Column, Listing, ListOptions
+from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
 
@@ -89,13 +89,13 @@ _WEBHOOKS = Listing(
 )
 
 
-@command.command("list", epilog=show.examples("webhook list", "webhook list --json"))
-@listing.options(_WEBHOOKS)
-@options.service
-def list_(service: ServiceTarget, wanted: ListOptions) -> None:
-    """List webhooks with their delivery state."""
-    webhooks = client.ask(service, "GET", "/api/webhooks")["webhooks"]
-    listing.show_items(_WEBHOOKS, wanted, webhooks)
+listing.add_list(
+    command,
+    _WEBHOOKS,
+    "List webhooks with their delivery state.",
+    "webhook list",
+    "webhook list --json",
+)
 
 
 @command.command("delete", epilog=show.examples("webhook delete pager"))
