@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from fairwarning.console.app import ConsoleParts, application
 from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.history import queries
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.tokens import KEY_BYTES, Principal, Role, Tokens
 from fairwarning.service.webhooks.webhooks import WebhookService
@@ -49,17 +48,13 @@ class Answered:
         return percentile(self.seconds, share) * _MILLI
 
 
-Answers = Mapping[str, tuple[Answered, Answered]]
-"""By question: directly through the service, and through the API."""
-
-
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
     large = max(context.effort.history * _LINES, 2 * _SMALL)
     with fleets.runner() as loop:
         journals = {size: loop.run(_journal(context.folder, size)) for size in (_SMALL, large)}
-        taken: dict[int, Answers] = {
-            size: {name: (Answered(), Answered()) for name in questions(journal)}
+        taken = {
+            size: {name: Answered() for name in questions(journal)}
             for size, journal in journals.items()
         }
 
@@ -73,10 +68,9 @@ def run(context: BenchmarkContext) -> Result:
         about=f"A journal of {large:,} lines in an SQLite file, with events from announcement to "
         f"end and deliveries to every machine. Half of it is about {large // SCOPE_LINES:,} "
         "scopes, the other half about a single one, the busiest. Each call asks about another "
-        "subject, through the operator's API without the network, and through the service's "
-        "functions directly. CPU is that of all threads, compared with the same question to a "
-        f"journal of {_SMALL:,} lines.",
-        rows={name: _row(*taken[large][name], taken[_SMALL][name][1]) for name in taken[large]},
+        "subject, through the operator's API without the network. CPU is that of all threads, "
+        f"compared with the same question to a journal of {_SMALL:,} lines.",
+        rows={name: _row(taken[large][name], taken[_SMALL][name]) for name in taken[large]},
         targets=tuple(
             Target(f"ms at worst, {large:,} lines: {kind}", worst, _AT_MOST_MS, at_least=False)
             for kind, worst in _worst(taken[large]).items()
@@ -84,24 +78,21 @@ def run(context: BenchmarkContext) -> Result:
     )
 
 
-def _row(alone: Answered, whole: Answered, small: Answered) -> dict[str, float]:
+def _row(large: Answered, small: Answered) -> dict[str, float]:
     return {
-        "CPU ms": whole.cpu_ms,
-        f"÷ {_SMALL:,} lines": whole.cpu_ms / small.cpu_ms,
-        "p50 ms": whole.ms(0.5),
-        "worst ms": whole.ms(1),
-        "service alone, CPU ms": alone.cpu_ms,
-        "its p50 ms": alone.ms(0.5),
-        "its worst ms": alone.ms(1),
+        "CPU ms": large.cpu_ms,
+        f"÷ {_SMALL:,} lines": large.cpu_ms / small.cpu_ms,
+        "p50 ms": large.ms(0.5),
+        "worst ms": large.ms(1),
     }
 
 
-def _worst(answers: Answers) -> dict[str, float]:
+def _worst(answers: Mapping[str, Answered]) -> dict[str, float]:
     """By kind of question."""
     worst: dict[str, float] = {}
-    for name, (_, whole) in answers.items():
+    for name, answered in answers.items():
         kind = name.partition(",")[0]
-        worst[kind] = max(worst.get(kind, 0.0), whole.ms(1))
+        worst[kind] = max(worst.get(kind, 0.0), answered.ms(1))
     return worst
 
 
@@ -118,62 +109,46 @@ def _path(folder: Path, lines: int) -> Path:
     return folder / f"history-{lines}.db"
 
 
-async def _ask_all(context: BenchmarkContext, lines: int, journal: Written, taken: Answers) -> None:
+async def _ask_all(
+    context: BenchmarkContext, lines: int, journal: Written, taken: Mapping[str, Answered]
+) -> None:
     random = Random(lines)
     calls = max(int(context.effort.seconds * _CALLS), 2)
     store = SQLiteStore(_path(context.folder, lines))
     async with fleets.serving(store, fleets.Never()) as fleet:
         console = Console(fleet)
-        for name, question in questions(journal).items():
-            alone, whole = taken[name]
-            things = random.choices(question.things, k=calls)
-            await _ask(partial(question.ask, fleet), things, alone)
-            await _ask(console.get, [question.path.format(thing) for thing in things], whole)
-
-
-async def _ask(
-    ask: Callable[[str], Awaitable[object]], things: Sequence[str], taken: Answered
-) -> None:
-    watch = Stopwatch()
-    for thing in things:
-        began = time.perf_counter()
-        await ask(thing)
-        taken.seconds.append(time.perf_counter() - began)
-    taken.cpu += watch.sample(len(things)).cpu
+        for name, (path, subjects) in questions(journal).items():
+            watch = Stopwatch()
+            for subject in random.choices(subjects, k=calls):
+                began = time.perf_counter()
+                await console.get(path.format(subject))
+                taken[name].seconds.append(time.perf_counter() - began)
+            taken[name].cpu += watch.sample(calls).cpu
 
 
 # --- Questions ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question about many subjects in turn, to the service and to the API."""
-
-    things: Sequence[str]
-    ask: Callable[[Fleet, str], Awaitable[object]]
-    path: str
-
-
-def questions(journal: Written) -> dict[str, Question]:
-    """All questions, by subject."""
-    event = partial(Question, ask=queries.explain_event, path="/api/events/{}/explain")
-    operation = partial(Question, ask=queries.explain_operation, path="/api/operations/{}/explain")
-    machine = partial(Question, ask=queries.explain_machine, path="/api/machines/{}/explain")
+def questions(journal: Written) -> dict[str, tuple[str, Sequence[str]]]:
+    """All questions: a path, and the subjects to ask about in turn."""
+    event, operation, machine = (
+        f"/api/{kind}/{{}}/explain" for kind in ("events", "operations", "machines")
+    )
     names = [fleets.machine_name(scope, 1) for scope in journal.scopes]
     hot = [fleets.machine_name(HOT, number) for number in range(HOT_MACHINES)]
     few = f"scope of {SCOPE_LINES} lines"
     return {
-        f"event, old, {few}": event(_first(journal.few.events)),
-        f"event, recent, {few}": event(_last(journal.few.events)),
-        f"event, still there, {few}": event(journal.live),
-        "event, old, busiest scope": event(_first(journal.hot.events)),
-        "event, recent, busiest scope": event(_last(journal.hot.events)),
-        "event, still there, busiest scope, before all its lines": event([journal.first]),
-        f"operation, old, {few}": operation(_first(journal.few.operations)),
-        f"operation, recent, {few}": operation(_last(journal.few.operations)),
-        "operation, middle, busiest scope": operation(_middle(journal.hot.operations)),
-        f"machine, {few}": machine(names),
-        "machine, busiest scope": machine(hot),
+        f"event, old, {few}": (event, _first(journal.few.events)),
+        f"event, recent, {few}": (event, _last(journal.few.events)),
+        f"event, still there, {few}": (event, journal.live),
+        "event, old, busiest scope": (event, _first(journal.hot.events)),
+        "event, recent, busiest scope": (event, _last(journal.hot.events)),
+        "event, still there, busiest scope, before all its lines": (event, [journal.first]),
+        f"operation, old, {few}": (operation, _first(journal.few.operations)),
+        f"operation, recent, {few}": (operation, _last(journal.few.operations)),
+        "operation, middle, busiest scope": (operation, _middle(journal.hot.operations)),
+        f"machine, {few}": (machine, names),
+        "machine, busiest scope": (machine, hot),
     }
 
 
