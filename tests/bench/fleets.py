@@ -10,8 +10,8 @@ from fairwarning.core.commands import Command, CreateScope, Poll
 from fairwarning.core.model import Impact, Machine, ScopeKind
 from fairwarning.machines.driver import Driver, Report
 from fairwarning.service.clock import RealClock
-from fairwarning.service.committer import CACHED_ENTITIES
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.writer.committer import CACHED_ENTITIES
 from fairwarning.store.store import Store
 
 SUBMITTERS = 64

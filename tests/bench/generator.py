@@ -9,8 +9,8 @@ from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Entity, Ref, Scope
 from fairwarning.server.database import store_at
 from fairwarning.server.variables import is_database
-from fairwarning.service.batch import CommandBatch, size_of
 from fairwarning.service.config.settings import ClusterSettings
+from fairwarning.service.writer.batch import CommandBatch, size_of
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.bench import fleets

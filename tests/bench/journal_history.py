@@ -15,7 +15,7 @@ from fairwarning.core.commands import (
     Restart,
 )
 from fairwarning.core.model import Entity, Operation, Ref, Scope, ScopeKind
-from fairwarning.service.batch import CommandBatch, size_of
+from fairwarning.service.writer.batch import CommandBatch, size_of
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 

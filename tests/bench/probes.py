@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fairwarning.service.committer import CACHED_ENTITIES
 from fairwarning.service.config import fleet_file
+from fairwarning.service.writer.committer import CACHED_ENTITIES
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store

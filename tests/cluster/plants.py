@@ -12,11 +12,11 @@ import psycopg
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Impact
-from fairwarning.service.batch import CommandBatch, PendingCommand
-from fairwarning.service.committer import Committer
 from fairwarning.service.webhooks.cursors import Cursors
 from fairwarning.service.webhooks.subscription import Subscription
 from fairwarning.service.webhooks.webhooks import WebhookService
+from fairwarning.service.writer.batch import CommandBatch, PendingCommand
+from fairwarning.service.writer.committer import Committer
 from fairwarning.store.postgres.batch_writer import BatchWriter
 from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.duties import Duties

@@ -22,16 +22,20 @@ import uvloop
 
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairwarningError, NotFound, Unavailable
-from fairwarning.service import committer, failpoints
+from fairwarning.service import failpoints
 from fairwarning.service.clock import RealClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.service.webhooks.webhooks import WebhookService
+from fairwarning.service.writer import committer
 from fairwarning.store.postgres.connections import shut_down
 from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.sqlite import SQLiteStore
+from fairwarning.store.store import Store
 from tests.cluster.action_log import FileDriver
 from tests.cluster.plants import plant_code
+from tests.crash.failpoints import kill_at
 
 VERSION = "2020-07-01"
 LINE_BYTES = 2**20
@@ -43,11 +47,13 @@ class WorkerSettings:
     """The settings of a worker process."""
 
     name: str
-    url: str
+    url: str  # of the database; or the path of an SQLite file
     folder: str  # of its socket and its log, and of the action log that all share
     lease_seconds: float = 3.0
     staleness_seconds: float = 30.0
     transaction_rows: int = 0  # at most; 0 for the default
+    failpoint: str = ""  # where to kill the process, and at which time: "ack.after:5"
+    impacts_fail: bool = True  # some of them
 
     @property
     def socket(self) -> Path:
@@ -112,6 +118,10 @@ class Worker:
         if request.get("cut"):
             self._cut_connections()
             return {}
+        if request.get("stop"):
+            await self.webhooks.stop()
+            await self.fleet.stop()
+            return {}
         return {"broken": str(self.fleet.broken or "")}
 
     def _cut_connections(self) -> None:
@@ -162,10 +172,15 @@ def _signal_self(failpoint: str, number: int, reached: str) -> None:
 async def start_fleet(settings: WorkerSettings) -> Fleet:
     """Start a fleet; try again if the database disconnects meanwhile, as a supervisor would."""
     while True:
-        store = PostgresStore(settings.url, lease_seconds=settings.lease_seconds)
-        fleet = Fleet(store, RealClock(), FileDriver(settings.action_log, settings.name))
-        assert fleet.following
-        fleet.following.staleness_seconds = settings.staleness_seconds
+        store: Store = (
+            PostgresStore(settings.url, lease_seconds=settings.lease_seconds)
+            if "://" in settings.url
+            else SQLiteStore(settings.url)
+        )
+        driver = FileDriver(settings.action_log, settings.name, fails=settings.impacts_fail)
+        fleet = Fleet(store, RealClock(), driver)
+        if fleet.following:
+            fleet.following.staleness_seconds = settings.staleness_seconds
         try:
             await fleet.start()
         except Unavailable:
@@ -201,6 +216,7 @@ async def serve(settings: WorkerSettings) -> None:
 
 def run(settings: WorkerSettings) -> None:
     """Run one worker process."""
+    kill_at(settings.failpoint)
     committer._ROWS = settings.transaction_rows or committer._ROWS
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     log = os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -8,10 +8,10 @@ import pytest
 from fairwarning.core.commands import AdvanceTime, Approve
 from fairwarning.core.errors import StoreDamaged, Unavailable
 from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope, SetAside
-from fairwarning.service import writer
 from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.host_time import HostTime
+from fairwarning.service.writer import command_writer
 from tests.fixtures.controlled_fleet import (
     ControlledDriver,
     ControlledFleet,
@@ -344,13 +344,13 @@ async def test_an_alarm_without_due_entities_sets_the_next(harness: ControlledFl
 @run_async
 async def test_failed_writes_are_retried_automatically(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed write is retried automatically after a while of real time."""
-    monkeypatch.setattr(writer, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(command_writer, "RETRY_SECONDS", 0.01)
     store = ControlledStore()
     driver = ControlledDriver()
     fleet = Fleet(store, VirtualClock(NOON), driver)
     await fleet.start()
     harness = ControlledFleet(fleet, store, VirtualClock(NOON), driver)
-    fleet.writer.retry_later = writer._in_real_time
+    fleet.writer.retry_later = command_writer._in_real_time
     await harness.rebooting()
     store.down = {"commit"}
     driver.finish()

@@ -4,7 +4,7 @@ from fairwarning.core.commands import Approve, Command
 from fairwarning.core.model import Impact, ImpactKind, Operation, OperationStatus
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.documents import PublishedScope
-from fairwarning.service.impacts import ImpactDispatcher
+from fairwarning.service.writer.impacts import ImpactDispatcher
 from fairwarning.store import codec
 from tests.fixtures.controlled_fleet import (
     ControlledDriver,

@@ -8,9 +8,9 @@ import pytest
 from fairwarning.core.commands import Command, CreateSet
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Operation, Scope
-from fairwarning.service import committer
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.writer import committer
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, Store

@@ -22,9 +22,9 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Bug, NotFound
 from fairwarning.core.model import Entity, EventStatus, Operation, OperationStatus, Scope
-from fairwarning.service import set_aside
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.writer import set_aside
 from fairwarning.store.sqlite import SQLiteStore
 from tests.fixtures.controlled_fleet import (
     ControlledFleet,

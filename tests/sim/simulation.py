@@ -22,11 +22,11 @@ from fairwarning.core.record import changed
 from fairwarning.machines.driver import Report
 from fairwarning.service import failpoints
 from fairwarning.service.approvals import without_ended
-from fairwarning.service.batch import PendingCommand
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.retention import next_drops
-from fairwarning.service.writer import RETRY_SECONDS
+from fairwarning.service.writer.batch import PendingCommand
+from fairwarning.service.writer.command_writer import RETRY_SECONDS
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store

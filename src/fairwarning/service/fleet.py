@@ -13,8 +13,6 @@ from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
 from fairwarning.service.clock import Clock, VirtualClock
 from fairwarning.service.clock_monitor import ClockMonitor
-from fairwarning.service.command_queue import CommandQueue
-from fairwarning.service.committer import CACHED_ENTITIES, Committer
 from fairwarning.service.deliveries import DeliveryLog
 from fairwarning.service.documents import DocumentCache, PublishedScope
 from fairwarning.service.faults import FaultRules
@@ -22,14 +20,16 @@ from fairwarning.service.following import ChangeFollower
 from fairwarning.service.health import PartHealth
 from fairwarning.service.metrics import Metric, gauge
 from fairwarning.service.polls import PollLog
-from fairwarning.service.publisher import Publisher
 from fairwarning.service.read_share import ReadShare
 from fairwarning.service.reader import FleetReader
 from fairwarning.service.refusals import RefusalLog
-from fairwarning.service.set_aside import SetAsideEntities
 from fairwarning.service.snapshot_monitor import SnapshotMonitor
-from fairwarning.service.store_check import StoreCheck
-from fairwarning.service.writer import CommandWriter
+from fairwarning.service.writer.command_queue import CommandQueue
+from fairwarning.service.writer.command_writer import CommandWriter
+from fairwarning.service.writer.committer import CACHED_ENTITIES, Committer
+from fairwarning.service.writer.publisher import Publisher
+from fairwarning.service.writer.set_aside import SetAsideEntities
+from fairwarning.service.writer.store_check import StoreCheck
 from fairwarning.store.store import ClockReading, Store
 
 log = logging.getLogger(__name__)

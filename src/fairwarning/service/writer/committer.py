@@ -30,11 +30,11 @@ from fairwarning.core.growing import groups_of_new_set
 from fairwarning.core.model import Entity, EventStatus, Operation, Ref, Scope
 from fairwarning.core.record import changed
 from fairwarning.service import failpoints
-from fairwarning.service.batch import CommandBatch, PendingCommand, size_of
 from fairwarning.service.clock import Clock
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.reader import FleetReader
-from fairwarning.service.set_aside import report_of
+from fairwarning.service.writer.batch import CommandBatch, PendingCommand, size_of
+from fairwarning.service.writer.set_aside import report_of
 from fairwarning.store.differences import stale_version
 from fairwarning.store.store import Batch, Store
 

@@ -9,9 +9,9 @@ from fairwarning.core.messages import ReportBug
 from fairwarning.core.model import Operation, Ref, SetAside
 from fairwarning.core.printable import printable
 from fairwarning.core.set_aside import id_of
-from fairwarning.service.batch import CommandBatch
 from fairwarning.service.metrics import Metric, gauge
 from fairwarning.service.reader import load_readable
+from fairwarning.service.writer.batch import CommandBatch
 from fairwarning.store.store import Store
 
 _REASON_CHARACTERS = 500

@@ -6,9 +6,9 @@ from typing import ParamSpec
 
 from fairwarning.core.model import Scope
 from fairwarning.service import failpoints
-from fairwarning.service.batch import CommandBatch
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.polls import PollLog
+from fairwarning.service.writer.batch import CommandBatch
 
 P = ParamSpec("P")
 log = logging.getLogger(__name__)

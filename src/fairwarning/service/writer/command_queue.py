@@ -5,7 +5,7 @@ import asyncio
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Operation
-from fairwarning.service.batch import PendingCommand
+from fairwarning.service.writer.batch import PendingCommand
 
 
 class CommandQueue:

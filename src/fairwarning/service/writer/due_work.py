@@ -10,7 +10,7 @@ from fairwarning.core.model import Entity, Lane, Ref, Scope
 from fairwarning.service.clock import Clock
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.polls import PollLog
-from fairwarning.service.timers import Timers
+from fairwarning.service.writer.timers import Timers
 from fairwarning.store.store import Store
 
 _CONTENDED_SECONDS = 0.02

@@ -28,20 +28,20 @@ from fairwarning.core.model import Scope
 from fairwarning.core.set_aside import retry_seconds
 from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
-from fairwarning.service.batch import CommandBatch, PendingCommand
 from fairwarning.service.clock import Clock
-from fairwarning.service.command_queue import CommandQueue
-from fairwarning.service.committer import Committer, target
 from fairwarning.service.documents import DocumentCache
-from fairwarning.service.due_work import DueWork
 from fairwarning.service.following import ChangeFollower
 from fairwarning.service.health import PartHealth
-from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
-from fairwarning.service.publisher import Publisher
-from fairwarning.service.set_aside import SetAsideEntities
-from fairwarning.service.timers import Timers
+from fairwarning.service.writer.batch import CommandBatch, PendingCommand
+from fairwarning.service.writer.command_queue import CommandQueue
+from fairwarning.service.writer.committer import Committer, target
+from fairwarning.service.writer.due_work import DueWork
+from fairwarning.service.writer.impacts import ImpactDispatcher
+from fairwarning.service.writer.publisher import Publisher
+from fairwarning.service.writer.set_aside import SetAsideEntities
+from fairwarning.service.writer.timers import Timers
 from fairwarning.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Carries commands out: what waits, decides, commits, publishes and dispatches."""
