@@ -40,9 +40,10 @@ class FileDriver:
     Duration and outcome depend on the impact's id alone, so a repetition has the same result.
     """
 
-    def __init__(self, path: Path, process: str) -> None:
+    def __init__(self, path: Path, process: str, *, fails: bool = True) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._process = process
+        self._fails = fails
 
     def carry_out(self, impact: Impact, report: Report) -> None:
         """Execute the impact, unless the log contains its outcome."""
@@ -61,7 +62,7 @@ class FileDriver:
             self._finish(digest, lambda: report(impact, outcome))
 
     def _execute(self, impact: Impact, digest: int, report: Report) -> None:
-        error = "" if digest % 20 else "it would not boot"
+        error = "it would not boot" if self._fails and digest % 20 == 0 else ""
         self._write(impact, "failed" if error else "done")
         self._finish(digest, lambda: report(impact, error))
 

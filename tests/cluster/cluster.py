@@ -5,6 +5,7 @@ import base64
 import json
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -77,11 +78,21 @@ class WorkerProcess:
         """Whether the process answers."""
         return self._reading is not None and not self._reading.done()
 
+    @property
+    def ended(self) -> bool:
+        """Whether the process has ended."""
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)
+        return bool(poll.poll(0))
+
     async def connect(self) -> None:
-        """Wait until the process is ready, and connect."""
+        """Wait until the process is ready, and connect; raises `NoAnswer` if it has ended."""
         await wait_until_async(
-            self.settings.socket.exists, lambda: f"{self.name} starts: {self.log_tail()}"
+            lambda: self.settings.socket.exists() or self.ended,
+            lambda: f"{self.name} starts: {self.log_tail()}",
         )
+        if self.ended:
+            raise NoAnswer(self.log_tail())
         reader, self._writer = await asyncio.open_unix_connection(
             self.settings.socket, limit=LINE_BYTES
         )
@@ -100,7 +111,8 @@ class WorkerProcess:
         self._open.clear()
         assert self._writer
         self._writer.close()
-        assert self.killed, f"{self.name} ended by itself: {self.log_tail()}"
+        expected = self.killed or self.settings.failpoint
+        assert expected, f"{self.name} ended by itself: {self.log_tail()}"
 
     async def request(self, **request: object) -> dict[str, Any]:
         """Send a request and return the answer; raises `NoAnswer` if none will come."""
@@ -130,6 +142,7 @@ class WorkerProcess:
             return
         self.killed = True
         await self._signal_at(signal.SIGKILL, failpoint, "ZX")
+        await wait_until_async(lambda: self.ended)
         os.close(self._handle)
         if self._reading:
             await self._reading

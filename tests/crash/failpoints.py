@@ -12,7 +12,12 @@ from fairwarning.service.failpoints import NAMES, arm
 
 def arm_from_environment() -> None:
     """Arm the failpoint that `FAIRWARNING_FAILPOINT` names, if it is set."""
-    failpoint, _, count = os.environ.get("FAIRWARNING_FAILPOINT", "").partition(":")
+    kill_at(os.environ.get("FAIRWARNING_FAILPOINT", ""))
+
+
+def kill_at(name_and_count: str) -> None:
+    """Kill this process at a failpoint, if one is given."""
+    failpoint, _, count = name_and_count.partition(":")
     if not failpoint:
         return
     if failpoint not in NAMES:

@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from tests.crash.killing import ProcessEnded
 from tests.fixtures.http import LOOPBACK, Response, send
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 VERSION = "api-version=2024-11-01"
+
+
+class ProcessEnded(Exception):
+    """The process has ended."""
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,13 @@
 """
 
 import argparse
-import base64
+import asyncio
 import json
-import os
-import pickle
-import queue
-import subprocess
-import sys
 import tempfile
-import threading
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -29,80 +23,30 @@ from fairwarning.core.commands import (
     Redeploy,
     Restart,
 )
-from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
-from tests.fixtures.programs import ROOT
+from fairwarning.core.decision import FactType
+from fairwarning.core.errors import NotFound
+from fairwarning.core.model import (
+    Machine,
+    Operation,
+    OperationStatus,
+    Rules,
+    Scope,
+    ScopeKind,
+)
+from fairwarning.service.clock import RealClock
+from fairwarning.service.fleet import Fleet
+from fairwarning.store.sqlite import SQLiteStore
+from tests.cluster.action_log import FileDriver, read_actions
+from tests.cluster.cluster import ForkServer, NoAnswer, WorkerProcess
+from tests.cluster.worker import VERSION, WorkerSettings
 from tests.fixtures.random_commands import PolledFleet, RandomCommands
-from tests.fixtures.waiting import LIMIT_SECONDS, WaitLimit
+from tests.fixtures.waiting import WaitLimit
 
 QUICK = Rules(reboot_seconds=1, redeploy_seconds=1, impact_limit_seconds=600)
 SCOPES = tuple(f"scope{n}" for n in range(6))
 MACHINES = 4  # of a scope
+CLIENTS = 8
 ENDED_SECONDS = 20.0  # within which an operation ends
-
-
-class ProcessEnded(Exception):
-    """The process has ended."""
-
-
-class Process:
-    """One process of the service."""
-
-    def __init__(self, data: Path, failpoint: str = "") -> None:
-        environment = {**os.environ, "FAIRWARNING_FAILPOINT": failpoint}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.worker", str(data)],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.lines: queue.Queue[str | None] = queue.Queue()
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self.lines.put(line)
-        self.lines.put(None)
-
-    def answer(self) -> dict[str, Any]:
-        """Return the next answer; raises `ProcessEnded` at the end."""
-        line = self.lines.get(timeout=LIMIT_SECONDS)
-        if line is None:
-            raise ProcessEnded
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def send(self, request: dict[str, Any]) -> None:
-        """Send a request; the answer may come later, or never."""
-        assert self.process.stdin
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            raise ProcessEnded from None
-
-    def ask(self, **request: str) -> dict[str, Any]:
-        """Send a request and wait for the answer."""
-        self.send({"n": -1, **request})
-        return self.answer()
-
-    def kill(self) -> None:
-        """Kill the process with SIGKILL."""
-        self.process.kill()
-
-    def end(self) -> int:
-        """Wait for the end, clean up and return the exit code."""
-        code = self.process.wait(timeout=LIMIT_SECONDS)
-        self.reader.join(timeout=LIMIT_SECONDS)
-        assert self.process.stdin
-        assert self.process.stdout
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
-        self.process.stdout.close()
-        return code
 
 
 class QuickOperations(RandomCommands):
@@ -124,12 +68,15 @@ def create(name: str) -> CreateScope:
 class KillTest:
     """Runs a service several times and records what its clients were told."""
 
-    def __init__(self, data: Path, seed: int) -> None:
-        self.data = data
+    def __init__(self, folder: Path, seed: int, fork_server: ForkServer) -> None:
+        self._fork_server = fork_server
+        self._settings = WorkerSettings(
+            "", str(folder / "fleet.db"), str(folder), impacts_fail=False
+        )
         self.random = Random(seed)
         self.commands = QuickOperations(self.random, PolledFleet())
         self.count = 0
-        self.sent: dict[int, Command | str] = {}  # commands, and the scopes of polls
+        self.starts = 0
         self.operations: list[str] = []  # acknowledged
         self.approvals: list[str] = []  # acknowledged
         self.documents: dict[tuple[str, int], str] = {}
@@ -137,116 +84,116 @@ class KillTest:
 
     # --- Load ---
 
-    def request(self) -> dict[str, Any]:
-        """Return the next random request."""
+    async def request(self, process: WorkerProcess) -> None:
+        """Send the next random request, and record the answer: clients rely on it from now on."""
         self.count += 1
         if self.count <= len(SCOPES):
-            return self._submit(create(SCOPES[self.count - 1]))
-        if self.random.random() < 0.3:
-            self.sent[self.count] = scope = self.random.choice(SCOPES)
-            return {"n": self.count, "do": "poll", "scope": scope}
-        return self._submit(self.commands.command())
-
-    def _submit(self, command: Command) -> dict[str, Any]:
-        self.sent[self.count] = command
-        if isinstance(command, CreateScope):
-            self.commands.known.add(command)
-        text = base64.b64encode(pickle.dumps(command)).decode()
-        return {"n": self.count, "do": "submit", "command": text}
-
-    def record(self, answer: dict[str, Any]) -> None:
-        """Record an answer, on which clients rely from now on."""
-        request = self.sent.get(answer["n"])
-        if "refused" in answer:
+            creation = create(SCOPES[self.count - 1])
+            self.commands.known.add(creation)
+            command: Command = creation
+        elif self.random.random() < 0.3:
+            scope = self.random.choice(SCOPES)
+            self.record_document(scope, await process.request(poll=scope))
             return
-        if isinstance(request, Operate):
-            self.operations.append(request.operation)
-        elif isinstance(request, Approve):
-            self.approvals += request.events
-        elif isinstance(request, str) and answer["incarnation"]:
-            self.record_document(request, answer)
+        else:
+            command = self.commands.command()
+        if "refused" in await process.submit(command):
+            return
+        if isinstance(command, Operate):
+            self.operations.append(command.operation)
+        elif isinstance(command, Approve):
+            self.approvals += command.events
 
-    def record_document(self, scope: str, answer: dict[str, Any]) -> None:
+    def record_document(self, scope: str, answer: Mapping[str, Any]) -> None:
         """ID1, ID2: one content per incarnation, even across crashes, and never backwards."""
-        incarnation = answer["incarnation"]
-        known = self.documents.setdefault((scope, incarnation), answer["digest"])
-        assert known == answer["digest"], f"{scope} shows two documents at {incarnation}"
+        if "body" not in answer:
+            return
+        document = json.loads(answer["body"])
+        incarnation = document["DocumentIncarnation"]
+        known = self.documents.setdefault((scope, incarnation), answer["body"])
+        assert known == answer["body"], f"{scope} shows two documents at {incarnation}"
         assert incarnation >= self.newest.get(scope, 0), f"{scope} fell back to {incarnation}"
         self.newest[scope] = incarnation
-        self.commands.known.poll(scope, answer["events"])
+        events = [e["EventId"] for e in document["Events"] if e["EventStatus"] == "Scheduled"]
+        self.commands.known.poll(scope, events)
 
-    def run(self, failpoint: str = "", requests: int = 150, kill_after: int | None = None) -> int:
-        """Run a process under load until it dies or stops; return its exit code."""
-        process = Process(self.data, failpoint)
+    async def run(
+        self, failpoint: str = "", requests: int = 150, kill_after: int | None = None
+    ) -> bool:
+        """Run a process under load; return whether it was killed before it had stopped."""
+        self.starts += 1
+        settings = replace(self._settings, name=f"p{self.starts}", failpoint=failpoint)
+        process = WorkerProcess(settings, self._fork_server.fork(settings))
         try:
-            process.answer()
-            open_requests = 0
-            for number in range(requests):
-                process.send(self.request())
-                open_requests += 1
+            await process.connect()
+            await self._load(process, requests, kill_after)
+            await process.request(stop=True)
+        except NoAnswer:
+            return True
+        finally:
+            await process.kill()
+        return False
+
+    async def _load(self, process: WorkerProcess, requests: int, kill_after: int | None) -> None:
+        left = iter(range(requests))
+
+        async def client() -> None:
+            for number in left:
                 if number == kill_after:
-                    process.kill()
-                if open_requests >= 8:
-                    self.record(process.answer())
-                    open_requests -= 1
-            process.send({"n": -2, "do": "stop"})
-            while True:
-                self.record(process.answer())
-        except ProcessEnded:
-            return process.end()
+                    await process.kill()
+                with suppress(NoAnswer):
+                    await self.request(process)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CLIENTS):
+                group.create_task(client())
 
     # --- Checks ---
 
-    def check(self) -> None:
-        """Restart the service, let everything finish, and compare."""
-        process = Process(self.data)
-        try:
-            process.answer()
-            for operation in self.operations:
-                self._check_finished(process, operation)
-            for event in self.approvals:
-                lines = process.ask(do="approved", event=event)["lines"]
-                # The event may have started by itself just before; the approval is then void.
-                assert lines.count("Approved") <= 1, f"{event} was approved twice: {lines}"
-                assert lines.count("Started") == 1, f"approval of {event} is lost: {lines}"
-            for scope in SCOPES:
-                answer = process.ask(do="poll", scope=scope)
-                if answer["incarnation"]:
-                    self.record_document(scope, answer)
-            process.send({"n": -2, "do": "stop"})
-        except BaseException:
-            process.kill()
-            process.end()
-            raise
-        code = process.end()
-        assert code == 0, f"a clean stop ended with {code}"
-        done = Counter(self.data.with_suffix(".done").read_text().split())
+    async def check(self) -> None:
+        """Open the fleet, let everything finish, and compare."""
+        actions = self._settings.action_log
+        driver = FileDriver(actions, "check", fails=False)
+        fleet = Fleet(SQLiteStore(self._settings.url), RealClock(), driver)
+        await fleet.start()
+        for name in self.operations:
+            await self._check_finished(fleet, name)
+        for event in self.approvals:
+            lines = [entry.line.fact.type for entry in await fleet.store.journal(event=event)]
+            # The event may have started by itself just before; the approval is then void.
+            assert lines.count(FactType.APPROVED) <= 1, f"{event} was approved twice: {lines}"
+            assert lines.count(FactType.STARTED) == 1, f"approval of {event} is lost: {lines}"
+        for scope in SCOPES:
+            with suppress(NotFound):
+                body = (await fleet.poll(scope)).body(VERSION)
+                self.record_document(scope, {"body": body.decode()})
+        await fleet.stop()
+        done = Counter(action.impact for action in read_actions(actions) if action.word == "done")
         twice = [impact for impact, times in done.items() if times > 1]
         assert not twice, f"executed twice: {twice}"
 
-    def _check_finished(self, process: Process, operation: str) -> None:
+    async def _check_finished(self, fleet: Fleet, name: str) -> None:
         """E9, IC1: an accepted operation still exists and finishes."""
         limit = WaitLimit(ENDED_SECONDS)
         while True:
-            status = process.ask(do="operation", operation=operation)["status"]
-            assert status is not None, f"the accepted operation {operation} is lost"
-            if status != "InProgress":
-                assert status == "Succeeded", f"{operation} ended as {status}"
+            operation = await fleet.reader.read(Operation, name)
+            assert operation is not None, f"the accepted operation {name} is lost"
+            if operation.status is not OperationStatus.RUNNING:
+                assert operation.status is OperationStatus.SUCCEEDED, operation
                 return
-            process.ask(do="poll", scope=SCOPES[0])
-            limit.check(f"{operation} ends")
-            time.sleep(0.01)  # the notice runs in real time
+            limit.check(f"{name} ends")
+            await asyncio.sleep(0.01)  # the notice runs in real time
 
 
-def kill_at_random(kills: int, seed: int, folder: Path) -> KillTest:
+async def kill_at_random(kills: int, seed: int, folder: Path, fork_server: ForkServer) -> KillTest:
     """Run processes on one file, each killed at a random time under load."""
-    test = KillTest(folder / "fleet.db", seed)
+    test = KillTest(folder, seed, fork_server)
     for number in range(kills):
-        test.run(requests=200, kill_after=test.random.randrange(5, 195))
+        assert await test.run(requests=200, kill_after=test.random.randrange(5, 195))
         if number % 20 == 19:
-            test.check()
+            await test.check()
             print(f"{number + 1} kills, {len(test.operations)} operations kept", flush=True)
-    test.check()
+    await test.check()
     return test
 
 
@@ -256,8 +203,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        test = kill_at_random(options.kills, options.seed, Path(folder))
+    with tempfile.TemporaryDirectory() as folder, ForkServer() as fork_server:
+        run = kill_at_random(options.kills, options.seed, Path(folder), fork_server)
+        test = asyncio.run(run)
     print(
         f"seed {options.seed}: {options.kills} kills, {len(test.operations)} operations and "
         f"{len(test.approvals)} approvals acknowledged, none lost, none repeated"

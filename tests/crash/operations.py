@@ -7,8 +7,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.crash.killed_service import VERSION, Credentials, KilledService, operation_url
-from tests.crash.killing import ProcessEnded
+from tests.crash.killed_service import (
+    VERSION,
+    Credentials,
+    KilledService,
+    ProcessEnded,
+    operation_url,
+)
 from tests.fixtures.http import Response, free_port
 
 FLEET = """

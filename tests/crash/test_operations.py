@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash import operations
-from tests.crash.killed_service import operation_url
-from tests.crash.killing import ProcessEnded
+from tests.crash.killed_service import ProcessEnded, operation_url
 from tests.crash.operations import OperationKillTest, OperationRequest
 from tests.fixtures.http import Response
 
