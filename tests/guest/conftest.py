@@ -26,7 +26,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Double]
         monkeypatch.setenv("KUBECONFIG", str(config))
         yield double
         for thread in threading.enumerate():
-            if thread.name in {"report", "forget"}:
+            if thread.name == "report":
                 thread.join()
 
 

@@ -7,23 +7,19 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fairwarning.guest.agent import agent_metrics
-from fairwarning.guest.agent.agent import Agent
-from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.heartbeat import LoopControl
 from fairwarning.guest.agent.log_format import MOST_LINES, LogWriter
 from tests.fixtures.http import fetch, free_port, local_url
 from tests.fixtures.programs import ROOT
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.agents import EVERY, AgentFolder, AgentProcess, environment
-from tests.guest.clients import in_background, result_of
 from tests.guest.double import Double
 
 pytestmark = [
@@ -69,26 +65,6 @@ def test_pairs_of_signals_end_the_agent(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0
-
-
-def test_a_signal_during_a_signal(tmp_path: Path) -> None:
-    """It may interrupt the handler anywhere: none waits for a lock that the other holds."""
-    agent = Agent(AgentConfig(state=tmp_path))
-
-    def interrupt(*_: object) -> Callable[..., Any]:
-        agent.stop()
-        agent.reload()
-        return interrupt
-
-    def handle() -> None:
-        sys.settrace(interrupt)
-        try:
-            agent.stop()
-            agent.reload()
-        finally:
-            sys.settrace(None)
-
-    result_of(in_background(handle))
 
 
 def test_a_new_configuration(tmp_path: Path) -> None:
@@ -225,15 +201,3 @@ def test_the_watchdog_is_fed_while_the_agent_decides(
             agent.wait_until(lambda: fetch(health).status == 200)
             manager.settimeout(LIMIT_SECONDS)
             assert b"WATCHDOG=1" in manager.recv(999)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
-def test_lines_that_a_full_disk_refuses_are_counted() -> None:
-    """They are lost, but not silently."""
-    before = agent_metrics.LOG_LINES_DROPPED.value()
-    with Path("/dev/full").open("w", encoding="utf-8") as full:
-        writer = LogWriter(full)
-        for _ in range(3):
-            writer.put("a line")
-        writer.flush()
-    assert agent_metrics.LOG_LINES_DROPPED.value() == before + 3

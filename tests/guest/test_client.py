@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import threading
 from contextlib import aclosing
 
 import pytest
@@ -13,12 +12,10 @@ from fairwarning import (
     Document,
     Phase,
     Refused,
-    ScheduledEvents,
     Unavailable,
 )
 from fairwarning.guest import async_transport, transport
 from tests.fixtures.programs import run_python
-from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import BOTH, SOON, Client, ids, in_background, result_of
 from tests.guest.double import RESET, Double, Framing, refusal
 
@@ -42,26 +39,6 @@ def test_response_framing(guest: type[Client], framing: Framing) -> None:
         assert client.me() == "vm-1"
         azure.end(event)
         assert client.events() == ()
-
-
-@pytest.mark.spec("G7")
-@BOTH
-@pytest.mark.parametrize("framing", Framing)
-def test_a_large_document(guest: type[Client], framing: Framing) -> None:
-    """It arrives in several pieces and is read completely."""
-    with Double(framing=framing) as azure, guest(azure.url, patience=0) as client:
-        for _ in range(1_000):
-            azure.announce("vm-1", Description="x" * 300)
-        assert len(client.events()) == 1_000
-
-
-@BOTH
-def test_an_interim_response(guest: type[Client]) -> None:
-    """100 Continue is not the final response."""
-    note, body = b"HTTP/1.1 100 Continue\r\n\r\n", b'{"DocumentIncarnation":5,"Events":[]}'
-    with Double() as azure, guest(azure.url, patience=0) as client:
-        azure.failures.append(note + HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        assert client.document() == Document(5)
 
 
 @BOTH
@@ -164,21 +141,6 @@ def test_permanent_failures(guest: type[Client], failure: bytes | None) -> None:
         for read in (client.document, lambda: client.wait(0.02)):
             with pytest.raises(Unavailable, match="NoDocument"):
                 read()
-
-
-@BOTH
-def test_an_endpoint_that_is_gone(guest: type[Client]) -> None:
-    """Known events stay known, and a new read is an error."""
-    with Double() as azure:
-        azure.announce("vm-1")
-        client = guest(azure.url, patience=0.05)
-        known = client.document()
-    with client:
-        assert client.wait(0.1) == known
-        with pytest.raises(Unavailable):
-            client.document()
-        with pytest.raises(Unavailable):
-            client.approve(known.events[0])
 
 
 @BOTH
@@ -387,26 +349,6 @@ def test_waiting_does_not_block_the_loop() -> None:
                 assert await waiting == Document(1)
 
         asyncio.run(work())
-
-
-def test_a_client_for_each_thread() -> None:
-    """Clients in different threads are independent."""
-    with Double() as azure:
-        azure.announce("vm-1")
-        documents: list[Document] = []
-
-        def work() -> None:
-            with ScheduledEvents(azure.url, every=SOON) as client:
-                documents.extend(client.document() for _ in range(5))
-
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(LIMIT_SECONDS)
-        assert len(documents) == 40
-        assert len(set(documents)) == 1
-        assert azure.connections == 8
 
 
 FORKED = """

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning import Document, Refused, Unavailable
+from fairwarning import Document
 from fairwarning.core.commands import CreateSet
 from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.listeners import open_unix
@@ -65,21 +65,6 @@ def test_every_version(guest: type[Client], version: str) -> None:
             assert (event.started, event.not_before) == (True, None)
             endpoint.advance(HOUR)
             assert client.wait().events == ()
-
-
-@BOTH
-def test_a_held_request_without_a_change(endpoint: EndpointHarness, guest: type[Client]) -> None:
-    """Another follows at once, until the timeout."""
-    endpoint.make("db")
-    with guest(url(endpoint, "db_0")) as client:
-        known = client.document()
-        waiting = in_background(lambda: client.wait(1.1))
-        endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-        assert result_of(waiting) == known
-        waiting = in_background(client.wait)
-        endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-        event = endpoint.restart("db_0")
-        assert ids(result_of(waiting)) == [event.id]
 
 
 @BOTH
@@ -144,16 +129,3 @@ def test_rate_limit(guest: type[Client]) -> None:
             for _ in range(12):
                 assert client.document() == Document(1)
         assert endpoint.call(endpoint.server.counts.refused.total) == 1
-
-
-@BOTH
-def test_an_unknown_version(endpoint: EndpointHarness, guest: type[Client]) -> None:
-    """An unknown version is retried; a malformed one is refused at once."""
-    endpoint.make("db")
-    with (
-        guest(url(endpoint, "db_0"), version="2031-01-01", patience=0) as client,
-        pytest.raises(Unavailable, match="404"),
-    ):
-        client.document()
-    with guest(url(endpoint, "db_0"), version="newest") as client, pytest.raises(Refused):
-        client.document()

@@ -75,16 +75,6 @@ def responding(
 # --- The document ---------------------------------------------------------------------------------
 
 
-def test_the_document_is_read_each_time() -> None:
-    """The result is current; the next request waits for the interval."""
-    simulation = Simulation(responding(BUSY, SAME, IDLE))
-    conversation = simulation.conversation()
-    assert simulation.run(conversation.document()) == events.read(BUSY.body)
-    assert simulation.run(conversation.document()) == events.read(BUSY.body)
-    assert simulation.run(conversation.document()) == Document(1)
-    assert simulation.times == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     "failure",
     [
@@ -115,28 +105,12 @@ def test_retries_end_after_patience(failure: HttpResponse | ConnectionLost) -> N
     assert 60 <= simulation.now <= 70
 
 
-def test_retry_after_does_not_extend_patience() -> None:
-    """`Retry-After` delays a request but does not extend the patience."""
-    simulation = Simulation(responding(refusal(429, retry_after="300")))
-    with pytest.raises(Unavailable):
-        simulation.run(simulation.conversation(patience=70).document())
-    assert simulation.now <= 70
-
-
 def test_no_patience_means_one_request() -> None:
     """For callers that do not want to wait."""
     simulation = Simulation(responding(ConnectionLost("reset")))
     with pytest.raises(Unavailable):
         simulation.run(simulation.conversation(patience=0).document())
     assert len(simulation.requests) == 1
-
-
-def test_no_patience_with_two_reads() -> None:
-    """Two reads within a second both succeed: the second one waits."""
-    simulation = Simulation()
-    conversation = simulation.conversation(patience=0)
-    assert simulation.run(conversation.document()) == simulation.run(conversation.document())
-    assert simulation.times == [0, 1]
 
 
 @pytest.mark.parametrize("approves", [False, True])
@@ -169,15 +143,6 @@ def test_same_incarnation_for_another_document() -> None:
     conversation = simulation.conversation()
     simulation.run(conversation.document())
     assert simulation.run(conversation.wait(None)) == Document(7)
-
-
-def test_a_change_before_the_wait() -> None:
-    """A document that the caller has not seen is returned at once."""
-    simulation = Simulation(responding(BUSY, ConnectionLost("reset"), IDLE))
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    assert simulation.run(conversation.wait(1)) == events.read(BUSY.body)
-    assert simulation.run(conversation.wait(60)) == Document(1)
 
 
 @pytest.mark.parametrize("timeout", [0, 0.5, 1, 2.5, 60])
@@ -360,15 +325,6 @@ def test_waiting_without_a_response(known: bool) -> None:
     assert simulation.now <= 5 + 2
 
 
-def test_waiting_again_from_the_start() -> None:
-    """A new watch first gets the existing events."""
-    simulation = Simulation()
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    conversation.set_known()
-    assert simulation.run(conversation.wait(None)) == events.read(BUSY.body)
-
-
 # --- Long polls -----------------------------------------------------------------------------------
 
 
@@ -448,13 +404,6 @@ def test_an_approval_is_one_request() -> None:
     (_, (when, request)) = simulation.requests
     assert when == 0
     assert [item["EventId"] for item in json.loads(request.body)["StartRequests"]] == ["A", "B"]
-
-
-def test_nothing_to_approve() -> None:
-    """No request is sent."""
-    simulation = Simulation()
-    simulation.run(simulation.conversation().approve([]))
-    assert simulation.requests == []
 
 
 def test_an_approval_is_retried() -> None:

@@ -105,35 +105,6 @@ def test_an_offer_with_an_endpoint(options: tuple[bytes, ...]) -> None:
     assert endpoint(reply(DISCOVER, *options)) == IPv4Address("168.63.129.16")
 
 
-@given(st.dictionaries(st.integers(1, 254), st.binary(max_size=700), max_size=8), st.data())
-def test_options_are_read_as_they_were_written(
-    options: dict[int, bytes], data: st.DataObject
-) -> None:
-    """In any order and size, with padding between them."""
-    order = data.draw(st.permutations(list(options)))
-    sent = [
-        data.draw(st.sampled_from([b"", PAD])) + option(number, options[number]) for number in order
-    ]
-    offer = dhcp.offer(reply(DISCOVER, *sent, END), OURS, MAC)
-    assert offer is not None
-    assert offer.options == options
-
-
-@pytest.mark.parametrize("length", range(len(OFFER)))
-def test_a_truncated_packet(length: int) -> None:
-    """Complete options are read; nothing is invented."""
-    whole = length >= len(OFFER) - len(END)
-    assert (endpoint(OFFER[:length]) is not None) == whole
-
-
-@pytest.mark.parametrize("place", [0, *range(4, 8), *range(28, 34), *range(236, 240)])
-def test_a_packet_that_is_not_for_us(place: int) -> None:
-    """One differing byte in what identifies our request: the packet is ignored."""
-    other = bytearray(OFFER)
-    other[place] ^= 0xFF
-    assert dhcp.offer(bytes(other), OURS, MAC) is None
-
-
 @given(st.binary(max_size=300), st.booleans())
 def test_any_packet(raw: bytes, ours: bool) -> None:
     """It is an offer to us or it is not; it never raises."""

@@ -99,13 +99,6 @@ def test_any_text(text: str) -> None:
     assert endpoint(str(address)) == address
 
 
-@given(st.text("/ab%20 +", min_size=1, max_size=12).map(lambda text: f"/run/{text}"))
-def test_the_path_of_a_socket(path: str) -> None:
-    """Any path round-trips through its string."""
-    meant = EndpointAddress(socket=path)
-    assert endpoint(str(meant)) == meant
-
-
 # --- Precedence -----------------------------------------------------------------------------------
 
 
@@ -118,15 +111,6 @@ def test_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert endpoint("http://given").host == "given"
     monkeypatch.setenv(VARIABLE, "")
     assert str(endpoint()) == LINK_LOCAL
-
-
-@pytest.mark.parametrize("guest", [Plain, Asynchronous])
-def test_the_environment_variable(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client without an endpoint uses it."""
-    with Double() as azure:
-        monkeypatch.setenv(VARIABLE, azure.url)
-        with guest() as client:
-            assert client.me() == "vm-1"
 
 
 @pytest.mark.parametrize("guest", [Plain, Asynchronous])

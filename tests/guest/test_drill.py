@@ -139,22 +139,6 @@ def test_a_failed_hook_fails_the_drill(tmp_path: Path) -> None:
     assert "notify     team: ok, 5 sent, 0 failed" in output
 
 
-def test_a_drill_does_not_touch_the_journal_of_a_running_agent(tmp_path: Path) -> None:
-    """Both run at the same time."""
-    with one_machine(tmp_path) as (endpoint, home):
-        home.usual_hooks()
-        with AgentProcess(home) as agent:
-            endpoint.restart("db_0")
-            agent.wait_until(lambda: "approved" in home.steps() and "flush" in home.ran())
-            endpoint.finish("db")
-            agent.wait_until(lambda: not home.steps())
-            journal = (home.state / "journal").read_bytes()
-            code, output = drill(home)
-            assert code == 0, output
-            assert (home.state / "journal").read_bytes() == journal
-            assert agent.process.poll() is None
-
-
 def test_no_drill_during_a_real_event(tmp_path: Path) -> None:
     """Its hook of phase over would undo the preparation. Events of other machines do not count."""
     with one_machine(tmp_path, 2) as (endpoint, home):
@@ -198,17 +182,3 @@ def test_a_function_learns_of_the_drill_from_the_environment(tmp_path: Path) -> 
     words = ("simulate", "--event", "Freeze", "--config", str(home.config()))
     done = run_agent_command("agent", *words, PYTHONPATH=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_check_shows_what_would_run(tmp_path: Path) -> None:
-    """With deadlines and the decision; nothing runs."""
-    with one_machine(tmp_path) as (_, home):
-        home.usual_hooks()
-        words = ("check", "--event", "Preempt", "--config", str(home.config()))
-        done = run_agent_command("agent", *words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert home.log() == []
-    assert "For a Preempt with source Platform, not before 2" in done.stdout
-    assert "\n  scheduled  hook drain, until 2" in done.stdout
-    assert "\n  over       hook back, until 2" in done.stdout
-    assert f"\n  decision   {WOULD_APPROVE}" in done.stdout

@@ -152,21 +152,6 @@ def test_concerns(listed: str, name: str) -> None:
     assert not event.concerns(f"{name}0")
 
 
-def test_an_event_is_found_by_its_id() -> None:
-    """Ids ignore case."""
-    document = events.read(body(OLDEST))
-    assert document.find(ID.lower()) == document.events[0]
-    assert document.find("x") is None
-
-
-def test_events_are_immutable() -> None:
-    """They can be kept, and used as keys."""
-    event = parse_event()
-    with pytest.raises(AttributeError):
-        event.id = "x"  # type: ignore[misc]
-    assert {event: 1}[parse_event()] == 1
-
-
 # --- Unreadable -----------------------------------------------------------------------------------
 
 

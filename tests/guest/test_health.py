@@ -54,7 +54,7 @@ def test_an_unhealthy_agent_and_other_paths() -> None:
     assert b"/healthz" in other.body
 
 
-def test_clients_that_send_nothing_or_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others are answered meanwhile; the number of connections, threads and their time is bound."""
     with health() as port, ExitStack() as stack:
         threads = threading.active_count()

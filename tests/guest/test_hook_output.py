@@ -21,17 +21,6 @@ def test_output_of_a_failed_hook_is_logged(caplog: pytest.LogCaptureFixture) -> 
     assert ended.endswith(" s: exit code 1: [2Jtwo\n  | ERROR forged\n  | [2Jtwo")
 
 
-def test_output_of_a_successful_hook_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Its last lines, as for a failed one."""
-    caplog.set_level("INFO", module.__name__)
-    with hook_harness() as harness:
-        harness.run(program("print(*range(30), sep='\\n')"))
-        assert harness.failure() == ""
-    ended = caplog.messages[-1].splitlines()
-    assert ended[0].endswith(" s")
-    assert ended[1:] == [f"  | {number}" for number in range(10, 30)]
-
-
 @pytest.mark.spec("G4")
 @pytest.mark.parametrize(("code", "result"), [(0, "is done after"), (3, "failed after")])
 def test_output_of_the_last_run_is_kept(

@@ -196,14 +196,6 @@ def test_a_damaged_record_is_reported_and_deleted(
     assert not path.exists()
 
 
-def test_marks_of_processes() -> None:
-    """A mark stays the same while the process runs, and differs between processes."""
-    with program(FOREVER) as process:
-        mark = system.process_mark(process.pid)
-        assert mark == system.process_mark(process.pid) != system.process_mark(os.getpid())
-    assert system.process_mark(process.pid) != mark
-
-
 def test_marks_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without /proc, as on macOS, `ps` prints the start of a process. Windows has no marks."""
     if not Path("/bin/ps").exists():

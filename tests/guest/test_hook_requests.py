@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from fairwarning.guest.agent import hook_request, work
+from fairwarning.guest.agent import connections, hook_request, work
 from fairwarning.guest.agent.actions import StopHook
 from fairwarning.guest.agent.config import HookKind, HookSettings, parse
 from fairwarning.guest.agent.event_state import OUT_OF_TIME
@@ -125,7 +125,7 @@ def test_the_body_of_a_refusal_is_output(
     monkeypatch: pytest.MonkeyPatch, length: int, body: bytes, failed: str
 ) -> None:
     """As far as it arrives: it often says what is wrong."""
-    monkeypatch.setattr(hook_request, "_BODY_SECONDS", 0.2 if not body else LIMIT_SECONDS)
+    monkeypatch.setattr(connections, "_BODY_SECONDS", 0.2 if not body else LIMIT_SECONDS)
     with socket.create_server(("127.0.0.1", 0)) as server, hook_harness() as harness:
         server.settimeout(LIMIT_SECONDS)
         harness.run(posting(f"http://127.0.0.1:{server.getsockname()[1]}"))

@@ -1,16 +1,14 @@
 """Hooks side by side: how they are started, stopped, and reported once."""
 
 import threading
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from fairwarning.guest.agent.actions import RunHook, StopHook
+from fairwarning.guest.agent.actions import StopHook
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT
-from fairwarning.guest.agent.hooks import STOPPED, HookRunner
+from fairwarning.guest.agent.hooks import STOPPED
 from fairwarning.guest.watch import Phase
-from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.hook_harness import EVENT, hook_harness
 from tests.guest.hook_programs import (
     HERE,
@@ -28,13 +26,6 @@ def test_nothing_starts_after_the_deadline(tmp_path: Path) -> None:
         harness.run(program(f"open({str(tmp_path / 'ran')!r}, 'w')"), seconds=0)
         assert harness.failure() == NO_TIME_LEFT
     assert not (tmp_path / "ran").exists()
-
-
-def test_deadlines_use_the_callers_clock() -> None:
-    """Deadlines are measured from the given `now`."""
-    with hook_harness(now=lambda: datetime(2001, 1, 1, tzinfo=UTC)) as harness:
-        harness.run(program(""))
-        assert harness.failure() == ""
 
 
 @pytest.mark.spec("G4")
@@ -105,27 +96,6 @@ def test_each_end_is_reported_once() -> None:
             harness.hooks.stop(StopHook(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
         names = [name for _, _, name, _ in harness.results()]
     assert sorted(names) == sorted(f"hook {number}" for number in range(12))
-
-
-def test_a_failing_callback(caplog: pytest.LogCaptureFixture) -> None:
-    """The exception is logged, and the hook counts as ended."""
-
-    def ended(*result: object) -> None:
-        raise OSError("no space left")
-
-    hooks = HookRunner("vm-1", ended)
-    hooks.run(
-        RunHook(
-            program(""),
-            Phase.SCHEDULED,
-            EVENT,
-            datetime.now(UTC) + timedelta(seconds=LIMIT_SECONDS),
-        )
-    )
-    with hooks._changed:
-        assert hooks._changed.wait_for(lambda: not hooks._running, LIMIT_SECONDS)
-    hooks.close()
-    assert "reporting the end of hook" in caplog.text
 
 
 @pytest.mark.parametrize("after", range(4))

@@ -111,14 +111,6 @@ def test_grace_periods_are_limited_by_the_deadline(cluster: Double) -> None:
     assert sorted(cluster.evicted) == [("long", 37), ("short", None), ("usual", None)]
 
 
-def test_a_grace_period_is_never_zero(cluster: Double) -> None:
-    """Zero would mean immediate deletion."""
-    cluster.pod("a", grace=60)
-    with pytest.raises(Unavailable, match="PodsRemain"):
-        drain(cluster, 0.9)
-    assert cluster.evicted == [("a", 1)]
-
-
 def test_a_new_pod_of_the_same_name_is_not_evicted(cluster: Double) -> None:
     """A StatefulSet's pod may run on another node before we evict it."""
     cluster.pod("db-0", owner="StatefulSet")

@@ -16,13 +16,12 @@ from fairwarning.guest.agent.actions import (
 from fairwarning.guest.agent.config import ApprovalPolicy
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
 from fairwarning.guest.agent.plan import LEAST_TIME
-from fairwarning.guest.events import Event, EventSource, EventType
+from fairwarning.guest.events import EventSource, EventType
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import (
     BACK,
     BEGUN,
     DRAIN,
-    FLUSH,
     FOLDER,
     MARGIN,
     ME,
@@ -232,26 +231,3 @@ def test_a_reappearing_id_is_a_new_event() -> None:
     assert runs(agent_plan.done("A", Phase.SCHEDULED, "drain", "was stopped", NOW)) == ["back"]
     assert runs(agent_plan.done("A", Phase.OVER, "back", "", NOW)) == ["drain"]
     assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
-
-
-def test_results_of_unknown_events_are_ignored() -> None:
-    """Results and approvals of forgotten events have no effect."""
-    agent_plan = plan()
-    assert agent_plan.done("X", Phase.SCHEDULED, "drain", "", NOW) == []
-    assert agent_plan.approved("X", NOW) == []
-    agent_plan.read(document(event()), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    assert agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW) == []
-    agent_plan.approved("A", NOW)
-    assert agent_plan.approved("A", NOW) == []
-
-
-def test_hooks_get_the_latest_event() -> None:
-    """As it was last read."""
-    agent_plan = plan(FLUSH)
-    agent_plan.read(document(event()), NOW)
-    begun: Event = event(started=True)
-    (run,) = [
-        action for action in agent_plan.read(document(begun), NOW) if isinstance(action, RunHook)
-    ]
-    assert run.event == begun

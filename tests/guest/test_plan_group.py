@@ -11,7 +11,6 @@ from fairwarning.guest.agent.actions import (
     SignalFailed,
     SignalReady,
 )
-from fairwarning.guest.agent.config import ApprovalPolicy
 from fairwarning.guest.agent.event_state import NO_TIME_LEFT
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import (
@@ -136,35 +135,3 @@ def test_a_machine_that_failed_may_become_ready() -> None:
     agent_plan.read(document(event("A", *THREE)), NOW)
     done = agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
     assert done[1:] == [SignalReady(event("A", *THREE))]
-
-
-def test_a_machine_that_approves_at_once_does_not_fail() -> None:
-    """Its hooks do not matter for the approval."""
-    agent_plan = plan(DRAIN, approve=ApprovalPolicy.AT_ONCE, group=FOLDER)
-    first = agent_plan.read(document(event("A", *THREE)), NOW)
-    assert first[-1] == SignalReady(event("A", *THREE))
-    assert len(agent_plan.done("A", Phase.SCHEDULED, "drain", "exit code 1", NOW)) == 1
-
-
-@pytest.mark.parametrize("rule", [ApprovalPolicy.NEVER, ApprovalPolicy.USER_ONLY])
-def test_a_leader_with_policy_never_does_not_approve(rule: ApprovalPolicy) -> None:
-    """The state of the other members does not matter."""
-    agent_plan = plan(DRAIN, approve=rule, group=FOLDER)
-    agent_plan.read(document(event("A", *THREE)), NOW)
-    assert SignalReady not in map(type, agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW))
-    assert agent_plan.tick({"A": members(*THREE, ready=THREE)}, NOW + NOTICE) == []
-
-
-def test_an_event_of_a_single_machine_needs_no_group() -> None:
-    """It is approved without the state of the group."""
-    agent_plan = plan(DRAIN, group=FOLDER)
-    agent_plan.read(document(event()), NOW)
-    assert agent_plan.shared() == []
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
-
-
-def test_a_started_event_needs_no_leader() -> None:
-    """It is too late for an approval."""
-    agent_plan = plan(DRAIN, group=FOLDER)
-    agent_plan.read(document(event("A", *THREE, started=True)), NOW)
-    assert agent_plan.tick({"A": members(*THREE, ready=THREE)}, NOW + NOTICE) == []

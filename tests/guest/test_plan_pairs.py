@@ -5,19 +5,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.guest.agent.actions import Action, ReportError, RunHook, SendApproval, ShortenHook
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
-from fairwarning.guest.agent.plan import AgentPlan
+from fairwarning.guest.agent.actions import Action, ReportError, RunHook, ShortenHook
+from fairwarning.guest.agent.config import ApprovalPolicy
 from fairwarning.guest.events import Document, Event, EventType
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import (
     BACK,
     DRAIN,
     MARGIN,
-    ME,
     NOTE,
     NOW,
     document,
@@ -93,81 +90,6 @@ STEPS = st.lists(
     ),
     max_size=25,
 )
-
-
-class PairOfEvents:
-    """A machine with two events at most; undrained by `back`, drained by `drain`."""
-
-    def __init__(self) -> None:
-        self.plan = AgentPlan(AgentConfig(hooks=HOOKS), ME)
-        self.now, self.fresh = NOW, True
-        self.listed: dict[str, Event] = {}
-        self.running: list[RunHook] = []
-        self.notes: list[Action] = []
-        self.undrained = True
-        self.approved: set[str] = set()
-
-    def take(self, kind: str, what: str, failed: str) -> None:
-        """Take a step."""
-        self.now += timedelta(seconds=3)
-        if kind == "hook" and self.running:
-            self.end_hook(failed)
-        elif kind == "tick":
-            self.act(self.plan.due(self.now))
-        elif kind == "restart":
-            self.running.clear()
-            self.plan = AgentPlan(AgentConfig(hooks=HOOKS), ME)
-            self.plan.restore(entries(self.notes))
-            self.fresh = True
-            self.read()
-        elif kind in {"A", "B"}:
-            self.listed.pop(kind, None)
-            if what:
-                kinds = EventType.REBOOT if kind == "A" else EventType.FREEZE
-                self.listed[kind] = event(kind, type=kinds, started=what == "started")
-            self.read()
-
-    def read(self) -> None:
-        """Read the document."""
-        step = self.plan.resume if self.fresh else self.plan.read
-        self.fresh = False
-        self.approved &= self.listed.keys()
-        self.act(step(document(*self.listed.values()), self.now))
-
-    def end_hook(self, failed: str) -> None:
-        """End the hook that began first."""
-        run = self.running.pop(0)
-        if not failed and run.hook in {DRAIN, BACK}:
-            self.undrained = run.hook is BACK
-        self.act(self.plan.done(run.event.id, run.phase, run.hook.name, failed, self.now))
-
-    def act(self, actions: Iterable[Action]) -> None:
-        """Perform actions, and check that nothing undoes a preparation."""
-        for action in actions:
-            assert not isinstance(action, ReportError)
-            self.notes.append(action)
-            if isinstance(action, RunHook):
-                self.running.append(action)
-                phases = {(run.phase is Phase.OVER) for run in self.running}
-                assert phases != {False, True}, "over runs beside scheduled or started"
-            elif isinstance(action, SendApproval):
-                self.approved.add(action.event.id)
-        assert not (self.approved and self.undrained), "approved, but not drained"
-
-
-@pytest.mark.hypothesis
-@given(STEPS)
-def test_a_pair_of_events(steps: list[tuple[str, str, str]]) -> None:
-    """IG1: nothing undoes a preparation, in whatever order two events come, start and vanish."""
-    pair = PairOfEvents()
-    for step in steps:
-        pair.take(*step)
-    pair.listed.clear()
-    pair.read()
-    while pair.plan.known:
-        pair.take("hook" if pair.running else "tick", "", "")
-        pair.now += timedelta(minutes=5)
-    assert pair.undrained
 
 
 # --- Errors (IB1) ---------------------------------------------------------------------------------

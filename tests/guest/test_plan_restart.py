@@ -3,8 +3,6 @@
 import pytest
 
 from fairwarning.guest.agent.actions import AgentJournalEntry, RunHook, SignalReady, StopHook
-from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy
-from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.events import Event
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import (
@@ -98,17 +96,6 @@ def test_a_started_hook_does_not_rerun_after_the_end() -> None:
         assert runs(after) == ["back"] or stops == ["flush"], lines
 
 
-def test_a_hook_removed_from_the_configuration() -> None:
-    """It has failed, and nothing waits for it."""
-    agent_plan = AgentPlan(AgentConfig(), ME)
-    agent_plan.restore([SEEN, BEGUN])
-    after = agent_plan.resume(document(event()), NOW)
-    assert runs(after) == []
-    assert AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "was interrupted") in entries(
-        after
-    )
-
-
 def test_a_restart_signals_readiness_again() -> None:
     """Peers that query the restarted agent must see it."""
     shared = event("A", *THREE)
@@ -123,14 +110,6 @@ def test_no_approval_after_a_restart_for_other_machines(resources: tuple[str, ..
     """IG3: the resources of the event changed while the agent was down."""
     agent_plan = restored(SEEN, BEGUN, DONE, APPROVING)
     assert sends(agent_plan.resume(document(event("A", *resources)), NOW)) == []
-
-
-@pytest.mark.spec("G5")
-def test_no_approval_after_a_restart_against_the_policy() -> None:
-    """The configuration changed while the agent was down."""
-    agent_plan = AgentPlan(AgentConfig(hooks=ALL, approve={"": ApprovalPolicy.NEVER}), ME)
-    agent_plan.restore([SEEN, BEGUN, DONE, APPROVING])
-    assert sends(agent_plan.resume(document(event()), NOW)) == []
 
 
 @pytest.mark.parametrize("lines", [[APPROVING], [APPROVING, APPROVED]])

@@ -72,11 +72,6 @@ def test_the_length_of_a_long_poll(held: float, wait: str | None) -> None:
     assert request.seconds - informed().request(1).seconds >= float(wait or 0)
 
 
-def test_the_first_request_is_never_held() -> None:
-    """There is no tag to compare with."""
-    assert "wait" not in query(PollState().request(0, wait=30))
-
-
 def test_clocks_do_not_agree_to_the_millisecond() -> None:
     """A request held for a second may return slightly sooner by our clock."""
     state = informed()
@@ -168,16 +163,6 @@ def test_a_truncated_response_is_not_empty() -> None:
     state = PollState()
     assert not state.handle_response(state.request(0), HttpResponse(200, {}, b""), 0)
     assert state.document is None
-
-
-def test_the_last_failure() -> None:
-    """It has the status and the error of the response, or what was sent instead of a document."""
-    state = PollState()
-    assert state.last_failure == "there was no response"
-    state.handle_response(state.request(0), refusal(503, "on holiday"), 0)
-    assert state.last_failure == "the response was 503 (on holiday)"
-    assert not state.handle_response(state.request(1), HttpResponse(200, {}, b"<html>login"), 1)
-    assert "<html>login" in state.last_failure
 
 
 HEADERS = st.dictionaries(st.sampled_from(["etag", "retry-after", "x"]), st.text(max_size=9))

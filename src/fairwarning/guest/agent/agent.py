@@ -348,6 +348,7 @@ class Agent:
         self._journal.write(entry)
         if entry.step == "forgotten":
             self._errors.pop(entry.event, None)
+            self._approvals.forget(entry.event)
             if entry.failed:
                 log.warning("hooks of event %s are given up: %s", entry.event, entry.failed)
         if entry.step in {"over", "forgotten"} and self._peers is not None:

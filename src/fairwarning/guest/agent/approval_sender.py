@@ -38,8 +38,12 @@ class ApprovalSender:
     def answered(self, event: str, result: ApprovalResult) -> None:
         """Let the event be approved again; called by the thread that calls `send`."""
         self._sending.discard(event.upper())
-        if result is not ApprovalResult.FAILED:
-            self._failures.pop(event.upper(), None)
+        if result is ApprovalResult.ACCEPTED:
+            self.forget(event)
+
+    def forget(self, event: str) -> None:
+        """Drop what is known about an event that is over."""
+        self._failures.pop(event.upper(), None)
 
     def _send(self, event: Event) -> None:
         result, failure = ApprovalResult.ACCEPTED, ""

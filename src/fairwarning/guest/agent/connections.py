@@ -1,11 +1,22 @@
-"""HTTP connections of hooks, peers and notifications. Proxies and redirects are ignored."""
+"""HTTP requests of hooks and notifications. Proxies and redirects are ignored."""
 
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from urllib.parse import urlsplit
+
+from fairwarning.guest.session import HttpResponse
+
+_SPARE_SECONDS = 1.0  # added to the timeout of a socket, since the caller enforces the deadline
+_BODY_SECONDS = 1.0  # for the body of an error
+_BODY_BYTES = 4096
 
 
 def connect(url: str, seconds: float) -> http.client.HTTPConnection:
@@ -21,10 +32,57 @@ def connect(url: str, seconds: float) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
 
 
-def request_path(url: str) -> str:
-    """Return the path and the query of a URL."""
-    parts = urlsplit(url)
-    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+class HttpPost:
+    """A POST, which can be sent again, and cancelled by another thread."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+        self._url = url
+        self._headers = {**headers, "Content-Length": str(len(body)), "Connection": "close"}
+        self._body = body
+        self._connection: http.client.HTTPConnection | None = None
+        self.cancelled = threading.Event()
+
+    def send(self, connect_seconds: float, deadline: float) -> tuple[HttpResponse, str]:
+        """Return the response and its phrase; of a body only a part, and that of an error only.
+
+        Raise `OSError`, `HTTPException` or `ValueError`. The deadline is of the monotonic clock.
+        """
+        self._connection = connection = connect(self._url, connect_seconds)
+        parts = urlsplit(self._url)
+        try:
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.putrequest("POST", path)
+            for name, value in self._headers.items():
+                connection.putheader(name, value)
+            connection.connect()
+            if self.cancelled.is_set():  # a slow name server must not lead to a late request
+                raise TimeoutError("it took too long to connect")
+            connection.endheaders(self._body)
+            left, current = max(0.0, deadline - time.monotonic()), connection.sock
+            current.settimeout(left + _SPARE_SECONDS)
+            response = connection.getresponse()
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            body = b"" if is_success(response.status) else _first_part(response, current)
+            return HttpResponse(response.status, headers, body), response.reason
+        finally:
+            connection.close()
+
+    def cancel(self) -> None:
+        """Close the connection; send nothing more."""
+        self.cancelled.set()
+        current: socket.socket | None = getattr(self._connection, "sock", None)
+        if current is not None:
+            with suppress(OSError):
+                current.shutdown(socket.SHUT_RDWR)
+
+
+def _first_part(response: http.client.HTTPResponse, connection: socket.socket) -> bytes:
+    """Return what has arrived of a body; it often says why the server refused the request."""
+    connection.settimeout(_BODY_SECONDS)
+    try:
+        return response.read1(_BODY_BYTES)
+    except (OSError, ValueError, http.client.HTTPException):
+        return b""
 
 
 def is_success(status: int) -> bool:

@@ -9,11 +9,11 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairwarning.guest.agent.connections import connect, is_success, is_transient, request_path
+from fairwarning.guest.agent.connections import HttpPost, is_success, is_transient
 from fairwarning.guest.agent.notices import (
     EventNotice,
     NotifyKind,
@@ -22,9 +22,10 @@ from fairwarning.guest.agent.notices import (
     text_fields,
 )
 from fairwarning.guest.events import to_json
+from fairwarning.guest.session import retry_after
 
 LONGEST_PAUSE_SECONDS = 60.0  # also of a server's Retry-After
-TIMEOUT_SECONDS = 10.0  # for each step of an attempt
+CONNECT_SECONDS = 10.0
 ATTEMPT_SECONDS = 30.0  # for an attempt, however slowly the server answers
 
 
@@ -44,7 +45,7 @@ def deliver(settings: NotifySettings, notice: EventNotice) -> None:
         url, authorization = settings.read_url()
     except ValueError as error:  # its text has no secret
         raise DeliveryFailed(str(error)) from None
-    headers = {"Content-Type": "application/json", "Connection": "close"}
+    headers = {"Content-Type": "application/json"}
     if authorization:
         headers["Authorization"] = authorization
     _post(url, headers, json.dumps(_PAYLOADS[settings.kind](notice, text)).encode())
@@ -100,28 +101,22 @@ _PAYLOADS: Mapping[NotifyKind, Callable[[EventNotice, str], dict[str, Any]]] = {
 
 
 def _post(url: str, headers: Mapping[str, str], body: bytes) -> None:
-    connection = connect(url, TIMEOUT_SECONDS)
+    post = HttpPost(url, headers, body)
+    timer = threading.Timer(ATTEMPT_SECONDS, post.cancel)  # the server may send byte by byte
+    timer.daemon = True
+    timer.start()
     try:
-        with _time_limit(lambda: connection.sock):
-            connection.request("POST", request_path(url), body, dict(headers))
-            response = connection.getresponse()
+        response, phrase = post.send(CONNECT_SECONDS, time.monotonic() + ATTEMPT_SECONDS)
     except OSError as error:
         raise DeliveryFailed(f"there was no response: {os_error_text(error)}") from None
     except (http.client.HTTPException, ValueError) as error:  # its text may contain the URL
         raise DeliveryFailed(f"there was no valid response: {type(error).__name__}") from None
     finally:
-        connection.close()
-    status = response.status
-    if is_success(status):
-        return
-    reason = f"the response was {status} {response.reason}"
-    if is_transient(status):
-        raise DeliveryFailed(reason, pause=_retry_after(response.getheader("Retry-After", "")))
-    raise DeliveryFailed(reason, final=True)
-
-
-def _retry_after(value: str) -> float:
-    return min(float(value), LONGEST_PAUSE_SECONDS) if value.isascii() and value.isdigit() else 0.0
+        timer.cancel()
+    if not is_success(response.status):
+        reason = f"the response was {response.status} {phrase}"
+        is_final = not is_transient(response.status)
+        raise DeliveryFailed(reason, final=is_final, pause=retry_after(response))
 
 
 def os_error_text(error: OSError) -> str:
@@ -129,22 +124,3 @@ def os_error_text(error: OSError) -> str:
     if isinstance(error, socket.timeout):  # before Python 3.10 not the same as `TimeoutError`
         return "timed out"
     return str(error.strerror or type(error).__name__)
-
-
-@contextmanager
-def _time_limit(find_socket: Callable[[], socket.socket | None]) -> Iterator[None]:
-    """Shut a connection down after `ATTEMPT_SECONDS`, in case the server sends byte by byte."""
-
-    def stop() -> None:
-        connected = find_socket()
-        if connected is not None:
-            with suppress(OSError):
-                connected.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(ATTEMPT_SECONDS, stop)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
