@@ -64,14 +64,6 @@ def test_connection_limit_of_an_unidentified_caller(endpoint: EndpointHarness) -
     assert sorted(replies) == [[200]] * MAX_CONNECTIONS + [[429]]
 
 
-@pytest.mark.spec("M17")
-def test_connection_limit_without_requests(endpoint: EndpointHarness) -> None:
-    """A machine that never sends a request has the same limit."""
-    endpoint.make("av", 1)
-    with connect_all(endpoint, *["av_0"] * 3 * MAX_CONNECTIONS):
-        assert len(connections(endpoint)) <= MAX_CONNECTIONS
-
-
 @pytest.mark.spec("M17", "M22")
 def test_connection_limit_of_an_unknown_caller() -> None:
     """An address without a machine cannot use up all connections."""

@@ -236,14 +236,6 @@ def test_without_a_service(tmp_path: Path) -> None:
     assert "start one with `" in ended.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("web_0",), ("--grace", "soon", "web_0", "--", "true")])
-def test_wrong_usage(words: tuple[str, ...]) -> None:
-    """Exit code 2 and the usage."""
-    ended = run_program(*EXEC, *words)
-    assert ended.returncode == 2
-    assert "Usage:" in ended.stderr
-
-
 @pytest.mark.parametrize(
     ("number", "reason"),
     [

@@ -72,26 +72,21 @@ async def test_a_guest_that_misses_the_request_to_shut_down(
 
 
 @pytest.mark.spec("E9")
-@pytest.mark.parametrize("kind", ["reboot", "redeploy", "reimage", "start"])
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        *(("running", kind) for kind in ("reboot", "redeploy", "reimage", "start")),
+        *(("off", kind) for kind in ("freeze", "evict", "stop")),
+    ],
+)
 @run_async
-async def test_a_domain_that_is_off_is_started(kind: str) -> None:
-    """There is nothing to power off, so the driver only starts it."""
+async def test_a_domain_that_is_off(state: str, kind: str) -> None:
+    """There is nothing to power off: the driver only starts it, or leaves it off."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0", running=False)
         async with libvirt_harness() as driver:
             assert await driver.execute(impact(kind)) == ""
-        assert hypervisor.state() == "running"
-
-
-@pytest.mark.parametrize("kind", ["freeze", "evict", "stop"])
-@run_async
-async def test_a_domain_that_is_off_stays_off(kind: str) -> None:
-    """There is nothing to do, and that is a success."""
-    with open_hypervisor() as hypervisor:
-        hypervisor.define("web_0", running=False)
-        async with libvirt_harness() as driver:
-            assert await driver.execute(impact(kind)) == ""
-        assert hypervisor.state() == "off"
+        assert hypervisor.state() == state
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -168,28 +163,24 @@ async def test_the_element_in_the_documentation() -> None:
         assert hypervisor.state("vm-17") == "off"
 
 
+@pytest.mark.parametrize(
+    ("machines", "text"),
+    [
+        ((("web", "web_7"), ("db", "web_0")), "there is no domain for web_0 at test:///default"),
+        ((("web", "web_0"), ("web", "web_0")), "web_0, x all name web_0 of web"),
+    ],
+)
 @run_async
-async def test_a_domain_whose_metadata_names_another_machine_is_left_alone() -> None:
-    """Its name does not matter."""
+async def test_metadata_that_does_not_identify_the_machine(
+    machines: tuple[tuple[str, str], ...], text: str
+) -> None:
+    """No domain is touched, whatever its name is: it is another machine's, or one of two."""
     with open_hypervisor() as hypervisor:
-        hypervisor.define("web_0", machine_element("web", "web_7"))
-        hypervisor.define("x", machine_element("db", "web_0"))
+        for name, machine in zip(("web_0", "x"), machines, strict=True):
+            hypervisor.define(name, machine_element(*machine))
         async with libvirt_harness() as driver:
-            error = await driver.execute(impact("evict"))
-        assert "there is no domain for web_0 at test:///default; define one" in error
+            assert text in await driver.execute(impact("evict"))
         assert (hypervisor.state("web_0"), hypervisor.state("x")) == ("running", "running")
-
-
-@run_async
-async def test_two_domains_with_the_same_machine() -> None:
-    """Neither is touched."""
-    with open_hypervisor() as hypervisor:
-        hypervisor.define("a", machine_element("web", "web_0"))
-        hypervisor.define("b", machine_element("web", "web_0"))
-        async with libvirt_harness() as driver:
-            error = await driver.execute(impact("delete"))
-        assert "a, b all name web_0 of web" in error
-        assert (hypervisor.state("a"), hypervisor.state("b")) == ("running", "running")
 
 
 @run_async

@@ -252,6 +252,7 @@ async def test_a_port_that_need_not_be_forwarded(harness: ProcessHarness) -> Non
     [
         (("--isolation", "some"), "'some' is not one of 'auto', 'namespaces', 'none'"),
         (("--endpoint-variable", "A B"), "'A B' is not the name of an environment variable"),
+        (("--grace", "soon"), "Usage:"),
     ],
 )
 def test_wrong_usage(words: tuple[str, ...], message: str) -> None:

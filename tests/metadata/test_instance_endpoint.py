@@ -96,20 +96,6 @@ def test_the_tree_and_its_subtrees(endpoint: EndpointHarness) -> None:
     assert len(compute["vmId"]) == 36
 
 
-@pytest.mark.parametrize("path", ["instance/", "Instance", "INSTANCE/", "instance/compute/"])
-def test_path_ignores_case_and_trailing_slash(endpoint: EndpointHarness, path: str) -> None:
-    """A trailing slash is ignored, and so is case outside field names."""
-    response = _get(endpoint, path)
-    assert response.status == 200
-    assert "vmId" in response.json.get("compute", response.json)
-
-
-def test_unknown_parameters_are_ignored(endpoint: EndpointHarness) -> None:
-    """For example `extended=true`, which cloud-init sends."""
-    response = _get(endpoint, "instance", "api-version=2021-08-01&extended=true")
-    assert response.json == _get(endpoint, "instance", "api-version=2021-08-01").json
-
-
 def test_versions(endpoint: EndpointHarness) -> None:
     """GET /metadata/versions needs no api-version, and lists those of instance, oldest first."""
     for target in ("/metadata/versions", "/metadata/Versions/", "/metadata/versions?x=1"):

@@ -89,15 +89,6 @@ def test_a_parameter_given_twice(endpoint: EndpointHarness, path: str, query: st
     assert "twice" in response.error
 
 
-@pytest.mark.spec("M3")
-def test_a_wrong_version_enables_nothing(endpoint: EndpointHarness) -> None:
-    """A refused request is not a poll: the feature stays disabled."""
-    endpoint.make("db")
-    for version in ("", "latest", "2031-01-01", PREVIEW):
-        assert endpoint.get("db_0", version).status in {400, 404}
-    assert not endpoint.scope("db").enabled
-
-
 @pytest.mark.spec("M2", "M3")
 def test_the_preview_version_is_off_by_default(endpoint: EndpointHarness) -> None:
     """2024-07-09 is not found unless enabled, and a client can fall back on the same connection."""
