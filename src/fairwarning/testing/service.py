@@ -214,10 +214,8 @@ class ServiceThread:
         """Return the machines of scopes, in order."""
         machines: list[MachineLocation] = []
         for name in scopes:
-            scope = await self.fleet.reader.read(Scope, name)
-            for machine in scope.machines if scope else ():
-                locations = await self.fleet.reader.find_machines(name=machine)
-                machines += [location for location in locations if location.scope == name]
+            locations = await self.fleet.reader.find_machines(scope=name)
+            machines += sorted(locations, key=lambda location: location.number)
         return machines
 
     async def active_events(self, name: str) -> list[guest.Event]:

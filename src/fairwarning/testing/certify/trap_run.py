@@ -19,7 +19,7 @@ from fairwarning.core.errors import Conflict
 from fairwarning.core.model import ImpactKind
 from fairwarning.machines.process.isolation import Isolation
 from fairwarning.service.faults import FaultRule
-from fairwarning.testing.certify import allowances
+from fairwarning.testing.certify import allowances, steps
 from fairwarning.testing.certify.environment import (
     SCOPE,
     SET,
@@ -28,24 +28,7 @@ from fairwarning.testing.certify.environment import (
     TrapFailed,
 )
 from fairwarning.testing.certify.results import approval_seconds, check_rules
-from fairwarning.testing.certify.steps import (
-    CHANGE_DOCUMENT,
-    ME,
-    AnnounceEvent,
-    AwaitEventEnd,
-    CancelAnnouncedEvent,
-    DisableFeature,
-    ExpectApproval,
-    ExpectMachineGone,
-    ExpectNoApproval,
-    ExpectOneApproval,
-    ExpectPolls,
-    ExpectRead,
-    InjectFault,
-    LosePower,
-    PowerOn,
-    Step,
-)
+from fairwarning.testing.certify.steps import CHANGE_DOCUMENT, ME, AnnounceEvent, Step
 
 _DISABLE_ATTEMPTS = 100
 
@@ -82,12 +65,12 @@ class TrapRun:
         """The types of the program's own events that it was not shown or did not approve."""
         environment.rules.append(self._check_rules)
 
-    async def run(self, steps: Sequence[Step]) -> str:
+    async def run(self, timeline: Sequence[Step]) -> str:
         """Run all steps after the first poll; describe what was observed. Raise `TrapFailed`."""
         seen = self._environment.seen
         if not await self._environment.until(lambda: seen.polls > 0, allowances.START_SECONDS):
             raise TrapFailed(_describe_silence(seen.refused, allowances.START_SECONDS))
-        for step in steps:
+        for step in timeline:
             await self._run_step(step)
         self._check_rules()
         if self._approval_times:
@@ -110,30 +93,30 @@ class TrapRun:
         match step:
             case AnnounceEvent():
                 await self._announce(step)
-            case ExpectPolls(times):
+            case steps.ExpectPolls(times):
                 await self._expect_polls(times, allowances.POLL_SECONDS)
-            case ExpectRead(event):
+            case steps.ExpectRead(event):
                 await self._expect_read(self._events[event])
-            case ExpectApproval(event):
+            case steps.ExpectApproval(event):
                 await self._expect_approval(self._events[event])
-            case ExpectNoApproval(event, seconds):
+            case steps.ExpectNoApproval(event, seconds):
                 longest = self._options.prepare_seconds if seconds is None else seconds
                 await self._expect_no_approval(self._events[event], longest)
-            case ExpectOneApproval(event):
+            case steps.ExpectOneApproval(event):
                 await self._expect_one_approval(self._events[event])
-            case AwaitEventEnd(event):
+            case steps.AwaitEventEnd(event):
                 await self._await_end(self._events[event])
-            case ExpectMachineGone(event):
+            case steps.ExpectMachineGone(event):
                 await self._expect_machine_gone(self._events[event])
-            case CancelAnnouncedEvent(event):
+            case steps.CancelAnnouncedEvent(event):
                 await self._cancel(self._events[event])
-            case InjectFault(kind, delay):
+            case steps.InjectFault(kind, delay):
                 await self._inject(FaultRule(kind=kind, delay_seconds=delay))
-            case DisableFeature():
+            case steps.DisableFeature():
                 await self._disable_feature()
-            case LosePower(event):
+            case steps.LosePower(event):
                 await self._lose_power(self._events.get(event))
-            case PowerOn():
+            case steps.PowerOn():
                 await self._power_on()
 
     # --- Actions ---
