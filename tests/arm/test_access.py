@@ -14,7 +14,6 @@ from fairwarning.service.tokens import Principal, Role, Tokens, TokenUse
 from tests.arm.everything import (
     ANN,
     BOB,
-    OPERATOR,
     OURS,
     READER,
     THEIRS,
@@ -24,7 +23,7 @@ from tests.arm.everything import (
     state,
 )
 from tests.campaigns import each_step, split
-from tests.fixtures.arm import KEY, VERSION, ArmHarness
+from tests.fixtures.arm import KEY, OPERATOR, VERSION, ArmHarness
 from tests.fixtures.http import Response
 from tests.fixtures.tokens import sign_token
 

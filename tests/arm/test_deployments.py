@@ -106,25 +106,6 @@ def test_a_deployment_is_repeatable() -> None:
         assert arm.follow(first.headers["azure-asyncoperation"]).status in {200, 404}
 
 
-def test_a_machine_in_an_availability_set() -> None:
-    """The order of resources in the template does not matter."""
-    with ArmHarness() as arm:
-        arm.group()
-        owner = "[resourceId('Microsoft.Compute/availabilitySets', 'av')]"
-        response = deploy(
-            arm,
-            resource(
-                "Microsoft.Compute/virtualMachines",
-                "vm",
-                owner,
-                properties={"availabilitySet": {"id": owner}},
-            ),
-            resource("Microsoft.Compute/availabilitySets", "av"),
-        )
-        assert arm.ended(response) == {"status": "Succeeded"}
-        assert list(arm.machines("as:rg:av")) == ["vm"]
-
-
 def test_secure_outputs_are_not_stored() -> None:
     """The value of a secure output is neither returned nor stored."""
     with ArmHarness() as arm:
@@ -199,26 +180,6 @@ def test_invalid_templates(body: Json) -> None:
         error = failed(arm, arm.put(DEPLOYMENT, body))
         assert error["code"] == "InvalidTemplate"
         assert arm.get(f"{COMPUTE}/virtualMachines").json == {"value": []}
-
-
-def test_references_to_existing_resources() -> None:
-    """A template may refer only to existing resources of its own group."""
-    with ArmHarness() as arm:
-        arm.group()
-        arm.group("other")
-        kind = "Microsoft.Compute/virtualMachines"
-        arm.put(f"{COMPUTE}/virtualMachines/vm", {"location": "local"})
-        for reference, works in (
-            (f"resourceId('{kind}', 'vm')", True),
-            (f"resourceId('{kind}', 'none')", False),
-            (f"resourceId('other', '{kind}', 'vm')", False),
-        ):
-            value = f"[reference({reference}, '{VERSION}')]"
-            response = deploy(arm, outputs={"vm": {"type": "object", "value": value}})
-            if works:
-                assert arm.ended(response)["status"] == "Succeeded"
-            else:
-                failed(arm, response)
 
 
 def test_unknown_groups_names_and_statuses() -> None:

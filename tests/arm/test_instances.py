@@ -181,6 +181,3 @@ def test_spot_instances() -> None:
         scale_set(arm, f"{WEB}2")
         regular = arm.post(f"{WEB}2/virtualMachines/0/simulateEviction")
         assert refused(regular) == (409, "OperationNotAllowed")
-
-
-# --- Flexible sets --------------------------------------------------------------------------------

@@ -3,37 +3,8 @@
 import pytest
 
 from fairwarning.arm.templates.template import ReferenceNeeded
-from tests.arm.evaluation import COMPUTE, NETWORK, evaluate, names
-from tests.arm.templates import TEMPLATE, resource
-
-
-def test_a_scale_set_as_the_azure_cli_sends_it() -> None:
-    """Networks come before the scale set that depends on them; dependsOn is case-insensitive."""
-    template = evaluate(TEMPLATE, {"adminPassword": "[hunter2]"})
-    steps = {step.name: step for step in template.resources}
-    assert [*steps] == ["webVNET", "webIP", "webLB", "webNSG", "web", "webLB/NatRule"]
-    rule = steps["webLB/NatRule"]
-    assert rule.id == f"{NETWORK}/loadBalancers/webLB/inboundNatRules/NatRule"
-    assert (rule.type, rule.version) == (
-        "Microsoft.Network/loadBalancers/inboundNatRules",
-        TEMPLATE["resources"][5]["apiVersion"],
-    )
-    sent = TEMPLATE["resources"][5]
-    assert template.resource(rule, {}) == {
-        "location": sent["location"], "properties": sent["properties"]
-    }  # fmt: skip
-    profile = template.resource(steps["web"], {})["properties"]["virtualMachineProfile"]
-    assert profile["osProfile"]["adminPassword"] == "[hunter2]"  # a value is never an expression
-    (interface,) = profile["networkProfile"]["networkInterfaceConfigurations"]
-    group = {"id": f"{NETWORK}/networkSecurityGroups/webNSG"}
-    assert interface["properties"] == {"primary": "true", "networkSecurityGroup": group}
-    scale_set = f"{COMPUTE}/virtualMachineScaleSets/web".lower()
-    with pytest.raises(ReferenceNeeded) as reference:
-        template.outputs({})
-    assert reference.value.id == scale_set
-    known = {scale_set: {"id": "x", "properties": {"provisioningState": "Succeeded"}}}
-    value = {"provisioningState": "Succeeded"}
-    assert template.outputs(known) == {"VMSS": {"type": "object", "value": value}}
+from tests.arm.evaluation import COMPUTE, evaluate, names
+from tests.arm.templates import resource
 
 
 def test_a_machine_as_the_azure_cli_sends_it() -> None:

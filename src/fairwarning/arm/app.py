@@ -20,6 +20,7 @@ from fairwarning.arm.http.request import ArmRequest, api_version, check_api_vers
 from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.resources import deployments, groups, locks, operations, subscriptions, tags
+from fairwarning.arm.types import writing
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.handlers import find_handler
 from fairwarning.core.errors import FairwarningError
@@ -110,6 +111,9 @@ class ArmApplication:
             check_api_version(match.route.kind, version, self.context.cloud.location)
         if match.route.writes and path:
             await locks.check(self.context, http.method, path.id)
+            if http.method == "DELETE":
+                etag = http.headers.get("if-match", "")
+                await writing.check_etag(self.context, path.id, etag)
         response = await self._handle(request, match.route)
         if not match.route.writes:
             refuse_ignored(request)

@@ -13,13 +13,10 @@ import msgspec
 _OTHER_VERSIONS = ("2024-11-01",)  # of namespaces whose types are only stored
 
 
-Catalogue = dict[str, list[dict[str, Any]]]
-
-
-@cache
-def catalogue() -> Catalogue:
+def catalogue() -> dict[str, list[dict[str, Any]]]:
     """Return the regions, images with an alias, and sizes of machines."""
-    return msgspec.json.decode(_read("catalogue.json"), type=Catalogue)
+    content: dict[str, list[dict[str, Any]]] = _read("catalogue")
+    return content
 
 
 @cache
@@ -32,41 +29,34 @@ def api_versions(kind: str) -> tuple[str, ...]:
     and a script with such a date should fail here, too. A version counts if a public client has it:
     Azure's SDKs for Python and Go, the Azure CLI, Ansible's collection, Libcloud, the Bicep types.
     """
-    known = msgspec.json.decode(_read("api_versions.json"), type=dict[str, tuple[str, ...]])
-    return known.get(kind.partition("/")[0].lower(), _OTHER_VERSIONS)
+    return tuple(_read("api_versions").get(kind.partition("/")[0].lower(), _OTHER_VERSIONS))
 
 
-@cache
-def computed_members(kind: str) -> str:
-    """Return members that Azure adds to a type that is only stored, as JSON with {name} and {guid}.
+def computed_members(kind: str, **values: str) -> dict[str, Any]:
+    """Return the members that Azure adds to a type that is only stored, with {name} and {guid}.
 
     Templates read them. They name no host that exists.
     """
-    known = msgspec.json.decode(_read("computed_members.json"), type=dict[str, msgspec.Raw])
-    return bytes(known.get(kind.lower(), b"{}")).decode()
+    members: dict[str, Any] = _fill(_read("computed_members").get(kind.lower(), {}), values)
+    return members
 
 
-@cache
 def errors() -> dict[str, tuple[int, str]]:
     """Return the status and the text, with {placeholders}, of each error."""
-    return msgspec.json.decode(_read("errors.json"), type=dict[str, tuple[int, str]])
+    texts: dict[str, tuple[int, str]] = _read("errors")
+    return texts
 
 
-@cache
 def codes() -> dict[str, str]:
     """Return Azure's code for each error code of the core. The messages stay those of the core."""
-    return msgspec.json.decode(_read("codes.json"), type=dict[str, str])
+    codes: dict[str, str] = _read("codes")
+    return codes
 
 
 def document(name: str, /, **values: Any) -> dict[str, Any]:  # noqa: ANN401  (any JSON)
     """Return a fixed document of Azure's, with values for its {placeholders}."""
-    filled: dict[str, Any] = _fill(_documents()[name], values)
+    filled: dict[str, Any] = _fill(_read("documents")[name], values)
     return filled
-
-
-@cache
-def _documents() -> dict[str, Any]:
-    return msgspec.json.decode(_read("documents.json"), type=dict[str, Any])
 
 
 def _fill(part: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  (any JSON)
@@ -79,8 +69,9 @@ def _fill(part: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  (any JS
     return part.format_map(values) if isinstance(part, str) else part
 
 
-def _read(name: str) -> bytes:
-    return files(__package__).joinpath(name).read_bytes()
+@cache
+def _read(name: str) -> Any:  # noqa: ANN401  (any JSON)
+    return msgspec.json.decode(files(__package__).joinpath(f"{name}.json").read_bytes())
 
 
 def normalize_region(region: str) -> str:

@@ -57,9 +57,6 @@ _OF_INSTANCES = (("sku",), ("properties", "protectionPolicy"))
 _OWNERS = {"availabilitySet": AVAILABILITY_SET, "virtualMachineScaleSet": SCALE_SET}
 
 
-# --- Writing --------------------------------------------------------------------------------------
-
-
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Write a machine; of an instance of a Flexible set, write the body of the instance."""
     target = await targets.find_flexible_instance(context, request.group, request.name)
@@ -190,9 +187,6 @@ def _check_policy(rules: Rules, body: Body) -> None:
         raise azure_error("OperationNotAllowed/policy of owner")
 
 
-# --- Reading --------------------------------------------------------------------------------------
-
-
 async def _documents(
     context: ArmContext, page: Sequence[ActionTarget], *, view: bool = False
 ) -> list[Body]:
@@ -273,9 +267,6 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     )
     value = await _documents(context, page, view=view)
     return list_response(request, value, token, fields=_FIELDS)
-
-
-# --- Actions --------------------------------------------------------------------------------------
 
 
 async def _reapply(context: ArmContext, request: ArmRequest) -> Response:

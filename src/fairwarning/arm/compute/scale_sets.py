@@ -49,8 +49,6 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.record import changed
 
-# --- Writing --------------------------------------------------------------------------------------
-
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     """Create a scale set, or merge the body into it: `az vmss scale` sends only the capacity."""
@@ -101,9 +99,6 @@ async def _change(write: ResourceWrite, existing: Resource, body: Body) -> Desir
     if capacity is not None:
         commands.append(Scale(set=scale_set.id, capacity=capacity, operation=write.operation))
     return DesiredResource(body, tuple(commands), set=existing.set)
-
-
-# --- Reading --------------------------------------------------------------------------------------
 
 
 def _defaults(context: ArmContext, scale_set: ScaleSet) -> Body:
@@ -174,9 +169,6 @@ async def _view(context: ArmContext, request: ArmRequest) -> Response:
     summary = [{"code": code, "count": count} for code, count in sorted(counts.items())]
     done = views.status("ProvisioningState/succeeded", "Provisioning succeeded")
     return json_response({"virtualMachine": {"statusesSummary": summary}, "statuses": [done]})
-
-
-# --- Actions --------------------------------------------------------------------------------------
 
 
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:

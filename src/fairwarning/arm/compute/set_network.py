@@ -187,9 +187,6 @@ def check(body: Body) -> None:
         raise documents.invalid_value(_CONFIGURATIONS, count, allowed)
 
 
-# --- The model ------------------------------------------------------------------------------------
-
-
 def _interface_configurations(body: Body) -> list[_Named]:
     """Return name and properties of each network interface of a set's model."""
     profile = typed_value(body, f"{SET_PROFILE}.networkProfile", dict, {})
@@ -206,9 +203,6 @@ def _with_primary(entries: list[_Named]) -> Iterator[tuple[_Named, bool]]:
     chosen = next((entry for entry in entries if entry[1].get("primary")), None)
     for number, entry in enumerate(entries):
         yield entry, entry is chosen if chosen else number == 0
-
-
-# --- Ids ------------------------------------------------------------------------------------------
 
 
 def _set_of(target: ActionTarget) -> ScaleSet:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fairwarning.arm.catalogue import document
 from fairwarning.arm.compute.profile import events_profile
 from fairwarning.core.model import (
     Event,
@@ -110,11 +111,4 @@ def pending_maintenance(scope: Scope, machine: Machine) -> Event | None:
 
 def _redeploy_status(event: Event) -> View:
     begins, ends = iso(int(event.created_at)), iso(event.not_before)
-    return {
-        "isCustomerInitiatedMaintenanceAllowed": True,
-        "preMaintenanceWindowStartTime": begins,
-        "preMaintenanceWindowEndTime": ends,
-        "maintenanceWindowStartTime": ends,
-        "maintenanceWindowEndTime": ends,
-        "lastOperationResultCode": "None",
-    }
+    return document("redeployStatus", begins=begins, ends=ends)

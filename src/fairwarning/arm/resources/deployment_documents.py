@@ -63,9 +63,6 @@ class DeploymentOutcome:
     failure: FairwarningError | None = None
 
 
-# --- Storing --------------------------------------------------------------------------------------
-
-
 async def store(
     context: ArmContext, request: ArmRequest, name: str, body: Body, outcome: DeploymentOutcome
 ) -> Resource:
@@ -168,9 +165,6 @@ def _without_secrets(value: Any, name: str = "", depth: int = 0) -> Any:  # noqa
 
 
 _LEVELS = 100
-
-
-# --- Documents ------------------------------------------------------------------------------------
 
 
 def template_properties(template: Template) -> Body:

@@ -24,8 +24,6 @@ from fairwarning.core.times import iso
 from fairwarning.service import resources
 from fairwarning.service.config.settings import TENANT
 
-# --- The subscription -----------------------------------------------------------------------------
-
 
 async def _subscriptions(context: ArmContext, _request: ArmRequest) -> Response:
     return json_response(

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from starlette.responses import Response
 
-from fairwarning.arm.catalogue import api_versions
+from fairwarning.arm.catalogue import api_versions, document
 from fairwarning.arm.http import internal
 from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import ArmError
@@ -145,19 +145,11 @@ async def _names(context: ArmContext, request: ArmRequest) -> Response:
 
 def _name_entry(parent: str, name: str, values: Counter[str]) -> Body:
     path = f"{parent}/{name}"
-    return {
-        "id": path,
-        "tagName": name,
-        "count": {"type": "Total", "value": values.total()},
-        "values": [
-            {
-                "id": f"{path}/tagValues/{value}",
-                "tagValue": value,
-                "count": {"type": "Total", "value": values[value]},
-            }
-            for value in sorted(values)
-        ],
-    }
+    entries = [
+        document("tagValue", path=path, value=value, count=values[value])
+        for value in sorted(values)
+    ]
+    return document("tagName", path=path, name=name, count=values.total(), values=entries)
 
 
 async def _all_tags(context: ArmContext, group: str) -> AsyncIterator[Tags]:

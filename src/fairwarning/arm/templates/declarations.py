@@ -62,10 +62,7 @@ class ResourceDeclaration:
         """Return the value of a member that must be a non-empty string."""
         value = self.value(key, loops)
         if not isinstance(value, str) or not 0 < len(value) <= _CHARACTERS:
-            raise TemplateError(
-                f"a resource needs a {key}, which must be a non-empty string of at most "
-                f"{_CHARACTERS} characters"
-            )
+            raise TemplateError(f"a resource needs a {key}, of 1 to {_CHARACTERS} characters")
         return value
 
     def flag(self, key: str, loops: Loops, *, default: bool) -> bool:

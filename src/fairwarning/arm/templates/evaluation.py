@@ -111,9 +111,7 @@ class ValueBudget:
         """Count values; raise if there are too many."""
         self._left -= values
         if self._left < 0:
-            raise TemplateError(
-                f"the expressions create more than {MAX_VALUES} values: repeat less"
-            )
+            raise TemplateError(f"the expressions create more than {MAX_VALUES} values")
 
     def spend_on(self, value: object) -> None:
         """Count the parts of a value, which are going to be parsed."""
@@ -259,8 +257,6 @@ def check_count(count: Value) -> int:
     """Return the count of a loop; raise unless it is a number in the allowed range."""
     if kind_of(count) != "int" or not 0 <= count <= MAX_COPIES:
         actual = count if kind_of(count) == "int" else kind_of(count)
-        raise TemplateError(
-            f"the count of a copy must be an int from 0 to {MAX_COPIES}, not {actual}"
-        )
+        raise TemplateError(f"a count must be an int from 0 to {MAX_COPIES}, not {actual}")
     number: int = count
     return number

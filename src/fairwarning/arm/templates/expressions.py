@@ -75,9 +75,7 @@ def _parse_string(text: str, functions: Functions, depth: int) -> Node:
     if not (text.startswith("[") and text.endswith("]")):
         return text
     if len(text) > EXPRESSION_CHARACTERS:
-        raise TemplateError(
-            f"an expression may have {EXPRESSION_CHARACTERS} characters, not {len(text)}"
-        )
+        raise TemplateError(f"an expression may have {EXPRESSION_CHARACTERS} characters")
     return _Parser(text[1:-1].rstrip(), functions).parse(depth)
 
 

@@ -194,7 +194,7 @@ class ResourceNames:
         targets = self.resolve(name)
         if targets is None or len(targets) != 1:
             raise TemplateError(
-                "takes a resource id, or a name that only one resource of this template has"
+                "takes an id, or a name that only one resource of this template has"
             )
         if not targets[0]:
             raise TemplateError("names a resource whose condition is false")

@@ -154,9 +154,7 @@ def _template(properties: object) -> Mapping[str, Any]:
         raise TemplateError("a deployment needs properties: mode, template and parameters")
     check_not_linked(properties)
     if properties.get("onErrorDeployment") is not None:
-        raise TemplateError(
-            "onErrorDeployment is not supported: deploy the earlier template again by yourself"
-        )
+        raise TemplateError("onErrorDeployment is not supported: deploy the earlier template")
     mode = properties.get("mode")
     if not isinstance(mode, str) or mode.lower() != "incremental":
         raise TemplateError("mode must be 'Incremental'; other modes are not supported")
@@ -178,9 +176,6 @@ def _is_inner(properties: Mapping[str, Any]) -> bool:
     if not isinstance(scope, str) or scope.lower() not in {"inner", "outer", "notspecified"}:
         raise TemplateError("expressionEvaluationOptions.scope must be 'inner' or 'outer'")
     return scope.lower() == "inner"
-
-
-# --- Outputs --------------------------------------------------------------------------------------
 
 
 @record

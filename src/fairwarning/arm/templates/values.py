@@ -195,9 +195,7 @@ class Definitions:
         definition = self._definitions.get(name)
         if not isinstance(definition, dict):
             known = listed(self._definitions)
-            raise TemplateError(
-                f"$ref must be {_DEFINITIONS} and the name of a definition, which are: {known}"
-            )
+            raise TemplateError(f"$ref must be the name of a definition, which are: {known}")
         return definition
 
 

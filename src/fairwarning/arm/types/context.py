@@ -22,6 +22,7 @@ from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.resources import GROUP, Resource
+from fairwarning.service.tokens import Principal
 
 T = TypeVar("T")
 
@@ -46,16 +47,18 @@ class ArmContext:
     _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _deploying: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
-    def deploying(self, client: str) -> asyncio.Lock:
+    def deploying(self, principal: Principal) -> asyncio.Lock:
         """Return the lock of a client's deployments: one at a time waits for `compute` (IB4)."""
+        client = f"{principal.name} {principal.group}"
         lock = self._deploying.get(client) or asyncio.Lock()
         self._deploying[client] = lock
         return lock
 
     async def compute(self, function: Callable[[], T]) -> T:
-        """Call a pure function that may take long in a thread, one at a time (IB4)."""
-        async with self._computing:
-            return await asyncio.to_thread(function)
+        """Call a pure function that may take long in a thread, one at a time; reads go on (IB4)."""
+        with self.fleet.reader.share.elsewhere():
+            async with self._computing:
+                return await asyncio.to_thread(function)
 
     def store_id(self, id_: AzureId) -> str:
         """Return the id in the store. A stored type is found by its path: below its parent's."""

@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-import msgspec
 from starlette.responses import Response
 
 from fairwarning.arm.catalogue import computed_members
+from fairwarning.arm.catalogue import document as document_of
 from fairwarning.arm.http.azure_id import AzureId, ResourcePath
 from fairwarning.arm.http.errors import azure_error, resource_not_found
 from fairwarning.arm.http.listing import list_response
@@ -61,15 +61,13 @@ def _check_id(write: ResourceWrite) -> None:
         raise documents.invalid_value("id", id_.in_group, f"at most {most}")
 
 
-# --- Documents ------------------------------------------------------------------------------------
-
-
 def document(context: ArmContext, row: Resource) -> Body:
     """Return a stored resource in Azure's form."""
     body = documents.stored_body(row)
     kind, name = body.pop("type"), row.name.rpartition("/")[2]
     state = {"provisioningState": documents.state(row)}
-    properties = {**_computed(kind, name, row), **body["properties"], **state}
+    computed = computed_members(kind, name=name, guid=guid("stored", row.id).lower())
+    properties = {**computed, **body["properties"], **state}
     return {
         **body,
         "id": context.path_of(row),
@@ -78,16 +76,6 @@ def document(context: ArmContext, row: Resource) -> Body:
         "etag": documents.etag(row),
         "properties": properties,
     }
-
-
-def _computed(kind: str, name: str, row: Resource) -> Body:
-    text = computed_members(kind)
-    if text == "{}":
-        return {}
-    quoted = msgspec.json.encode(name).decode()[1:-1]
-    text = text.replace("{name}", quoted).replace("{guid}", guid("stored", row.id).lower())
-    members: Body = msgspec.json.decode(text)
-    return members
 
 
 def kind_of(row: Resource) -> str:
@@ -99,9 +87,6 @@ def _response(context: ArmContext, row: Resource, status: int = 200) -> Response
     shown = document(context, row)
     headers = {"ETag": documents.etag(row), HEADER: note(shown["type"])}
     return json_response(shown, status, headers)
-
-
-# --- Requests -------------------------------------------------------------------------------------
 
 
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
@@ -224,23 +209,12 @@ async def remove_below(context: ArmContext, id_: AzureId, actor: str) -> None:
         await context.fleet.submit(command)
 
 
-# --- Actions --------------------------------------------------------------------------------------
-
-
 async def act(action: str, context: ArmContext, request: ArmRequest) -> Response:
     """Answer `list*` actions with made-up keys of a fixed form; refuse every other action."""
     row = await context.get_id(request.id)
     kind = kind_of(row)
     if not action.lower().startswith("list"):
         raise azure_error("OperationNotAllowed/stored type", action=action[:80], why=note(kind))
-    keys = [guid("key", row.id, name).lower() for name in ("primary", "secondary")]
-    body: Body = {
-        "keys": [
-            {"keyName": f"key{number}", "value": key, "permissions": "FULL"}
-            for number, key in enumerate(keys, 1)
-        ],
-        **dict.fromkeys(("primaryKey", "primarySharedKey", "key1", "accountSasToken"), keys[0]),
-        **dict.fromkeys(("secondaryKey", "secondarySharedKey", "key2"), keys[1]),
-        "value": [],
-    }
-    return json_response(body, headers={HEADER: note(kind)})
+    first, second = (guid("key", row.id, name).lower() for name in ("primary", "secondary"))
+    keys = document_of("listKeys", first=first, second=second)
+    return json_response(keys, headers={HEADER: note(kind)})

@@ -155,6 +155,15 @@ def _check_conditions(write: ResourceWrite, existing: Resource | None) -> None:
         raise precondition_failed(write.name)
 
 
+async def check_etag(context: ArmContext, id_: AzureId, if_match: str) -> None:
+    """Refuse to delete a resource that has changed; a part has the ETag of its parent (IC5)."""
+    if if_match not in {"", "*"}:
+        parent = id_.parent() if context.types.nested(id_.kind) else None
+        row = await context.find_id(parent or id_)
+        if row and if_match != documents.etag(row):
+            raise precondition_failed(id_.name)
+
+
 def precondition_failed(name: str) -> ArmError:
     """The error for a resource that is not as the headers of the request say."""
     return azure_error("PreconditionFailed", name=name)
