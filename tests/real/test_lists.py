@@ -83,25 +83,6 @@ def test_all_that_match_are_cancelled_slice_by_slice(tmp_path: Path) -> None:
         assert harness.service.ok("GET", "/api/events")["events"] == []
 
 
-@pytest.mark.campaign
-def test_a_large_scale_in_is_typed(tmp_path: Path) -> None:
-    """One click deletes nothing; neither does a wrong number."""
-    with browser_harness(tmp_path / "data", FLEET) as harness:
-        page = harness.tab("/sets/web")
-        page.get_by_label("Scale to").fill("0")
-        page.get_by_role("button", name="Scale", exact=True).click()
-        expect(page.locator("h1")).to_have_text("Scale web to 0, and delete 300 instances?")
-        expect(page.locator("#plan")).to_contain_text("none: they are deleted immediately")
-        for typed in ("", "299"):
-            page.get_by_label("Type 300").fill(typed)
-            page.get_by_role("button", name="Scale", exact=True).click()
-            assert harness.service.ok("GET", "/api/sets/web")["leaving"] == 0
-        page.get_by_label("Type 300").fill("300")
-        page.get_by_role("button", name="Scale", exact=True).click()
-        page.wait_for_url("**/sets/web")
-        expect(page.locator("#state")).to_contain_text("300 leaving")
-
-
 def test_a_link_from_a_mail(tmp_path: Path) -> None:
     """It opens its page, also from another site; without a session, after the login."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
