@@ -36,7 +36,9 @@ class Plant:
 
 SOURCE = Path(__file__).parents[2] / "src" / "fairwarning"
 BEFORE_COMMIT = Patch(
-    "service.committer", "await self._commit(work)", "self.planted(work); await self._commit(work)"
+    "service.writer.committer",
+    "await self._commit(work)",
+    "self.planted(work); await self._commit(work)",
 )
 DECIDE = "work = await self._committer.decide(waiting)"
 
@@ -94,7 +96,7 @@ PLANTS: dict[str, Plant] = {
     "keep a dropped operation in the cache": Plant(
         "IR1 IB2 IK1",
         Patch(
-            "service.committer",
+            "service.writer.committer",
             "            self._cache.pop(ref, None)\n            if after is not None:",
             "            if after is not None:",
         ),
@@ -110,7 +112,7 @@ PLANTS: dict[str, Plant] = {
     "do not set timers at a restart": Plant(
         "IL6",
         Patch(
-            "service.writer",
+            "service.writer.command_writer",
             "        self._timers.arm(await self._store.next_due())\n",
             "",
         ),
@@ -152,7 +154,7 @@ PLANTS: dict[str, Plant] = {
     "acknowledge a failed commit": Plant(
         "E9 IC1 IL9 IB2",
         Patch(
-            "service.committer",
+            "service.writer.committer",
             "                for pending in waiting:\n                    pending.error = error\n",
             "",
         ),
@@ -161,7 +163,7 @@ PLANTS: dict[str, Plant] = {
         "ID2 IL9",
         BEFORE_COMMIT,
         Patch(
-            "service.writer",
+            "service.writer.command_writer",
             DECIDE,
             f"self._committer.planted = self._publisher.make_visible; {DECIDE}",
         ),
@@ -169,7 +171,11 @@ PLANTS: dict[str, Plant] = {
     "dispatch impacts before the commit": Plant(
         "IL5 E9",
         BEFORE_COMMIT,
-        Patch("service.writer", DECIDE, f"self._committer.planted = self._carry_out; {DECIDE}"),
+        Patch(
+            "service.writer.command_writer",
+            DECIDE,
+            f"self._committer.planted = self._carry_out; {DECIDE}",
+        ),
     ),
     "keep the incarnation after a change": Plant(
         "ID1",
@@ -224,7 +230,7 @@ PLANTS: dict[str, Plant] = {
     "forget impacts at a restart": Plant(
         "E9 IL6",
         Patch(
-            "service.writer",
+            "service.writer.command_writer",
             "                self._impacts.dispatch(impact)\n            last",
             "                pass\n            last",
         ),
@@ -258,7 +264,7 @@ PLANTS: dict[str, Plant] = {
     "blame the driver while no service ran": Plant(
         "E9",
         Patch(
-            "service.impacts",
+            "service.writer.impacts",
             "        limit = self._clock.now() + impact.limit_seconds",
             "        limit = impact.deadline or 0.0",
         ),
@@ -326,7 +332,7 @@ PLANTS: dict[str, Plant] = {
     "ignore the recorded polls of an idle scope": Plant(
         "M14",
         Patch(
-            "service.due_work",
+            "service.writer.due_work",
             "        if not last:\n",
             "        if True:\n",
         ),
