@@ -202,44 +202,32 @@ def _listed(service: KilledService, path: str) -> list[dict[str, Any]]:
 
 def template(number: int) -> dict[str, Any]:
     """Return a template with an availability set of two machines and a scale set of three."""
-    availability_set = f"[resourceId('Microsoft.Compute/availabilitySets', 'as{number}')]"
-    compute = {"apiVersion": "2024-11-01", "location": "local"}
-    return {
-        "properties": {
-            "mode": "Incremental",
-            "template": {
-                "$schema": "https://schema.management.azure.com/schemas/2019-04-01/"
-                "deploymentTemplate.json#",
-                "contentVersion": "1.0.0.0",
-                "resources": [
-                    {
-                        **compute,
-                        "type": "Microsoft.Compute/availabilitySets",
-                        "name": f"as{number}",
-                        "sku": {"name": "Aligned"},
-                        "properties": {},
-                    },
-                    *(
-                        {
-                            **compute,
-                            "type": "Microsoft.Compute/virtualMachines",
-                            "name": f"as{number}-{at}",
-                            "dependsOn": [availability_set],
-                            "properties": {"availabilitySet": {"id": availability_set}},
-                        }
-                        for at in range(2)
-                    ),
-                    {
-                        **compute,
-                        "type": "Microsoft.Compute/virtualMachineScaleSets",
-                        "name": f"ss{number}",
-                        "sku": {"name": "Standard_B1s", "capacity": 3},
-                        "properties": {"orchestrationMode": "Uniform"},
-                    },
-                ],
-            },
+
+    def resource(kind: str, name: str, **members: object) -> dict[str, object]:
+        head = {
+            "apiVersion": "2024-11-01",
+            "location": "local",
+            "type": f"Microsoft.Compute/{kind}",
         }
+        return {**head, "name": name, "properties": {}, **members}
+
+    group = f"[resourceId('Microsoft.Compute/availabilitySets', 'as{number}')]"
+    in_group = {"dependsOn": [group], "properties": {"availabilitySet": {"id": group}}}
+    content = {
+        "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
+        "contentVersion": "1.0.0.0",
+        "resources": [
+            resource("availabilitySets", f"as{number}", sku={"name": "Aligned"}),
+            *(resource("virtualMachines", f"as{number}-{at}", **in_group) for at in range(2)),
+            resource(
+                "virtualMachineScaleSets",
+                f"ss{number}",
+                sku={"name": "Standard_B1s", "capacity": 3},
+                properties={"orchestrationMode": "Uniform"},
+            ),
+        ],
     }
+    return {"properties": {"mode": "Incremental", "template": content}}
 
 
 def deploy(service: KilledService, number: int) -> Response:

@@ -118,18 +118,6 @@ async def test_the_feed_has_the_latest_change_of_each_scope(store: Store) -> Non
 
 
 @on_open_store
-async def test_positions_are_never_reused(store: Store) -> None:
-    """Not even if the newest scope is removed, or a batch is refused, before a restart."""
-    await store.commit(Batch(1.0, {A: (None, scope("a"))}))
-    await store.commit(Batch(2.0, {A: (scope("a"), None)}))
-    (removed,) = await store.changes_since(0, 9)
-    await restart(store)
-    await store.commit(Batch(3.0, {B: (None, scope("b"))}))
-    (_, new) = await store.changes_since(0, 9)
-    assert new.position > removed.position
-
-
-@on_open_store
 async def test_the_feed_is_correct_after_many_changes(store: Store) -> None:
     """A scope that changes often is in the feed once."""
     await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, scope("b"))}))

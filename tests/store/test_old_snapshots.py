@@ -1,7 +1,5 @@
 """Transactions of other programs that stay open: commits go on at the same cost."""
 
-import asyncio
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,12 +7,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from fairwarning.service.snapshot_monitor import LONG_SECONDS, SnapshotMonitor
 from fairwarning.store.postgres.statements import _SQL
-from fairwarning.store.postgres.store import PostgresStore
 from tests.campaigns import split
-from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.store.conftest import migrated_database, on_a_database
+from tests.store.conftest import migrated_database
 
 COMMITS = 500
 SETTINGS = ("jit", "enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin")
@@ -125,31 +120,3 @@ def test_a_heartbeat_does_not_read_old_versions_of_rows(count: int) -> None:
             connection.execute("VACUUM ANALYZE")  # what is known of the tables changes no plan
             figures.append({name: blocks(connection, text) for name, text in texts.items()})
     assert sum(figures[1].values()) <= sum(figures[0].values()) + 3, figures
-
-
-def test_a_transaction_that_stays_open_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    """Once, with its age, and once when it has ended; the age is a metric."""
-    monitor = SnapshotMonitor()
-    with caplog.at_level(logging.WARNING):
-        for seconds in (1.0, LONG_SECONDS + 5, LONG_SECONDS + 10):
-            monitor.update(seconds)
-        assert monitor.metrics()[0].values == {"": LONG_SECONDS + 10}
-        monitor.update(0.5)
-        monitor.update(1.0)
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        "a transaction has been open in the database for 65 s",
-        "the long transaction in the database has ended",
-    ]
-
-
-@on_a_database
-async def test_a_heartbeat_contains_the_age_of_the_oldest_transaction(
-    store: PostgresStore, url: str
-) -> None:
-    """Of any program that uses the database."""
-    with snapshot(url):
-        async with asyncio.timeout(LIMIT_SECONDS):
-            async for heartbeat in store.shared.heartbeats():
-                if heartbeat.oldest_snapshot is not None:
-                    break
-    assert 0 < (heartbeat.oldest_snapshot or 0) < LIMIT_SECONDS

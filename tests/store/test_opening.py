@@ -16,7 +16,6 @@ from fairwarning.core.model import Ref, Scope, ScopeKind
 from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.fixtures.programs import run_python
 from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import run_scenario
 
@@ -106,31 +105,6 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         error = await asyncio.to_thread(refusal, small_store(path))  # nor in this process
         assert error.code == "StoreInUse"
         await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
-
-    run_scenario(small_store(path), scenario)
-
-
-@pytest.mark.spec("E9")
-def test_a_killed_process_leaves_no_lock_behind(tmp_path: Path) -> None:
-    """E9: the next process opens the file and finds everything acknowledged."""
-    path = tmp_path / "fleet.db"
-    code = f"""
-import asyncio, os, signal
-from fairwarning.core.model import *
-from fairwarning.store.sqlite import SQLiteStore
-from fairwarning.store.store import Batch
-async def main():
-    store = SQLiteStore({str(path)!r}, reserved_bytes=4096)
-    await store.open()
-    scope = Scope(id="a", kind=ScopeKind.STANDALONE, version=1)
-    await store.commit(Batch(1.0, {{(Scope, "a"): (None, scope)}}))
-    os.kill(os.getpid(), signal.SIGKILL)
-asyncio.run(main())
-"""
-    assert run_python(code).returncode < 0
-
-    async def scenario(store: Store) -> None:
-        assert await store.load([A]) == {A: scope()}
 
     run_scenario(small_store(path), scenario)
 

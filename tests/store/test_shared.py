@@ -323,21 +323,6 @@ def test_a_migration_that_fails_leaves_the_schema_unchanged() -> None:
     assert refused.value.code == "StoreChanged"
 
 
-def test_concurrent_opens_of_an_empty_database_create_the_schema_once() -> None:
-    """Under a lock."""
-    url = database_or_skip()
-    patient = f"{url}?connect_timeout=60"  # eight servers start at once, perhaps on a busy host
-
-    async def open_all() -> None:
-        stores = [PostgresStore(patient) for _ in range(8)]
-        await asyncio.gather(*(store.open() for store in stores))
-        for store in stores:
-            await store.close()
-
-    asyncio.run(open_all())
-    assert open_error(url) == ""
-
-
 def test_an_unreachable_database_is_reported() -> None:
     """At once, and without its location (IS3)."""
 

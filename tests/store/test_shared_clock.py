@@ -25,7 +25,6 @@ from fairwarning.store.postgres.statements import execute
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.sql_reads import Row
 from fairwarning.store.store import Batch, ClockReading, Heartbeat
-from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.store.test_shared import LEASE, A, impact, on_two_stores, renewing, scope
 
@@ -311,17 +310,3 @@ async def test_random_sequences(
 async def _set_clock(connection: Connection, now: float) -> None:
     await connection.execute(b"UPDATE virtual_time SET now = %s", (now,))
     await connection.execute(b"UPDATE fleet_clock SET shift = 0, read_at = %s", (now,))
-
-
-def test_the_databases_clock_is_used_at_first() -> None:
-    """A new database has no difference."""
-
-    async def run() -> None:
-        store = PostgresStore(database_or_skip())
-        await store.open()
-        reading = await store.shared.read_clock()
-        assert reading.ahead == 0
-        assert abs(_now(reading) - time.time()) < SLOW
-        await store.close()
-
-    asyncio.run(run())
