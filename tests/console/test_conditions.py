@@ -43,16 +43,6 @@ def test_time_survives_a_restart(console: ConsoleHarness) -> None:
 
 
 @pytest.mark.spec("O5")
-def test_advancing_the_clock_runs_what_is_due(console: ConsoleHarness) -> None:
-    """All of it happens before the response."""
-    console.polling("vm")
-    console.act("vm", "restart", key="op")
-    console.ok("POST", "/api/clock", {"advance_seconds": 960})
-    done = console.ok("GET", "/api/operations/op")
-    assert (done["status"], done["ended_at"]) == ("Succeeded", "2026-01-09T12:16:00Z")
-
-
-@pytest.mark.spec("O5")
 def test_concurrent_advances(console: ConsoleHarness) -> None:
     """No work is lost or stuck, and time never runs backwards."""
     console.created("machines", name="vm", count=20)

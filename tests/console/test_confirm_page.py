@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fairwarning.service.tokens import Role
 from tests.console.test_page import EVIL, Browser
 from tests.fixtures.console import ConsoleHarness
 
@@ -254,33 +253,3 @@ def test_what_cannot_be_done_is_refused_before_the_question(
     assert error in unescape(plain.body.decode())
     assert error in browser.post_raw(path, body, ("X-Page", "/")).json["error"]
     assert console.state() == before
-
-
-NEW = {
-    "machines": ("name", {}),
-    "sets": ("name", {"capacity": 1}),
-    "rollouts": ("id", {}),
-}
-
-
-@pytest.mark.parametrize("name", ["a/b", "x" * 300, "two\nlines", "nul\0"])
-@pytest.mark.parametrize("kind", NEW)
-def test_names_are_checked_as_in_the_api(console: ConsoleHarness, kind: str, name: str) -> None:
-    """The page shows the error of the API beside the form."""
-    before = console.state()
-    field, more = NEW[kind]
-    refused = console.api("POST", f"/api/{kind}", {field: name, **more})
-    assert refused.status == 400
-    fields = {field: name, **{key: str(value) for key, value in more.items()}}
-    reply = Browser(console).post(f"/{kind}/new", **fields)
-    assert reply.status == 400
-    alerts = re.findall(r'role="alert">(.*?)</span>', unescape(reply.body.decode()), re.DOTALL)
-    assert [alert for alert in alerts if alert] == [refused.json["error"]["message"]]
-    assert console.state() == before
-
-
-def test_a_reader_gets_no_button(console: ConsoleHarness) -> None:
-    """The plan changes nothing, so a reader may see it."""
-    text = Browser(console, Role.READER).text("/confirm/sets/web/delete")
-    assert "Delete web and its instances?" in text
-    assert "<button" not in text[text.index("<main") : text.index("</main")]

@@ -115,24 +115,6 @@ def test_events_come_in_pages(kind: str, tmp_path: Path) -> None:
         assert console.api("GET", "/api/events?scope=none").error_code == "UnknownScope"
 
 
-@pytest.mark.spec("C4")
-def test_operations(console: ConsoleHarness) -> None:
-    """An operation is in progress and then succeeds; an unknown operation is an error."""
-    event = schedule_freeze(console)
-    running = console.ok("GET", "/api/operations/op-vm")
-    assert (running["status"], running["planned"], running["ended_at"]) == (
-        "InProgress",
-        1,
-        None,
-    )
-    console.ok("POST", f"/api/events/{event}/approve")
-    console.advance(9)
-    done = console.ok("GET", "/api/operations/op-vm")
-    assert (done["status"], done["done"]) == ("Succeeded", 1)
-    assert done["ended_at"] == "2026-01-09T12:00:09Z"
-    assert console.api("GET", "/api/operations/none").error_code == "UnknownOperation"
-
-
 @pytest.mark.spec("C4", "O7")
 def test_the_operation_of_a_rollout_step(console: ConsoleHarness) -> None:
     """Its id contains slashes; it can be read and explained."""

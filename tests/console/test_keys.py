@@ -119,14 +119,3 @@ def test_a_key_is_for_one_request(
         words = request[1].removeprefix("/api/").split("/")
         assert words[-1].removesuffix("s") in refused.json["error"]["message"]
     assert console.state() == before
-
-
-@pytest.mark.spec("E9")
-def test_a_repeat_after_a_restart_gets_the_first_answer(console: ConsoleHarness) -> None:
-    """The same key and the same request give the first operation, also after a restart."""
-    make_fleet(console)
-    first = console.api("POST", "/api/machines/vm/restart", {}, key="key")
-    console.restart_service()
-    again = console.api("POST", "/api/machines/vm/restart", {}, key="key")
-    assert again.json["operation"]["id"] == first.json["operation"]["id"]
-    assert again.status == 202

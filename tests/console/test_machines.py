@@ -85,21 +85,6 @@ def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
         assert console.pages("/api/machines", "machines", 33)[0] == every
 
 
-@pytest.mark.spec("C4")
-def test_filters(console: ConsoleHarness) -> None:
-    """Machines are listed by scope or by set; an unknown scope or set is an error."""
-    console.created("sets", name="web", capacity=3)
-    console.created("machines", name="vm")
-    for query in ("scope=web/0", "set=web"):
-        page = console.ok("GET", f"/api/machines?{query}")
-        assert [machine["name"] for machine in page["machines"]] == ["web_0", "web_1", "web_2"]
-        assert page["next"] is None
-    assert console.ok("GET", "/api/scopes/web/0")["set"] == "web"
-    for query, code in (("scope=x", "UnknownScope"), ("set=x", "UnknownSet")):
-        reply = console.api("GET", f"/api/machines?{query}")
-        assert (reply.status, reply.error_code) == (404, code)
-
-
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "after=x", "limit=1.0"]
 )
@@ -190,17 +175,6 @@ def test_every_action(console: ConsoleHarness, action: str) -> None:
     assert console.state() == before
     console.advance(8 * 24 * 3600)
     assert console.ok("GET", "/api/operations/op")["status"] == "Succeeded"
-
-
-@pytest.mark.spec("C4")
-def test_actions_on_an_instance_go_through_its_set(console: ConsoleHarness) -> None:
-    """A deleted instance leaves its set, with the notice of the set."""
-    console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-    console.poll("web_0")
-    accepted = console.act("web_1", "delete", key="op")
-    assert [event["type"] for event in accepted["events"]] == ["Terminate"]
-    console.advance(3600)
-    assert console.ok("GET", "/api/sets/web")["capacity"] == 1
 
 
 @pytest.mark.parametrize(

@@ -136,14 +136,6 @@ def test_an_operation_is_explained_with_its_events(console: ConsoleHarness) -> N
     assert re.search(rf'<a href="/events/{event}">.*?<span class="badge">Ended', text)
 
 
-def test_an_operation_without_notice_says_so(console: ConsoleHarness) -> None:
-    """Its impacts have no events."""
-    console.act("vm", "stop", key="done")
-    assert "No events: its impacts start without notice." in Browser(console).text(
-        "/operations/done"
-    )
-
-
 def test_operations_of_any_id_have_a_page(console: ConsoleHarness) -> None:
     """Ids may contain slashes, as those of rollouts do, and any printable character."""
     evil = EVIL.replace("/", "")

@@ -110,15 +110,3 @@ def test_refusals(
     assert reply.status == status
     assert reply.error_code not in {"BadFleetFile", "Changed"}
     assert console.state() == before
-
-
-@pytest.mark.spec("T1")
-def test_a_notice_out_of_range_names_the_range(console: ConsoleHarness) -> None:
-    """On creation and on update."""
-    console.created("sets", name="web", capacity=1)
-    bad = {"terminate_notice": "PT20M"}
-    for reply in (
-        console.api("POST", "/api/sets", {"name": "x", "capacity": 1, **bad}),
-        console.api("PATCH", "/api/sets/web", bad),
-    ):
-        assert "'PT5M' to 'PT15M'" in reply.error_message
