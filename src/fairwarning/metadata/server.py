@@ -83,7 +83,7 @@ class MetadataServer(RequestHandler):
                 connection.tick()
             except Exception:  # it must not keep the limits of all others from their refill
                 log.exception("cannot check the deadline of a connection; closing it")
-                connection.abort()
+                asyncio.get_running_loop().call_soon(connection.abort)
         self._collect()
         if self.rate:
             self.callers.refill(self.rate, limits.REQUESTS_BURST)

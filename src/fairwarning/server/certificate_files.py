@@ -56,7 +56,9 @@ class CertificateFiles:
         """Use a new context for files that were replaced: the old one is in use by connections."""
         with self._lock:
             state = self._read_state()
-            if state != self._state and time.monotonic() >= self._retry_at:
+            if state == self._state:
+                self._reason = ""
+            elif time.monotonic() >= self._retry_at:
                 self._replace(state)
             connection.context = self._active
 

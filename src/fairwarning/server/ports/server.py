@@ -66,14 +66,15 @@ class PortServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Check the deadlines of all connections once a second; return whether to stop."""
         if counter % _TICK == 0:
-            now = asyncio.get_running_loop().time()
+            loop = asyncio.get_running_loop()
+            now = loop.time()
             for connection in tuple(self.server_state.connections):
                 assert isinstance(connection, LimitedConnection)
                 try:
                     late = connection.tick(now)
                 except Exception:  # it must not end the deadlines of all others
                     log.exception("cannot check the deadlines of a connection; closing it")
-                    connection.transport.abort()
+                    loop.call_soon(connection.transport.abort)
                     late = True
                 if late:
                     await asyncio.sleep(0)  # polls go first

@@ -171,7 +171,7 @@ class MachineListeners(Generic[Slot]):
             if self._changed:
                 place = next(iter(self._changed))
                 del self._changed[place]
-                with self._noting(place):
+                with self._noting_failure(place):
                     self._give_up(place)
                     if place[1] in self._machines.get(place[0], ()):
                         await self._claim(place)
@@ -183,7 +183,7 @@ class MachineListeners(Generic[Slot]):
         self._settled.set()
 
     @contextmanager
-    def _noting(self, place: Place) -> Iterator[None]:
+    def _noting_failure(self, place: Place) -> Iterator[None]:
         """Note why a machine has no listener, whatever the reason is: it is tried again."""
         self._failed.pop(place, None)
         try:
@@ -230,7 +230,7 @@ class MachineListeners(Generic[Slot]):
         claims = self._claims.get(slot, {})
         if claims and slot not in self._open:
             place = next(iter(claims))
-            with self._noting(place):
+            with self._noting_failure(place):
                 await self._listen(slot, place, self._bind(slot))
 
     async def _listen(self, slot: Slot, place: Place, listening: socket.socket) -> None:
