@@ -23,7 +23,6 @@ from fairwarning.service.polls import PollLog
 from fairwarning.service.read_share import ReadShare
 from fairwarning.service.reader import FleetReader
 from fairwarning.service.refusals import RefusalLog
-from fairwarning.service.snapshot_monitor import SnapshotMonitor
 from fairwarning.service.writer.command_queue import CommandQueue
 from fairwarning.service.writer.command_writer import CommandWriter
 from fairwarning.service.writer.committer import CACHED_ENTITIES, Committer
@@ -248,7 +247,6 @@ class Fleet:
             *self.writer.metrics(),
             gauge("fairwarning_documents_stale", "1 while polls are refused as too old.", stale),
             *self.clock_monitor.metrics(),
-            *(self.following.snapshots if self.following else SnapshotMonitor()).metrics(),
         ]
 
     def health(self) -> list[PartHealth]:

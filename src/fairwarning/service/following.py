@@ -9,7 +9,6 @@ from fairwarning.core.model import Ref, Scope
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.health import PartHealth
 from fairwarning.service.reader import load_readable
-from fairwarning.service.snapshot_monitor import SnapshotMonitor
 from fairwarning.store.store import ClockReading, Heartbeat, SharedStore, Store
 
 log = logging.getLogger(__name__)
@@ -39,7 +38,6 @@ class ChangeFollower:
         self.staleness_seconds = STALENESS_SECONDS
         self.all_scopes = False  # load only scopes that clients read, unless set
         self.caught_up = asyncio.Event()
-        self.snapshots = SnapshotMonitor()
         self._store = store
         self._shared = shared
         self._documents = documents
@@ -67,8 +65,6 @@ class ChangeFollower:
                         self._unavailable = False
                     if heartbeat.clock:
                         self._synchronize(heartbeat.clock)
-                    if heartbeat.oldest_snapshot is not None:
-                        self.snapshots.update(heartbeat.oldest_snapshot)
                     self._heartbeat = heartbeat
                     self._wake()
             except Exception as error:

@@ -76,8 +76,6 @@ class Heartbeat:
     orphaned_impacts: bool  # whether `unfinished_impacts` has impacts for this process to take over
     dropped: int = 0  # `changes_since` may no longer return removals up to this position
     clock: ClockReading | None = None  # about once a second
-    oldest_snapshot: float | None = None
-    """Seconds for which the oldest transaction has been open; every few seconds."""
     epoch: int = 0
     """Changes when another server has taken over, which may lack commits: what a process remembers
     by position or version may be wrong. It reads everything again, then calls `enter_epoch`."""

@@ -9,7 +9,6 @@ import logging
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import replace
 from time import monotonic
 
 import psycopg
@@ -31,7 +30,6 @@ from fairwarning.store.store import ClockReading, Heartbeat
 log = logging.getLogger(__name__)
 
 _RENEWALS_PER_LEASE = 3
-_SNAPSHOT_SECONDS = 5.0  # between two looks for old transactions
 
 
 class ProcessLease:
@@ -52,7 +50,6 @@ class ProcessLease:
         self._clock = SharedClock(connections)
         self._seconds = seconds
         self._cached = cached
-        self._snapshot_read_at = float("-inf")
 
     def start(self) -> None:
         """Begin as a new process."""
@@ -117,17 +114,9 @@ class ProcessLease:
                 return await self._read_heartbeat(connection, clock=reading)
             await self._execute(connection, "renew_lease", lease=self._seconds)
             ((orphaned,),) = await self._execute(connection, "orphaned_impacts")
-            heartbeat = await self._read_heartbeat(
+            return await self._read_heartbeat(
                 connection, orphaned_impacts=orphaned or self.impacts_unclear, clock=reading
             )
-            return replace(heartbeat, oldest_snapshot=await self._read_oldest_snapshot(connection))
-
-    async def _read_oldest_snapshot(self, connection: Connection) -> float | None:
-        if monotonic() < self._snapshot_read_at + _SNAPSHOT_SECONDS:
-            return None
-        self._snapshot_read_at = monotonic()
-        ((seconds,),) = await self._execute(connection, "oldest_snapshot")
-        return float(seconds)
 
     async def _read_heartbeat(
         self,

@@ -31,16 +31,6 @@ SELECT
     coalesce((SELECT value::bigint FROM note WHERE name = 'tombstones'), 0)
 FROM head ORDER BY number DESC LIMIT 1;
 
--- name: oldest_snapshot
--- Sessions of other users are only visible to members of pg_read_all_stats.
-SELECT coalesce(extract(epoch FROM max(clock_timestamp() - began)), 0)::double precision
-FROM (
-    SELECT xact_start AS began FROM pg_stat_activity
-    WHERE datname = current_database() AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
-    UNION ALL
-    SELECT prepared FROM pg_prepared_xacts WHERE database = current_database()
-) AS open;
-
 -- name: orphaned_impacts
 -- Looks only at the impacts of processes that do not run; a join might read all.
 SELECT EXISTS (
