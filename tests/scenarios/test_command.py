@@ -105,8 +105,6 @@ def test_json_and_junit(wrong: Path, tmp_path: Path) -> None:
     [
         ((), 2, "Give the names of scenarios, or --all"),
         (("--all", "scale-in"), 2, "Give the names of scenarios, or --all"),
-        (("scale-in", "--rate", "5"), 2, "--rate needs --real"),
-        (("scale-in", "--real", "--rate", "0"), 2, "--rate"),
         (("scale-in", "nothing"), 3, "no scenario or file named 'nothing'; known scenarios: "),
         (("scale-in", "--junit", "/nowhere/report.xml"), 2, "there is no folder /nowhere"),
     ],
@@ -131,7 +129,7 @@ def test_an_invalid_file(tmp_path: Path) -> None:
 
 def test_the_progress_bar_on_a_terminal(wrong: Path) -> None:
     """It shows the clock and the current step; the result is in colour."""
-    command = [*PROGRAM, "scenario", "run", "host-update", str(wrong), "--real", "--rate", "20000"]
+    command = [*PROGRAM, "scenario", "run", "host-update", str(wrong)]
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160"}
     code, text = run_on_terminal(command, env=env)
     assert code == 1, text

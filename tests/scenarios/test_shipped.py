@@ -5,7 +5,6 @@ import pytest
 from fairwarning.testing.scenarios import Scenario, ScenarioProgress, run_scenario, shipped
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import SUBJECTS
-from fairwarning.testing.scenarios.run import RATE_MAX
 
 pytestmark = pytest.mark.spec("O6")
 
@@ -39,30 +38,6 @@ def test_it_passes(scenario: Scenario) -> None:
     assert (result.done, result.seconds) == (len(scenario.steps), scenario.seconds)
     assert [report.step for report in reports] == list(scenario.steps)
     assert [report.seconds for report in reports] == [step.at_seconds for step in scenario.steps]
-
-
-@pytest.mark.campaign
-@pytest.mark.spec("O6", "E11")
-def test_it_passes_in_real_time() -> None:
-    """The scenario passes at the pace of the real clock.
-
-    This is the only test that waits (40 seconds), because it proves that real time passes.
-    """
-    (scenario,) = [scenario for scenario in SHIPPED if scenario.name == "spot-eviction"]
-    seconds: list[int] = []
-    result = run_scenario(scenario, lambda progress: seconds.append(progress.seconds), real=True)
-    assert result.passed
-    assert result.real_seconds >= scenario.seconds == 40
-    assert sorted(set(seconds)) == list(range(41))  # reported every second
-
-
-@each
-def test_it_passes_faster_than_real_time(scenario: Scenario) -> None:
-    """Steps run at exactly their times at any rate, so expectations need no tolerance."""
-    rate = min(scenario.seconds / 0.5, RATE_MAX)
-    result = run_scenario(scenario, real=True, rate=rate)
-    assert result.passed
-    assert result.real_seconds >= scenario.seconds / rate
 
 
 def test_they_use_nearly_every_action_and_expectation() -> None:

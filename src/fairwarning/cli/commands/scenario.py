@@ -11,7 +11,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from fairwarning.cli.commands.group import SuggestingGroup
-from fairwarning.cli.numbers import Number
 from fairwarning.cli.output import errors, follow, listing, show
 from fairwarning.cli.output.blocks import ProgressBar, StyledText
 from fairwarning.cli.output.listing import Column, Listing, ListOptions
@@ -25,13 +24,12 @@ if TYPE_CHECKING:  # imports a whole service, which --help does not need
     from fairwarning.testing.scenarios import Scenario, ScenarioProgress, ScenarioResult
 
 _USAGE = 2  # exit code for wrong usage and for an invalid scenario file
-_RATE_MAX = 1_000_000  # as in fairwarning.testing.scenarios.run
 
 _EPILOG = """\b
 Examples:
   fairwarning scenario list
   fairwarning scenario run --all
-  fairwarning scenario run spot-eviction --real --rate 60    (one minute per second)
+  fairwarning scenario run spot-eviction scale-in
   fairwarning scenario show spot-eviction > mine.toml
   fairwarning scenario run mine.toml --junit result.xml
 
@@ -99,38 +97,21 @@ def show_(name: str) -> None:
 @command.command(epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[NAME|PATH]...", shell_complete=_complete)
 @click.option("--all", "every", is_flag=True, help="Run all scenarios that ship with Fairwarning.")
-@click.option("--real", is_flag=True, help="Run in real time instead of as fast as possible.")
-@click.option(
-    "--rate",
-    type=Number(0, _RATE_MAX, min_open=True),
-    help="With --real, run at this multiple of real time.  [default: 1]",
-)
 @show.as_json
 @JUNIT
 @options.this_host_only("a scenario has its own fleet in the process that runs it")
-def run(
-    *,
-    names: tuple[str, ...],
-    every: bool,
-    real: bool,
-    rate: float | None,
-    as_json: bool,
-    junit: Path | None,
-) -> None:
+def run(*, names: tuple[str, ...], every: bool, as_json: bool, junit: Path | None) -> None:
     """Run scenarios, given by name or path. A scenario stops at its first failed expectation."""
     if every == bool(names):
         raise click.UsageError(
             "Give the names of scenarios, or --all. To list them, run"
             f" `{hints.program()} scenario list`."
         )
-    if rate is not None and not real:
-        raise click.UsageError("--rate needs --real.")
     from fairwarning.testing.scenarios import shipped  # noqa: PLC0415  (see above)
 
     scenarios = shipped() if every else [_find(name) for name in names]
-    speed = (rate or 1.0) if real else None
     with errors.errors_reported(service=False):
-        results = [_run(scenario, speed, silent=as_json) for scenario in scenarios]
+        results = [_run(scenario, silent=as_json) for scenario in scenarios]
     passed = all(result.passed for result in results)
     if as_json:
         click.echo(json.dumps({"passed": passed, "scenarios": [_as_json(r) for r in results]}))
@@ -152,7 +133,7 @@ def _find(name: str) -> "Scenario":
 # --- Text output ----------------------------------------------------------------------------------
 
 
-def _run(scenario: "Scenario", rate: float | None, *, silent: bool) -> "ScenarioResult":
+def _run(scenario: "Scenario", *, silent: bool) -> "ScenarioResult":
     """Run a scenario and print its result; on a terminal, show the clock and the current step."""
     from fairwarning.testing.scenarios import run_scenario  # noqa: PLC0415  (see above)
 
@@ -162,7 +143,7 @@ def _run(scenario: "Scenario", rate: float | None, *, silent: bool) -> "Scenario
             text = f"{scenario.name}  {progress.clock}  {progress.step.title}"
             show_blocks([ProgressBar(progress.seconds, scenario.seconds, text)])
 
-        result = run_scenario(scenario, report, real=rate is not None, rate=rate or 1.0)
+        result = run_scenario(scenario, report)
         show_blocks([])
     if not silent:
         show.print_blocks(StyledText(result.line, "green" if result.passed else "red"))

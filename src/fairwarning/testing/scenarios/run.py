@@ -1,15 +1,10 @@
-"""Runs a scenario in its own cloud. A run stops at the first difference.
-
-The clock is virtual even in a real-time run: it then advances in small steps, at the pace of the
-real clock. So every step runs at exactly its time, and expectations need no tolerance.
-"""
+"""Runs a scenario in its own cloud, in virtual time. A run stops at the first difference."""
 
 import json
 import time
 from collections.abc import Callable, Iterator
-from math import ceil
 
-from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import record
 from fairwarning.core.times import parse_date
 from fairwarning.testing.scenarios import expectations, values
@@ -18,13 +13,11 @@ from fairwarning.testing.scenarios.environment import ScenarioEnvironment
 from fairwarning.testing.scenarios.scenario import Scenario, ScenarioStep
 
 _JOURNAL_LINES = 12  # shown in a difference
-_TICK_SECONDS = 0.1  # real time, at least, between two clock advances
-RATE_MAX = 1_000_000.0
 
 
 @record
 class ScenarioProgress:
-    """The progress of a run, reported before each step and as real time passes."""
+    """The progress of a run, reported before each step."""
 
     scenario: Scenario
     step: ScenarioStep  # the next step
@@ -86,20 +79,15 @@ class ScenarioResult:
         return f"{word}  {self.scenario.name}: {progress}, {times}"
 
 
-def run_scenario(
-    scenario: Scenario, report: Report | None = None, *, real: bool = False, rate: float = 1.0
-) -> ScenarioResult:
-    """Run a scenario as fast as possible; if `real`, at `rate` times real time."""
-    if not 0 < rate <= RATE_MAX:
-        raise Refused("BadRate", f"rate must be above 0 and at most {RATE_MAX:g}, not {rate:g}")
+def run_scenario(scenario: Scenario, report: Report | None = None) -> ScenarioResult:
+    """Run a scenario in virtual time, as fast as possible."""
     started = time.monotonic()
     done, difference = 0, None
     with ScenarioEnvironment(scenario.cloud, scenario.fleet, scenario.silent) as environment:
-        pace = _Pace(environment, rate if real else 0.0)
         for step in scenario.steps:
-            for seconds in pace.until(step.at_seconds):
-                if report:
-                    report(ScenarioProgress(scenario=scenario, step=step, seconds=seconds))
+            environment.advance(step.at_seconds)
+            if report:
+                report(ScenarioProgress(scenario=scenario, step=step, seconds=environment.seconds))
             difference = _run_step(environment, scenario, step)
             if difference:
                 break
@@ -112,27 +100,6 @@ def run_scenario(
         real_seconds=time.monotonic() - started,
         difference=difference,
     )
-
-
-class _Pace:
-    """Advances the clock of an environment: immediately, or at a multiple of real time."""
-
-    def __init__(self, environment: ScenarioEnvironment, rate: float) -> None:
-        self._environment = environment
-        self._rate = rate  # 0: immediately
-        self._tick = max(1, ceil(rate * _TICK_SECONDS))
-        self._started = time.monotonic()
-
-    def until(self, seconds: int) -> Iterator[int]:
-        """Advance to `seconds`; yield each time at which to report progress."""
-        if not self._rate:
-            self._environment.advance(seconds)
-        yield self._environment.seconds
-        while self._environment.seconds < seconds:
-            target = min(seconds, self._environment.seconds + self._tick)
-            time.sleep(max(0.0, self._started + target / self._rate - time.monotonic()))
-            self._environment.advance(target)
-            yield target
 
 
 # --- One step -----------------------------------------------------------------------------------
