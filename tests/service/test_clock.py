@@ -15,24 +15,16 @@ pytestmark = pytest.mark.spec("E11")
 # --- Real time: these tests wait for it ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("ahead", [0.0, 0.001, 0.03])
+@pytest.mark.parametrize("ahead", [-3600.0, 0.0, 0.001, 0.03])
 @run_async
 async def test_real_alarms_are_never_early(ahead: float) -> None:
-    """An alarm never fires before its time."""
+    """An alarm never fires before its time, nor before `call_at` returns."""
     clock, fired = RealClock(), asyncio.Event()
     moment = clock.now() + ahead
     clock.call_at(moment, fired.set)
-    await fired.wait()
-    assert clock.now() >= moment
-
-
-@run_async
-async def test_an_alarm_for_the_past_fires_soon() -> None:
-    """An alarm for the past fires soon, but not before `call_at` returns."""
-    clock, fired = RealClock(), asyncio.Event()
-    clock.call_at(clock.now() - 3600, fired.set)
     assert not fired.is_set()
     await asyncio.wait_for(fired.wait(), LIMIT_SECONDS)
+    assert clock.now() >= moment
 
 
 @run_async

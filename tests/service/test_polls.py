@@ -100,17 +100,6 @@ def test_a_poll_that_the_scope_includes_is_not_recorded() -> None:
     assert polls.times() == [NOON + FIVE_MINUTES]
 
 
-def test_a_clean_stop_records_the_rest() -> None:
-    """A clean stop records exactly the polls that are not recorded yet."""
-    polls = RecordedPolls()
-    polls.record(_scope("recorded"), NOON)
-    polls.record(_scope("kept"), NOON)
-    polls.take_waiting()
-    polls.record(_scope("kept"), NOON + 10)
-    polls.record_all()
-    assert polls.take_waiting() == {"kept": NOON + 10}
-
-
 def test_the_last_poll_of_an_idle_scope_is_recorded() -> None:
     """The last poll of an idle scope is recorded, because other processes disable idle scopes."""
     polls = RecordedPolls()

@@ -22,7 +22,6 @@ from fairwarning.service.tokens import (
     signing_key,
 )
 from tests.fixtures.files import created_modes
-from tests.fixtures.programs import run_python
 from tests.fixtures.tokens import sign_token
 
 KEY = bytes(range(32))
@@ -413,9 +412,3 @@ def test_a_folder_that_cannot_hold_a_key(tmp_path: Path) -> None:
     (tmp_path / "signing.key").mkdir(0o700)
     with pytest.raises(Refused):
         signing_key(tmp_path)
-
-
-def test_it_is_quick_to_import() -> None:
-    """Importing tokens does not import `cryptography`, which is slow."""
-    program = "import sys, fairwarning.service.tokens; print('cryptography' in sys.modules)"
-    assert run_python(program, check=True).stdout == "False\n"
