@@ -184,6 +184,7 @@ def test_pages_and_forms_work_for_any_name(name: str) -> None:
                 error = re.search(r'role="alert">[^<]*must be a number', reply.body.decode())
                 assert error is not None
         (at,) = (link for link in links if link.startswith("/sets/"))
+        assert f'href="{at}?size=50"' in unescape(browser.text(at))
         done = browser.post(f"{at}/scale", ("X-Page", at), capacity="2")
         assert done.json["to"] == at
         assert "fairwarning_notice" not in browser.cookies  # page.js shows the notice

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fairwarning.console.page.request import PageRequest
 from fairwarning.core.errors import Refused
@@ -75,8 +75,7 @@ def list_query(request: PageRequest, names: Sequence[str]) -> ListQuery:
     size = request.query_integer("size") or SIZES[0]
     if size not in SIZES:
         raise Refused("BadQuery", f"size must be one of {', '.join(map(str, SIZES))}")
-    path = str(request.request.scope["path"]).removesuffix(".csv")
-    return ListQuery(path, values, number, size)
+    return ListQuery(quote(request.request.scope["path"]), values, number, size)
 
 
 def cut_page(query: ListQuery, rows: Sequence[Row]) -> tuple[Sequence[Row], ListPage]:
