@@ -29,7 +29,6 @@ def reply(request: bytes, *options: bytes) -> bytes:
 
 
 DISCOVER = dhcp.discover(OURS, MAC)
-OFFER = reply(DISCOVER, option(53, b"\x02"), option(245, AZURE), END)
 
 
 def endpoint(packet: bytes) -> IPv4Address | None:

@@ -12,8 +12,6 @@ from tests.guest.clients import BOTH, Client
 
 pytestmark = pytest.mark.spec("E11", "G1")
 
-NOON_SECONDS = int(NOON)
-
 
 def _observe(clock: EndpointClock, truth: float, now: float, held: float = 0.0) -> None:
     """Observe a response at `now`, when the endpoint's time is `truth`."""

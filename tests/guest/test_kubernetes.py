@@ -1,11 +1,10 @@
 """The Kubernetes hooks with lightkube and real HTTP against a double; only time is virtual."""
 
-import threading
 from dataclasses import replace
 
 import pytest
 
-from fairwarning.core.errors import FairwarningError, NotFound, Unavailable
+from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.guest.agent.actions import RunHook
 from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.agent.kubernetes import NodeReconciler, hooks
@@ -14,7 +13,6 @@ from fairwarning.guest.agent.work import create_work
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event
 from fairwarning.guest.watch import Phase
-from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.kubernetes_double import Double
 from tests.guest.node_hooks import (
     DRAINED,
@@ -205,43 +203,6 @@ def test_a_marked_node_is_uncordoned_when_the_drain_is_over(cluster: Double) -> 
     assert state(cluster)[2] == {EVENT_ID: OTHER.id}
 
 
-def test_a_cancelled_event_ends_its_drain(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent cannot stop the function, so `uncordon` does, and then unmarks the node."""
-    cluster.pod("held", app="a")
-    cluster.budgets["a"] = 0
-    resume, sleeping = threading.Event(), threading.Event()
-    real_sleep = cluster.clock.sleep
-
-    def sleep(seconds: float) -> None:
-        sleeping.set()
-        assert resume.wait(LIMIT_SECONDS)
-        real_sleep(seconds)
-
-    monkeypatch.setattr(cluster.clock, "sleep", sleep)
-    errors: list[FairwarningError] = []
-
-    def run() -> None:
-        try:
-            drain(cluster)
-        except FairwarningError as error:
-            errors.append(error)
-
-    draining = threading.Thread(target=run)
-    draining.start()
-    assert sleeping.wait(LIMIT_SECONDS)
-    uncordoning = threading.Thread(target=lambda: uncordon(cluster))
-    uncordoning.start()
-    wait_until(lambda: ID in hooks._over)
-    assert state(cluster) == DRAINED
-    resume.set()
-    draining.join()
-    uncordoning.join()
-    assert "the event is over" in errors[0].message
-    assert cluster.calls.count(EVICT.format("held")) == 1
-    assert state(cluster) == FREE
-    assert not hooks._over
-
-
 # --- Finding the node -----------------------------------------------------------------------------
 
 
@@ -290,26 +251,6 @@ def test_an_unknown_node(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(NotFound, match=r"matches several nodes \(node-1, node-2\): set NODE_NAME"):
         drain(cluster)
     assert not [call for call in cluster.calls if not call.startswith("GET")]
-
-
-def test_an_event_of_several_machines_drains_this_one(
-    cluster: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Instance metadata has its name, and may be unavailable for a moment."""
-    monkeypatch.delenv("NODE_NAME")
-    names: list[str | None] = [None, "vm-1"]
-
-    def me(self: ScheduledEvents) -> str:
-        name = names.pop(0)
-        if name is None:
-            raise Unavailable("NoAnswer", "the endpoint does not answer")
-        return name
-
-    monkeypatch.setattr(ScheduledEvents, "me", me)
-    cluster.node("node-0", "x://cloud/vm-0")
-    drain(cluster, event=replace(EVENT, resources=("vm-0", "vm-1")))
-    assert state(cluster) == DRAINED
-    assert state(cluster, "node-0") == FREE
 
 
 def test_the_agent_tells_the_hooks_the_name_of_the_machine(

@@ -106,17 +106,6 @@ def test_a_call_cut_short_by_the_deadline_does_not_hide_the_reason(cluster: Doub
         drain(cluster, 60)
 
 
-@pytest.mark.parametrize("right", ["patch nodes", "list pods", "create pods/eviction"])
-def test_a_right_that_is_given_back_lets_the_drain_continue(cluster: Double, right: str) -> None:
-    """An administrator who repairs the role need not restart anything."""
-    cluster.pod("a", grace=1)
-    cluster.denied = {right}
-    cluster.clock.each.append(lambda now: cluster.denied.clear() if now > 100 else None)
-    drain(cluster)
-    assert cluster.evicted == [("a", None)]
-    assert 100 < cluster.clock.monotonic() < 120
-
-
 def test_credentials_are_read_again_after_401(cluster: Double) -> None:
     """Tokens of pods are rotated; a kubeconfig may be replaced."""
     before = api.connect

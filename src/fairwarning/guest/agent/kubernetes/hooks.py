@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from fairwarning.core.errors import FairwarningError, Refused, Unavailable
-from fairwarning.guest.agent.kubernetes.api import CALL_SECONDS, KubernetesClient, spread_seconds
+from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.guest.agent.kubernetes.api import KubernetesClient, spread_seconds
 from fairwarning.guest.agent.kubernetes.nodes import (
-    NODE_NAME,
     change_marks,
     mark_patch,
     marked_events,
@@ -21,7 +19,6 @@ from fairwarning.guest.agent.kubernetes.nodes import (
 )
 from fairwarning.guest.agent.kubernetes.pods import evict_pods
 from fairwarning.guest.agent.kubernetes.reports import Reason, report
-from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, normalize_name
 from fairwarning.guest.watch import Phase
 
@@ -72,12 +69,7 @@ def uncordon(event: Event, phase: Phase, deadline: datetime, cancelled: bool) ->
     if phase is not Phase.OVER:
         raise Refused("BadConfig", f"uncordon is for the phase over, not {phase}")
     key = event.id.upper()
-    with KubernetesClient(deadline) as cluster:
-        with _condition:
-            _over.add(key)  # ends a drain that still runs, which the agent cannot stop
-            if not _condition.wait_for(lambda: not _running[key], cluster.seconds_left()):
-                raise Unavailable("StillDraining", f"the drain for event {event.id} has not ended")
-            _over.discard(key)
+    with KubernetesClient(deadline) as cluster:  # a drain that went on has ended: see `hooks`
         node = change_marks(
             cluster, lambda: _machine(event), lambda node: unmark_patch(node, event)
         )
@@ -86,29 +78,27 @@ def uncordon(event: Event, phase: Phase, deadline: datetime, cancelled: bool) ->
             report(node, Reason.UNCORDONED, f"{event.type} {event.id} is over")
 
 
-_condition = threading.Condition()
+_lock = threading.Lock()
 _running: Counter[str] = Counter()  # running drain and mark hooks, by event
 _over: set[str] = set()  # events whose drain and mark hooks must stop
 
 
 def prepared_events() -> set[str]:
     """Return the events for which a drain or mark runs."""
-    with _condition:
+    with _lock:
         return {key for key, count in _running.items() if count}
 
 
 def end_preparations(live: Collection[str]) -> None:
     """End the drains and marks that run for events that are no longer listed."""
-    with _condition:
+    with _lock:
         _over.update(key for key in _running if key not in live)
 
 
 @contextmanager
 def _preparing(event: Event, phase: Phase, deadline: datetime) -> Iterator[KubernetesClient]:
     key = event.id.upper()
-    with _condition:
-        if not _running[key]:
-            _over.discard(key)  # the event is listed again
+    with _lock:
         _running[key] += 1
     try:
         if phase is Phase.OVER:
@@ -116,11 +106,11 @@ def _preparing(event: Event, phase: Phase, deadline: datetime) -> Iterator[Kuber
         with KubernetesClient(deadline, lambda: key in _over) as cluster:
             yield cluster
     finally:
-        with _condition:
+        with _lock:
             _running[key] -= 1
             if not _running[key]:
                 del _running[key]
-            _condition.notify_all()
+                _over.discard(key)
 
 
 def set_machine(name: str) -> None:
@@ -141,10 +131,5 @@ def _wait_for_turn(cluster: KubernetesClient, event: Event) -> None:
 
 
 def _machine(event: Event) -> str:
-    """Return this machine's name in the event; unused if NODE_NAME is set."""
-    if os.environ.get(NODE_NAME) or len(event.resources) == 1:
-        return event.resources[0]
-    if event.concerns(_own_name):
-        return _own_name
-    with ScheduledEvents(patience=CALL_SECONDS) as client:
-        return client.me()
+    """Return this machine's name, which a drill gives its event; unused if NODE_NAME is set."""
+    return _own_name or event.resources[0]
