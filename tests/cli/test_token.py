@@ -280,6 +280,7 @@ def test_a_revoked_start_token_is_replaced(service: ServiceProcess) -> None:
     assert (service.data / "up.json").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.campaign
 def test_a_restarted_worker_renews_the_start_token(tmp_path: Path) -> None:
     """The worker that writes up.json does so after a crash as well."""
     url = database_or_skip()

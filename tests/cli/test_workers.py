@@ -98,6 +98,7 @@ def test_workers_share_ports_and_are_restarted(tmp_path: Path) -> None:
         assert not any(map(is_running, before))
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("M22", "X1")
 def test_every_worker_answers_on_the_ports_of_machines(tmp_path: Path) -> None:
     """The kernel distributes connections, also to the port of a machine that is created later."""
