@@ -20,32 +20,6 @@ INSTANCE = "/metadata/instance?api-version=2021-02-01"
 KIB = 1024
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/metadata",
-        "/metadata/",
-        "/metadata/scheduledevent",
-        "/metadata/x/../scheduledevents",
-        "/metadata/latest/scheduledevents",
-        "/metadata/instances",
-        "/metadata/versions/1",
-        "/metadata/identity/oauth2/token",
-        "/favicon.ico",
-    ],
-)
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_a_wrong_path(endpoint: EndpointHarness, path: str, method: str) -> None:
-    """404 with a text that lists the valid paths, for every method; a path is taken literally."""
-    endpoint.make("db")
-    target = f"{path}?api-version=2020-07-01"
-    response = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
-    assert response.status == 404
-    assert EVENTS in response.error
-    assert not endpoint.scope("db").enabled
-
-
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 @pytest.mark.parametrize(
     ("target", "allowed"),
