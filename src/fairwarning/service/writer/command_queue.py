@@ -21,11 +21,6 @@ class CommandQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def busy(self) -> bool:
-        """Whether the writer has work to do."""
-        return not self._idle.is_set()
-
     async def submit(self, command: Command) -> Operation | None:
         """Queue a command and wait for its operation, if any."""
         if self.stopping:

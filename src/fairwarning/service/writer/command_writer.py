@@ -84,7 +84,7 @@ class CommandWriter:
     @property
     def progress(self) -> int | None:
         """A number that changes with every batch and transaction; None while there is no work."""
-        return self._turns if self._queue.busy else None
+        return None if self._queue.is_idle() else self._turns
 
     async def run(self) -> None:
         """Process the queue until cancelled."""
