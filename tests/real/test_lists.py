@@ -45,6 +45,7 @@ def find(page: Page, text: str) -> None:
     page.keyboard.press("Enter")
 
 
+@pytest.mark.campaign
 def test_one_search_leads_to_the_event_of_a_mail(tmp_path: Path) -> None:
     """By the id of the event, or the beginning of it; by a machine's name, to the machine."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
@@ -63,6 +64,7 @@ def test_one_search_leads_to_the_event_of_a_mail(tmp_path: Path) -> None:
         expect(page.locator("main")).to_contain_text("No machine matches.")
 
 
+@pytest.mark.campaign
 def test_all_that_match_are_cancelled_slice_by_slice(tmp_path: Path) -> None:
     """More than one request takes: the plan, the typed number, and the progress."""
     with browser_harness(tmp_path / "data", FLEET) as harness:

@@ -84,6 +84,7 @@ def test_a_scale_in_with_notice(tmp_path: Path) -> None:
         assert harness.poll("shop_0") == []
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("O8", "O5")
 def test_a_restart_shows_its_effect_first(tmp_path: Path) -> None:
     """Without pollers it happens at once; with pollers it waits for the clock."""
@@ -109,6 +110,7 @@ def test_a_restart_shows_its_effect_first(tmp_path: Path) -> None:
         assert harness.poll("web_0") == []
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("O5")
 def test_the_clock_runs_and_is_paused(tmp_path: Path) -> None:
     """At a multiple of real time the clock and every countdown go on by themselves."""

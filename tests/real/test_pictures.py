@@ -61,6 +61,7 @@ def test_the_map_names_and_opens_machines(tmp_path: Path) -> None:
         expect(page.get_by_role("heading", name="db_1")).to_be_visible()
 
 
+@pytest.mark.campaign
 def test_the_timeline_zooms(tmp_path: Path) -> None:
     """By dragging across the chart; the address is that of the new range."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
