@@ -15,6 +15,7 @@ TESTED = "tested by tests/docs/test_azure.py"
 INSIDE = "fairwarning exec web_0 -- "
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("G7", "G10")
 @needs_namespaces
 def test_the_commands_of_the_page(tmp_path: Path) -> None:
