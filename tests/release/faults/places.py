@@ -6,6 +6,7 @@ where the module imports it (`os.fsync`), and by the name of the method otherwis
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[3] / "src" / "fairwarning"
@@ -59,6 +60,7 @@ PARSERS = {
 }
 
 
+@cache
 def places() -> set[str]:
     """Every place of the package outside the core, which does none of this."""
     modules = (path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
