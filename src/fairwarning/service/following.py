@@ -60,13 +60,13 @@ class ChangeFollower:
         while True:
             try:
                 async for heartbeat in self._shared.heartbeats():
-                    if self._unavailable:
-                        log.warning("the database can be followed again")
-                        self._unavailable = False
                     if heartbeat.clock:
                         self._synchronize(heartbeat.clock)
                     self._heartbeat = heartbeat
                     self._wake()
+                    if self._unavailable:
+                        log.warning("the database can be followed again")
+                        self._unavailable = False
             except Exception as error:
                 if not self._unavailable:
                     log.warning(

@@ -83,7 +83,7 @@ async def _is_listed_at(
 ) -> bool:
     """Whether this is the first line that names the operation: several may, on several pages."""
     if not place.refs:
-        return True  # it is accepted once
+        return int(entry.line.at) == int(operation.accepted_at)  # else that of a dropped one
     near = await _lines_near_acceptance(fleet, operation.id, operation.accepted_at)
     first = next((line.number for line in near if place.names(line)), entry.number)
     return first == entry.number
