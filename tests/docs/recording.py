@@ -4,24 +4,18 @@ The commands run on a real terminal, against a real service with a virtual clock
 kept as an asciicast (docs/images/session.cast), and drawn from it by tests/docs/session_picture.py.
 """
 
-import fcntl
 import json
-import os
-import pty
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cli.terminal import run_on_terminal
 from tests.docs import session_picture
 from tests.docs.pages import DOCS
 from tests.docs.terminal import Terminal
-from tests.fixtures.waiting import LIMIT_SECONDS
 
 CAST = DOCS / "images" / "session.cast"
 PICTURE = DOCS / "images" / "session.svg"
@@ -62,33 +56,16 @@ class RecordingTerminal(Terminal):
 
     def run(self, typed: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, as if a person had typed it."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         env = {**self._environment(), "TERM": "xterm-256color"}
         for name in ("COLUMNS", "NO_COLOR"):
             del env[name]
         command = ("bash", "-c", self._translate(typed))
         began = time.monotonic()
-        with subprocess.Popen(
-            command, cwd=self.folder, env=env, stdin=theirs, stdout=theirs, stderr=theirs
-        ) as process:
-            os.close(theirs)
-            raw = _read(ours)
-            code = process.wait(LIMIT_SECONDS)
+        code, shown = run_on_terminal(command, cwd=self.folder, env=env, size=(ROWS, COLUMNS))
         seconds = time.monotonic() - began
-        output = self._with_default_ports(raw.decode())
+        output = self._with_default_ports(shown.replace("\n", "\r\n"))
         self.recorded.append(RecordedCommand(typed, output, seconds))
         return subprocess.CompletedProcess(command, code, output)
-
-
-def _read(terminal: int) -> bytes:
-    """Return what programs write to a terminal, until the last of them has ended."""
-    output = b""
-    with suppress(OSError):  # Linux reports the end of a terminal as an error
-        while part := os.read(terminal, 65536):
-            output += part
-    os.close(terminal)
-    return output
 
 
 def record(folder: Path) -> list[RecordedCommand]:
