@@ -43,7 +43,6 @@ _MODEL = {"osProfile": {"computerNamePrefix": "w"}, "scheduledEventsProfile": _N
 _IP = {"publicIPAddressConfiguration": {"name": "public"}}
 _NIC = {"ipConfigurations": [{"name": "ip", "properties": _IP}]}
 _NETWORK_PROFILE = {"networkInterfaceConfigurations": [{"name": "nic", "properties": _NIC}]}
-_RULE = {"properties": {"protocol": "Tcp", "access": "Allow", "priority": 100}}
 _NAT = {"properties": {"protocol": "Tcp", "frontendPort": 50_000}}
 _SUBNET = {"properties": {"addressPrefix": "10.7.0.0/24"}}
 
@@ -88,7 +87,6 @@ NETWORKS: Mapping[str, Json] = {
         "subnets": [{"name": "part", **_SUBNET}],
         "virtualNetworkPeerings": [{"name": "part"}],
     },
-    "networkSecurityGroups": {"securityRules": [{"name": "part", **_RULE}]},
     "loadBalancers": {
         "backendAddressPools": [{"name": "part"}],
         "inboundNatRules": [{"name": "part", **_NAT}],
@@ -213,9 +211,6 @@ class Everything(ArmHarness):
             return self._name(route)
         if name == "event":
             return next(iter(self.scope(f"{OURS}:planned").events))
-        if name == "step":
-            operations = self.get(f"/resourceGroups/{OURS}/{_DEPLOYMENT}/operations").json
-            return str(operations["value"][0]["operationId"])
         deployment = self.get(f"/resourceGroups/{OURS}/{_DEPLOYMENT}").json
         return str(deployment["properties"]["correlationId"])
 
@@ -389,7 +384,6 @@ def body_for(route: Route) -> Json:
     kind = path.removesuffix("/{name}").rpartition("/")[2]
     parts: Mapping[str, Json] = {
         "subnets": _SUBNET,
-        "securityRules": _RULE,
         "inboundNatRules": _NAT,
         "backendAddressPools": {"properties": {}},
         "virtualNetworkPeerings": {"properties": {"allowVirtualNetworkAccess": True}},

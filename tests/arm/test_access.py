@@ -111,15 +111,6 @@ def test_public_routes() -> None:
     assert {f"{route.method} {route.path}" for route in routes} == PUBLIC
 
 
-def test_routes_are_unique() -> None:
-    """Each method and path occurs once, compared without case."""
-    with Everything() as arm:
-        table = arm.app.table
-        assert len({(route.method, route.path.lower()) for route in table.routes}) == len(
-            table.routes
-        )
-
-
 def test_every_route_works(snapshot: FleetSnapshot) -> None:
     """The operator's requests succeed and change state, so the refusals below are meaningful."""
     with snapshot.restore() as first:

@@ -1,10 +1,8 @@
 """A group is deleted with machines, interfaces, addresses and disks that use each other."""
 
-from collections.abc import Awaitable, Iterable
-
 import pytest
 
-from fairwarning.core.model import Entity, Ref, Resource
+from fairwarning.core.model import Resource
 from tests.arm.attached import (
     DISK,
     LB,
@@ -103,22 +101,3 @@ def test_a_new_group_with_the_same_name() -> None:
             assert len(arm.get(f"{COMPUTE}/disks").json["value"]) == 4
             arm.delete(RG)
             arm.advance(400)
-
-
-def test_a_large_group_is_read_in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its deletion does not read its resources one by one, also right after a restart."""
-    with ArmHarness() as arm:
-        network(arm)
-        for number in range(100):
-            nic(arm, NIC.replace("/nic", f"/n{number}"))
-        arm.restart()
-        load, rounds = arm.store.load, []
-
-        def counted(refs: Iterable[Ref]) -> Awaitable[dict[Ref, Entity | None]]:
-            rounds.append(1)
-            return load(refs)
-
-        monkeypatch.setattr(arm.store, "load", counted)
-        assert arm.delete(RG).status == 202
-        assert rest(arm) == []
-        assert len(rounds) < 50

@@ -60,19 +60,6 @@ def test_an_unknown_instance() -> None:
         assert refused(arm.get(f"{WEB}x/virtualMachines/0")) == (404, "ResourceNotFound")
 
 
-def test_the_instance_view() -> None:
-    """The view is the same on its own, with the instance, and in the listing."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        view = arm.get(f"{FIRST}/instanceView").json
-        codes = [item["code"] for item in view["statuses"]]
-        assert codes == ["ProvisioningState/succeeded", "PowerState/running"]
-        expand = {"$expand": "instanceView"}
-        assert arm.get(FIRST, **expand).json["properties"]["instanceView"] == view
-        listed = arm.get(f"{WEB}/virtualMachines", **expand).json["value"]
-        assert listed[0]["properties"]["instanceView"] == view
-
-
 def test_a_listing_has_pages() -> None:
     """A page has 200 instances, in the order of ids, over all placement groups."""
     with ArmHarness() as arm:

@@ -2,9 +2,6 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.registry import TYPES
-from fairwarning.arm.schema import types
-from fairwarning.arm.types.names import LOCKS
 from tests.arm.bodies import (
     AV,
     VM,
@@ -18,7 +15,6 @@ from tests.arm.bodies import (
     refused,
     scale_set,
 )
-from tests.arm.templates import resource
 from tests.fixtures.arm import ArmHarness
 
 pytestmark = pytest.mark.spec("C6")
@@ -114,21 +110,6 @@ def test_member_names_in_any_case() -> None:
         assert arm.machines(VM_SCOPE)["vm"].size == "Standard_B4ms"
 
 
-def test_a_deployment_converts_too() -> None:
-    """A resource in a template is converted like one in a request of its own."""
-    profile = {"osProfile": {"AllowExtensionOperations": "true"}}
-    template = {
-        "contentVersion": "1.0.0.0",
-        "resources": [resource("Microsoft.Compute/virtualMachines", "vm", properties=profile)],
-    }
-    with ArmHarness() as arm:
-        arm.group()
-        path = "/resourceGroups/rg/providers/Microsoft.Resources/deployments/d"
-        created(arm.put(path, {"properties": {"mode": "Incremental", "template": template}}))
-        document = arm.get(VM).json["properties"]
-        assert document["osProfile"]["allowExtensionOperations"] is True
-
-
 @pytest.mark.parametrize(
     ("path", "body", "where", "allowed"),
     [
@@ -219,9 +200,3 @@ def test_misspelled_members_change_nothing() -> None:
         assert arm.put(instance, protection).status == 400
         assert arm.get(WEB).json == before
         assert not arm.machines(WEB_SCOPE)["web_0"].protected
-
-
-def test_every_modeled_type_has_a_shape() -> None:
-    """The types that machines consist of or refer to have shapes, and so have their parts."""
-    stored = {"Microsoft.Resources/deployments", "Microsoft.Resources/tags", LOCKS}
-    assert {kind.name.lower() for kind in TYPES if kind.name not in stored} <= set(types.shapes())

@@ -24,20 +24,12 @@ _UNITS = 64  # logical units of a machine
 
 async def attach(write: ResourceWrite, desired: DesiredResource) -> DesiredResource:
     """Check the disks of a machine's storage profile, and create those that do not exist."""
-    body = desired.body
-    profile = typed_value(body, _STORAGE, dict)
-    if profile is None:
+    if typed_value(desired.body, _STORAGE, dict) is None:
         return desired
-    # A copy: the body of the request is planned again if another request comes first.
-    body = {
-        **body,
-        "properties": {**body["properties"], "storageProfile": documents.sanitize(profile)},
-    }
-    attached = _Disks(write, body)
+    attached = _Disks(write, desired.body)
     await attached.add_all()
     return replace(
         desired,
-        body=body,
         commands=(*desired.commands, *attached.commands),
         uses=tuple(attached.uses),
         owns=tuple(attached.owns),

@@ -84,6 +84,11 @@ def encode(body: Body) -> str:
     return encoded
 
 
+def deep_copy(body: Body) -> Body:
+    """Return a copy that may be changed: a body is planned again if another request comes first."""
+    return msgspec.json.decode(_encode(body), type=dict[str, Any])
+
+
 def fits(body: Body) -> bool:
     """Return whether the body can be stored as a part of a resource."""
     return len(_encode(body)) < limits.RESOURCE_CHARACTERS - 2048

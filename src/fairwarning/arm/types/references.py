@@ -5,6 +5,7 @@ Every Azure id in a document must name something that exists, whatever the type 
 """
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ from fairwarning.service import resources
 
 REFERENCES_MAX = 1000
 """References of one resource: each is looked up when it is written."""
-_BEGIN = "/subscriptions/"  # of ids
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')  # in JSON
 _IP = "properties.ipConfigurations[].properties"
 _FRONTEND = "properties.frontendIPConfigurations[].properties"
 _MODEL = "properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations[]"
@@ -207,7 +208,7 @@ async def user_path(context: ArmContext, row: Resource) -> str:
 def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
     """Return the ids of resources in a body, without those of the resource and its own parts."""
     own = f"{write.path.lower()}/"
-    found = {text.lower(): text for text in _texts(body) if text[:15].lower() == _BEGIN}
+    found = {text.lower(): text for text in _ids(body)}
     return {
         lower: id_
         for lower, text in found.items()
@@ -215,17 +216,11 @@ def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
     }
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Yield all strings and names of members in a value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield key
-            yield from _texts(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _texts(part)
+def _ids(body: Body) -> Iterator[str]:
+    """Yield the strings and names of members in a body that begin like an id."""
+    for text in _STRING.findall(msgspec.json.encode(body)):
+        if text[1:16].lower() == b"/subscriptions/":
+            yield msgspec.json.decode(text)
 
 
 async def _read(write: ResourceWrite, ids: Iterable[AzureId]) -> dict[str, Resource]:

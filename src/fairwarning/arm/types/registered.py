@@ -44,7 +44,7 @@ async def read_document(kind: ResourceType, context: ArmContext, row: Resource) 
 
 async def plan(kind: ResourceType, write: ResourceWrite, body: Body) -> DesiredResource:
     """Check a body and its references, and plan its write as the type does."""
-    body = documents.without_read_only(documents.sanitize(body))
+    body = documents.without_read_only(documents.deep_copy(body))
     if write.existing is None or not kind.merges:
         writing.check_location(body)
     documents.tags_of(body)
