@@ -19,22 +19,13 @@ from tests.cluster.load import QUICK
 from tests.cluster.pair import Pair
 from tests.cluster.run import SETTLING_SECONDS, prepare, settle
 from tests.cluster.worker import WorkerSettings
-from tests.fixtures.postgres.programs import NoPostgreSQL
-from tests.fixtures.postgres.server import shared
+from tests.fixtures.postgres.database import skip_without_postgres
 from tests.fixtures.waiting import on_this_machine, wait_until_async
 
 ROUNDS = 2
 COMMANDS_PER_SECOND = 200
 BEFORE_SECONDS = 1.0
 RESUMED_SECONDS = 10.0
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _require_postgres() -> None:
-    try:
-        shared()
-    except NoPostgreSQL as reason:
-        pytest.skip(str(reason))
 
 
 @dataclass(slots=True)
@@ -136,6 +127,7 @@ def check_run(url: str, history: History, folder: Path) -> None:
 @pytest.mark.spec("X3", "E9")
 def test_nothing_acknowledged_is_lost_and_service_resumes(tmp_path: Path) -> None:
     """IK2: 200 commands per second, the primary killed twice, and no process restarted."""
+    skip_without_postgres()
     with Pair() as pair, ForkServer() as fork_server:
         history, took = asyncio.run(run_failovers(pair, fork_server, tmp_path))
         check_run(pair.url, history, tmp_path)
