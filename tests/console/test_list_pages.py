@@ -212,7 +212,7 @@ def test_rollouts_are_counted_beyond_a_page(
     console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number on the start page and the list are those of all rollouts."""
-    monkeypatch.setattr("fairwarning.console.api.summary.MAX_PAGE_SIZE", 2)
+    monkeypatch.setattr("fairwarning.console.api.service.MAX_PAGE_SIZE", 2)
     for number in range(5):
         console.ok("POST", "/api/rollouts", {"id": f"r{number}", "scopes": ["vm_2"]})
     assert sum(console.ok("GET", "/api/summary")["rollouts"].values()) == 5

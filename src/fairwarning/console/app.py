@@ -16,8 +16,8 @@ from starlette.routing import Match, Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
-from fairwarning.console.api.about import OtherPorts
 from fairwarning.console.api.routes import Routes
+from fairwarning.console.api.service import OtherPorts
 from fairwarning.console.api.webhooks import LoadWebhooks
 from fairwarning.console.health import read_health
 from fairwarning.console.login import Login

@@ -172,7 +172,7 @@ class OperatorPorts:
         return [*(read() for read in self.parts), webhooks]
 
     def _load_console(self) -> "ASGIApp":
-        from fairwarning.console.api.about import OtherPorts  # noqa: PLC0415  (see LazyServer)
+        from fairwarning.console.api.service import OtherPorts  # noqa: PLC0415  (see LazyServer)
         from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (the same)
 
         arm_host = (*self._arm.hosts, self._options.arm[0])[0]

@@ -1,14 +1,12 @@
 """The operator API as plain async methods, for the HTTP routes and the page (C4)."""
 
-from fairwarning.console.api.about import AboutApi, OtherPorts
 from fairwarning.console.api.conditions import ClockAndFaultsApi
 from fairwarning.console.api.endpoints import endpoints_of
 from fairwarning.console.api.events import EventsApi
 from fairwarning.console.api.history import JournalApi
 from fairwarning.console.api.rollouts import RolloutsApi
-from fairwarning.console.api.set_aside import SetAsideApi
+from fairwarning.console.api.service import OtherPorts, ServiceApi
 from fairwarning.console.api.sets import ScaleSetsApi
-from fairwarning.console.api.summary import SummaryApi
 from fairwarning.console.api.tokens import TokensApi
 from fairwarning.console.api.webhooks import LoadWebhooks, WebhooksApi
 from fairwarning.console.readers import FindUrls, no_urls
@@ -21,16 +19,14 @@ __all__ = ["ENDPOINTS", "Api"]
 
 
 class Api(
-    SummaryApi,
+    ServiceApi,
     ScaleSetsApi,
     EventsApi,
     RolloutsApi,
     ClockAndFaultsApi,
     JournalApi,
     WebhooksApi,
-    AboutApi,
     TokensApi,
-    SetAsideApi,
 ):
     """The whole operator API of one fleet."""
 

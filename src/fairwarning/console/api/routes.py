@@ -1,7 +1,7 @@
 """The API over HTTP: every request is authenticated, bounded, and answered in JSON."""
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -12,13 +12,13 @@ from starlette.routing import Route
 from fairwarning.console import access
 from fairwarning.console.api import ENDPOINTS, Api, openapi
 from fairwarning.console.api.endpoints import ApiEndpoint, ApiRequest
+from fairwarning.console.api.section import Settings
 from fairwarning.console.api.stream import stream
 from fairwarning.console.request_body import read_body
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.tokens import TokenClaims
 
-Settings = Mapping[str, Any]
 Handler = Callable[[Request, TokenClaims, Settings], Awaitable[Response]]
 
 _BODY_BYTES = 64 * 1024

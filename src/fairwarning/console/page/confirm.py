@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
-from starlette.requests import Request
-
 from fairwarning.console.api import bodies, responses
 from fairwarning.console.api.machines import ACTIONS
 from fairwarning.console.page import form_data, rollouts, sets, words
@@ -80,7 +78,7 @@ def _repeated(request: PageRequest) -> list[tuple[str, str]]:
 
 def _view(question: Question) -> View:
     async def show(request: PageRequest) -> PageContent:
-        request = replace(request, form=_fields_of_query(request.request))
+        request = replace(request, form=form_data.parse(request.request.url.query))
         confirmation = await question(request)
         if confirmation is None:
             raise Refused("NothingToConfirm", "this needs no confirmation; go back and repeat it")
@@ -95,10 +93,6 @@ def _view(question: Question) -> View:
         return PageContent("confirm.html", data)
 
     return show
-
-
-def _fields_of_query(request: Request) -> form_data.FormFields:
-    return form_data.parse(request.url.query)
 
 
 # --- Questions ---
