@@ -10,7 +10,7 @@ from psycopg import sql
 from fairwarning.store.postgres.store import PostgresStore
 from tests.fixtures.postgres.database import opened
 from tests.fixtures.waiting import using
-from tests.store.conftest import migrated_database
+from tests.store.conftest import store_and_url
 from tests.store.test_parallel_commits import creation
 
 HOSTILE = {
@@ -34,7 +34,7 @@ COMMITS = 60  # of each process
 @asynccontextmanager
 async def two_stores() -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
     """The stores of two processes, on a database with hostile defaults."""
-    with migrated_database() as url:
+    async with store_and_url() as (_, url):
         with psycopg.connect(url, autocommit=True) as connection:
             for name, (value, _) in HOSTILE.items():
                 change = sql.SQL("ALTER DATABASE {} SET {} TO {}").format(
