@@ -2,6 +2,9 @@ from typing import Any
 
 import pytest
 
+from fairwarning.arm.registry import TYPES
+from fairwarning.arm.schema import types
+from fairwarning.arm.types.names import LOCKS
 from tests.arm.bodies import (
     AV,
     VM,
@@ -200,3 +203,9 @@ def test_misspelled_members_change_nothing() -> None:
         assert arm.put(instance, protection).status == 400
         assert arm.get(WEB).json == before
         assert not arm.machines(WEB_SCOPE)["web_0"].protected
+
+
+def test_every_modeled_type_has_a_shape() -> None:
+    """The types that machines consist of or refer to have shapes, and so have their parts."""
+    stored = {"Microsoft.Resources/deployments", "Microsoft.Resources/tags", LOCKS}
+    assert {kind.name.lower() for kind in TYPES if kind.name not in stored} <= set(types.shapes())
