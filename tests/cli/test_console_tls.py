@@ -149,6 +149,12 @@ def test_new_certificate_files_that_cannot_be_opened_for_a_moment(tmp_path: Path
         assert files.health().problem
     wait_until(lambda: served_certificate(files, client) == new, "they are tried again")
     assert not files.health().problem
+    kept = own.certificate.rename(tmp_path / "kept")
+    assert served_certificate(files, client) == new
+    assert files.health().problem
+    kept.rename(own.certificate)
+    assert served_certificate(files, client) == new
+    assert not files.health().problem
 
 
 def served_certificate(files: CertificateFiles, client: ssl.SSLContext) -> Certificate:
