@@ -47,7 +47,7 @@ DOCUMENTED = {
     "PUT": {200, 201, *REFUSALS},
     "PATCH": {200, *REFUSALS},
     "POST": {200, 202, 204, 429, *REFUSALS},
-    "DELETE": {200, 202, 204, 400, 404, 405, 409},
+    "DELETE": {200, 202, 204, *REFUSALS},
 }
 """The statuses that Azure documents per method. 202 for a GET: an operation is in progress."""
 
