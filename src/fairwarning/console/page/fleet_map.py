@@ -95,7 +95,7 @@ async def show_machine(request: PageRequest) -> PageContent:
     group, place = request.query("group"), request.query_integer("place") or 0
     if group not in _drawn.get(request.api.index.groups, {}):
         await _blocks(request, request.query("q"))
-    block = _drawn[request.api.index.groups].get(group)
+    block = _drawn.get(request.api.index.groups, {}).get(group)
     if block is None or place >= len(block.squares):
         raise NotFound("UnknownMachine", f"the group {group[:60]!r} has no machine {place}")
     square = block.squares[place]
