@@ -10,7 +10,6 @@ import pytest
 
 from fairwarning.console.page import fleet_map
 from fairwarning.console.page.charts import squares
-from fairwarning.service.listing.groups import MachineState
 from fairwarning.service.tokens import Role
 from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness
@@ -214,13 +213,3 @@ def test_ten_thousand_machines_are_less_than_100_kb() -> None:
             "notice": 1000,
         }
         assert len(text.encode()) < 100_000
-
-
-def test_a_line_is_cut_into_squares() -> None:
-    """Machines of one state beside each other are one line; a row ends, and a domain has space."""
-    running, notice = MachineState.RUNNING, MachineState.NOTICE
-    cells = [(0, running)] * 11 + [(0, notice)] + [(1, running)] * 2
-    text = str(squares.draw(squares.Heading("k", "t", "/"), 0, 10, cells))
-    assert '<path class="running" d="M0 0h10M0 1h1M0 2.4h2"/>' in text
-    assert '<path class="notice" d="M1 1h1"/>' in text
-    assert 'viewBox="0 -.4 10 3.4"' in text
