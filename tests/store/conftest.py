@@ -47,10 +47,9 @@ def migrated_database() -> Iterator[str]:
 @asynccontextmanager
 async def store_and_url() -> AsyncIterator[tuple[PostgresStore, str]]:
     """A store, with the URL of its database."""
-    url = await asyncio.to_thread(migrated_database_or_skip)
-    async with opened(url) as store:
-        yield store, url
-    shared().drop(url)
+    with migrated_database() as url:
+        async with opened(url) as store:
+            yield store, url
 
 
 on_a_database = using(store_and_url, 2)
