@@ -143,7 +143,9 @@ def test_new_certificate_files_that_cannot_be_opened_for_a_moment(tmp_path: Path
     own = OwnFiles(tmp_path)
     files = CertificateFiles(own.certificate, own.certificate)
     client = ssl.create_default_context(cafile=own.ca)
-    old, new = own.issued.certificate, own.issue().certificate
+    old = own.issued.certificate
+    assert served_certificate(files, client) == old  # and everything is imported
+    new = own.issue().certificate
     with no_free_descriptor():
         assert served_certificate(files, client) == old
         assert files.health().problem
