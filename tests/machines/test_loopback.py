@@ -139,3 +139,14 @@ def test_messages_and_descriptors_stay_apart() -> None:
     one.close()
     assert other.receive() == ([], [])
     other.close()
+
+
+def test_the_last_message_of_an_end_that_did_not_read() -> None:
+    """An end that is closed with unread messages has still delivered its own."""
+    one, other = Channel.pair()
+    one.send("signal", 15)
+    other.send("exit", 143)
+    other.close()
+    assert one.receive() == (["exit", 143], [])
+    assert one.receive() == ([], [])
+    one.close()

@@ -95,22 +95,6 @@ async def test_a_rebooted_program_has_the_terminal_again(harness: ProcessHarness
     os.close(keyboard)
 
 
-@pytest.mark.spec("O3")
-@with_process_harness
-async def test_ctrl_z_returns_to_the_shell(harness: ProcessHarness) -> None:
-    """Exec stops with its program and resumes with it."""
-    program, keyboard = at_terminal(harness)
-    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
-    os.write(keyboard, b"\x1a")
-    await wait_until_async(lambda: state(program) == "T", "exec is stopped")
-    assert os.tcgetpgrp(keyboard) == program.pid
-    program.send_signal(signal.SIGCONT)
-    await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
-    os.write(keyboard, b"\x03\x03")
-    await wait_until_async(lambda: "interrupted" in harness.out(), "it is interrupted")
-    os.close(keyboard)
-
-
 @pytest.mark.spec("O4")
 @with_process_harness
 async def test_a_suspended_program_is_rebooted(harness: ProcessHarness) -> None:
