@@ -235,16 +235,6 @@ def test_a_malformed_event_is_not_over(malformed: object) -> None:
     assert ids == [{"5CAEA225", ID}, {"5CAEA225", ID}, left, {ID}, set()]
 
 
-@pytest.mark.parametrize("etag", ['"a\r\nb"', '"a\x00"', '"\rX: x"', "x" * 10_000])
-def test_an_etag_that_cannot_be_sent(etag: str) -> None:
-    """It is not used; the document is read without a condition."""
-    simulation = Simulation(responding(HttpResponse(200, {"etag": etag}, BUSY.body)))
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    simulation.run(conversation.document())
-    assert not any("If-None-Match" in request.headers for _, request in simulation.requests)
-
-
 @pytest.mark.parametrize("status", [401, 403, 405])
 @pytest.mark.parametrize("waits", [False, True])
 def test_refusals_before_the_first_document(status: int, waits: bool) -> None:
@@ -379,16 +369,6 @@ def test_missing_long_poll_support_is_detected_once(to_wait: HttpResponse) -> No
     simulation.run(conversation.document())
     simulation.run(conversation.wait(20.5))
     assert sum("wait" in query(request) for _, request in simulation.requests) == 1
-    assert simulation.times == list(range(21))
-
-
-@pytest.mark.parametrize("tagged", [False, True])
-def test_an_endpoint_without_conditions_is_polled(tagged: bool) -> None:
-    """It sends the full document once a second; an equal document is not a change."""
-    simulation = Simulation(responding(BUSY if tagged else HttpResponse(200, {}, BUSY.body)))
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    simulation.run(conversation.wait(20.5))
     assert simulation.times == list(range(21))
 
 

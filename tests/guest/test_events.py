@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning import Document, Event, EventSource, EventStatus, EventType, Unreadable
@@ -248,22 +248,7 @@ EVENTS = st.fixed_dictionaries(
         "Description": JSON,
     },
 )
-DOCUMENTS = st.fixed_dictionaries(
-    {"DocumentIncarnation": JSON | st.just(3), "Events": JSON | st.lists(EVENTS, max_size=3)}
-)
 BODIES = st.binary(max_size=60) | JSON.map(json.dumps).map(str.encode)
-
-
-@given(BODIES | DOCUMENTS.map(json.dumps).map(str.encode))
-@example(b"9" * 5_000)
-@example(body({**OLDEST, "NotBefore": "0001-01-01T00:00:00+01:00"}))
-def test_parsing_raises_only_unreadable(sent: bytes) -> None:
-    """The result is a document or `Unreadable`."""
-    try:
-        document = events.read(sent)
-    except Unreadable:
-        return
-    assert all(isinstance(event, Event) for event in document.events)
 
 
 @given(EVENTS)

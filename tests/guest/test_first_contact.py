@@ -1,6 +1,5 @@
 """The first contact with the endpoint: it is given up with an error that says what to do."""
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from fairwarning.guest.agent import document_reader
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
 from tests.fixtures.http import free_port
-from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import in_background, result_of
 from tests.guest.double import Double
 
@@ -37,30 +35,6 @@ def test_an_agent_stops_during_a_slow_first_response(tmp_path: Path) -> None:
         azure.wait_until(requests=1)
         agent.stop()
         result_of(running)
-
-
-def test_a_failure_after_the_stop_is_not_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It would say that the agent tries again, which it does not."""
-    asked, stopped = threading.Event(), threading.Event()
-    before = set(threading.enumerate())
-
-    def fail(*_: object) -> None:
-        asked.set()
-        stopped.wait(LIMIT_SECONDS)
-        raise Unavailable("NoResponse", "there was no response")
-
-    monkeypatch.setattr(document_reader, "discover", fail)
-    agent = Agent(AgentConfig(state=tmp_path))
-    running = in_background(agent.run)
-    assert asked.wait(LIMIT_SECONDS)
-    agent.stop()
-    result_of(running)
-    stopped.set()
-    for thread in set(threading.enumerate()) - before:
-        thread.join(LIMIT_SECONDS)
-    assert caplog.messages == []
 
 
 def test_an_error_in_a_thread_ends_the_agent(

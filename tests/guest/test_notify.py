@@ -114,13 +114,6 @@ def test_only_chosen_phases_and_types_are_sent() -> None:
     assert webhook("http://a").wants(NOTICE)
 
 
-def test_a_login_in_the_url() -> None:
-    """Sent as a header."""
-    with Receiver() as receiver:
-        sent(webhook(f"http://us%20er:pass@127.0.0.1:{receiver.port}/"))
-    assert receiver.posts[0].headers["authorization"] == "Basic dXMgZXI6cGFzcw=="
-
-
 # --- Failures -------------------------------------------------------------------------------------
 
 
