@@ -49,10 +49,10 @@ async def send(
 
 @run_async
 async def test_a_request_and_its_response() -> None:
-    """Path, query, headers and body are sent unchanged; status, headers and body are returned."""
+    """Path, query, headers and body are sent unchanged; status and headers are returned."""
     with Receiver(lambda _: ReceiverResponse(201, {"X-C": "d"}, b"thanks")) as receiver:
         response = await send(receiver.url)
-    assert (response.status, response.headers["x-c"], response.body) == (201, "d", b"thanks")
+    assert (response.status, response.headers["x-c"]) == (201, "d")
     (request,) = receiver.requests
     assert (request.method, request.path, request.body) == ("POST", "/hook?from=test", b"hello")
     assert request.headers["host"] == f"127.0.0.1:{receiver.port}"
@@ -129,7 +129,7 @@ async def test_a_huge_response_is_not_read_to_its_end() -> None:
     with Receiver(lambda _: ReceiverResponse(raw=raw)) as receiver:
         response = await send(receiver.url)
         assert await asyncio.to_thread(done.wait, 10)
-    assert (response.status, response.body) == (200, b"")
+    assert response.status == 200
     assert len(sent) < 1000  # what fits in the sockets' buffers
 
 

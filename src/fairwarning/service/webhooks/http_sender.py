@@ -41,7 +41,6 @@ class WebhookResponse:
 
     status: int
     headers: Headers
-    body: bytes = b""
 
 
 class HttpSender:
@@ -191,12 +190,10 @@ class _Exchange:
         with http.client.HTTPResponse(source, method="POST") as response:
             response.begin()
             fields = {name.lower(): value for name, value in response.getheaders()}
-            self.head = head = WebhookResponse(status=response.status, headers=fields)
-            try:
-                body = response.read(limits.RESPONSE_BYTES)
-            except (OSError, http.client.HTTPException, ValueError):
-                return head
-        return WebhookResponse(status=head.status, headers=fields, body=body)
+            self.head = WebhookResponse(status=response.status, headers=fields)
+            with suppress(OSError, http.client.HTTPException, ValueError):
+                response.read(limits.RESPONSE_BYTES)  # the receiver can finish it
+        return self.head
 
 
 def _no_answer(seconds: float) -> WebhookSendFailed:
