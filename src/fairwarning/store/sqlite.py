@@ -156,12 +156,19 @@ class SQLiteStore(SingleProcessStore, SqlReads):
         schema.migrate(connection, self._migrations)
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
-        if self._unclear:  # nobody may read it before it is durable
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._unclear = False
+        self._make_durable(connection)
         connection.set_progress_handler(self._thread().read_gives_way, _READ_STEPS)
         self._head = tables.head(connection)
         self._checkpointed = 0
+
+    def _make_durable(self, connection: SqliteConnection) -> None:
+        """Sync what is in the log before it is read: who wrote it may have been killed before."""
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error:
+            if self._unclear:
+                raise
+        self._unclear = False
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

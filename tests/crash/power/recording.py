@@ -78,7 +78,7 @@ class Disk:
             self.before = bytes(self.seen.get(step.name, b""))
             _put(self.seen.setdefault(step.name, bytearray()), step.offset, step.data)
         elif step.what == "truncate":
-            del self.seen[step.name][step.offset :]
+            del self.seen.setdefault(step.name, bytearray())[step.offset :]
         elif step.what == "open" and step.offset:
             self.unsynced_logs.add(step.name)
         elif step.what == "sync":
