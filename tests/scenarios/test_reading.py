@@ -170,7 +170,7 @@ def test_names_are_unique(step: str, kind: str) -> None:
 def test_names_and_titles() -> None:
     """The default name is that of the file; every step has a one-line title."""
     bare = read(FLEET + STEP, "folder/mine.toml")
-    assert (bare.name, bare.about, bare.length) == ("mine", "", "0s")
+    assert (bare.name, bare.about) == ("mine", "")
     assert bare.steps[0].title == "expect of db_0"
     named = read(
         'name = "other"\nabout = "It tells."\n'

@@ -1,7 +1,6 @@
 """`fairwarning clock ...`: show the clock, and control a virtual clock (O5)."""
 
 import json
-import sys
 import threading
 from concurrent.futures import Future, wait
 
@@ -63,7 +62,7 @@ def _advance(service: ServiceTarget, seconds: float, *, silent: bool) -> Json:
     answer: Future[Json] = Future()
     threading.Thread(target=_send_advance, args=(service, seconds, answer), daemon=True).start()
     if not _is_done(answer):
-        silent = silent or not sys.stdout.isatty()
+        silent = silent or not follow.is_redrawn()
         with follow.display(silent=silent, progress=True) as show_blocks:
             while not _is_done(answer):
                 clock = client.ask(service, "GET", "/api/clock")  # fails if the service has ended

@@ -1,7 +1,6 @@
 """`fairwarning scenario ...`: run scripted timelines and check their expectations (O6)."""
 
 import json
-import sys
 from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -137,7 +136,7 @@ def _run(scenario: "Scenario", *, silent: bool) -> "ScenarioResult":
     """Run a scenario and print its result; on a terminal, show the clock and the current step."""
     from fairwarning.testing.scenarios import run_scenario  # noqa: PLC0415  (see above)
 
-    with follow.display(silent=silent or not sys.stdout.isatty(), progress=True) as show_blocks:
+    with follow.display(silent=silent or not follow.is_redrawn(), progress=True) as show_blocks:
 
         def report(progress: "ScenarioProgress") -> None:
             text = f"{scenario.name}  {progress.clock}  {progress.step.title}"

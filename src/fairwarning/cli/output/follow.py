@@ -108,7 +108,7 @@ class EventStream:
         messages.append(item)
 
 
-def _is_redrawn() -> bool:
+def is_redrawn() -> bool:
     """Return whether stdout is a terminal that can show a new text in place of the last one."""
     return sys.stdout.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
 
@@ -121,7 +121,7 @@ def display(*, silent: bool, progress: bool) -> Iterator[Callable[[Sequence[Bloc
     """
     if silent:
         yield lambda _: None
-    elif _is_redrawn():
+    elif is_redrawn():
         from fairwarning.cli.output import terminal  # noqa: PLC0415  (rich is slow to import)
 
         with terminal.live_display() as show_blocks:
@@ -152,7 +152,7 @@ def follow(
     It is either progress, for people, or what the command is to print.
     """
     stream, clock = EventStream(service), ServiceClock(service)
-    ticks = _is_redrawn() and not silent  # the remaining time counts down
+    ticks = is_redrawn() and not silent  # the remaining time counts down
     with display(silent=silent, progress=progress) as show_blocks:
         value, now = read(), clock.now()
         while True:

@@ -92,11 +92,6 @@ class Scenario:
         """The length of the scenario in virtual time."""
         return self.steps[-1].at_seconds
 
-    @property
-    def length(self) -> str:
-        """The length of the scenario, in the format of scenarios."""
-        return values.spelled(self.seconds)
-
 
 def shipped() -> list[Scenario]:
     """Return the scenarios that ship with Fairwarning, sorted by name."""
