@@ -101,25 +101,25 @@ class LibvirtDriver:
         seconds = self._timeout_seconds + announced_seconds(impact)
         deadline = asyncio.get_running_loop().time() + seconds
         late = _LATE_SECONDS if impact.kind is ImpactKind.REDEPLOY else 0
-        retries = RetrySchedule()
+        reason, pause = "the domain did not react", _FIRST_PAUSE_SECONDS
         try:
             async with asyncio.timeout_at(deadline + late):
-                await self._until_done(impact, retries, deadline)
+                while True:
+                    try:
+                        await self._attempt(impact, deadline)
+                    except (RetryLater, DomainNotFound) as error:
+                        reason = str(error)
+                    else:
+                        return ""
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         except TimeoutError:
-            return f"not done within {seconds:g} s: {retries.reason or 'the domain did not react'}"
+            return f"not done within {seconds:g} s: {reason}"
         except LibvirtRefused as error:
             return str(error)
         except Exception as error:  # any exception ends the impact
             log.exception("impact %s failed", impact.id)
             return f"the driver failed: {error}"
-        return ""
-
-    async def _until_done(self, impact: Impact, retries: "RetrySchedule", deadline: float) -> None:
-        while True:
-            try:
-                return await self._attempt(impact, deadline)
-            except (RetryLater, DomainNotFound) as error:
-                await retries.pause(str(error))
 
     async def _attempt(self, impact: Impact, deadline: float) -> None:
         domain = await self._find(impact)
@@ -167,17 +167,3 @@ class LibvirtDriver:
             text = f"there is no domain for {impact.machine} at {where}; define one of that name"
             raise LibvirtRefused(f"{text}, or name the machine in its metadata")
         return domains[0] if domains else None
-
-
-class RetrySchedule:
-    """Pauses between attempts, and why the last attempt failed."""
-
-    def __init__(self) -> None:
-        self.reason = ""
-        self._seconds = _FIRST_PAUSE_SECONDS
-
-    async def pause(self, reason: str) -> None:
-        """Wait, twice as long as the last time."""
-        self.reason = reason
-        await asyncio.sleep(self._seconds)
-        self._seconds = min(self._seconds * 2, _LONGEST_PAUSE_SECONDS)
