@@ -1,4 +1,4 @@
-"""The campaigns of a release: their commands exist, continue where they stopped, and can fail."""
+"""The campaigns of a release: their commands exist, and they continue where they stopped."""
 
 import asyncio
 from importlib.util import find_spec
@@ -10,15 +10,14 @@ from rich.progress import Progress
 
 import fairwarning
 from tests.release.campaigns import page, progress, soak
-from tests.release.campaigns.__main__ import Release, RunFailed
+from tests.release.campaigns.__main__ import Release
 from tests.release.campaigns.plan import CAMPAIGNS, ENGINE, Campaign
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of what was done, for one test."""
     monkeypatch.setattr(progress, "FOLDER", tmp_path)
-    return tmp_path
 
 
 def run(campaign: Campaign) -> progress.ReleaseProgress:
@@ -29,9 +28,9 @@ def run(campaign: Campaign) -> progress.ReleaseProgress:
     return done
 
 
-def counting(goal: int, statement: str = "pass") -> Campaign:
-    """Return a campaign whose runs execute a statement and count as two."""
-    return Campaign("counting", "things", goal, 2, ENGINE, lambda _: ("timeit", "-n1", statement))
+def counting(goal: int) -> Campaign:
+    """Return a campaign whose runs do nothing and count as two."""
+    return Campaign("counting", "things", goal, 2, ENGINE, lambda _: ("timeit", "-n1"))
 
 
 @pytest.mark.parametrize("campaign", CAMPAIGNS, ids=lambda campaign: campaign.name)
@@ -63,16 +62,6 @@ def test_it_runs_as_often_as_needed_and_continues() -> None:
     assert sorted(run(counting(5)).of(counting(0)).runs) == [0, 1, 2]
     assert run(counting(5)).of(counting(0)).count == 6
     assert sorted(run(counting(8)).of(counting(0)).runs) == [0, 1, 2, 3]
-
-
-def test_a_failed_run_ends_it(folder: Path) -> None:
-    """The message has the command, and the output is kept."""
-    with pytest.raises(ExceptionGroup) as caught:
-        run(counting(2, "1/0"))
-    (failure,) = caught.value.exceptions
-    assert isinstance(failure, RunFailed)
-    assert "python -m timeit -n1 1/0: exit code 1" in str(failure)
-    assert "ZeroDivisionError" in (folder / "counting-0.log").read_text()
 
 
 @pytest.mark.campaign

@@ -75,13 +75,6 @@ def test_jobs_have_the_fewest_permissions() -> None:
     assert writing == PERMISSIONS
 
 
-def test_no_credentials_stay_on_disk() -> None:
-    """Later steps run code of a pull request, and find no token in the clone."""
-    checkouts = [step for _, step in STEPS if step.get("uses", "").startswith("actions/checkout@")]
-    assert checkouts
-    assert [step for step in checkouts if step["with"] != {"persist-credentials": False}] == []
-
-
 # --- In step with the project ---------------------------------------------------------------------
 
 
