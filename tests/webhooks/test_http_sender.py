@@ -36,13 +36,13 @@ async def send(
     settings: dict[str, object] = {"request_seconds": seconds, "connect_seconds": min(seconds, 5)}
     if resolve:
         settings["resolve"] = resolve
-    sender = HttpSender(CountedPauses().environment(**settings))
+    targets = AllowedTargets((*ALLOWED, "hooks.example"))
+    sender = HttpSender(targets, CountedPauses().environment(**settings))
     with pytest.MonkeyPatch.context() as patch:
         if authority_file:
             patch.setenv("SSL_CERT_FILE", str(authority_file))
         try:
-            target = AllowedTargets((*ALLOWED, "hooks.example")).check(url)
-            return await sender.send("ops", target, {"X-A": "b"}, b"hello")
+            return await sender.send("ops", targets.check(url), {"X-A": "b"}, b"hello")
         finally:
             sender.close()
 

@@ -16,8 +16,12 @@ from fairwarning.service.webhooks.backoff import backoff_seconds
 from fairwarning.service.webhooks.changes import MessageBuilder, is_reported
 from fairwarning.service.webhooks.cursors import Cursors, DutyLost
 from fairwarning.service.webhooks.environment import Environment
-from fairwarning.service.webhooks.http_sender import WebhookResponse, WebhookSendFailed
-from fairwarning.service.webhooks.sender import Sender, describe_failure
+from fairwarning.service.webhooks.http_sender import (
+    HttpSender,
+    WebhookResponse,
+    WebhookSendFailed,
+    describe_failure,
+)
 from fairwarning.service.webhooks.subscription import Subscription, SubscriptionState
 from fairwarning.store.store import JournalEntry
 
@@ -32,7 +36,7 @@ class Delivery:
         subscription: Subscription,
         cursors: Cursors,
         builder: MessageBuilder,
-        sender: Sender,
+        sender: HttpSender,
         environment: Environment,
     ) -> None:
         self.subscription = subscription

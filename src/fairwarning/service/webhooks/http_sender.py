@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from io import BufferedReader
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -21,8 +22,15 @@ from fairwarning.core.printable import printable
 from fairwarning.core.record import record
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.environment import Environment
-from fairwarning.service.webhooks.messages import Headers
-from fairwarning.service.webhooks.targets import AllowedUrl, addresses
+from fairwarning.service.webhooks.messages import (
+    SIGNATURE,
+    Headers,
+    WebhookMessage,
+    render,
+    signature,
+)
+from fairwarning.service.webhooks.subscription import Subscription
+from fairwarning.service.webhooks.targets import AllowedTargets, AllowedUrl, addresses
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -44,13 +52,21 @@ class WebhookResponse:
 
 
 class HttpSender:
-    """Sends requests."""
+    """Sends to subscribers whose hosts are still allowed."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, targets: AllowedTargets, environment: Environment) -> None:
+        self._targets = targets
         self._environment = environment
         self._tls: ssl.SSLContext | None = None
         self._pool = ThreadPoolExecutor(limits.THREADS, thread_name_prefix="webhook")
         self._threads: Counter[str] = Counter()  # in use, by subscription
+
+    async def post(self, to: Subscription, message: WebhookMessage) -> WebhookResponse:
+        """Send a signed message; check the target again, because the allowed hosts may change."""
+        target = self._targets.check(to.url)
+        headers, body = render(message)
+        signed = signature(to.secret, body, int(self._environment.wall_time()))
+        return await self.send(to.id, target, {**headers, SIGNATURE: signed}, body)
 
     async def send(
         self, subscription: str, target: AllowedUrl, headers: Headers, body: bytes
@@ -194,6 +210,16 @@ class _Exchange:
             with suppress(OSError, http.client.HTTPException, ValueError):
                 response.read(limits.RESPONSE_BYTES)  # the receiver can finish it
         return self.head
+
+
+def describe_failure(response: WebhookResponse) -> str:
+    """Return why a response is a failure; empty on success."""
+    status = response.status
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return ""
+    if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
+        return f"the receiver answered {status}; redirects are not followed, so use the final url"
+    return f"the receiver answered {status}"
 
 
 def _no_answer(seconds: float) -> WebhookSendFailed:

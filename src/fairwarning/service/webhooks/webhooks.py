@@ -21,9 +21,12 @@ from fairwarning.service.webhooks.changes import MessageBuilder
 from fairwarning.service.webhooks.cursors import Cursors
 from fairwarning.service.webhooks.delivery import Delivery
 from fairwarning.service.webhooks.environment import Environment
-from fairwarning.service.webhooks.http_sender import HttpSender, WebhookSendFailed
+from fairwarning.service.webhooks.http_sender import (
+    HttpSender,
+    WebhookSendFailed,
+    describe_failure,
+)
 from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
-from fairwarning.service.webhooks.sender import Sender, describe_failure
 from fairwarning.service.webhooks.status import (
     SubscriptionStatus,
     delivery_metrics,
@@ -56,8 +59,7 @@ class WebhookService:
         self._fleet = fleet
         self._environment = environment or Environment()
         self._targets = targets
-        self._http = HttpSender(self._environment)
-        self._sender = Sender(targets, self._http, self._environment)
+        self._sender = HttpSender(targets, self._environment)
         self._builder = MessageBuilder(fleet.store)
         self._cursors = Cursors(fleet)
         self._deliveries: dict[str, Delivery] = {}  # by resource id
@@ -81,7 +83,7 @@ class WebhookService:
             await asyncio.wait([self._rescanner])
         for name in list(self._deliveries):
             await self._remove_delivery(name)
-        self._http.close()
+        self._sender.close()
 
     def _wake(self) -> None:
         for delivery in self._deliveries.values():
