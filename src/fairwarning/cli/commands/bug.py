@@ -5,9 +5,10 @@ from operator import itemgetter
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import listing, show
+from fairwarning.cli.output import show
 from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import moment
 from fairwarning.cli.parameters import options
@@ -41,9 +42,7 @@ _SET_ASIDE = Listing(
 )
 
 
-listing.add_list(
-    command, _SET_ASIDE, "List what is set aside, and why.", "bug list", "bug list --json"
-)
+add_list(command, _SET_ASIDE, "List what is set aside, and why.", "bug list", "bug list --json")
 
 
 @command.command("release", epilog=show.examples("bug release Scope/web"))

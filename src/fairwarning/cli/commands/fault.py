@@ -3,10 +3,11 @@
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.numbers import Integer
-from fairwarning.cli.output import listing, show
+from fairwarning.cli.output import show
 from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
 from fairwarning.cli.parameters import completion, options
@@ -95,7 +96,7 @@ _FAULTS = Listing(
 )
 
 
-listing.add_list(command, _FAULTS, "List active faults.", "fault list", "fault list --json")
+add_list(command, _FAULTS, "List active faults.", "fault list", "fault list --json")
 
 
 @command.command(epilog=show.examples("fault clear"))

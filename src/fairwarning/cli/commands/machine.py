@@ -6,6 +6,7 @@ from operator import itemgetter
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.commands.machine_actions import add_actions
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
@@ -105,7 +106,7 @@ _MACHINES = Listing(
 )
 
 
-listing.add_list(
+add_list(
     command,
     _MACHINES,
     "List machines with their scheduled events.",

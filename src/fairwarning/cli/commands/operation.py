@@ -5,6 +5,7 @@ from operator import itemgetter
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
@@ -52,7 +53,7 @@ _OPERATIONS = Listing(
 )
 
 
-listing.add_list(
+add_list(
     command,
     _OPERATIONS,
     "List operations that have not been dropped, the newest first.",

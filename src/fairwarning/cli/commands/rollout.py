@@ -6,6 +6,7 @@ from operator import itemgetter
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.ids import full_id
 from fairwarning.cli.connection.target import ServiceTarget
@@ -182,7 +183,7 @@ _ROLLOUTS = Listing(
 )
 
 
-listing.add_list(
+add_list(
     command,
     _ROLLOUTS,
     "List rollouts.",

@@ -6,6 +6,7 @@ from operator import itemgetter
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
 from fairwarning.cli.numbers import Integer
@@ -113,7 +114,7 @@ _SETS = Listing(
 )
 
 
-listing.add_list(
+add_list(
     command,
     _SETS,
     "List scale sets.",

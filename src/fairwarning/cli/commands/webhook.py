@@ -6,9 +6,10 @@ from typing import TextIO
 import click
 
 from fairwarning.cli.commands.group import SuggestingGroup
+from fairwarning.cli.commands.list_command import add_list
 from fairwarning.cli.connection import client
 from fairwarning.cli.connection.target import ServiceTarget
-from fairwarning.cli.output import errors, listing, show
+from fairwarning.cli.output import errors, show
 from fairwarning.cli.output.blocks import StyledText
 from fairwarning.cli.output.listing import Column, Listing
 from fairwarning.cli.output.show import Json
@@ -89,7 +90,7 @@ _WEBHOOKS = Listing(
 )
 
 
-listing.add_list(
+add_list(
     command,
     _WEBHOOKS,
     "List webhooks with their delivery state.",

@@ -21,7 +21,6 @@ from fairwarning.cli.output import follow, show
 from fairwarning.cli.output.blocks import Block, FieldList, OutputTable, StyledText
 from fairwarning.cli.output.plain_text import text_of
 from fairwarning.cli.output.show import Json
-from fairwarning.cli.parameters import options as service_options
 
 ROWS = 200  # that a terminal gets; a fleet may have a million machines
 _FORMS = "table", "wide", "json", "jsonl", "csv", "name"
@@ -131,28 +130,6 @@ def _check_sort(listing: Listing, sort: str) -> None:
     known = [column.name for column in listing.columns]
     if sort and sort.removeprefix("-") not in known:
         raise click.UsageError(f"--sort: there is no column {sort!r}; use {', '.join(known)}")
-
-
-def add_list(
-    group: click.Group,
-    listing: Listing,
-    about: str,
-    *examples: str,
-    filters: Sequence[Callable[..., Callable[..., None]]] = (),
-) -> None:
-    """Add the command that lists a collection of the API; the service applies the filters."""
-
-    def show_collection(service: ServiceTarget, wanted: ListOptions, **query: str | None) -> None:
-        if listing.live:
-            show_list(service, listing, wanted, **query)
-            return
-        path = client.api_path(listing.collection.replace("_", "-"))
-        show_items(listing, wanted, client.ask(service, "GET", path)[listing.collection])
-
-    command: Callable[..., None] = show_collection
-    for decorate in (service_options.service, options(listing), *reversed(filters)):
-        command = decorate(command)
-    group.command("list", help=about, epilog=show.examples(*examples))(command)
 
 
 # --- Reading and printing ------------------------------------------------------------------------
