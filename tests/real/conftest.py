@@ -10,10 +10,16 @@ from tests.fixtures.requirements import installed_az
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Run a test and its fixtures in a private network namespace."""
+    """Run a test and its fixtures in a private network namespace.
+
+    Those of the Azure CLI take 300 s of CPU where it is installed: `make test-all` has most.
+    """
+    uses_az = "az" in getattr(item, "fixturenames", ())
+    if uses_az and item.path.name != "test_az.py":
+        item.add_marker(pytest.mark.campaign)
 
     def check() -> None:
-        if "az" in getattr(item, "fixturenames", ()):
+        if uses_az:
             installed_az()
 
     private_network.isolate(item, check)

@@ -99,6 +99,7 @@ def test_the_first_use_sets_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert audit.lookups() == {"127.0.0.1"}
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("C2")
 @pytest.mark.usefixtures("az")
 def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
