@@ -34,6 +34,7 @@ def settings(service: ToolService, folder: Path) -> Mapping[str, str]:
     }
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("C2", "C6")
 def test_ansible(tmp_path: Path) -> None:
     """Playbooks create, restart and scale in with notice, read back, deploy and delete."""

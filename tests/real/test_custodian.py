@@ -39,6 +39,7 @@ def machine(tier: str) -> dict[str, Any]:
     return {"location": "westus", "tags": {"tier": tier}, "properties": size}
 
 
+@pytest.mark.campaign
 @needs_mounts
 @needs_unshare
 @pytest.mark.spec("C2", "C6")

@@ -24,6 +24,7 @@ def find_node() -> str:
     return node
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("C2", "C6")
 def test_the_sdk_for_javascript(tmp_path: Path) -> None:
     """It creates, restarts and scales in with notice, lists, and deletes."""

@@ -23,6 +23,7 @@ NETWORK = {
 }
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("C2", "C6")
 def test_libcloud(tmp_path: Path) -> None:
     """It creates a node, shows its addresses, reboots it with notice, and destroys it."""
