@@ -83,3 +83,9 @@ def test_an_advance_in_a_pipe_prints_only_the_time(service: ServiceProcess) -> N
     assert done.stderr == ""
     assert done.stdout.endswith("Z, virtual, stopped\n")
     assert len(done.stdout.splitlines()) == 1
+
+
+@pytest.mark.up("--memory")
+def test_an_advance_that_is_refused(service: ServiceProcess) -> None:
+    """The error of the thread that sends it ends the command."""
+    service.assert_refused(("clock", "advance", "1m"), 4, "this fleet runs in real time")
