@@ -422,7 +422,8 @@ class Agent:
         steps: list[tuple[str, Callable[[], GroupMembers | None]]] = [("", peers.heartbeat)]
         steps += [(event.id.upper(), partial(peers.members, event)) for event in self._shared]
         for key, step in steps:
-            self._loops["group"].is_set()  # a step may take seconds
+            if self._loops["group"].is_set():  # a step may take seconds
+                break
             try:
                 if (answer := step()) is not None:
                     members[key] = answer
