@@ -194,6 +194,7 @@ def test_every_list_has_sizes_and_a_file(console: ConsoleHarness) -> None:
         "sets": 3,
         "events": console.ok("GET", "/api/events")["total"],
         "events.csv?status=Over": 1,
+        "events.csv?machine=none": 0,
         "operations": len(console.ok("GET", "/api/operations")["operations"]),
         "journal": len(console.ok("GET", "/api/journal?limit=1000")["lines"]),
     }
