@@ -191,6 +191,7 @@ def test_every_list_has_sizes_and_a_file(console: ConsoleHarness) -> None:
     counts = {
         "machines": 37,
         "machines.csv?set=web": 30,
+        "machines.csv?q=nothing": 0,
         "sets": 3,
         "events": console.ok("GET", "/api/events")["total"],
         "events.csv?status=Over": 1,

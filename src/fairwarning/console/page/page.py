@@ -126,7 +126,7 @@ class Page:
                 page_request = self._page_request(request)
                 pages = file.pages(page_request)
                 async with self._downloading, share.enter(page_request.actor, request.receive):
-                    first = await anext(pages, None) or ()  # Python fails with () as default
+                    first = await anext(pages, [])
             except FairwarningError as error:
                 return await self._error(request, error)
             name = path.removeprefix("/")
