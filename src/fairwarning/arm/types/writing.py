@@ -156,7 +156,7 @@ def _check_conditions(write: ResourceWrite, existing: Resource | None) -> None:
 
 
 async def check_etag(context: ArmContext, id_: AzureId, if_match: str) -> None:
-    """Refuse to delete a resource that has changed; a part has the ETag of its parent (IC5)."""
+    """Refuse to delete a resource that has changed; a part has the ETag of its parent."""
     if if_match not in {"", "*"}:
         parent = id_.parent() if context.types.nested(id_.kind) else None
         row = await context.find_id(parent or id_)
