@@ -22,7 +22,8 @@ from fairwarning.service.read_share import ReadShare
 _ROWS = 50  # read at once
 _FORMULA = tuple("=+-@\t\r")  # a spreadsheet takes what begins so for a formula
 
-Pages = AsyncIterator[Sequence[Struct]]
+Rows = Sequence[Struct]
+Pages = AsyncIterator[Rows]
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class CsvFile:
     columns: Mapping[str, str]
     pages: Callable[[PageRequest], Pages]
 
-    def text(self, rows: Sequence[Struct], *, heading: bool = False) -> str:
+    def text(self, rows: Rows, *, heading: bool = False) -> str:
         """Return a part of the file."""
         buffer = StringIO()
         writer = csv.writer(buffer)
@@ -44,11 +45,11 @@ class CsvFile:
 
 
 async def parts(
-    file: CsvFile, share: ReadShare, downloading: Lock, first: Sequence[Struct], pages: Pages
+    file: CsvFile, share: ReadShare, downloading: Lock, first: Rows, pages: Pages
 ) -> AsyncIterator[str]:
     """Return a file in parts. Between them it holds no place, however slow its reader is."""
     yield file.text(first, heading=True)
-    rows: Sequence[Struct] | None = first
+    rows: Rows | None = first
     while rows is not None:
         async with downloading, share.follow():
             await share.turn()

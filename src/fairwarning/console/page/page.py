@@ -38,7 +38,7 @@ from fairwarning.console.page import (
     sets,
     webhooks,
 )
-from fairwarning.console.page.csv_files import CsvFile
+from fairwarning.console.page.csv_files import CsvFile, Rows
 from fairwarning.console.page.form_data import FormDone, FormRefused
 from fairwarning.console.page.preview import new_key
 from fairwarning.console.page.render import environment
@@ -126,7 +126,7 @@ class Page:
                 page_request = self._page_request(request)
                 pages = file.pages(page_request)
                 async with self._downloading, share.enter(page_request.actor, request.receive):
-                    first = await anext(pages, [])
+                    first: Rows = await anext(pages, [])
             except FairwarningError as error:
                 return await self._error(request, error)
             name = path.removeprefix("/")
