@@ -63,10 +63,6 @@ class AzureId:
             yield AzureId(self.subscription, self.group)
         yield AzureId(self.subscription)
 
-    def same(self, other: "AzureId | None") -> bool:
-        """Whether both name the same."""
-        return other is not None and self.path.lower() == other.path.lower()
-
 
 @dataclass(frozen=True)
 class ResourcePath:
