@@ -1,7 +1,7 @@
 """Requests that only read have a bounded share, and stop when their callers are gone (IB3)."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,12 +18,23 @@ from tests.fixtures.http import Response, asgi_request, asgi_scope
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 
 
-async def never(*_: object) -> Mapping[str, Any]:
+class _Silent:
+    """A caller or a receiver of which nothing comes; it tells once it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def __call__(self, *_: object) -> MutableMapping[str, Any]:
+        self.asked.set()
+        return await never()
+
+
+async def never() -> MutableMapping[str, Any]:
     """A caller that stays."""
-    return await asyncio.Future[Mapping[str, Any]]()
+    return await asyncio.Future[MutableMapping[str, Any]]()
 
 
-async def at_once() -> Mapping[str, Any]:
+async def at_once() -> MutableMapping[str, Any]:
     """A caller that sends an empty body."""
     return {"type": "http.request", "body": b"", "more_body": False}
 
@@ -76,14 +87,13 @@ def test_no_read_waits_for_a_slow_command(monkeypatch: pytest.MonkeyPatch, slow:
     with ConsoleHarness() as console:
         path = "/api/machines" if slow == "a body" else "/api/webhooks/hook/test"
         headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
-        console.webhooks.test = never  # type: ignore[assignment, method-assign]
 
         async def read() -> Response:
-            scope = asgi_scope("POST", path, headers)
-            receive = never if slow == "a body" else at_once
+            scope, silent = asgi_scope("POST", path, headers), _Silent()
+            console.webhooks.test = silent  # type: ignore[assignment]
+            receive = silent if slow == "a body" else at_once
             posting = asyncio.create_task(console.app(scope, receive, ignore))
-            await asyncio.sleep(0.1)
-            assert not posting.done()
+            await asyncio.wait_for(silent.asked.wait(), LIMIT_SECONDS)
             reading = asgi_request(console.app, asgi_scope("GET", "/api/journal", headers))
             response = await asyncio.wait_for(reading, LIMIT_SECONDS)
             posting.cancel()
