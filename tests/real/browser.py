@@ -168,10 +168,9 @@ def press(page: Page, name: str) -> None:
 
 
 def event_of(page: Page, machine: str) -> str:
-    """Return the link of the timeline to a machine's event."""
-    page.goto("/")
-    label = page.locator("#timeline .row a.label", has_text=machine).first
-    return label.get_attribute("href") or ""
+    """Return the link of the list of events to a machine's event."""
+    page.goto(f"/events?machine={machine}")
+    return page.locator("main tbody a[href^='/events/']").first.get_attribute("href") or ""
 
 
 def violations(page: Page) -> list[str]:
