@@ -15,9 +15,9 @@ pytestmark = pytest.mark.spec("O14")
 Fields = list[tuple[str, str]]
 
 ASKING: list[tuple[str, Fields, str, str]] = [
-    ("/rollouts/new", [("kind", "reboot")], "Start the rollout over 4 scopes?", "Start"),
+    ("/new/rollout", [("kind", "reboot")], "Start the rollout over 4 scopes?", "Start"),
     (
-        "/rollouts/new",
+        "/new/rollout",
         [("scopes", "vm web/0"), ("batch", "1")],
         "Start the rollout over 2 scopes?",
         "Start",
@@ -114,7 +114,7 @@ def test_the_plan_of_a_rollout_is_that_of_the_command(console: ConsoleHarness) -
     """It counts, says when the rollout ends, and which scopes get no notice."""
     browser = Browser(console)
     fields = [("scopes", "vm web/0"), ("kind", "reboot"), ("duration_seconds", "60")]
-    text = browser.text(submit(browser, "/rollouts/new", fields))
+    text = browser.text(submit(browser, "/new/rollout", fields))
     plan = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text))
     assert plan == {
         "Impact": "reboot",
@@ -124,7 +124,7 @@ def test_the_plan_of_a_rollout_is_that_of_the_command(console: ConsoleHarness) -
         "Ends": "12:03:00 if all approve at once, 12:48:00 if none does",
         "No notice": "1 scope: vm",
     }
-    text = browser.text(submit(browser, "/rollouts/new", [("scopes", "vm web/0"), *REBOOT]))
+    text = browser.text(submit(browser, "/new/rollout", [("scopes", "vm web/0"), *REBOOT]))
     assert "if none does; and the time that the impacts take, which is not known" in text
 
 
@@ -183,20 +183,20 @@ def test_back_keeps_what_was_entered(console: ConsoleHarness) -> None:
     """The form of a rollout that was not confirmed is filled again; any name is escaped."""
     browser = Browser(console)
     fields = [("id", "autumn"), ("scopes", "vm web/0"), ("batch", "3"), ("kind", "redeploy")]
-    confirm = browser.text(submit(browser, "/rollouts/new", fields))
+    confirm = browser.text(submit(browser, "/new/rollout", fields))
     back = re.search(r'class="button" href="([^"]*)">Back', confirm)
     assert back is not None
     form = browser.text(unescape(back[1]))
     for _, value in fields[:3]:
         assert f'value="{value}"' in form
     assert '<option value="redeploy" selected>' in form
-    assert EVIL in unescape(browser.text(f"/rollouts/new?{urlencode({'id': EVIL})}"))
+    assert EVIL in unescape(browser.text(f"/new/rollout?{urlencode({'id': EVIL})}"))
 
 
 def test_the_clock_can_be_advanced_on_the_confirmation_page(console: ConsoleHarness) -> None:
     """The user returns to the same question, with the same fields."""
     browser = Browser(console)
-    confirm = submit(browser, "/rollouts/new", [("scopes", "vm web/0")])
+    confirm = submit(browser, "/new/rollout", [("scopes", "vm web/0")])
     back = re.search(r'name="back" value="([^"]*)"', browser.text(confirm))
     assert back is not None
     reply = browser.post("/clock", advance="60", back=unescape(back[1]))
@@ -206,7 +206,7 @@ def test_the_clock_can_be_advanced_on_the_confirmation_page(console: ConsoleHarn
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
-        ("/rollouts/new", [("scopes", "vm")]),
+        ("/new/rollout", [("scopes", "vm")]),
         ("/rollouts/running/pause", []),
         ("/machines/vm/restart", []),
         ("/sets/web/instances", [("action", "restart"), ("instance", "0")]),
@@ -229,10 +229,10 @@ def test_what_is_small_is_not_asked_about(
 @pytest.mark.parametrize(
     ("path", "fields", "error"),
     [
-        ("/rollouts/new", [("id", "running")], "a rollout 'running' exists already"),
-        ("/rollouts/new", [("id", "a/b")], "must be"),
-        ("/rollouts/new", [("scopes", "vm nowhere")], "there is no scope 'nowhere'"),
-        ("/rollouts/new", [("scopes", "vm " * 12_000 + "web/0")], "too much to be confirmed"),
+        ("/new/rollout", [("id", "running")], "a rollout 'running' exists already"),
+        ("/new/rollout", [("id", "a/b")], "must be"),
+        ("/new/rollout", [("scopes", "vm nowhere")], "there is no scope 'nowhere'"),
+        ("/new/rollout", [("scopes", "vm " * 12_000 + "web/0")], "too much to be confirmed"),
         ("/rollouts/none/abort", [], "there is no rollout 'none'"),
         ("/machines/nobody/delete", [], "there is no machine 'nobody'"),
         ("/sets/nothing/delete", [], "there is no scale set 'nothing'"),

@@ -118,8 +118,8 @@ def test_a_reader_sees_no_form_that_it_may_not_use(console: ConsoleHarness) -> N
         assert forms == ['<form method="post" action="/logout">'], path
         main = text[text.index("<main") : text.index("</main")]
         assert not re.findall(r"/(?:sets|machines|rollouts)/new\"|formaction", main), path
-        assert (reply.status == 403) == path.startswith(("/sets/new", "/machines/new")) or (
-            path in {"/rollouts/new", "/machines/nobody"}
+        assert (reply.status == 403) == path.startswith(("/new/set", "/new/machine")) or (
+            path in {"/new/rollout", "/machines/nobody"}
         ), path
 
 

@@ -91,12 +91,12 @@ PATHS = (
     "/events/confirm?action=cancel",
     "/machines/vm",
     "/machines/web_1",
-    "/machines/new",
+    "/new/machine",
     "/sets/web",
-    "/sets/new",
+    "/new/set",
     "/rollouts",
-    "/rollouts/new",
-    "/confirm/rollouts/new",
+    "/new/rollout",
+    "/confirm/new/rollout",
     "/confirm/machines/vm/delete",
     "/journal",
     "/journal?q=vm&type=Ended",
@@ -170,7 +170,7 @@ def test_pages_and_forms_work_for_any_name(name: str) -> None:
             unescape(href)
             for href in re.findall(r'href="(/(?:sets|machines)/[^"]+)"', browser.text("/"))
         }
-        links -= {"/sets/new", "/machines/new"}
+        links -= {"/new/set", "/new/machine"}
         assert len(links) == 3
         for link in links:
             text = browser.text(link)
@@ -202,8 +202,8 @@ def test_a_preview_is_what_happens(
         console.act(machine, before)
     browser = Browser(console)
     text = browser.text(f"/machines/{machine}")
-    (page,) = set(re.findall(r'action="(/machines/[^"]+)/\w+"', text))
-    at = f"{page}/{action}"
+    scope = console.ok("GET", f"/api/machines/{machine}")["scope"]
+    at = f"/machines/{scope}/{machine}/{action}"
     form = re.search(rf'action="{at}".*?</form>', text, re.DOTALL)
     reply = browser.post(at, ("X-Page", "/"), key="once", confirmed="yes")
     if form is None:
@@ -230,17 +230,17 @@ def test_a_refused_form_keeps_its_fields(console: ConsoleHarness) -> None:
     """The error is shown beside the form; page.js gets the same error as JSON."""
     browser = Browser(console)
     fields = {"name": "shop", "capacity": "2", "notify": "on", "delay": "4"}
-    reply = browser.post("/sets/new", **fields)
+    reply = browser.post("/new/set", **fields)
     text = unescape(reply.body.decode())
     assert reply.status == 400
     assert "must be a duration from 'PT5M' to 'PT15M'" in text
     assert 'name="name" required autocomplete="off" value="shop"' in text
     assert 'value="on" checked' in text
-    refused = browser.post("/sets/new", ("X-Page", "/sets/new"), **fields)
+    refused = browser.post("/new/set", ("X-Page", "/new/set"), **fields)
     assert refused.status == 400
     assert refused.json["error"] in text
     assert console.api("GET", "/api/sets/shop").status == 404
-    done = browser.post("/sets/new", ("X-Page", "/sets/new"), **fields | {"delay": "15"})
+    done = browser.post("/new/set", ("X-Page", "/new/set"), **fields | {"delay": "15"})
     assert done.json["to"] == "/sets/shop"
     assert console.ok("GET", "/api/sets/shop")["terminate_notice"] == "PT15M"
 
@@ -270,7 +270,7 @@ def test_the_notice_of_an_existing_set(console: ConsoleHarness) -> None:
         ("/machines/vm/freeze", {"duration_seconds": "soon"}, "must be a number"),
         ("/events/NONE/approve", {}, "the journal has no event"),
         ("/faults", {"kind": "dance"}, "kind must be one of"),
-        ("/rollouts/new", {"sets": "nobody"}, "there is no scale set"),
+        ("/new/rollout", {"sets": "nobody"}, "there is no scale set"),
         ("/rollouts/none/pause", {}, "no rollout"),
     ],
 )

@@ -20,7 +20,7 @@ from tests.real.browser import (
 
 pytestmark = needs_chromium
 
-FIRST_PATHS = ("/map", "/sets/new")
+FIRST_PATHS = ("/map", "/new/set")
 PATHS = (
     "/",
     "/machines",
@@ -30,12 +30,12 @@ PATHS = (
     "/events?status=Over",
     "/events/confirm?action=cancel",
     "/machines/web_1",
-    "/machines/new",
+    "/new/machine",
     "/sets",
     "/sets/web",
-    "/sets/new",
+    "/new/set",
     "/rollouts",
-    "/rollouts/new",
+    "/new/rollout",
     "/rollouts/patches",
     "/confirm/rollouts/patches/abort",
     "/journal",
@@ -53,7 +53,7 @@ PATHS = (
 def test_a_scale_in_with_notice(tmp_path: Path) -> None:
     """With termination notice, Terminate appears, is approved and is carried out."""
     with browser_harness(tmp_path / "data") as harness:
-        page = harness.tab("/sets/new")
+        page = harness.tab("/new/set")
         page.get_by_label("Name").fill("shop")
         page.get_by_label("Instances", exact=True).fill("2")
         page.get_by_label("On: instances").check()
@@ -170,7 +170,7 @@ def test_a_set_is_created_by_keyboard(tmp_path: Path) -> None:
         assert page.evaluate("document.activeElement.id") == "main"
         tab_to(page, "New scale set")
         page.keyboard.press("Enter")
-        page.wait_for_url("**/sets/new")
+        page.wait_for_url("**/new/set")
         tab_to(page, "Name")
         page.keyboard.type("shop")
         tab_to(page, "Instances")
@@ -218,7 +218,7 @@ def test_without_script(tmp_path: Path) -> None:
         expect(page.locator("#timeline .row")).to_have_count(5)  # with the axis
         expect(page.locator("#machines")).to_contain_text("web_2")
 
-        page.goto("/sets/new")
+        page.goto("/new/set")
         page.get_by_label("Name").fill("shop")
         page.get_by_label("On: instances").check()
         page.get_by_label("Termination delay").fill("20")

@@ -123,7 +123,7 @@ async def _start_rollout(request: PageRequest) -> FormConfirmation | None:
             ("No notice", unpolled),
         ],
         "Start",
-        f"/rollouts/new?{urlencode(_repeated(request))}",
+        f"/new/rollout?{urlencode(_repeated(request))}",
         "primary",
     )
 
@@ -219,7 +219,7 @@ async def _act_on_instances(request: PageRequest) -> FormConfirmation | None:
 
 
 _QUESTIONS: Mapping[str, Question] = {
-    "/rollouts/new": _start_rollout,
+    "/new/rollout": _start_rollout,
     "/rollouts/{id}/{action}": _control_rollout,
     "/machines/{name:path}/{action}": _act_on_machine,
     "/sets/{name:path}/delete": _delete_set,

@@ -131,8 +131,8 @@ async def create(request: PageRequest) -> FormDone:
     return FormDone(f"{created[0].name} created.", link(created[0]))
 
 
-VIEWS: Views = [("/machines", index), ("/machines/new", new), ("/machines/{name:path}", show)]
+VIEWS: Views = [("/machines", index), ("/new/machine", new), ("/machines/{name:path}", show)]
 FORMS: FormRoutes = [
-    ("/machines/new", create, new),
+    ("/new/machine", create, new),
     ("/machines/{name:path}/{action}", act, show),
 ]

@@ -103,8 +103,8 @@ def settings(form: FormFields) -> bodies.NewRollout:
     )
 
 
-VIEWS: Views = [("/rollouts", index), ("/rollouts/new", new), ("/rollouts/{id}", show)]
+VIEWS: Views = [("/rollouts", index), ("/new/rollout", new), ("/rollouts/{id}", show)]
 FORMS: FormRoutes = [
-    ("/rollouts/new", start, new),
+    ("/new/rollout", start, new),
     ("/rollouts/{id}/{action}", control, show),
 ]

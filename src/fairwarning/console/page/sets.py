@@ -181,9 +181,9 @@ def _notice_text(scale_set: ScaleSetInfo) -> str:
     return "with termination notice" if scale_set.terminate_notice else "without termination notice"
 
 
-VIEWS: Views = [("/sets", index), ("/sets/new", new), ("/sets/{name:path}", show)]
+VIEWS: Views = [("/sets", index), ("/new/set", new), ("/sets/{name:path}", show)]
 FORMS: FormRoutes = [
-    ("/sets/new", create, new),
+    ("/new/set", create, new),
     ("/sets/{name:path}/scale", scale, show),
     ("/sets/{name:path}/notice", notice, show),
     ("/sets/{name:path}/upgrade", upgrade, show),
