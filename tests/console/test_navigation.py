@@ -117,10 +117,18 @@ def test_a_reader_sees_no_form_that_it_may_not_use(console: ConsoleHarness) -> N
         forms = re.findall(r"<form[^>]*method=\"post\"[^>]*>", text)
         assert forms == ['<form method="post" action="/logout">'], path
         main = text[text.index("<main") : text.index("</main")]
-        assert not re.findall(r"/(?:sets|machines|rollouts)/new\"|formaction", main), path
+        assert not re.findall(r"/new/(?:set|machine|rollout)\"|formaction", main), path
         assert (reply.status == 403) == path.startswith(("/new/set", "/new/machine")) or (
             path in {"/new/rollout", "/machines/nobody"}
         ), path
+
+
+@pytest.mark.parametrize("kind", ["set", "machine", "rollout"])
+def test_a_thing_may_be_named_new(console: ConsoleHarness, kind: str) -> None:
+    """Its page is not the form that creates another."""
+    named = {"id": "new", "scopes": ["vm"]} if kind == "rollout" else {"name": "new"}
+    console.ok("POST", f"/api/{kind}s", named | ({"capacity": 0} if kind == "set" else {}))
+    assert "<h1>new</h1>" in Browser(console).text(f"/{kind}s/new")
 
 
 def test_search_leads_to_the_only_thing_of_that_name(console: ConsoleHarness) -> None:
