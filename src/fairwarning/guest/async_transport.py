@@ -75,9 +75,9 @@ class AsyncHttpTransport(EndpointConnection):
         if address.socket:
             return [unix_target(address)]
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(
+            addresses = await asyncio.get_running_loop().getaddrinfo(
                 address.host, address.port, type=socket.SOCK_STREAM
             )
         except ValueError as error:  # of the encoding of names
             raise OSError(f"{address.host!r} is not a host name") from error
-        return [(family, target) for family, _, _, _, target in found]
+        return [(family, target) for family, _, _, _, target in addresses]

@@ -125,10 +125,10 @@ def _targets(address: EndpointAddress) -> list[Target]:
     if address.socket:
         return [unix_target(address)]
     try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except ValueError as error:  # of the encoding of names
         raise OSError(f"{address.host!r} is not a host name") from error
-    return [(family, target) for family, _, _, _, target in found]
+    return [(family, target) for family, _, _, _, target in addresses]
 
 
 def unix_target(address: EndpointAddress) -> Target:

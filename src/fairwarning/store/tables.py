@@ -229,8 +229,8 @@ def record_polls(connection: SqliteConnection, polls: Mapping[str, float]) -> No
 
 def recorded_polls(connection: SqliteConnection, scopes: Sequence[str]) -> dict[str, float]:
     """Return the recorded polls of these scopes."""
-    found = (connection.execute(_SQL["recorded_poll"], (scope,)).fetchone() for scope in scopes)
-    return dict(row for row in found if row)
+    rows = (connection.execute(_SQL["recorded_poll"], (scope,)).fetchone() for scope in scopes)
+    return dict(row for row in rows if row)
 
 
 def drop_old_lines(connection: SqliteConnection, before: float) -> int:

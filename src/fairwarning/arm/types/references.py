@@ -130,15 +130,15 @@ class Links:
 
 async def check(write: ResourceWrite, body: Body) -> Links:
     """Check all references of a body; write those of the table in their usual case."""
-    found = [
+    linked = [
         (reference, link)
         for reference in BY_SOURCE.get(write.id.kind.lower(), ())
         for link in links(body, reference.path)
     ]
     others = _other_ids(write, body)
-    if len(found) + len(others) > REFERENCES_MAX:
+    if len(linked) + len(others) > REFERENCES_MAX:
         raise azure_error("InvalidResourceReference/too many", most=REFERENCES_MAX)
-    typed = [(reference, link, _expected_id(link, reference.target)) for reference, link in found]
+    typed = [(reference, link, _expected_id(link, reference.target)) for reference, link in linked]
     rows = await _read(write, [*(id_ for _, _, id_ in typed), *others.values()])
     for id_ in others.values():
         await asyncio.sleep(0)  # other requests go on
@@ -208,10 +208,10 @@ async def user_path(context: ArmContext, row: Resource) -> str:
 def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
     """Return the ids of resources in a body, without those of the resource and its own parts."""
     own = f"{write.path.lower()}/"
-    found = {text.lower(): text for text in _ids(body)}
+    texts = {text.lower(): text for text in _ids(body)}
     return {
         lower: id_
-        for lower, text in found.items()
+        for lower, text in texts.items()
         if not f"{lower}/".startswith(own) and (id_ := parse_id(text)) and id_.group
     }
 

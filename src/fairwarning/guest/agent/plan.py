@@ -173,17 +173,17 @@ class AgentPlan:
 
     def _changes(self, document: Document) -> list[Change]:
         """Return what has changed, and events whose last step raised an error."""
-        found = list(changes(self._last, document))
-        failed = self._failed - {change.event.id.upper() for change in found}
+        changed_events = list(changes(self._last, document))
+        failed = self._failed - {change.event.id.upper() for change in changed_events}
         self._failed = set()
         for key in sorted(failed):
             event, tracked = document.find(key), self.known.get(key)
             if event is not None:
-                found.append(Change(Phase.CHANGED, event))
+                changed_events.append(Change(Phase.CHANGED, event))
             elif tracked is not None and not tracked.over:
                 gone = tracked.event
-                found.insert(0, Change(Phase.OVER, gone, cancelled=not gone.started))
-        return found
+                changed_events.insert(0, Change(Phase.OVER, gone, cancelled=not gone.started))
+        return changed_events
 
     def _process_change(self, change: Change, now: datetime) -> list[Action]:
         event, key = change.event, change.event.id.upper()

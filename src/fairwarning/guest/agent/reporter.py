@@ -87,8 +87,8 @@ class EventReporter:
             self._tell(report, report.state, self._reached(report.state) | {NoticePhase.OVER})
 
     def _update_event(self, key: str, state: EventState, members: GroupMembers | None) -> None:
-        told = set(NoticePhase) if state.boot else set()  # the endpoint lists no boot
-        report = self._reports.setdefault(key, _EventReport(state, told))
+        reported = set(NoticePhase) if state.boot else set()  # the endpoint lists no boot
+        report = self._reports.setdefault(key, _EventReport(state, reported))
         if self._awaits_answer(report, state):
             return
         self._tell(report, state, self._reached(state))
