@@ -2,11 +2,11 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import pytest
@@ -16,7 +16,7 @@ from fairwarning.console.access import COOKIE
 from fairwarning.console.metrics import Scrapes
 from fairwarning.service.tokens import Principal, Role, TokenUse
 from tests.fixtures.console import HOST, KEY, ConsoleHarness
-from tests.fixtures.http import Headers, Response, fetch
+from tests.fixtures.http import Headers, Response, asgi_scope, fetch
 from tests.fixtures.loopback import free_range
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.tokens import sign_token
@@ -335,6 +335,32 @@ def test_a_reader_reads_and_changes_nothing(console: ConsoleHarness) -> None:
             assert reply.status == 403, request
     for path in ("/api/machines", "/api/journal", "/api/openapi.json", "/"):
         assert console.api("GET", path, token=token).status == 200
+
+
+@pytest.mark.spec("C3")
+@pytest.mark.parametrize(
+    ("path", "body"), [("/api/machines", b'{"name": "vm"}'), ("/new/machine", b"name=vm")]
+)
+def test_a_token_that_is_revoked_while_the_body_arrives(
+    console: ConsoleHarness, path: str, body: bytes
+) -> None:
+    """A client may send its body slowly; nothing is changed in its name any more (IS6)."""
+    token = console.token_of(Role.OPERATOR)
+    claims = console.tokens.read(token, TokenUse.API)
+    form = ("Content-Type", "application/x-www-form-urlencoded")
+    headers = [("Host", HOST), bearer(token), ("Origin", f"http://{HOST}"), form]
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        await console.issued_tokens.revoke(claims, actor="test")
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    console.run(console.app(asgi_scope("POST", path, headers), receive, send))
+    assert sent[0]["status"] in {303, 401}  # to the login
+    assert not console.ok("GET", "/api/machines")["machines"]
 
 
 @pytest.mark.spec("C3", "C4")

@@ -11,6 +11,7 @@ from urllib.parse import quote as url_quote
 
 import pytest
 
+from fairwarning.core import cascade
 from fairwarning.core.model import Scope
 from fairwarning.service.tokens import Role
 from tests.console.test_page import Browser
@@ -110,6 +111,17 @@ def test_actions_that_are_not_possible_are_listed_with_their_reasons(
     text = browser.text("/machines/vm")
     assert "'vm' is deallocated; start it first" in refused(text)
     assert "answers with 404 while the machine is deallocated" in text
+
+
+def test_a_bug_in_the_rules_is_a_reason_why_an_action_is_not_possible(
+    console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page of the machine is shown all the same (IB1)."""
+    browser = Browser(console)
+    monkeypatch.setattr(cascade, "run", lambda *_: 1 // 0)
+    text = browser.text("/machines/vm")
+    assert "Restart" in refused(text)
+    assert "a bug in the service" in refused(text)
 
 
 def test_a_reader_sees_the_document_and_no_actions(console: ConsoleHarness) -> None:

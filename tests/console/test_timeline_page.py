@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
+from fairwarning.console.page import activity
 from fairwarning.console.page.charts import density
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
@@ -55,8 +56,12 @@ def link(text: str, label: str) -> str:
     return unescape(found[1])
 
 
-def test_many_events_are_rows_by_set_and_type(console: ConsoleHarness) -> None:
+@pytest.mark.parametrize("drawn_at_once", [0, 500], ids=["in a thread", "at once"])
+def test_many_events_are_rows_by_set_and_type(
+    console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch, drawn_at_once: int
+) -> None:
     """A row leads to the events of its set and type; few events have a row each."""
+    monkeypatch.setattr(activity, "_DRAWN_AT_ONCE", drawn_at_once)
     browser = Browser(console, Role.READER)
     text = browser.text("/timeline")
     assert rows(text) == ["api Reboot", "web Reboot"]  # those of `web` are over

@@ -221,8 +221,11 @@ def watch(
     if machine:
         place = client.ask(service, "GET", client.api_path("machines", machine))
         if machine != place["name"]:  # SCOPE/NAME
-            machine, scope = place["name"], place["scope"]
-    client.read_list(service, "events", 1, scope=scope)  # refuses an unknown scope
+            machine, scope = place["name"], scope or place["scope"]
+        if scope not in {None, place["scope"]}:
+            raise click.UsageError(f"{machine} is in the scope {place['scope']}, not in {scope}")
+    elif scope:
+        client.ask(service, "GET", client.api_path("scopes", scope))  # refuses an unknown one
     active = {full_id(service, "event", id_) for id_ in ids}
     line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
     active -= {id_ for id_ in active if _is_over(service, id_)}

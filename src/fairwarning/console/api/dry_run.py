@@ -1,20 +1,24 @@
 """What a command would do if it were submitted now: the engine decides it; nothing is committed."""
 
 import asyncio
+import logging
 
 from fairwarning.console.api import responses
 from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
 from fairwarning.core.commands import Command, Scale, validate
+from fairwarning.core.errors import Bug, FairwarningError
 from fairwarning.core.model import Entity, Event, EventStatus, ImpactKind, Ref, Scope
 from fairwarning.service.fleet import Fleet
+
+log = logging.getLogger(__name__)
 
 _NAMED = 10  # instances of a plan
 _AT_ONCE = 5  # entities that a command may concern to be decided on the event loop
 
 
 async def decide(fleet: Fleet, command: Command, now: float) -> Outcome:
-    """Return the outcome of a command; raises `Refused` as submitting it would."""
+    """Return the outcome of a command; raises `Refused` or `Bug` as submitting it would."""
     loaded: dict[Ref, Entity | None] = {}
 
     def get(ref: Ref) -> Entity | None:
@@ -30,6 +34,11 @@ async def decide(fleet: Fleet, command: Command, now: float) -> Outcome:
             return await asyncio.to_thread(cascade.run, command, now, get)  # it takes long
         except EntityNotLoaded as missing:
             loaded |= await fleet.reader.read_all([missing.ref])
+        except FairwarningError:
+            raise
+        except Exception as error:
+            log.exception("cannot say what %s would do", type(command).__name__)
+            raise Bug("a bug in the service: nobody can say what this would do") from error
 
 
 def created_events(outcome: Outcome) -> list[Event]:

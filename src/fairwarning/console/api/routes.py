@@ -40,18 +40,26 @@ class Routes:
             self._route("GET", openapi.PATH, self._document),
             self._route("GET", openapi.STREAM, self._stream),
             *(
-                self._route(endpoint.method, endpoint.path, self._handler(endpoint))
+                self._route(
+                    endpoint.method,
+                    endpoint.path,
+                    self._handler(endpoint),
+                    has_body=bool(endpoint.body),
+                )
                 for endpoint in ENDPOINTS
             ),
         ]
 
-    def _route(self, method: str, path: str, handler: Handler) -> Route:
+    def _route(self, method: str, path: str, handler: Handler, *, has_body: bool = False) -> Route:
         async def authorized(request: Request) -> Response:
             try:
                 token = access.authorize(request, self._tokens.verifier)
                 share = self._api.fleet.reader.share
                 if method != "GET":
-                    settings = await _settings(request)  # may be slow: no read waits for it
+                    settings: Settings = {}
+                    if has_body:  # it may be slow: no read waits for it
+                        settings = await _settings(request)
+                        token = access.authorize(request, self._tokens.verifier)  # is still allowed
                     with share.write():
                         return await handler(request, token, settings)
                 async with share.enter(token.principal.name, request.receive):

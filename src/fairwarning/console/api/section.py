@@ -31,7 +31,7 @@ PAGE_SIZE = 100  # entries in a page of a list, by default
 MAX_PAGE_SIZE = 1000
 _REQUEST_CHARACTERS = 300
 _NAME_CHARACTERS = 60  # of an unknown name, for a suggestion
-_SUGGESTED_FROM = 20_000  # names: looking at them takes a few milliseconds
+_SUGGESTED_FROM = 10_000  # names: looking at them takes a few milliseconds
 _NEIGHBORS = 25  # names before and after an unknown one, and names that end like it
 
 B = TypeVar("B", bound=bodies.Body)

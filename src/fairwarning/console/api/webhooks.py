@@ -33,9 +33,8 @@ class WebhooksApi(ApiSection):
         self, body: bodies.NewWebhook, actor: str = OPERATOR
     ) -> responses.CreatedWebhook:
         """Create a webhook that receives every event change."""
-        with self.fleet.reader.share.elsewhere():
-            service = await self.load_webhooks()
-            created = await service.create(**bodies.set_fields(body), actor=actor)
+        service = await self.load_webhooks()
+        created = await service.create(**bodies.set_fields(body), actor=actor)
         return views.copied(responses.CreatedWebhook, created)
 
     @endpoint("DELETE", "/api/webhooks/{name}", status=204)

@@ -1,7 +1,9 @@
 """The timeline page: what happened and will happen in any range of time (O8, O14)."""
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fairwarning.console.api.filters import OVER, event_filter
@@ -10,7 +12,7 @@ from fairwarning.console.page.charts.density import Span
 from fairwarning.console.page.charts.time_range import TimeRange, time_range
 from fairwarning.console.page.charts.timeline import TimeScale
 from fairwarning.console.page.request import PageContent, PageRequest, Views
-from fairwarning.core.model import Event, EventStatus, Rollout
+from fairwarning.core.model import Event, EventStatus, Rollout, Scope
 from fairwarning.core.rollout import rollout_of_step
 from fairwarning.core.times import iso
 from fairwarning.service.history.events import EventHistory
@@ -21,6 +23,7 @@ from fairwarning.service.listing.recent import DAY_SECONDS, LINES, HistoryRange
 FILTERS = ("set", "scope", "type", "machine", "rollout", "operation", "q")
 _ROWS = 20
 _UNPOLLED_STEP = 1800
+_DRAWN_AT_ONCE = 500  # events: on the event loop, in a millisecond or two
 
 Events = list[tuple[EventHistory, Event | None]]
 
@@ -69,13 +72,15 @@ async def find_events(
     request: PageRequest, history: HistoryRange, scale: TimeScale, wanted: EventFilter
 ) -> Events:
     """Return the events that existed within the range and that the filter allows."""
-    index = request.api.index
-    live = {event.id: (scope, event) for scope, event in index.events()}
+    share = request.fleet.reader.share
+    live = {event.id: (scope, event) for scope, event in request.api.index.events()}
     events = dict(history.events)
-    for name, (scope, event) in live.items():
-        if name not in events:
-            events[name] = EventHistory(id=name, scope=scope.id)
-        events[name].complete_from(event)
+
+    def complete(place: tuple[Scope, Event]) -> None:
+        scope, event = place
+        events.setdefault(event.id, EventHistory(id=event.id, scope=scope.id)).complete_from(event)
+
+    await share.map(complete, list(live.values()))
 
     def is_shown(each: EventHistory) -> bool:
         if each.created_at is None or (each.ended_at is None and each.id not in live):
@@ -89,7 +94,7 @@ async def find_events(
         return wanted.status in {"", OVER} and allows(wanted, each)
 
     every = list(events.values())
-    shown = await request.fleet.reader.share.map(is_shown, every)
+    shown = await share.map(is_shown, every)
     return [
         (each, live[each.id][1] if each.id in live else None)
         for each, is_wanted in zip(every, shown, strict=True)
@@ -109,7 +114,8 @@ async def timeline_chart(
     spans = await request.fleet.reader.share.map(span, events)
     names = {rollout_of_step(history.operation) for history, _ in events} - {""}
     rollouts = {name for name in names if await request.fleet.reader.read(Rollout, name)}
-    return timeline.chart(spans, scale, rows=rows, rollouts=rollouts)
+    draw = partial(timeline.chart, spans, scale, rows=rows, rollouts=rollouts)
+    return draw() if len(spans) <= _DRAWN_AT_ONCE else await asyncio.to_thread(draw)
 
 
 async def recent_timeline(request: PageRequest, wanted: EventFilter, rows: int) -> dict[str, Any]:

@@ -128,7 +128,10 @@ async def _actions(request: PageRequest, event: EventInfo) -> list[OperationPrev
     cancel = OperationPreview("cancel", "Cancel", _CANCEL_TEXT, "danger")
     if event.approved_by:
         return [cancel]
-    effect = await preview(request.fleet, Approve(scope=event.scope, events=(event.id,)))
+    try:
+        effect = await preview(request.fleet, Approve(scope=event.scope, events=(event.id,)))
+    except Refused:
+        return []  # it has ended meanwhile
     return [OperationPreview("approve", "Approve", effect or _APPROVE_TEXT, "primary"), cancel]
 
 

@@ -11,7 +11,7 @@ from fairwarning.console.page.preview import (
     preview,
 )
 from fairwarning.console.page.request import PageRequest
-from fairwarning.core.errors import Refused
+from fairwarning.core.errors import Bug, Refused
 
 _DURATION = PreviewInput("duration_seconds", "seconds", "9")
 _KIND = PreviewInput(
@@ -61,7 +61,7 @@ async def preview_actions(request: PageRequest, machine: MachineInfo) -> Machine
         command = await request.api.machine_command(name, action, settings, new_key())
         try:
             text = await preview(request.fleet, command)
-        except Refused as error:
+        except (Refused, Bug) as error:
             refused.setdefault(error.message, []).append(label)
             continue
         text = text or no_effect  # a recommendation, but no machine polls for it

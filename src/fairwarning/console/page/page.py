@@ -1,6 +1,7 @@
 """The routes of the page: rendering of views, and handling of forms."""
 
 import asyncio
+import logging
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from starlette.responses import (
     StreamingResponse,
 )
 from starlette.routing import Route
+from starlette.types import Send
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
@@ -53,6 +55,8 @@ from fairwarning.console.page.request import (
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.tokens import Role, TokenClaims, Unauthorized
+
+log = logging.getLogger(__name__)
 
 _PAGES = (  # in the order in which their routes are tried
     *(fleet, fleet_map, activity, machines, sets, event_bulk, events, rollouts, journal),
@@ -125,14 +129,15 @@ class Page:
             try:
                 page_request = self._page_request(request)
                 pages = file.pages(page_request)
-                async with self._downloading, share.enter(page_request.actor, request.receive):
+                reader, one_by_one = page_request.actor, self._downloading
+                async with share.enter(reader, request.receive, one_by_one=one_by_one):
                     first: Rows = await anext(pages, [])
             except FairwarningError as error:
                 return await self._error(request, error)
             name = path.removeprefix("/")
             headers = HEADERS | {"Content-Disposition": f'attachment; filename="{name}.csv"'}
             text = csv_files.parts(file, share, self._downloading, first, pages)
-            return StreamingResponse(text, headers=headers, media_type="text/csv")
+            return _Download(text, headers=headers, media_type="text/csv")
 
         return Route(f"{path}.csv", handle, methods=["GET"])
 
@@ -179,8 +184,9 @@ class Page:
     def _post(self, path: str, form_handler: FormHandler, view: View) -> Route:
         async def handle(request: Request) -> Response:
             try:
-                page_request = self._page_request(request)
-                page_request = replace(page_request, form=await form_data.read(request))
+                self._authorize(request)
+                form = await form_data.read(request)
+                page_request = replace(self._page_request(request), form=form)  # still allowed
             except FairwarningError as error:
                 return await self._error(request, error)
             try:
@@ -232,6 +238,16 @@ class Page:
         content = files(__package__).joinpath("static", name).read_bytes()
         headers = {**HEADERS, "Cache-Control": "no-cache"}
         return Response(content, media_type=_FILES[name], headers=headers)
+
+
+class _Download(StreamingResponse):
+    """A file that is read while it is sent. After an error it ends early, so that it looks cut."""
+
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except FairwarningError as error:
+            log.warning("a download ended early: %s", error)
 
 
 def _compressed(body: bytes, request: Request) -> tuple[bytes, dict[str, str]]:
