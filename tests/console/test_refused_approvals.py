@@ -88,13 +88,16 @@ def test_only_machines_are_journaled(console: ConsoleHarness) -> None:
 
 
 def test_many_machines_at_once() -> None:
-    """However many repeat bad approvals, the lines of an hour are limited."""
+    """Each of ten thousand gets its line (O14), and the lines of an hour are limited."""
     lines: list[RecordRefusal] = []
     now = [0.0]
     log = RefusalLog(lines.append, lambda: now[0])
     for number in range(10_000):
         log.add("web/0", f"web_{number}", "approval", "bad")
-    assert len(lines) == 4096
+    assert len(lines) == 10_000
+    for number in range(60_000):
+        log.add("web/0", f"web_{number % 10_000}", f"approval {number // 10_000}", "bad")
+    assert len(lines) == 65_536
     now[0] += 3600
-    log.add("web/0", "web_9999", "approval", "bad")
+    log.add("web/0", "web_9999", "another", "bad")
     assert lines[-1].machine == "web_9999"

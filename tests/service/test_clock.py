@@ -196,6 +196,18 @@ async def test_an_alarm_that_fails_while_time_runs() -> None:
 
 
 @run_async
+async def test_an_alarm_that_fails_while_time_is_advanced() -> None:
+    """The advance fails, and a later one fires the alarms that are left, each at its time."""
+    clock, fired = VirtualClock(), list[float]()
+    clock.call_at(100, [].pop)
+    clock.call_at(200, lambda: fired.append(clock.now()))
+    with pytest.raises(IndexError):
+        await clock.advance(300)
+    await clock.advance(200)
+    assert (fired, clock.now()) == ([200], 300)
+
+
+@run_async
 async def test_advancing_while_time_runs() -> None:
     """After an advance, a running clock's alarm fires after the remaining time only."""
     clock, fired = VirtualClock(), asyncio.Event()

@@ -2,12 +2,21 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable
 
 import pytest
 
 from fairwarning.core.commands import AdvanceTime, Approve
 from fairwarning.core.errors import StoreDamaged, Unavailable
-from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope, SetAside
+from fairwarning.core.model import (
+    Entity,
+    EventStatus,
+    Operation,
+    OperationStatus,
+    Ref,
+    Scope,
+    SetAside,
+)
 from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.host_time import HostTime
@@ -166,8 +175,13 @@ async def test_a_first_poll_during_an_outage(harness: ControlledFleet) -> None:
 
 @pytest.mark.spec("E9")
 @on_a_controlled_fleet
-async def test_a_commit_whose_outcome_is_unknown(harness: ControlledFleet) -> None:
-    """What it stored is shown and carried out without a restart, and commands work again."""
+async def test_a_commit_whose_outcome_is_unknown(
+    harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it stored is shown and carried out without a restart, and commands work again.
+
+    Something else that it stored cannot be read: that stays with it (IB1).
+    """
     await harness.fleet.submit(standalone())
     published = await harness.fleet.poll("vm")
     await harness.fleet.submit(restart())
@@ -176,8 +190,17 @@ async def test_a_commit_whose_outcome_is_unknown(harness: ControlledFleet) -> No
     with pytest.raises(Unavailable, match="StoreUnclear"):
         await harness.fleet.submit(Approve(scope="vm", events=(event,)))
     harness.store.down.clear()
+    load = harness.store.load
+
+    async def load_all_but_operations(refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
+        if any(kind is Operation for kind, _ in refs):
+            raise KeyError("a row that cannot be read")
+        return await load(refs)
+
+    monkeypatch.setattr(harness.store, "load", load_all_but_operations)
     harness.retry()
     await harness.fleet.settled()
+    monkeypatch.undo()
     assert b'"Started"' in published.body(NEWEST)
     assert len(harness.driver.impacts) == 1
     harness.driver.finish()

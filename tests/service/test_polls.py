@@ -3,6 +3,7 @@ import pytest
 from fairwarning.core.commands import CreateScope, Poll
 from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
 from fairwarning.core.record import changed
+from fairwarning.service import polls as polls_module
 from fairwarning.service.polls import STATEMENT_SCOPES, PollLog
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
@@ -119,6 +120,19 @@ def test_the_last_poll_of_an_idle_scope_is_recorded() -> None:
     # Another process may have removed the scopes: nothing is remembered of them for ever (IC9).
     assert not polls._last
     assert not polls._recorded
+
+
+def test_idle_scopes_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each heartbeat looks at some of them: a fleet may have a million (IB7)."""
+    monkeypatch.setattr(polls_module, "_CHECKED_AT_ONCE", 2)
+    polls = RecordedPolls()
+    for number in range(5):
+        polls.record(_scope(f"vm{number}", NOON), NOON + 10)
+    recorded = []
+    for _ in range(4):
+        polls.record_idle(NOON + 10 + FIVE_MINUTES)
+        recorded.append(len(polls.take_waiting()))
+    assert recorded == [2, 2, 1, 0]
 
 
 def test_a_dropped_scope() -> None:

@@ -117,6 +117,19 @@ async def test_a_commit_that_only_seems_to_have_failed_is_acknowledged(
     assert await store.load([A]) == {A: scope(2)}
 
 
+def test_nothing_is_read_that_may_not_be_durable(store: SQLiteStore, plan: Plan) -> None:
+    """A killed process may have written its log without a sync: it is synced first, or not read."""
+
+    async def run() -> None:
+        plan["before PRAGMA wal_checkpoint"] = [EIO]
+        with pytest.raises(Unavailable, match="StoreFailed"):
+            await store.open()
+        await store.open()
+        await store.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("statement", ["PRAGMA wal_checkpoint", "BEGIN EXCLUSIVE"])
 @pytest.mark.parametrize("times", [1, 3])

@@ -142,14 +142,16 @@ class VirtualClock:
             raise Refused("BadAdvance", f"advance by 0 to {_FARTHEST_SECONDS} seconds")
         await self.settled()
         goal = self.now() + seconds
-        while self._alarms and self._alarms[0][0] <= goal:
-            moment, _, alarm = heapq.heappop(self._alarms)
-            if alarm.callback:
-                self._set(max(moment, self.now()))
-                alarm.fire()
-                await self.settled()
-        self._set(max(goal, self.now()))
-        self._arm()
+        try:
+            while self._alarms and self._alarms[0][0] <= goal:
+                moment, _, alarm = heapq.heappop(self._alarms)
+                if alarm.callback:
+                    self._set(max(moment, self.now()))
+                    alarm.fire()
+                    await self.settled()
+            self._set(max(goal, self.now()))
+        finally:  # a callback that fails stops no other
+            self._arm()
 
     def run(self, rate: float) -> None:
         """Run at a multiple of real time; 0 freezes the clock."""
@@ -205,8 +207,9 @@ class VirtualClock:
             self._arm()
 
 
-_ALARMS = 64
 Clock = RealClock | VirtualClock
+
+_ALARMS = 64
 
 _FARTHEST_SECONDS = 366 * 24 * 3600
 _FASTEST = 1_000_000.0

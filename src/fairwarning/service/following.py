@@ -142,6 +142,9 @@ class ChangeFollower:
             for name in names
             if self.all_scopes or self._documents.get(name) is not None
         ]
-        for ref, entity in (await load_readable(self._store.load, refs)).items() if refs else ():
+        loaded = await load_readable(self._store.load, refs)
+        for ref, entity in loaded.items():
             assert entity is None or isinstance(entity, Scope)
             publish(ref[1], entity)
+        for _, name in set(refs) - loaded.keys():
+            self._documents.publish(name, None)  # polls load it again, and are told that it fails

@@ -88,6 +88,7 @@ class IssuedTokens:
         parent: TokenClaims | None = None,
     ) -> SignedToken:
         """Return a new token once its record is durable."""
+        self._fleet.check_writing()
         claims = self.verifier.new(use, principal, seconds, parent=parent)
         text = self.verifier.sign(claims)
         await self._write({self._prefix + claims.id: _encode(claims)})
@@ -126,7 +127,10 @@ class IssuedTokens:
     # --- Revoking ---
 
     async def revoke(self, *tokens: TokenClaims, actor: str) -> None:
-        """Refuse these tokens, and those that were got with them, from now on."""
+        """Refuse these tokens, and those that were got with them, from now on.
+
+        It is the one write that goes on after writes have stopped (IS4): a lost token is worse.
+        """
         now = int(self.verifier.now())
         revocations = {
             token.id: Revocation(at=now, expires_at=token.expires_at)

@@ -13,6 +13,7 @@ from fairwarning.core.commands import Poll
 from fairwarning.core.model import Scope
 
 STATEMENT_SCOPES = 1000  # recorded at once; commands wait meanwhile
+_CHECKED_AT_ONCE = 5000  # scopes, in about two milliseconds
 
 _HASHES = 2**32
 
@@ -31,7 +32,8 @@ class PollLog:
         self._last: dict[str, float] = {}
         self._recorded: dict[str, float] = {}  # recorded, posted, or waiting for either
         self._waiting: dict[str, float] = {}  # to be recorded
-        self._checked_at = 0.0  # when `record_idle` last ran
+        self._unchecked: list[str] = []  # scopes that `record_idle` has yet to look at
+        self._checked_at = 0.0  # when it began to
 
     def record(self, scope: Scope, now: float) -> None:
         """Record a poll by a machine of this enabled scope."""
@@ -54,21 +56,25 @@ class PollLog:
     def record_idle(self, now: float) -> None:
         """Record the last poll of scopes that stopped polling: other processes rely on it (M14).
 
-        Once the store has it, it is dropped here: another process may have removed the scope.
+        Once the store has it, it is dropped here: another process may have removed the scope. Each
+        call, one for each heartbeat, looks at a part of the scopes.
         """
-        if now - self._checked_at >= limits.POLL_RECORD_SECONDS:
+        if not self._unchecked and now - self._checked_at >= limits.POLL_RECORD_SECONDS:
             self._checked_at = now
-            unrecorded = self._unrecorded()
-            idle = {}
-            for scope, last in list(self._last.items()):
-                if now - last < limits.POLL_RECORD_SECONDS:
-                    continue
-                if scope in unrecorded:
-                    idle[scope] = last
-                elif scope not in self._waiting:
-                    self.forget(scope)
-            self._recorded |= idle
-            self.put_back(idle)
+            self.collect()
+            self._unchecked = list(self._last)
+        idle = {}
+        for scope in self._unchecked[-_CHECKED_AT_ONCE:]:
+            last = self._last.get(scope, now)
+            if now - last < limits.POLL_RECORD_SECONDS:
+                continue
+            if last > self._recorded.get(scope, 0.0):
+                idle[scope] = last
+            elif scope not in self._waiting:
+                self.forget(scope)
+        del self._unchecked[-_CHECKED_AT_ONCE:]
+        self._recorded |= idle
+        self.put_back(idle)
 
     def record_all(self) -> None:
         """Record everything that is known only here, before a clean stop."""

@@ -34,6 +34,8 @@ async def load_readable(
     load: Callable[[Sequence[Ref]], Awaitable[dict[Ref, Entity | None]]], refs: Sequence[Ref]
 ) -> dict[Ref, Entity | None]:
     """Load entities. One that cannot be read is logged and left out: it stops no other (IB1)."""
+    if not refs:
+        return {}
     try:
         return await load(refs)
     except FairwarningError:

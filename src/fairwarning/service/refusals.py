@@ -9,7 +9,7 @@ from itertools import takewhile
 from fairwarning.core.commands import RecordRefusal
 
 _QUIET_SECONDS = 3600.0
-_REASONS = 4096  # of all machines in an hour; others are not journaled
+_REASONS = 65_536  # of all machines in an hour, several of each of 10,000; no more are journaled
 
 
 class RefusalLog:

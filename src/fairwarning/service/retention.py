@@ -94,14 +94,14 @@ class Retention:
         if not self._line_days:
             return 0
         before = self._time_before(self._line_days)
-        return await _repeat(lambda: self._store.drop_old_lines(before))
+        return await self._repeat(lambda: self._store.drop_old_lines(before))
 
     async def _drop_ended(self, problems: list[str]) -> int:
         if not self._operation_days:
             return 0
         before = self._time_before(self._operation_days)
         kept: dict[Ref, BaseException] = {}  # what cannot be dropped in this pass
-        dropped = await _repeat(lambda: self._drop_some(before, kept))
+        dropped = await self._repeat(lambda: self._drop_some(before, kept))
         bugs = [ref for ref, error in kept.items() if not isinstance(error, Refused)]
         if bugs:
             (kind, name), count = bugs[0], len(bugs)
@@ -128,9 +128,21 @@ class Retention:
         seen_at, until = self._seen
         if now - seen_at < _TOMBSTONE_SECONDS:
             return 0
-        dropped = await _repeat(lambda: self._store.drop_tombstones(until))
+        dropped = await self._repeat(lambda: self._store.drop_tombstones(until))
         self._seen = now, position
         return dropped
+
+    async def _repeat(self, drop: Callable[[], Awaitable[int]]) -> int:
+        """Drop until nothing is left or writes stop; return how many. Uses half of the time."""
+        total = 0
+        while self._fleet.broken is None:
+            began = monotonic()
+            dropped = await drop()
+            if not dropped:
+                break
+            total += dropped
+            await asyncio.sleep(monotonic() - began)
+        return total
 
     async def _forget_deliveries(self) -> int:
         """Forget deliveries of events that have ended, of scopes that no client reads here.
@@ -198,15 +210,3 @@ async def _attempt(drop: Callable[[], Awaitable[int]], problems: list[str]) -> i
         log.exception("cannot drop old data, will retry")
         problems.append(printable(str(error)))
     return 0
-
-
-async def _repeat(drop: Callable[[], Awaitable[int]]) -> int:
-    """Drop until nothing is left; return how many. Uses at most half of the time."""
-    total = 0
-    while True:
-        began = monotonic()
-        dropped = await drop()
-        if not dropped:
-            return total
-        total += dropped
-        await asyncio.sleep(monotonic() - began)

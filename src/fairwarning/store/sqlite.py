@@ -165,8 +165,8 @@ class SQLiteStore(SingleProcessStore, SqlReads):
         """Sync what is in the log before it is read: who wrote it may have been killed before."""
         try:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error:
-            if self._unclear:
+        except sqlite3.Error as error:  # a full disk is met when the log has been synced
+            if self._unclear or not _is_full(error):
                 raise
         self._unclear = False
 

@@ -26,16 +26,10 @@ _LINES = 100  # of a rollout, searched for who paused it
 _DAY_SECONDS = 86400
 
 
-class _Moments:
-    """Writes times: without the date if they are less than a day from now."""
-
-    def __init__(self, now: float) -> None:
-        self._now = now
-
-    def text(self, moment: float) -> str:
-        """The time of day, `20:36:00Z`, with the date if it is needed."""
-        date, _, time = iso(int(moment)).partition("T")
-        return time if abs(moment - self._now) < _DAY_SECONDS else f"{date} {time}"
+def _time(moment: float, now: float) -> str:
+    """The time of day, `20:36:00Z`, with the date if it is not less than a day from now."""
+    date, _, time = iso(int(moment)).partition("T")
+    return time if abs(moment - now) < _DAY_SECONDS else f"{date} {time}"
 
 
 async def waits_for(fleet: Fleet, rollout: Rollout) -> list[str]:
@@ -47,13 +41,13 @@ async def waits_for(fleet: Fleet, rollout: Rollout) -> list[str]:
         sentences.append(await _pause_sentence(fleet, rollout))
     lanes = await _running_lanes(fleet, rollout)
     scopes = await _scopes(fleet, {scope for lane in lanes for scope in lane.steps[lane.position]})
-    moments = _Moments(fleet.clock.now())
+    now = fleet.clock.now()
     for lane in lanes:
         if lane.retry_at is not None:
-            sentences += _in_the_way(lane, lane.retry_at, scopes, moments)
+            sentences += _in_the_way(lane, lane.retry_at, scopes, now)
     for lane in lanes:
         if lane.retry_at is None:
-            sentences += _awaited_by_step(lane, scopes, moments)
+            sentences += _awaited_by_step(lane, scopes, now)
     more = len(sentences) - _SENTENCES
     if more > 0:
         sentences = [*sentences[: _SENTENCES - 1], f"{more + 1} more events and impacts"]
@@ -78,43 +72,43 @@ async def _pause_sentence(fleet: Fleet, rollout: Rollout) -> str:
     lines = await fleet.reader.latest_lines(_LINES, entity=(Rollout, rollout.id))
     paused = (entry.line for entry in lines if entry.line.fact.type is FactType.ROLLOUT_PAUSED)
     line = next(paused, None)
-    at = f" at {_Moments(fleet.clock.now()).text(line.at)}" if line else ""
+    at = f" at {_time(line.at, fleet.clock.now())}" if line else ""
     if rollout.why:
         return f"the rollout to be resumed: it paused itself{at}, because {rollout.why}"
     by = f" by {line.actor}" if line else ""
     return f"the rollout to be resumed: it was paused{by}{at}"
 
 
-def _awaited_by_step(lane: Lane, scopes: Mapping[str, Scope], moments: _Moments) -> Iterator[str]:
+def _awaited_by_step(lane: Lane, scopes: Mapping[str, Scope], now: float) -> Iterator[str]:
     """The events of the step that are scheduled, and its impacts in progress."""
     operation = step_id(lane)
     for name in lane.steps[lane.position]:
         if scope := scopes.get(name):
             for event in scope.events.values():
                 if event.operation == operation and event.status is EventStatus.SCHEDULED:
-                    yield _event_sentence(scope, event, moments)
+                    yield _event_sentence(scope, event, now)
             impacts = [
                 impact
                 for impact in (*scope.impacts.values(), *scope.delayed.values())
                 if impact.operation == operation and impact.in_progress
             ]
             if impacts:
-                yield _impact_sentence(scope, impacts, moments)
+                yield _impact_sentence(scope, impacts, now)
 
 
 def _in_the_way(
-    lane: Lane, retry_at: float, scopes: Mapping[str, Scope], moments: _Moments
+    lane: Lane, retry_at: float, scopes: Mapping[str, Scope], now: float
 ) -> Iterator[str]:
     """The events and impacts because of which the next step was deferred."""
-    again = f"tried again at {moments.text(retry_at)}"
+    again = f"tried again at {_time(retry_at, now)}"
     if lane.window_at is not None:
-        yield _window_sentence(lane.window_at, moments)
+        yield _window_sentence(lane.window_at, now)
         return
     sentences = dict.fromkeys(
         sentence
         for name, machines in lane.steps[lane.position].items()
         if (scope := scopes.get(name))
-        for sentence in _obstacles(scope, machines, moments)
+        for sentence in _obstacles(scope, machines, now)
     )
     for sentence in sentences:
         yield f"{sentence}, which is in the way; {again}"
@@ -122,22 +116,22 @@ def _in_the_way(
         yield f"its next step, {again}"
 
 
-def _window_sentence(opens_at: float, moments: _Moments) -> str:
+def _window_sentence(opens_at: float, now: float) -> str:
     if not opens_at:
         return "a time when the maintenance windows of all its scopes are open; there is none"
-    return f"the maintenance window, which opens at {moments.text(opens_at)}"
+    return f"the maintenance window, which opens at {_time(opens_at, now)}"
 
 
-def _obstacles(scope: Scope, machines: Sequence[str], moments: _Moments) -> Iterator[str]:
+def _obstacles(scope: Scope, machines: Sequence[str], now: float) -> Iterator[str]:
     if len(scope.events) >= limits.SCOPE_EVENTS:
         yield f"the end of one of the {len(scope.events)} events in scope {scope.id}"
         return
     for name in (*machines, *_in_other_domains(scope, machines)):
         impact = scope.impacts.get(name)
         if impact and impact.in_progress:
-            yield _impact_sentence(scope, [impact], moments)
+            yield _impact_sentence(scope, [impact], now)
         elif impact and impact.event in scope.events:
-            yield _event_sentence(scope, scope.events[impact.event], moments)
+            yield _event_sentence(scope, scope.events[impact.event], now)
 
 
 def _in_other_domains(scope: Scope, machines: Sequence[str]) -> Iterable[str]:
@@ -149,16 +143,16 @@ def _in_other_domains(scope: Scope, machines: Sequence[str]) -> Iterable[str]:
             yield name
 
 
-def _event_sentence(scope: Scope, event: Event, moments: _Moments) -> str:
+def _event_sentence(scope: Scope, event: Event, now: float) -> str:
     """A scheduled event: until when it starts, and whose approval it still needs."""
-    until = moments.text(event.not_before)
+    until = _time(event.not_before, now)
     text = f"{event.type} of {join_names(event.resources)} in scope {scope.id}"
     peers = f", approval in {join_names(event.awaits)}" if event.awaits else ""
     return f"{text}{peers}, until {until} at the latest"
 
 
-def _impact_sentence(scope: Scope, impacts: Sequence[Impact], moments: _Moments) -> str:
+def _impact_sentence(scope: Scope, impacts: Sequence[Impact], now: float) -> str:
     """Impacts in progress in one scope: until when they end or count as failed."""
-    until = moments.text(max(impact.deadline or 0.0 for impact in impacts))
+    until = _time(max(impact.deadline or 0.0 for impact in impacts), now)
     names = join_names([impact.machine for impact in impacts])
     return f"the impact on {names} in scope {scope.id}, until {until} at the latest"

@@ -56,6 +56,7 @@ async def newest_operations(
     A status selects those that have it. Dropped operations are left out.
     """
     matching: list[Operation] = []
+    listed_at: dict[str, int] = {}  # the line of an operation at which the list has it
     (entity,) = place.refs if len(place.refs) == 1 else (None,)
     for _ in range(0, _LINES, _PAGE):
         lines = await fleet.reader.latest_lines(_PAGE, before=before, entity=entity)
@@ -64,11 +65,11 @@ async def newest_operations(
         operations = await fleet.reader.read_all(refs)
         for ref, entry in zip(refs, naming, strict=True):
             operation = operations[ref]
-            if (
-                isinstance(operation, Operation)
-                and status in {"", operation.status}
-                and await _is_listed_at(fleet, operation, entry, place)
-            ):
+            if not isinstance(operation, Operation) or status not in {"", operation.status}:
+                continue
+            if operation.id not in listed_at:
+                listed_at[operation.id] = await _listed_at(fleet, operation, entry, place)
+            if listed_at[operation.id] == entry.number:
                 matching.append(operation)
                 if len(matching) == limit:
                     return matching, entry.number
@@ -78,15 +79,15 @@ async def newest_operations(
     return matching, before
 
 
-async def _is_listed_at(
-    fleet: Fleet, operation: Operation, entry: JournalEntry, place: OperationPlace
-) -> bool:
-    """Whether this is the first line that names the operation: several may, on several pages."""
-    if not place.refs:
-        return int(entry.line.at) == int(operation.accepted_at)  # else that of a dropped one
+async def _listed_at(
+    fleet: Fleet, operation: Operation, last: JournalEntry, place: OperationPlace
+) -> int:
+    """The number of the first line that names the operation; `last` is the last one that does."""
+    if not place.refs:  # one line for each operation of this name: others were dropped
+        is_its_own = int(last.line.at) == int(operation.accepted_at)
+        return last.number if is_its_own else 0
     near = await _lines_near_acceptance(fleet, operation.id, operation.accepted_at)
-    first = next((line.number for line in near if place.names(line)), entry.number)
-    return first == entry.number
+    return next((line.number for line in near if place.names(line)), last.number)
 
 
 async def operations_by_prefix(fleet: Fleet, prefix: str, limit: int) -> list[Operation]:

@@ -185,17 +185,6 @@ class WebhookService:
         await asyncio.shield(asyncio.create_task(self._store(subscription, actor)))
         return subscription
 
-    async def _check_room(self, subscription: Subscription) -> None:
-        stored = await self._stored()
-        if any(resource.id == subscription.id for resource in stored):
-            raise _exists(subscription.name)
-        if len(stored) >= limits.SUBSCRIPTIONS:
-            raise Conflict(
-                "TooManyWebhooks",
-                f"there are already {limits.SUBSCRIPTIONS} webhooks, which is the limit; remove "
-                "one first",
-            )
-
     async def _store(self, subscription: Subscription, actor: str) -> None:
         write = Write(
             resource=subscription.id,
@@ -205,7 +194,12 @@ class WebhookService:
             actor=actor,
         )
         async with self._lock:
-            await self._check_room(subscription)
+            stored = await self._stored()
+            if any(resource.id == subscription.id for resource in stored):
+                raise _exists(subscription.name)
+            if len(stored) >= limits.SUBSCRIPTIONS:
+                text = f"there are already {limits.SUBSCRIPTIONS} webhooks, which is the limit"
+                raise Conflict("TooManyWebhooks", f"{text}; remove one first")
             try:
                 await self._fleet.submit(write)
             except Conflict:

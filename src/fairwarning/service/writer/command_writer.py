@@ -34,6 +34,7 @@ from fairwarning.service.following import ChangeFollower
 from fairwarning.service.health import PartHealth
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
+from fairwarning.service.reader import load_readable
 from fairwarning.service.writer.batch import CommandBatch, PendingCommand
 from fairwarning.service.writer.command_queue import CommandQueue
 from fairwarning.service.writer.committer import Committer, target
@@ -184,7 +185,7 @@ class CommandWriter:
     async def _follow_unclear_commits(self) -> None:
         """Make visible and carry out what commits have stored that may have failed."""
         try:
-            stored = await self._store.load(self._committer.unclear)
+            stored = await load_readable(self._store.load, list(self._committer.unclear))
             for (kind, name), entity in stored.items():
                 if kind is Scope:
                     assert entity is None or isinstance(entity, Scope)

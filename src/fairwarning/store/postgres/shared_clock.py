@@ -19,6 +19,7 @@ _PRECISE_SECONDS = 0.4  # between the bounds; then the time is known to within 2
 _SLOW_SECONDS = 30.0  # in which one reading must be precise
 _DRIFT = 0.001  # seconds per second by which two clocks drift apart, at most
 _UNCLEAR_SECONDS = 0.2
+_PAUSE_SECONDS = 0.05  # between two readings of a slow database
 
 
 class SharedClock:
@@ -50,6 +51,7 @@ class SharedClock:
                 return reading
             if readings == _READINGS:
                 log.warning("the database is too slow to tell the time precisely; reading on")
+            await asyncio.sleep(_PAUSE_SECONDS)
             if monotonic() > deadline:
                 text = "the database takes too long to tell the time; look for what slows it down"
                 raise Unavailable("StoreSlow", text)
