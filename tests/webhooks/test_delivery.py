@@ -193,6 +193,23 @@ async def test_410_stops_a_subscription_until_a_test_succeeds(tmp_path: Path, ma
 
 
 @run_async
+async def test_failures_before_410_do_not_count_after_a_test() -> None:
+    """A day begins anew with the first failure after the test: nothing is given up at once."""
+    answers = in_turn(*map(ReceiverResponse, (500, 410, 200, 503, 200)))
+    pauses = CountedPauses()
+    with Receiver(answers) as receiver:
+        async with webhook_fleet(environment=pauses.environment()) as fleet:
+            await fleet.machine()
+            await fleet.create(receiver)
+            await fleet.reboot()
+            await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
+            pauses.now += 2 * limits.GIVE_UP_SECONDS
+            await fleet.webhooks.test("ops")
+            await fleet.caught_up()
+            assert (await fleet.status()).given_up == 0
+
+
+@run_async
 async def test_a_message_is_given_up_after_a_day(caplog: pytest.LogCaptureFixture) -> None:
     """The message is counted and logged, stays in the journal, and the next ones are sent."""
     pauses = CountedPauses()
@@ -365,7 +382,7 @@ async def test_a_note_that_cannot_be_written_holds_only_its_webhook(receiver: Re
 
 @run_async
 async def test_nothing_is_stored_once_writes_have_stopped(receiver: Receiver) -> None:
-    """IS4: no cursor either, so deliveries are held."""
+    """IS4: no cursor either, so deliveries are held. A test needs to store nothing."""
     store = MemoryStore()
     async with webhook_fleet(store) as fleet:
         await fleet.create(receiver)
@@ -373,8 +390,9 @@ async def test_nothing_is_stored_once_writes_have_stopped(receiver: Receiver) ->
         await fleet.invent(2)
         notes = dict(store._notes)
         await wait_until_async(lambda: "writes have stopped" in fleet.webhooks.health().problem)
+        assert await fleet.webhooks.test("ops") == 200
         assert store._notes == notes
-    assert len(receiver.posts) == 1
+    assert len(receiver.posts) == 2
 
 
 @pytest.mark.parametrize("messages", split([2 * limits.PAGE_LINES, 10_000], 1))

@@ -166,6 +166,8 @@ async def test_an_undecodable_subscription_can_be_removed(receiver: Receiver) ->
             assert [status.name for status in await later.webhooks.list()] == ["good"]
             with pytest.raises(Conflict):
                 await later.create(receiver, "bad")
+            with pytest.raises(Conflict, match="remove it"):
+                await later.webhooks.test("bad")
             await later.webhooks.remove("bad")
             await later.create(receiver, "bad")
         await fleet.fleet.start()

@@ -72,15 +72,15 @@ class Cursors:
 
     async def resume(self, subscription: Subscription) -> None:
         """Resume a stopped subscription, whichever process delivers it."""
-        self._fleet.check_writing()
         state = await self._store.get_note(subscription.state_note) or ""
         if state.startswith(SubscriptionState.STOPPED):
+            self._fleet.check_writing()
             await self._store.drop_notes({subscription.state_note: state})
 
     async def save(self, subscription: Subscription, note: str, value: str) -> None:
         """Store one of its notes; return once it is durable."""
-        self._fleet.check_writing()
         async with self._writing:
+            self._fleet.check_writing()
             if not await self._store.save_notes({note: (subscription.id, value)}):
                 raise DutyLost
 

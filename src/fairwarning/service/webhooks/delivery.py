@@ -76,7 +76,7 @@ class Delivery:
     def resume(self) -> None:
         """Resume a stopped subscription whose receiver answers again."""
         if self._stopped:
-            self._stopped, self._refusal = False, ""
+            self._stopped, self._refusal, self._failures = False, "", 0
             self.saved_state = SubscriptionState.FOLLOWING
         self._awake.set()
 
@@ -122,7 +122,7 @@ class Delivery:
         """Store a new state, so that every process shows it."""
         state, subscription = self.state, self.subscription
         if state is not self.saved_state:
-            text = f"{state} {self.last_error}".strip()
+            text = f"{state} {self._refusal if self._stopped else self.last_error}".strip()
             await self._cursors.save(subscription, subscription.state_note, text)
             self.saved_state = state
 

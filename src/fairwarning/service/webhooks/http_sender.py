@@ -97,8 +97,8 @@ class HttpSender:
         self, subscription: str, exchange: Callable[[], WebhookResponse]
     ) -> Future[WebhookResponse]:
         """Run an exchange in a thread; one that hangs takes a thread of its subscription only."""
-        self._threads[subscription] += 1
         future = self._pool.submit(exchange)
+        self._threads[subscription] += 1
         loop = asyncio.get_running_loop()
 
         def release(_: object) -> None:

@@ -232,7 +232,10 @@ class WebhookService:
         resource = await self._fleet.reader.read(Resource, resource_id(name))
         if resource is None:
             raise _unknown(name)
-        subscription = read(resource)
+        try:
+            subscription = read(resource)
+        except msgspec.DecodeError:
+            raise Conflict("Unreadable", f"webhook {name!r} cannot be decoded; remove it") from None
         ping = WebhookMessage(
             id=f"ping-{secrets.token_hex(8)}",
             type=f"{TYPES}ping",
