@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 
 from tests.arm.bodies import (
-    COMPUTE,
     WEB,
     WEB_SCOPE,
     names,
@@ -15,7 +14,6 @@ from tests.arm.bodies import (
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 FIRST = f"{WEB}/virtualMachines/0"
-MACHINES = f"{COMPUTE}/virtualMachines"
 SPOT = {"priority": "Spot", "evictionPolicy": "Delete"}
 
 

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.spec("C6")
 Json = dict[str, Any]
 
 LOCATION: Json = {"location": "local"}
-NETWORK = "/resourceGroups/rg/providers/Microsoft.Network"
 
 
 def in_set(**properties: object) -> Json:

@@ -155,9 +155,6 @@ def test_the_first_page_stays_small(console: ConsoleHarness) -> None:
     assert "No machine or scope matches" in browser.text(f"/?q={quote(EVIL)}")
 
 
-WEB = ("web_0", "web_1", "web_2")
-
-
 @pytest.mark.spec("O8")
 @pytest.mark.parametrize("name", ["a?b#c", "100%2F", "d'e\"<f>", "ü&ö", "x;y=z"])
 def test_pages_and_forms_work_for_any_name(name: str) -> None:

@@ -5,14 +5,9 @@ import json
 import pytest
 
 from fairwarning.core.commands import (
-    Approve,
-    CreateScope,
     Delete,
-    Evict,
     Restart,
 )
-from fairwarning.core.errors import FairwarningError
-from fairwarning.core.model import Machine, Priority, ScopeKind
 from tests.contract.units import MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
@@ -24,30 +19,6 @@ def test_instances_have_their_resource_names(harness: FleetHarness) -> None:
     harness.operate(Restart, "web/0", "web_0")
     assert harness.poll("web/0")["Events"][0]["Resources"] == ["web_0"]
     assert harness.poll("web/0", "2017-03-01")["Events"][0]["Resources"] == ["_web_0"]
-
-
-def _one_of_each(harness: FleetHarness) -> None:
-    """Create a group with a Freeze, a Preempt, a Terminate and a recommendation event."""
-    machines = (
-        Machine(name="freeze"),
-        Machine(name="spot", priority=Priority.SPOT),
-        Machine(name="advised", priority=Priority.SPOT),
-        Machine(name="leaving", terminate_seconds=300),
-    )
-    harness.do(CreateScope(scope="s", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    harness.poll("s")
-
-
-@pytest.mark.spec("M9", "M11")
-def test_the_incarnation_belongs_to_the_scope(harness: FleetHarness) -> None:
-    """Changes of an event count even at versions that do not show it."""
-    _one_of_each(harness)
-    harness.operate(Evict, "s", "spot")
-    assert harness.poll("s", "2017-08-01") == {"DocumentIncarnation": 2, "Events": []}
-    harness.advance(30)
-    assert harness.poll("s", "2017-08-01") == {"DocumentIncarnation": 3, "Events": []}
-    harness.advance(10)
-    assert harness.poll("s", "2017-08-01") == {"DocumentIncarnation": 4, "Events": []}
 
 
 @pytest.mark.spec("M10")
@@ -106,10 +77,6 @@ def test_an_approval_that_starts_nothing_is_not_visible(harness: FleetHarness) -
     before = harness.poll("web/0")
     harness.approve("web/0", "web_1")
     assert harness.poll("web/0") == before
-
-
-def _refused(harness: FleetHarness, event: str) -> FairwarningError:
-    return harness.refusal(Approve(scope="b", events=(event,)))
 
 
 @pytest.mark.spec("M8")

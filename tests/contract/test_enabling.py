@@ -18,7 +18,7 @@ from fairwarning.core.commands import (
     Redeploy,
     Restart,
 )
-from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority, Rules
+from fairwarning.core.model import EventType, ImpactKind, Priority, Rules
 from fairwarning.service.documents import PublishedScope
 from tests.contract.units import DAY, HOUR
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -97,22 +97,6 @@ def test_the_idle_limit_is_a_setting(harness: FleetHarness) -> None:
     harness.do(Configure(scope="vm", rules=Rules(idle_seconds=60)))
     harness.advance(0)
     assert not harness.scope("vm").enabled
-
-
-@pytest.mark.spec("M15")
-def test_an_event_continues_without_polls(harness: FleetHarness) -> None:
-    """An announced event starts at NotBefore and ends even if the scope is disabled."""
-    harness.make_enabled("vm")
-    harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 2 * DAY)
-    harness.advance(2 * DAY - 1)
-    assert harness.impacts() == []
-    harness.advance(1)
-    assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
-    harness.advance(240)
-    assert harness.events("vm") == []
-    assert not harness.scope("vm").enabled
-    assert harness.succeeded("op")
-    assert harness.poll("vm") == EMPTY
 
 
 async def _held(harness: FleetHarness) -> "asyncio.Task[PublishedScope]":

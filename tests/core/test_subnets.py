@@ -17,7 +17,6 @@ from fairwarning.core.model import Machine, ScopeKind, Subnet
 from tests.fixtures.fleet import FleetHarness
 
 SMALL = "10.0.0.0/29"  # three usable addresses: .4, .5 and .6
-NET = "10.0.1.0/24"
 
 
 def addresses(harness: FleetHarness, scope: str = "web/0") -> list[str]:

@@ -19,7 +19,6 @@ capacity = 2
 terminate_notice = "PT5M"
 subnet = "10.0.0.0/24"
 """
-NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 ADDRESS = "/metadata/instance/network/interface/0/ipv4?api-version=2021-02-01"
 NOBODY = "10.0.0.77"
 WORDS = ("--memory", "--clock", "virtual")

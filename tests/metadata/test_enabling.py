@@ -5,8 +5,8 @@ from http.client import HTTPConnection
 
 import pytest
 
-from fairwarning.core.commands import Degrade, Restart
-from fairwarning.core.model import Operation, OperationStatus, Rules
+from fairwarning.core.commands import Degrade
+from fairwarning.core.model import Rules
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll
 from tests.fixtures.fleet import NOON
 from tests.fixtures.http import receive, send
@@ -146,19 +146,6 @@ def test_other_requests_do_not_keep_it_enabled(endpoint: EndpointHarness) -> Non
         assert endpoint.approve("db_0", "0" * 8 + "-0000" * 3 + "-" + "0" * 12).status == 400
     endpoint.advance(4)
     assert not _enabled(endpoint)
-
-
-@pytest.mark.spec("M15")
-def test_nothing_is_announced_while_disabled(endpoint: EndpointHarness) -> None:
-    """An operation runs at once; later polls show no trace of it."""
-    endpoint.make("db")
-    endpoint.do(Restart(scope="db", operation="op", machines=("db_0",)))
-    assert endpoint.get("db_0").json == EMPTY
-    endpoint.advance(60)
-    done = endpoint.run(endpoint.fleet.reader.read(Operation, "op"))
-    assert done is not None
-    assert done.status is OperationStatus.SUCCEEDED
-    assert endpoint.get("db_0").json == EMPTY
 
 
 @pytest.mark.spec("M15", "M14", "M11")

@@ -1,6 +1,5 @@
 """The unmodified Azure CLI and single machines, availability sets and groups."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -118,28 +117,3 @@ def test_a_group_with_an_availability_set(tmp_path: Path) -> None:
         assert service.az_json("group", "exists", "--name", GROUP) is False
         assert service.machines() == {}
         assert [service.get(name).status for name in ("db-a", "db-b")] == [404, 404]
-
-
-@pytest.mark.spec("C1", "C2", "E9")
-@pytest.mark.usefixtures("az")
-def test_an_operation_survives_a_crash(tmp_path: Path) -> None:
-    """After a kill, the operation continues and its URL still works."""
-    data = tmp_path / "data"
-    with AzureCliService(data, fleet=FLEET) as service:
-        service.events("vm")
-        done = service.az("vm", "restart", *VM, "--no-wait", "--debug")
-        assert done.returncode == 0, done.stderr
-        match = re.search(r"'azure-asyncoperation': '(https://[^']+)'", done.stderr, re.IGNORECASE)
-        assert match, done.stderr
-        status = ("rest", "--url", match[1], "--query", "status")
-        assert service.az_json(*status) == "InProgress"
-        event = service.wait_for_event("vm", "Reboot")
-        address = service.ready["arm"].removeprefix("https://")
-        service.kill()
-    with AzureCliService(data, arm=address) as service:
-        assert service.az_json(*status) == "InProgress"
-        assert service.wait_for_event("vm", "Reboot") == event
-        service.approve("vm", event["EventId"])
-        service.advance(60)
-        assert service.az_json(*status) == "Succeeded"
-        assert service.events("vm") == []

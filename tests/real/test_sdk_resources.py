@@ -74,26 +74,6 @@ def test_notice_is_stored_and_limited(tmp_path: Path) -> None:
         assert {item.name for item in sets.list_all()} == {"web", "plain"}
 
 
-@pytest.mark.spec("T2", "C2")
-def test_an_api_version_without_notice(tmp_path: Path) -> None:
-    """Before 2019-03-01 the member is refused with Azure's message."""
-    text = (
-        "Could not find member 'scheduledEventsProfile' on object of type 'VirtualMachineProfile'"
-    )
-    with service_with_group(tmp_path / "data") as (_, client):
-        sets = client.virtual_machine_scale_sets
-        for version in ("2018-10-01", "2017-12-01"):
-            with pytest.raises(HttpResponseError) as error:
-                sets.begin_create_or_update(GROUP, "web", scale_set(1), api_version=version)
-            assert (error.value.status_code, code_of(error.value)) == (400, "BadRequest")
-            assert error.value.error is not None
-            assert error.value.error.message == text
-        assert list(sets.list(GROUP)) == []
-        sets.begin_create_or_update(GROUP, "old", scale_set(1, None), api_version="2018-10-01")
-        sets.begin_create_or_update(GROUP, "new", scale_set(1), api_version="2019-03-01")
-        assert {item.name for item in sets.list(GROUP)} == {"old", "new"}
-
-
 @pytest.mark.spec("C1", "C2")
 def test_availability_sets(tmp_path: Path) -> None:
     """They can be created, read, listed, changed, and deleted when empty."""

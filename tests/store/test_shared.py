@@ -1,7 +1,7 @@
 """Stores that several processes share: leases, the change feed, and claims."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -20,7 +20,6 @@ from tests.store.batch_generator import line_about
 
 A: Ref = (Scope, "a")
 LEASE = 2.0  # seconds; long enough for a process on a busy machine to renew it
-Scenario = Callable[[PostgresStore, PostgresStore], Awaitable[None]]
 
 
 def scope(version: int = 1, due: float | None = None) -> Scope:
