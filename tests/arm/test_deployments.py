@@ -3,8 +3,12 @@ import threading
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
+from fairwarning.arm.http.request import ArmRequest
+from fairwarning.arm.resources import deployment_run
 from fairwarning.arm.templates.template import Template
+from fairwarning.arm.types import deployment_queue
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused
 from tests.arm.templates import TEMPLATE, resource
@@ -248,6 +252,55 @@ def test_deployments_of_several_clients() -> None:
 
         arm.run(send_all())
     assert order.index(OPERATOR.name) < 3
+
+
+@pytest.mark.parametrize("waiting", [1, 0])
+def test_a_deployment_does_not_wait_for_ever(waiting: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with 503 if another one goes on for too long, or if too many wait; reads go on."""
+    monkeypatch.setattr(deployment_queue, "WAIT_SECONDS", 0)
+    with ArmHarness() as arm:
+        arm.group()
+        other = ArmRequest(Request({"type": "http"}), {}, OPERATOR, "")
+
+        async def deploy_beside() -> Response:
+            async with arm.app.context.deploying(other):
+                monkeypatch.setattr(deployment_queue, "WAITING_MAX", waiting)
+                return await arm.send_async("PUT", DEPLOYMENT, {})
+
+        response = arm.run(deploy_beside())
+        assert (response.status, response.headers["retry-after"]) == (503, "5")
+        assert arm.get(DEPLOYMENT).status == 404
+
+
+@pytest.mark.parametrize(
+    "kind", ["Microsoft.Resources/deployments/", "/Microsoft.RESOURCES/deployments"]
+)
+def test_a_nested_deployment_by_another_spelling(kind: str) -> None:
+    """It is a part of the deployment, and does not wait for its end."""
+    with ArmHarness() as arm:
+        arm.group()
+        network = resource("Microsoft.Network/virtualNetworks", "[parameters('name')]")
+        parameters = {"name": {"type": "string", "defaultValue": "net"}}
+        properties = {
+            "mode": "Incremental",
+            "expressionEvaluationOptions": {"scope": "inner"},
+            "template": {"parameters": parameters, "resources": [network]},
+        }
+        nested = resource(kind, "inner", apiVersion=VERSION, properties=properties)
+        assert arm.ended(deploy(arm, nested)) == {"status": "Succeeded"}
+        assert arm.get(f"{DEPLOYMENTS}/inner").status == 200
+        assert arm.get(f"{NETWORK}/virtualNetworks/net").status == 200
+
+
+def test_a_deployment_that_sends_itself_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused: the other one would wait for this one."""
+    monkeypatch.setattr(deployment_run, "DEPLOYMENT", "")  # nothing is a nested deployment
+    with ArmHarness() as arm:
+        arm.group()
+        nested = resource("Microsoft.Resources/deployments", "inner", apiVersion=VERSION)
+        properties = {"mode": "Incremental", "template": {"resources": []}}
+        error = failed(arm, deploy(arm, {**nested, "properties": properties}))
+        assert [reason["code"] for reason in error["details"]] == ["InvalidTemplate"]
 
 
 def test_a_template_of_too_many_values() -> None:

@@ -84,7 +84,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Deploy a template; an error becomes the deployment's status, as Azure's tools expect."""
     check_name(request.name)
     group = await context.group(request.group)
-    async with context.deploying(request.principal):
+    async with context.deploying(request):
         body = await _read_body(context, request)
         try:
             template = await _template(context, request, group, body)
@@ -108,7 +108,7 @@ def _operation(resource: Resource) -> str:
 
 async def _validate(context: ArmContext, request: ArmRequest) -> Response:
     group = await context.group(request.group)
-    async with context.deploying(request.principal):
+    async with context.deploying(request):
         body = await _read_body(context, request)
         template = await _template(context, request, group, body)
     properties = {

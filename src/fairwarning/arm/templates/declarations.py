@@ -143,7 +143,7 @@ def _body(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is sent when the resource is deployed; a nested template is evaluated later."""
     body = {key: raw[key] for key in raw if key not in _NOT_PART_OF_A_BODY}
     properties = body.get("properties")
-    if str(raw.get("type")).lower() == DEPLOYMENT and isinstance(properties, dict):
+    if str(raw.get("type")).strip("/").lower() == DEPLOYMENT and isinstance(properties, dict):
         body["properties"] = {key: properties[key] for key in properties if key != "template"}
     return body
 

@@ -112,6 +112,7 @@ class StepBuilder:
 
     def _disabled_step(self, declaration: ResourceDeclaration, loops: Loops) -> TemplateStep:
         kind, name = (declaration.string(key, loops) for key in ("type", "name"))
+        kind = kind.strip("/")  # Azure accepts a slash at the end
         parent = declaration.parent
         if parent and not _is_full_type(kind):
             if not parent.id:

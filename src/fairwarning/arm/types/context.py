@@ -3,9 +3,9 @@
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 from starlette.responses import Response
 
@@ -14,6 +14,7 @@ from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token, invalid_skip_token
 from fairwarning.arm.http.request import ArmRequest
+from fairwarning.arm.types.deployment_queue import DeploymentQueue
 from fairwarning.arm.types.names import INSTANCE, INTERFACE, MACHINE
 from fairwarning.arm.types.resource_type import ResourceTypes
 from fairwarning.core.model import Machine, Ref, ScaleSet, Scope
@@ -22,7 +23,6 @@ from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.resources import GROUP, Resource
-from fairwarning.service.tokens import Principal
 
 T = TypeVar("T")
 
@@ -45,14 +45,11 @@ class ArmContext:
     tokens: IssuedTokens
     types: ResourceTypes
     _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _deploying: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    _deployments: DeploymentQueue = field(default_factory=DeploymentQueue)
 
-    def deploying(self, principal: Principal) -> asyncio.Lock:
-        """Return the lock of a client's deployments: one at a time waits for `compute` (IB4)."""
-        client = f"{principal.name} {principal.group}"
-        lock = self._deploying.get(client) or asyncio.Lock()
-        self._deploying[client] = lock
-        return lock
+    def deploying(self, request: ArmRequest) -> AbstractAsyncContextManager[None]:
+        """Wait for the client's other deployments; reads go on."""
+        return self._deployments.turn(request, self.fleet.reader.share)
 
     async def compute(self, function: Callable[[], T]) -> T:
         """Call a pure function that may take long in a thread, one at a time; reads go on (IB4)."""
