@@ -111,6 +111,7 @@ def test_versions_for_templates() -> None:
         assert list(versions) == sorted(set(versions), reverse=True), kind.name
     assert api_versions("Microsoft.Compute/virtualMachineScaleSets")[0] == "2026-04-01"
     assert api_versions("Acme.X/y") == ("2024-11-01",)
+    assert not hasattr(api_versions, "cache_info")  # clients send kinds without end
 
 
 # --- Resources ------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ def catalogue() -> dict[str, list[dict[str, Any]]]:
     return content
 
 
-@cache
 def api_versions(kind: str) -> tuple[str, ...]:
     """Return the api-versions of a resource type that public clients use, newest first.
 
