@@ -1,10 +1,12 @@
 """What one request may cost: long lists and names are refused, or read in steps (IB4)."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from fairwarning.arm.compute import instances, targets
 from fairwarning.arm.http.request import BODY_BYTES
 from fairwarning.arm.types import context, users
 from fairwarning.arm.types.parts import PARTS_MAX
@@ -109,6 +111,32 @@ def test_others_go_on_while_a_document_is_checked() -> None:
 
         arm.run(both())
     assert order == [f"{ACCOUNTS}/quick", f"{NIC}2"]
+
+
+def test_others_go_on_while_instances_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The documents of a page are built in steps."""
+    turn, turns = 0, Counter[int]()
+    document = instances.document
+
+    def count(*arguments: Any, **options: Any) -> Json:  # noqa: ANN401  (as the function)
+        turns[turn] += 1
+        return document(*arguments, **options)
+
+    monkeypatch.setattr(instances, "document", count)
+    with ArmHarness() as arm:
+        scale_set(arm, capacity=60)
+
+        async def read() -> None:
+            nonlocal turn
+            reading = asyncio.create_task(arm.send_async("GET", f"{WEB}/virtualMachines", None))
+            while not reading.done():
+                await asyncio.sleep(0)
+                turn += 1
+            assert (await reading).status == 200
+
+        arm.run(read())
+    assert turns.total() == 60
+    assert max(turns.values()) <= targets.AT_ONCE
 
 
 def test_pages_of_long_documents(monkeypatch: pytest.MonkeyPatch) -> None:

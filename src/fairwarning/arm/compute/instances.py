@@ -110,7 +110,8 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     page, token = await targets.list_instances(context, request, scale_set, most)
     view = "instanceView" in parse_expand(request, _EXPANDED)
     model = documents.stored_body(resource)
-    value = [document(context, target, resource, model, view=view) for target in page]
+    build = partial(document, context, owner=resource, model=model, view=view)
+    value = await context.fleet.reader.share.map(build, page, step=targets.AT_ONCE)
     return list_response(request, value, token)
 
 

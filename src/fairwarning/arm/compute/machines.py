@@ -51,7 +51,6 @@ _FIELDS = {
     ),
 }
 """The fields of a `$filter` of machines."""
-_AT_ONCE = 20  # documents, before other requests go on
 _OF_INSTANCES = (("sku",), ("properties", "protectionPolicy"))
 """Members of an instance that a machine does not have."""
 _OWNERS = {"availabilitySet": AVAILABILITY_SET, "virtualMachineScaleSet": SCALE_SET}
@@ -196,7 +195,7 @@ async def _documents(
         for target, network in await set_network.of_instances(context, page)
     }
     build = partial(_document, context, links, view)
-    return await context.fleet.reader.share.map(build, page, step=_AT_ONCE)
+    return await context.fleet.reader.share.map(build, page, step=targets.AT_ONCE)
 
 
 def _document(

@@ -22,6 +22,7 @@ from fairwarning.core import limits
 from fairwarning.core.model import Machine, Resource, ScaleSet, Scope
 from fairwarning.service import resources
 
+AT_ONCE = 20  # documents of machines, before other requests go on
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
 
 
