@@ -192,6 +192,9 @@ def test_the_users_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
         (subnet,) = arm.get(VNET).json["properties"]["subnets"]
         assert len(subnet["properties"]["ipConfigurations"]) == 2
         assert refused(arm.delete(VNET)) == (400, "InUseSubnetCannotBeDeleted")
+        network(arm, path=f"{VNET}2")
+        nic(arm, f"{NIC}9", subnet=link(f"{VNET}2/subnets/front"))
+        assert refused(arm.delete(f"{VNET}2")) == (400, "InUseSubnetCannotBeDeleted")
 
 
 def test_the_oldest_deployments_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.core.model import Resource, ScaleSet
 
 SHOWN_MAX = 2000
-"""Users, after which a document names those of no further resource."""
+"""Users, after which a document names one of each further resource: it is in use, too."""
 _NAMED = 10  # users in one text
 _ONE_USER = frozenset({INTERFACE, PUBLIC_ADDRESS, NAT_RULE})  # whose member is an object, no list
 Users = Mapping[tuple[str, str], list[Body]]
@@ -87,15 +87,17 @@ async def _users(
             u for g in groups for source in by_source for u in await context.all_of(source, g)
         ]
     index: defaultdict[tuple[str, str], dict[str, Body]] = defaultdict(dict)
+    count = 0
     for user in listed:
         await asyncio.sleep(0)  # other requests go on
-        if sum(map(len, index.values())) >= SHOWN_MAX:
-            break
         body, ids = documents.stored_body(user), await _ids(context, user)
         for reference in by_source[user.id.partition(":")[0]]:
             for link in links(body, reference.path):
+                shown = index[target_of(link), reference.shown]
                 for path in ids(link.part):
-                    index[target_of(link), reference.shown][path] = {"id": path}
+                    if count < SHOWN_MAX or not shown:
+                        count += path not in shown
+                        shown[path] = {"id": path}
     return {key: list(users.values()) for key, users in index.items()}
 
 
