@@ -237,6 +237,17 @@ def test_the_name_of_an_instance_and_its_id_differ() -> None:
         assert "db" in names(arm, MACHINES)
 
 
+def test_a_machine_with_the_id_of_an_instance_as_its_name() -> None:
+    """A number is always an id: the instance with this id is meant."""
+    with ArmHarness() as arm:
+        flexible(arm)
+        join(arm, f"{MACHINES}/1")
+        assert arm.get(f"{WEB}/virtualMachines/1").json["name"] == "web_1"
+        assert arm.post(f"{WEB}/delete", {"instanceIds": ["1"]}).status == 202
+        arm.advance(120)
+        assert names(arm, MACHINES) == ["1", "web_0"]
+
+
 def test_sets_that_cannot_be_joined() -> None:
     """A Uniform set, one of another group, and a set besides an availability set."""
     with ArmHarness() as arm:

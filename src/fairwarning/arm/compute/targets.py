@@ -129,11 +129,11 @@ async def parse_instance_ids(
     numbers: dict[int, None] = {}
     for instance in ids:
         name = instance if isinstance(instance, str) else ""
-        known = names.get(name.lower())
-        if known is None and not _NUMBER.fullmatch(name):
+        number = int(name) if _NUMBER.fullmatch(name) else names.get(name.lower())
+        if number is None:
             allowed = "the id of an instance such as '0', its name, or only '*' for all instances"
             raise invalid_value("instanceIds", instance, allowed)
-        numbers[int(name) if known is None else known] = None
+        numbers[number] = None
     return tuple(numbers)
 
 
