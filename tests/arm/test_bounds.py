@@ -12,6 +12,7 @@ from fairwarning.arm.types import context, users
 from fairwarning.arm.types.parts import PARTS_MAX
 from fairwarning.arm.types.references import REFERENCES_MAX
 from fairwarning.core import limits
+from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Resource
 from fairwarning.service.reader import FleetReader
 from tests.arm.attached import LB, NETWORK, NIC, VNET, link, network, nic, put
@@ -209,6 +210,13 @@ def test_the_oldest_deployments_are_removed(monkeypatch: pytest.MonkeyPatch) -> 
             assert arm.put(f"{deployments}/d{number}", body).status == 201
         assert names(arm, deployments) == [f"d{number}" for number in range(12, 22)]
         assert len(arm.run(arm.fleet.reader.list_ids(Resource, "", 100))) == 11
+
+        async def fail(*_: object) -> list[str]:
+            raise Unavailable("StoreUnavailable", "the disk is full")
+
+        monkeypatch.setattr(FleetReader, "list_ids", fail)
+        assert arm.put(f"{deployments}/last", body).status == 201
+        assert arm.get(f"{deployments}/last").status == 200
 
 
 def arm_group() -> str:

@@ -1,5 +1,6 @@
 """The documents of a deployment and of its operations, and what of them is stored."""
 
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -21,6 +22,8 @@ from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import Resource, guid
 from fairwarning.core.times import iso
 from fairwarning.service import resources
+
+log = logging.getLogger(__name__)
 
 DEPLOYMENTS_MAX = 800
 """Deployments of a group, as on Azure; the oldest are removed."""
@@ -75,17 +78,22 @@ async def store(
     async def plan(_: ResourceWrite, __: Body) -> DesiredResource:
         return DesiredResource(stored)
 
-    await _make_room(context, request)
     id_ = replace(request.id, name=name)
     write = ResourceWrite(context, id_, {}, request.version, request.actor)
-    return (await write_resource(write, plan)).resource
+    written = await write_resource(write, plan)
+    try:
+        with context.fleet.reader.share.elsewhere():  # reads go on
+            await _remove_oldest(context, request)
+    except FairwarningError as error:
+        log.warning("old deployments of %s were not removed: %s", request.group, error)
+    return written.resource
 
 
-async def _make_room(context: ArmContext, request: ArmRequest) -> None:
-    """Remove the oldest deployments of a group that has as many as it may have."""
+async def _remove_oldest(context: ArmContext, request: ArmRequest) -> None:
+    """Remove the oldest deployments of a group that has more than it may have."""
     prefix = resources.id_prefix(KIND, request.group)
-    ids = await context.fleet.reader.list_ids(Resource, prefix, DEPLOYMENTS_MAX)
-    if len(ids) < DEPLOYMENTS_MAX or not ids[-1].startswith(prefix):
+    ids = await context.fleet.reader.list_ids(Resource, prefix, DEPLOYMENTS_MAX + 1)
+    if len(ids) <= DEPLOYMENTS_MAX or not ids[-1].startswith(prefix):
         return
     times: list[tuple[float, str]] = []
     for id_ in ids:  # one by one: their documents are long
