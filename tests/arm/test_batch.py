@@ -1,11 +1,21 @@
 """`POST /batch`: several requests in one (C2)."""
 
-import pytest
+import asyncio
+import json
+import threading
+from typing import Any
 
+import pytest
+from starlette.types import Message
+
+from fairwarning.arm.templates.template import Template
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import VM, Json, machine, refused
 from tests.arm.everything import state
-from tests.fixtures.arm import HOST, SUBSCRIPTION, ArmHarness
+from tests.fixtures.arm import HOST, OPERATOR, SUBSCRIPTION, ArmHarness
+from tests.fixtures.http import asgi_scope
+from tests.fixtures.tokens import sign_token
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.spec("C2")
 
@@ -64,6 +74,56 @@ def test_each_request_is_authorized() -> None:
         assert state(arm) == before
         body = b'{"requests": []}'
         assert arm.send("POST", "/batch", VERSION, body, {}).status == 401
+
+
+def test_other_reads_go_on_beside_batches_that_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch counts as a read only while one of its requests reads."""
+    has_read = threading.Event()
+    outputs = Template.outputs
+
+    def wait_for_read(*arguments: Any) -> Json:  # noqa: ANN401  (as the method)
+        assert has_read.wait(LIMIT_SECONDS)
+        return outputs(*arguments)
+
+    monkeypatch.setattr(Template, "outputs", wait_for_read)
+    body = {"properties": {"mode": "Incremental", "template": {"resources": []}}}
+    path = "/resourceGroups/rg/providers/Microsoft.Resources/deployments/d"
+    batches = [{"requests": [entry(f"{path}{n}", "PUT", content=body)]} for n in range(5)]
+    with ArmHarness() as arm:
+        machine(arm)
+
+        async def read() -> int:
+            status = (await arm.send_async("GET", VM, None)).status
+            has_read.set()
+            return status
+
+        async def send_all() -> list[int]:
+            sent = [arm.send_async("POST", "//batch", body) for body in batches]
+            responses, status = await asyncio.gather(asyncio.gather(*sent), read())
+            return [*(r.json["responses"][0]["httpStatusCode"] for r in responses), status]
+
+        assert arm.run(send_all()) == [*[201] * 5, 200]
+
+
+def test_a_batch_without_a_client() -> None:
+    """Once the client is gone, no request of its batch begins."""
+    messages: list[Message] = [
+        {"type": "http.disconnect"},
+        {"type": "http.request", "body": json.dumps({"requests": [entry(VM, "DELETE")]}).encode()},
+    ]
+
+    async def receive() -> Message:
+        return messages.pop() if messages[1:] else messages[0]
+
+    async def send(message: Message) -> None:
+        pytest.fail(f"there is no client for {message}")
+
+    with ArmHarness() as arm:
+        machine(arm)
+        headers = {"host": HOST, "authorization": f"Bearer {sign_token(arm.tokens, OPERATOR)}"}
+        scope = asgi_scope("POST", f"/batch?{VERSION}", headers.items())
+        arm.run(arm.app(scope, receive, send))
+        assert arm.get(VM).json["properties"]["provisioningState"] == "Succeeded"
 
 
 def test_a_long_batch() -> None:

@@ -27,7 +27,15 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.issued_tokens import IssuedTokens
-from fairwarning.service.tokens import Forbidden, Principal, Role, TokenUse, Unauthorized
+from fairwarning.service.read_share import CallerGone
+from fairwarning.service.tokens import (
+    Forbidden,
+    Principal,
+    Role,
+    TokenClaims,
+    TokenUse,
+    Unauthorized,
+)
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +80,7 @@ class ArmApplication:
         request = Request(scope, receive)
         try:
             response = await self.answer(request)
-        except ClientDisconnect:
+        except (ClientDisconnect, CallerGone):
             return
         if request.method == "HEAD":
             response.body = b""  # the headers stay those of the response to GET
@@ -82,10 +90,10 @@ class ArmApplication:
         """Return the response to a request, also if it is refused or fails."""
         try:
             response = await self._dispatch(request)
+        except (ClientDisconnect, CallerGone):
+            raise
         except FairwarningError as error:
             response = _error_response(error)
-        except ClientDisconnect:
-            raise
         except Exception:
             log.exception("request failed: %s %s", request.method, request.scope["path"])
             response = _error_response(FairwarningError("Bug", ""))
@@ -100,7 +108,7 @@ class ArmApplication:
         if isinstance(match, RouteMatch) and match.route.public:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
             return await match.route.handler(self.context, request)
-        token = self.context.tokens.verifier.read(_bearer(http), TokenUse.ARM, TokenUse.API)
+        token = self._token(http)
         if isinstance(match, ArmError):
             raise ArmError(match.code, match.message, match.status)  # the match is kept
         version = api_version(http)
@@ -121,9 +129,14 @@ class ArmApplication:
             return Response(b"", HTTPStatus.NO_CONTENT)  # the resource exists
         return response
 
+    def _token(self, http: Request) -> TokenClaims:
+        return self.context.tokens.verifier.read(_bearer(http), TokenUse.ARM, TokenUse.API)
+
     async def _handle(self, request: ArmRequest, route: Route) -> Response:
-        """Call the handler, in its lane; a part of another request stays in that one's."""
+        """Call the handler, in its lane; a part of a request that writes stays in that one's."""
         share = self.context.fleet.reader.share
+        if route.has_parts:
+            return await route.handler(self.context, request)
         receive = request.http.scope.pop(_RECEIVE, None)
         if route.writes:
             await request.read()  # a client may send slowly: reads go on

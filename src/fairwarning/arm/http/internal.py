@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message
 
@@ -79,13 +79,15 @@ async def _answer_each(_context: object, request: ArmRequest) -> Response:
     responses: list[Body] = []
     length = 0
     for entry in _entries(await request.body()):
+        if await request.http.is_disconnected():
+            raise ClientDisconnect
         response = await _response(request, entry, is_full=length > BODY_BYTES)
         length += response["contentLength"]
         responses.append(response)
     return json_response({"responses": responses})
 
 
-ROUTES = (Route("POST", "/batch", _answer_each, reads_only=True),)
+ROUTES = (Route("POST", "/batch", _answer_each, reads_only=True, has_parts=True),)
 
 
 def _invalid(text: str) -> ArmError:

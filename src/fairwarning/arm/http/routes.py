@@ -25,6 +25,7 @@ class Route:
     handler: Handler
     public: bool = False
     reads_only: bool = False  # a POST that changes nothing: a query
+    has_parts: bool = False  # requests, each of which takes its own lane
     subscription_wide: bool = False  # not for a principal of a single group
     any_version: bool = False  # of a type that is only stored, or shared by all providers
 
