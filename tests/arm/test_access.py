@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
+from starlette.types import Message
 
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role, Tokens, TokenUse
@@ -23,8 +24,8 @@ from tests.arm.everything import (
     state,
 )
 from tests.campaigns import each_step, split
-from tests.fixtures.arm import KEY, OPERATOR, SUBSCRIPTION, VERSION, ArmHarness
-from tests.fixtures.http import Response
+from tests.fixtures.arm import HOST, KEY, OPERATOR, SUBSCRIPTION, VERSION, ArmHarness
+from tests.fixtures.http import Response, asgi_scope
 from tests.fixtures.tokens import sign_token
 
 pytestmark = pytest.mark.spec("C3")
@@ -198,6 +199,29 @@ def test_invalid_tokens_are_refused(snapshot: FleetSnapshot, case: str, step: in
 
 
 _ERROR_CODES = {"AuthenticationFailed", "InvalidAuthenticationToken", "ExpiredAuthenticationToken"}
+
+
+def test_a_token_that_is_revoked_while_the_body_is_sent() -> None:
+    """A client may send slowly; what it then asks for is refused."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    with ArmHarness() as arm:
+        tokens = arm.app.context.tokens
+        token = arm.run(tokens.issue(TokenUse.API, OPERATOR))
+
+        async def revoke_and_receive() -> Message:
+            await tokens.revoke(token.claims, actor="operator")
+            return {"type": "http.request", "body": b'{"location": "local"}'}
+
+        path = f"{SUBSCRIPTION}/resourceGroups/rg"
+        headers = {"host": HOST, "authorization": f"Bearer {token.text}"}
+        scope = asgi_scope("PUT", f"{path}?api-version={VERSION}", headers.items())
+        arm.run(arm.app(scope, revoke_and_receive, send))
+        assert sent[0]["status"] == 401
+        assert arm.get("/resourceGroups/rg").status == 404
 
 
 @pytest.mark.parametrize("query", ["access_token", "authorization", "token"])

@@ -140,6 +140,7 @@ class ArmApplication:
         receive = request.http.scope.pop(_RECEIVE, None)
         if route.writes:
             await request.read()  # a client may send slowly: reads go on
+            self._token(request.http)  # it may have been revoked meanwhile
             with share.write():
                 return await route.handler(self.context, request)
         if receive is None:
