@@ -303,6 +303,17 @@ def test_a_deployment_that_sends_itself_another(monkeypatch: pytest.MonkeyPatch)
         assert [reason["code"] for reason in error["details"]] == ["InvalidTemplate"]
 
 
+def test_the_text_of_a_nested_template_counts_once() -> None:
+    """A template that is long because of its nested templates is deployed."""
+    long = {"resources": [], "metadata": {"text": ["x" * 1000] * 1400}}
+    properties = {"mode": "Incremental", "template": long}
+    kind = "Microsoft.Resources/deployments"
+    with ArmHarness() as arm:
+        arm.group()
+        response = deploy(arm, resource(kind, "inner", apiVersion=VERSION, properties=properties))
+        assert arm.ended(response) == {"status": "Succeeded"}
+
+
 def test_a_template_of_too_many_values() -> None:
     """It is refused before it is read."""
     with ArmHarness() as arm:

@@ -49,7 +49,8 @@ class ResourceDeclaration:
         self.symbol = symbol
         self.parent = parent
         self._early = early  # evaluates what must be known before a resource is deployed
-        early.budget.spend_on(_body(raw))
+        if parent and parent.loops:  # it is parsed again in each repetition
+            early.budget.spend_on(_body(raw))
         self.body: Node = parse(_body(raw), early.functions)
         self._nodes: dict[str, Node] = {}  # other members, parsed
         self._referenced = tuple(_referenced(self.body))
@@ -112,10 +113,13 @@ class ResourceDeclaration:
             raise TemplateError("a nested deployment needs properties: mode and template")
         check_not_linked(properties)
         template = properties.get("template")
-        if not isinstance(template, str):
-            return template
-        with at("properties"):
-            return self._evaluate(properties, "template", loops)
+        is_expression = isinstance(template, str)
+        if is_expression:
+            with at("properties"):
+                template = self._evaluate(properties, "template", loops)
+        if is_expression or loops:  # else it is a part of a text that has been counted
+            self._early.budget.spend_on(template)
+        return template
 
     def _evaluate(
         self, raw: Mapping[str, Any], key: str, loops: Loops, default: object = None

@@ -62,7 +62,8 @@ class Template:
         if self._level > NESTING:
             raise TemplateError(f"deployments may be nested {NESTING} levels deep")
         self._budget = outer.budget if outer else ValueBudget()
-        self._budget.spend_on(raw)
+        if outer is None:
+            self._budget.spend_on(raw)  # with the nested templates in it
         if outer and outer.values:
             self._values, self._loops = outer.values, outer.loops
         else:
