@@ -4,6 +4,10 @@ from collections.abc import Iterable
 
 import pytest
 
+from fairwarning.arm.http.azure_id import AzureId
+from fairwarning.arm.types import stored
+from fairwarning.arm.types.context import ArmContext
+from tests.arm.attached import DISK
 from tests.arm.bodies import names, refused
 from tests.arm.everything import state
 from tests.arm.type_samples import (
@@ -162,6 +166,27 @@ def test_conditions(sample: TypeSample) -> None:
         assert arm.get(sample.path).json == before
         etag = arm.patch(sample.path, {}, headers={"If-Match": "*"}).headers["etag"]
         assert arm.delete(sample.path, headers={"If-Match": etag}).status in {200, 202}
+
+
+@pytest.mark.parametrize("path", [f"{RG}/providers/Acme.X/y/a", DISK])
+def test_a_resource_that_changes_while_it_is_deleted(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The delete names the state that the client knows, and no other is deleted."""
+    ids_below = stored.ids_below
+
+    async def change_and_read(context: ArmContext, id_: AzureId) -> list[str]:
+        assert (await arm.send_async("PATCH", path, {"tags": {"a": "b"}})).status == 200
+        return await ids_below(context, id_)
+
+    with ArmHarness() as arm:
+        arm.group()
+        body = {"location": "local", "properties": {"diskSizeGB": 4}}
+        etag = arm.put(path, body).headers["etag"]
+        monkeypatch.setattr(stored, "ids_below", change_and_read)
+        assert refused(arm.delete(path, headers={"If-Match": etag})) == PRECONDITION
+        assert arm.get(path).json["tags"] == {"a": "b"}
+        assert arm.delete(path, headers={"If-Match": "*"}).status in {200, 202}
 
 
 # --- DELETE ---------------------------------------------------------------------------------------

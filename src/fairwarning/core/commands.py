@@ -451,6 +451,8 @@ class Remove(ResourceCommand):
     awaits: tuple[str, ...] = checked(
         checks.resources, default=()
     )  # resources that are in deletion already
+    at: int | None = checked(checks.or_none(checks.whole(0, 2**53)), default=None)
+    """The version that the caller has read; None: any."""
 
 
 @record

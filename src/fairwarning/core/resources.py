@@ -58,8 +58,7 @@ def decide(
 def _write(
     resource: Resource | None, command: Write, now: float, entities: EntityReader
 ) -> EntityDecision:
-    if command.at is not None and command.at != (resource.version if resource else 0):
-        raise Conflict("Changed", f"{command.resource!r} changed meanwhile; read it again")
+    _check_version(resource, command)
     if resource is not None:
         _check_not_being_removed(resource)
     if command.within:
@@ -143,6 +142,7 @@ def _forget_used(resource: Resource, command: UsedResourceRemoved) -> EntityDeci
 
 
 def _remove(resource: Resource, command: Remove, entities: EntityReader) -> EntityDecision:
+    _check_version(resource, command)
     _check_not_being_removed(resource)
     if resource.used_by:
         raise Conflict("InUse", f"{resource.name!r} is in use by another resource")
@@ -204,6 +204,11 @@ def _keep(resource: Resource, why: str) -> EntityDecision:
         OperationProgress(operation, failed=1, error=why) for operation in resource.awaited
     )
     return EntityDecision(changed(resource, awaited=()), progress=failed)
+
+
+def _check_version(resource: Resource | None, command: Write | Remove) -> None:
+    if command.at is not None and command.at != (resource.version if resource else 0):
+        raise Conflict("Changed", f"{command.resource!r} changed meanwhile; read it again")
 
 
 def _check_not_being_removed(resource: Resource) -> None:

@@ -26,7 +26,6 @@ from fairwarning.arm.types import documents, registered, stored, users, writing
 from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.resource_type import ResourceType, ResourceTypes
 from fairwarning.arm.types.writing import WriteResult
-from fairwarning.core.commands import Remove
 from fairwarning.core.errors import Conflict
 
 
@@ -145,14 +144,8 @@ async def _delete(kind: ResourceType, context: ArmContext, request: ArmRequest) 
         document = await registered.read_document(kind, context, resource)
         users.refuse_if_in_use(kind.name, document, kind.parts)
         below = await stored.ids_below(context, request.id)
-        command = Remove(
-            resource=resource.id,
-            others=tuple(below),
-            operation=new_operation(),
-            actor=request.actor,
-        )
         try:
-            operation = await context.fleet.submit(command)
+            operation = await writing.remove(context, request, resource, below)
             break
         except Conflict as conflict:
             if conflict.code != "InUse" or attempt:  # else it is in use since it was read

@@ -151,7 +151,8 @@ async def _delete(
     def edit(entries: list[Body]) -> None:
         entries[:] = [entry for entry in entries if entry["name"].lower() != name.lower()]
 
-    write = ResourceWrite(context, parent, {}, request.version, request.actor)
+    if_match = request.http.headers.get("if-match", "")
+    write = ResourceWrite(context, parent, {}, request.version, request.actor, if_match=if_match)
     await _edit_parent(kind, part, write, edit)
     return Response(b"", 200)
 

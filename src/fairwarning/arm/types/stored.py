@@ -164,9 +164,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     row = await context.find_id(request.id)
     if row is None:
         return await context.no_content(request.id)
-    below = tuple(await ids_below(context, request.id))
-    command = Remove(resource=row.id, others=below, operation=new_operation(), actor=request.actor)
-    await context.fleet.submit(command)
+    await writing.remove(context, request, row, await ids_below(context, request.id))
     return Response(b"", 200)
 
 

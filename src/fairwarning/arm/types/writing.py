@@ -1,7 +1,7 @@
 """Writing a resource: merged with what is stored, checked, and committed with its commands."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fairwarning.arm.catalogue import normalize_region
@@ -11,8 +11,9 @@ from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.request import ArmRequest, Body
 from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents
-from fairwarning.arm.types.context import ArmContext
+from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.resource_type import DesiredResource, Plan
+from fairwarning.core.commands import Remove
 from fairwarning.core.commands import Write as WriteCommand
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Operation, Resource
@@ -162,6 +163,28 @@ async def check_etag(context: ArmContext, id_: AzureId, if_match: str) -> None:
         row = await context.find_id(parent or id_)
         if row and if_match != documents.etag(row):
             raise precondition_failed(id_.name)
+
+
+async def remove(
+    context: ArmContext, request: ArmRequest, row: Resource, below: Iterable[str]
+) -> Operation | None:
+    """Remove a resource, and what is stored below it, if it is as `If-Match` says."""
+    if_match = request.http.headers.get("if-match", "")
+    if if_match not in {"", "*", documents.etag(row)}:
+        raise precondition_failed(request.id.name)
+    command = Remove(
+        resource=row.id,
+        others=tuple(below),
+        operation=new_operation(),
+        actor=request.actor,
+        at=None if if_match in {"", "*"} else row.version,
+    )
+    try:
+        return await context.fleet.submit(command)
+    except Conflict as conflict:
+        if conflict.code == "Changed":
+            raise precondition_failed(request.id.name) from conflict
+        raise
 
 
 def precondition_failed(name: str) -> ArmError:
