@@ -158,7 +158,7 @@ def test_the_texts_of_errors_are_complete() -> None:
                     assert isinstance(key.value, str)
                     raised.add(key.value)
                     values = {keyword.arg for keyword in call.keywords}
-                    assert values == set(PLACES.findall(catalogue.errors()[key.value][1])), (
+                    assert values == set(PLACES.findall(catalogue.read("errors")[key.value][1])), (
                         key.value
                     )
-    assert not {*catalogue.errors()} - raised - {*users.REFUSALS.values(), *IN_USE}
+    assert not {*catalogue.read("errors")} - raised - {*users.REFUSALS.values(), *IN_USE}

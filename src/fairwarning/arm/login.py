@@ -36,9 +36,6 @@ _LIST_SINCE = "2018-05-01"  # a list of clouds since this api-version, a flat ob
 _OBJECT_SINCE = "2022-09-01"  # the object of a single cloud since this api-version
 
 
-# --- The cloud ------------------------------------------------------------------------------------
-
-
 async def _metadata(_context: ArmContext, request: ArmRequest) -> Response:
     """Return the endpoints of this cloud, in the form of the requested api-version."""
     base = request.base_url
@@ -59,9 +56,6 @@ def _cloud(name: str, base: str) -> dict[str, Any]:
 
 async def _aliases(_context: ArmContext, _request: ArmRequest) -> Response:
     return json_response(images.aliases())
-
-
-# --- The login server -----------------------------------------------------------------------------
 
 
 async def _discover_instance(_context: ArmContext, request: ArmRequest) -> Response:
@@ -109,9 +103,6 @@ def _tenant_url(base: str, tenant: str) -> str:
 async def _keys(_context: ArmContext, _request: ArmRequest) -> Response:
     """Return no keys: only this service verifies its tokens."""
     return json_response({"keys": []})
-
-
-# --- Tokens (RFC 6749) ----------------------------------------------------------------------------
 
 
 class _LoginError(Exception):

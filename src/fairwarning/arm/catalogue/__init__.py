@@ -13,12 +13,6 @@ import msgspec
 _OTHER_VERSIONS = ("2024-11-01",)  # of namespaces whose types are only stored
 
 
-def catalogue() -> dict[str, list[dict[str, Any]]]:
-    """Return the regions, images with an alias, and sizes of machines."""
-    content: dict[str, list[dict[str, Any]]] = _read("catalogue")
-    return content
-
-
 def api_versions(kind: str) -> tuple[str, ...]:
     """Return the api-versions of a resource type that public clients use, newest first.
 
@@ -28,7 +22,7 @@ def api_versions(kind: str) -> tuple[str, ...]:
     and a script with such a date should fail here, too. A version counts if a public client has it:
     Azure's SDKs for Python and Go, the Azure CLI, Ansible's collection, Libcloud, the Bicep types.
     """
-    return tuple(_read("api_versions").get(kind.partition("/")[0].lower(), _OTHER_VERSIONS))
+    return tuple(read("api_versions").get(kind.partition("/")[0].lower(), _OTHER_VERSIONS))
 
 
 def computed_members(kind: str, **values: str) -> dict[str, Any]:
@@ -36,25 +30,13 @@ def computed_members(kind: str, **values: str) -> dict[str, Any]:
 
     Templates read them. They name no host that exists.
     """
-    members: dict[str, Any] = _fill(_read("computed_members").get(kind.lower(), {}), values)
+    members: dict[str, Any] = _fill(read("computed_members").get(kind.lower(), {}), values)
     return members
-
-
-def errors() -> dict[str, tuple[int, str]]:
-    """Return the status and the text, with {placeholders}, of each error."""
-    texts: dict[str, tuple[int, str]] = _read("errors")
-    return texts
-
-
-def codes() -> dict[str, str]:
-    """Return Azure's code for each error code of the core. The messages stay those of the core."""
-    codes: dict[str, str] = _read("codes")
-    return codes
 
 
 def document(name: str, /, **values: Any) -> dict[str, Any]:  # noqa: ANN401  (any JSON)
     """Return a fixed document of Azure's, with values for its {placeholders}."""
-    filled: dict[str, Any] = _fill(_read("documents")[name], values)
+    filled: dict[str, Any] = _fill(read("documents")[name], values)
     return filled
 
 
@@ -69,7 +51,12 @@ def _fill(part: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  (any JS
 
 
 @cache
-def _read(name: str) -> Any:  # noqa: ANN401  (any JSON)
+def read(name: str) -> Any:  # noqa: ANN401  (any JSON)
+    """Return the content of a file.
+
+    `catalogue` has regions, images with an alias, and sizes of machines; `errors` the status and
+    the text of each error; `codes` Azure's code for each error code of the core.
+    """
     return msgspec.json.decode(files(__package__).joinpath(f"{name}.json").read_bytes())
 
 

@@ -10,11 +10,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from fairwarning.arm.catalogue import (
-    catalogue,
-    document,
-    normalize_region,
-)
+from fairwarning.arm.catalogue import document, normalize_region, read
 from fairwarning.arm.http.errors import azure_error, invalid_value
 from fairwarning.arm.http.listing import parse_expand, parse_top
 from fairwarning.arm.http.request import ArmRequest, json_response
@@ -32,14 +28,14 @@ _FILTER = re.compile(r"\s*location eq '([^']{1,80})'\s*", re.IGNORECASE)
 def aliases() -> dict[str, Any]:
     """Return the image alias document of the Azure CLI."""
     by_system: dict[str, dict[str, Any]] = {LINUX: {}, WINDOWS: {}}
-    for image in catalogue()["images"]:
+    for image in read("catalogue")["images"]:
         by_system[image["system"]][image["alias"]] = document("alias", **image)
     return document("aliases", aliases=by_system)
 
 
 async def _names(level: str, _context: ArmContext, request: ArmRequest) -> Response:
     """List the publishers, or the offers or SKUs in the path: a bare list, only for images."""
-    path, images = request.path.rstrip("/"), catalogue()["images"]
+    path, images = request.path.rstrip("/"), read("catalogue")["images"]
     for above in ("publisher", "offer"):
         if name := request.params.get(above, "").lower():
             images = [image for image in images if image[above].lower() == name]
@@ -81,14 +77,14 @@ def _entry(request: ArmRequest, path: str, name: str) -> dict[str, str]:
 
 async def list_sizes(_context: ArmContext, _request: ArmRequest) -> Response:
     """List the sizes of a region, or those that a machine may be given."""
-    value = [document("size", **size) for size in catalogue()["sizes"]]
+    value = [document("size", **size) for size in read("catalogue")["sizes"]]
     return json_response({"value": value})
 
 
 async def list_set_sizes(_context: ArmContext, _request: ArmRequest) -> Response:
     """List the sizes that a scale set may be given."""
     most = limits.SET_INSTANCES
-    sizes = catalogue()["sizes"]
+    sizes = read("catalogue")["sizes"]
     return json_response(
         {"value": [document("setSize", name=size["name"], maximum=most) for size in sizes]}
     )
@@ -101,7 +97,7 @@ async def _all_skus(context: ArmContext, request: ArmRequest) -> Response:
         raise azure_error("InvalidFilterInQueryString/only location")
     regions = [normalize_region(match[1])] if match else region_names(context.cloud)
     share = context.fleet.reader.share
-    value = await share.map(partial(_sku, regions), catalogue()["sizes"], step=1)
+    value = await share.map(partial(_sku, regions), read("catalogue")["sizes"], step=1)
     return json_response({"value": [sku for of_size in value for sku in of_size]})
 
 
@@ -131,7 +127,7 @@ async def _usages(_context: ArmContext, _request: ArmRequest) -> Response:
 def region_names(cloud: CloudSettings) -> list[str]:
     """Return the names of the regions, with the cloud's own first."""
     own = normalize_region(cloud.location)
-    return list(dict.fromkeys((own, *(region["name"] for region in catalogue()["regions"]))))
+    return list(dict.fromkeys((own, *(region["name"] for region in read("catalogue")["regions"]))))
 
 
 def _region(request: ArmRequest) -> str:

@@ -25,7 +25,7 @@ def azure_error(key: str, /, **values: object) -> ArmError:
 
     The key is Azure's code; if it has several texts, a slash and a word follow.
     """
-    status, text = catalogue.errors()[key]
+    status, text = catalogue.read("errors")[key]
     return ArmError(key.partition("/")[0], text.format_map(values), status)
 
 
@@ -47,7 +47,9 @@ def from_error(error: FairwarningError) -> tuple[int, dict[str, object]]:
         text = "the service cannot handle this request now; its log has the cause. Try again later"
         return 503, error_body("ServiceUnavailable", text)
     code = (
-        error.code if isinstance(error, ArmError) else catalogue.codes().get(error.code, error.code)
+        error.code
+        if isinstance(error, ArmError)
+        else catalogue.read("codes").get(error.code, error.code)
     )
     return _STATUSES.get(error.code, error.status), error_body(code, public_message(error))
 

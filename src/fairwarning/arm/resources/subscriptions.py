@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from fairwarning.arm.catalogue import api_versions, catalogue, document
+from fairwarning.arm.catalogue import api_versions, document, read
 from fairwarning.arm.compute.images import region_names
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.listing import (
@@ -51,7 +51,7 @@ async def _locations(context: ArmContext, _request: ArmRequest) -> Response:
 
 
 def _region(name: str) -> dict[str, Any]:
-    known = (region for region in catalogue()["regions"] if region["name"] == name)
+    known = (region for region in read("catalogue")["regions"] if region["name"] == name)
     return next(known, {"name": name, "display": name, "geography": "Local"})
 
 
@@ -62,7 +62,7 @@ def _known_types(types: ResourceTypes) -> dict[str, list[str]]:
     nested = (f"{kind.name}/{part}" for kind in types for part in kind.nested)
     namespaces: dict[str, list[str]] = {}
     for name in sorted(
-        [*(kind.name for kind in types), *nested, *document("withoutResources")["types"]]
+        [*(kind.name for kind in types), *nested, *read("documents")["withoutResources"]]
     ):
         namespace, _, kind = name.partition("/")
         namespaces.setdefault(namespace, []).append(kind)

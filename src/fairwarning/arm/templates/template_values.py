@@ -174,9 +174,6 @@ def _default(rules: Mapping[str, Any], early: Evaluation) -> Value:
         raise
 
 
-# --- User functions: `contoso.uniqueName('web')` -------------------------------------------------
-
-
 def _declare_user_functions(
     raw: object,
     functions: dict[str, TemplateFunction],

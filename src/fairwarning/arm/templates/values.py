@@ -24,9 +24,6 @@ Value = Any
 S = TypeVar("S", list[Any], dict[str, Any])
 
 
-# --- Errors -------------------------------------------------------------------------------------
-
-
 class TemplateError(Refused):
     """The template is invalid at a place; `at` completes the place from the inside out."""
 
@@ -76,9 +73,6 @@ def boolean(value: object, key: str) -> bool:
     if not isinstance(value, bool):
         raise TemplateError(f"{key} must be true or false, not {kind_of(value)}")
     return value
-
-
-# --- Values -------------------------------------------------------------------------------------
 
 
 @short_record
@@ -136,9 +130,6 @@ def section(raw: Mapping[str, Any], key: str, kind: type[S]) -> S:
     if not isinstance(value, kind):
         raise TemplateError(f"{key} must be {kind_of(kind())}, not {kind_of(value)}")
     return value
-
-
-# --- Types of parameters and outputs --------------------------------------------------------------
 
 
 TYPE_NAMES = {

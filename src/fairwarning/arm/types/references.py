@@ -202,9 +202,6 @@ async def user_path(context: ArmContext, row: Resource) -> str:
     return context.path_of(user) if user else "that is being deleted"
 
 
-# --- Any id in a document -------------------------------------------------------------------------
-
-
 def _other_ids(write: ResourceWrite, body: Body) -> dict[str, AzureId]:
     """Return the ids of resources in a body, without those of the resource and its own parts."""
     own = f"{write.path.lower()}/"
@@ -289,9 +286,6 @@ def _usual_case(context: ArmContext, id_: AzureId, row: Resource) -> str:
 
 def _missing(write: ResourceWrite, path: str) -> ArmError:
     return azure_error("InvalidResourceReference/not found", path=path[:300], user=write.path)
-
-
-# --- Reading --------------------------------------------------------------------------------------
 
 
 async def read_all(context: ArmContext, ids: Iterable[str]) -> dict[str, Resource]:

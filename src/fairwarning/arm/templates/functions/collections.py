@@ -86,9 +86,6 @@ ARRAYS: Functions = {
 }
 
 
-# --- Objects --------------------------------------------------------------------------------------
-
-
 _SETS = "array or object"
 
 
@@ -182,9 +179,6 @@ OBJECTS: Functions = {
     "tryget": TemplateFunction(_try_get, ("any", "string or int"), 2, UNLIMITED),
     "union": TemplateFunction(_union, (_SETS,), 2, UNLIMITED),
 }
-
-
-# --- Functions that take a lambda -----------------------------------------------------------------
 
 
 def _checked(value: Value, kind: str) -> Value:
