@@ -178,8 +178,9 @@ def test_an_instance_is_not_created_twice() -> None:
     with ArmHarness() as arm:
         flexible(arm)
         body = {"location": "local"}
-        response = arm.put(f"{MACHINES}/web_0", body, headers={"if-none-match": "*"})
-        assert refused(response) == (412, "PreconditionFailed")
+        for path in (f"{MACHINES}/web_0", f"{WEB}/virtualMachines/0"):
+            response = arm.put(path, body, headers={"if-none-match": "*"})
+            assert refused(response) == (412, "PreconditionFailed")
         assert refused(arm.put(f"{MACHINES}/WEB_7", body)) == (409, "Conflict")
         assert refused(arm.patch(f"{MACHINES}/web_7", body)) == (404, "ResourceNotFound")
 

@@ -22,7 +22,7 @@ from fairwarning.arm.types.context import PAGE_CHARACTERS, ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
-from fairwarning.arm.types.writing import ResourceWrite, WriteResult
+from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.commands import ProtectInstances, Reimage
 from fairwarning.core.model import Resource
 
@@ -138,8 +138,6 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     if not machine.model:  # it joined the set
         id_ = replace(request.id, kind=MACHINE, name=machine.name)
     write = await writing.parse_write(context, request, id_)
-    # The instance exists, even if no client has written a body for it.
-    write = replace(write, must_exist=False, if_match=write.if_match.replace("*", ""))
 
     async def plan(_: ResourceWrite, body: Body) -> DesiredResource:
         protect = ProtectInstances(
@@ -151,9 +149,9 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         kept = documents.without_read_only(body)
         return DesiredResource(kept, (protect,), scope=target.scope.id, machine=machine.name)
 
-    result: WriteResult = await writing.write_resource(write, plan)
+    result = await writing.write_instance(write, plan)
     shown = await _document(context, request, await targets.find(context, request.id))
-    return handlers.write_response(context, request, replace(result, created=False), shown)
+    return handlers.write_response(context, request, result, shown)
 
 
 TYPE = ResourceType(

@@ -61,9 +61,6 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     target = await targets.find_flexible_instance(context, request.group, request.name)
     if target is None:
         return await handlers.put(TYPE, context, request)
-    write = await writing.parse_write(context, request, request.id)
-    if write.must_be_new:
-        raise writing.precondition_failed(write.name)
 
     async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
         body = _normalize(write, documents.without_read_only(body))
@@ -71,12 +68,12 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 
     assert target.scale_set is not None
     name = f"{target.scale_set.name}/{target.machine.instance}"
-    id_, if_match = replace(write.id, kind=INSTANCE, name=name), write.if_match.replace("*", "")
-    write = replace(write, id=id_, must_exist=False, if_match=if_match)
-    result = await writing.write_resource(write, plan)
+    write = await writing.parse_write(context, request, request.id)
+    write = replace(write, id=replace(write.id, kind=INSTANCE, name=name))
+    result = await writing.write_instance(write, plan)
     written = await targets.find_machine(context, request.group, request.name)
     (shown,) = await _documents(context, [written])
-    return handlers.write_response(context, request, replace(result, created=False), shown)
+    return handlers.write_response(context, request, result, shown)
 
 
 def _normalize(write: ResourceWrite, body: Body) -> Body:

@@ -121,6 +121,14 @@ async def write_resource(write: ResourceWrite, plan: Plan) -> WriteResult:
     raise azure_error("Conflict/resource keeps changing", name=write.name)
 
 
+async def write_instance(write: ResourceWrite, plan: Plan) -> WriteResult:
+    """Write the body of an instance, which exists even if no client has written one."""
+    if write.must_be_new:
+        raise precondition_failed(write.name)
+    write = replace(write, must_exist=False, if_match=write.if_match.replace("*", ""))
+    return replace(await write_resource(write, plan), created=False)
+
+
 def command_of(write: ResourceWrite, desired: DesiredResource) -> WriteCommand:
     """Return the command that stores a resource."""
     existing = write.existing
