@@ -52,6 +52,21 @@ def test_input_of_a_request(monkeypatch: pytest.MonkeyPatch, status: int) -> Non
     assert request.json == work.describe(run, "vm-1")
 
 
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://[::1]/x", ("::1", 80)),
+        ("https://[::1]/x", ("::1", 443)),
+        ("http://[::1]:8172/x", ("::1", 8172)),
+        ("https://host/x", ("host", 443)),
+    ],
+)
+def test_the_address_of_a_url(url: str, address: tuple[str, int]) -> None:
+    """Without a port it is that of the scheme, for an IPv6 address too."""
+    connection = connections.connect(url, 1.0)
+    assert (connection.host, connection.port) == address
+
+
 def test_credentials_of_a_url(caplog: pytest.LogCaptureFixture) -> None:
     """They are sent as a header, and never logged."""
     caplog.set_level("DEBUG")

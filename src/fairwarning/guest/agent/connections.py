@@ -27,9 +27,10 @@ def connect(url: str, seconds: float) -> http.client.HTTPConnection:
     if parts.scheme == "https":
         context = ssl.create_default_context()
         return http.client.HTTPSConnection(
-            parts.hostname, parts.port, timeout=seconds, context=context
+            parts.hostname, parts.port or 443, timeout=seconds, context=context
         )
-    return http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
+    # Without a port, the library would take the end of an IPv6 address for one.
+    return http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=seconds)
 
 
 class HttpPost:
