@@ -114,6 +114,7 @@ def test_a_url() -> None:
     assert problem(url="http://no-such-host.invalid/").startswith(
         "no-such-host.invalid cannot be resolved: "
     )
+    assert problem(url="http://lb..example.org/").startswith("cannot connect to lb..example.org:80")
 
 
 def test_secrets_in_a_url_are_not_shown() -> None:

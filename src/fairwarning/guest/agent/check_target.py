@@ -100,8 +100,9 @@ def check_url(url: str) -> str:
         step = "correct the host name, or see that DNS works on this machine"
         problem = f"{connection.host} cannot be resolved: {os_error_text(error)}"
         raise CheckFailed(problem, step) from None
-    except OSError as error:
-        problem = f"cannot connect to {address}: {os_error_text(error)}"
+    except (OSError, ValueError) as error:  # also of the encoding of names
+        reason = os_error_text(error) if isinstance(error, OSError) else str(error)
+        problem = f"cannot connect to {address}: {reason}"
         raise CheckFailed(problem, "see that the server runs and can be reached") from None
     finally:
         connection.close()

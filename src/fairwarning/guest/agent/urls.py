@@ -11,7 +11,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 ALLOWED = "http://HOST:PORT/PATH or https://USER:PASSWORD@HOST/PATH"
 
-_HOST = re.compile(r"[a-z0-9_.:-]{1,253}")  # a name, or an address without its brackets
+_HOST = re.compile(r"[a-z0-9_.-]{1,253}|[0-9a-f]*:[0-9a-f:.]*(%[A-Za-z0-9_.-]+)?")
+"""A name, or an address without its brackets, perhaps with a zone."""
 _PATH_CHARACTERS = "/:@!$&'()*+,;=~%"
 _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 
@@ -26,8 +27,7 @@ def parse_url(text: str) -> tuple[str, str]:
     try:
         parts = urlsplit(text)
         port = parts.port
-        name = parts.hostname or ""
-        host = name.encode("ascii" if name.isascii() else "idna").decode("ascii").lower()
+        host = (parts.hostname or "").encode("idna").decode("ascii")
     except ValueError:  # also of the encoding of names
         raise ValueError("its host or its port is not valid") from None
     if parts.scheme not in {"http", "https"}:
