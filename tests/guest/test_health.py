@@ -1,10 +1,13 @@
 """The agent's health server."""
 
+import errno
+import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -34,6 +37,7 @@ def health(
     [
         ("/healthz", 200, "application/json", '{"status": "ok"}'),
         ("/healthz?x=1", 200, "application/json", '{"status": "ok"}'),
+        ("//[", 404, "application/json", '{"error": "use /healthz or /metrics"}'),
         ("/metrics", 200, "text/plain; version=0.0.4; charset=utf-8", 'a_total{hook="\u00fc"} 3\n'),
     ],
 )
@@ -95,6 +99,23 @@ def test_other_requests(request_: bytes, capfd: pytest.CaptureFixture[str]) -> N
                 assert answer.readline() == b"HTTP/1.1 405 Method Not Allowed\r\n"
         assert fetch(local_url(port, "/healthz")).status == 200
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_connection_that_cannot_be_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is closed, and the next one is answered: the only thread goes on."""
+    failures = [OSError(errno.ENOSPC, "no watch is free")]
+
+    class Selector(selectors.DefaultSelector):
+        def register(self, *arguments: Any) -> selectors.SelectorKey:  # noqa: ANN401  (as above it)
+            if self.get_map() and failures:  # the listener is the first
+                raise failures.pop()
+            return super().register(*arguments)
+
+    monkeypatch.setattr(selectors, "DefaultSelector", Selector)
+    with health() as port:
+        with socket.create_connection(("127.0.0.1", port), LIMIT_SECONDS) as client:
+            assert client.recv(1) == b""
+        assert fetch(local_url(port, "/healthz")).status == 200
 
 
 def test_a_host_may_be_ipv6() -> None:

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from fairwarning.core.errors import Refused, reason_of
 from fairwarning.guest.agent.metrics import CONTENT_TYPE
@@ -88,13 +87,16 @@ class HealthServer:
         self._listener.close()
 
     def _accept(self) -> None:
+        connected: socket.socket | None = None
         try:
             connected, _ = self._listener.accept()
-        except OSError:  # the client is gone, or no descriptor is free
+            connected.setblocking(False)  # noqa: FBT003  (as above)
+            self._selector.register(connected, selectors.EVENT_READ)
+        except OSError:  # the client is gone, or no descriptor or watch is free
+            if connected is not None:
+                connected.close()
             self._stopped.wait(_PAUSE_SECONDS)
             return
-        connected.setblocking(False)  # noqa: FBT003  (as above)
-        self._selector.register(connected, selectors.EVENT_READ)
         self._connections[connected] = _Connection(connected)
         if len(self._connections) > MOST_CONNECTIONS:
             self._close(next(iter(self._connections.values())))
@@ -130,7 +132,7 @@ class HealthServer:
         words = request.split(b"\n", 1)[0].split()
         if len(words) < 2 or words[0] != b"GET":  # noqa: PLR2004  (a method and a path)
             return _serialize(405, "application/json", b'{"error": "use GET"}')
-        path = urlsplit(words[1].decode("latin-1")).path
+        path = words[1].decode("latin-1").partition("?")[0]
         if path == "/healthz":
             problem = self._find_problem()
             body = json.dumps({"status": problem or "ok"}).encode()
