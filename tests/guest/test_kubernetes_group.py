@@ -84,21 +84,44 @@ def test_nodes_whose_names_say_nothing_about_their_machines(pair: Double) -> Non
 
 
 def test_finished_events_are_removed(pair: Double) -> None:
-    """This includes annotations of an earlier agent; those of others stay."""
+    """Marks of other kinds stay. After a failure it is tried again, but not every second."""
     with nodes() as first:
         first.signal_ready(SHARED)
         first.members(SHARED)
-    drain(pair)
-    with nodes() as first:
+        drain(pair)
         first.forget(ID.lower())
         pair.failing = [failure(503, "not now")]
         with pytest.raises(OSError, match="not now"):
             first.heartbeat()
+        calls = len(pair.calls)
+        first.heartbeat()
+        assert len(pair.calls) == calls
+        pair.clock.sleep(30)
         first.heartbeat()
         calls = len(pair.calls)
         first.heartbeat()
         assert len(pair.calls) == calls
     assert state(pair) == DRAINED
+
+
+def test_the_removal_of_a_label_that_fails_for_minutes_is_given_up(pair: Double) -> None:
+    """The upkeep of the node removes it. An event without a label costs no call."""
+    with nodes() as first:
+        first.forget(OTHER.id)
+        first.heartbeat()
+        assert pair.calls == []
+        first.members(SHARED)
+        first.forget(ID)
+        calls = len(pair.calls)
+        for _ in range(10):
+            pair.failing = [failure(503, "not now")]
+            with pytest.raises(OSError, match="not now"):
+                first.heartbeat()
+            pair.clock.sleep(30)
+        pair.failing = []
+        first.heartbeat()
+        assert len(pair.calls) == calls + 10
+        assert (first._groups, first._forgotten) == ({}, {})
 
 
 def test_a_query_while_an_event_ends_leaves_no_label(pair: Double) -> None:

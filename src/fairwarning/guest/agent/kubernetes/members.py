@@ -45,6 +45,8 @@ _LEASE_SECONDS = 25.0  # a kubelet renews its lease every 10 s
 _SEARCH_SECONDS = 30.0  # between searches of all nodes for machines without a label
 _FOLLOW_SECONDS = 10.0  # between looks of a machine that does not lead
 _ALIVE_SECONDS = 5.0  # between looks of the leader at one machine, in a small group
+_RETRY_SECONDS = 30.0  # after labels could not be removed
+_GIVE_UP_SECONDS = 300.0  # after the end of an event: the reconciler removes what is left
 _LEADER_LOOKS = 5  # at machines that are not ready, in one second
 _BEGIN_A_SECOND = 5  # machines of a large group that begin in one second
 _READY_A_SECOND = 10  # machines of a large group that signal readiness in one second
@@ -82,18 +84,25 @@ class KubernetesNodes:
         self._client = connect(CALL_SECONDS)
         self._lock = threading.Lock()
         self._states: dict[str, tuple[str, float]] = {}  # our own, by event, and since when
-        self._forgotten: set[str] = set()  # events whose labels are to be removed
+        self._forgotten: dict[str, float] = {}  # events whose labels are to go, and since when
+        self._removes_at = _NEVER
         self._groups: dict[str, _Group] = {}
         self._renewals: dict[str, tuple[object, float]] = {}  # renewTime, and when first read
 
     def heartbeat(self) -> None:
         """Remove this machine's labels of events that are over; the kubelet renews the lease."""
+        now = time.monotonic()
         with self._lock:
+            for event, since in list(self._forgotten.items()):
+                if now >= since + _GIVE_UP_SECONDS:
+                    self._groups.pop(event, None)
+                if event not in self._groups:  # it has no label of this process
+                    del self._forgotten[event]
             forgotten = set(self._forgotten)
-        if forgotten:
+        if forgotten and now >= self._removes_at:
+            self._removes_at = now + _RETRY_SECONDS
             self._call(lambda: self._remove_labels(forgotten))
-            with self._lock:
-                self._forgotten -= forgotten
+            self._removes_at = _NEVER
 
     def signal_ready(self, event: Event) -> None:
         """Record readiness; the next `members` writes it, so that this does not block."""
@@ -123,16 +132,17 @@ class KubernetesNodes:
         """Have the next heartbeat remove this machine's label: no query is under way then."""
         with self._lock:
             self._states.pop(event.upper(), None)
-            self._forgotten.add(event.upper())
+            self._forgotten[event.upper()] = time.monotonic()
 
     def _remove_labels(self, events: set[str]) -> None:
-        for event in events:
-            self._groups.pop(event, None)
         with changing_marks:
             node = own_node(self._client, lambda: self._name)
             patch = clear_patch(node, (), set(map(group_key, events)))
             if patch is not None:
                 change_node(self._client, node.name, patch)
+        with self._lock:
+            for event in events:
+                del self._groups[event], self._forgotten[event]
 
     # --- One event ---
 
