@@ -435,6 +435,23 @@ def test_the_health_server(tmp_path: Path) -> None:
             agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 200)
 
 
+@pytest.mark.spec("G4")
+def test_a_function_that_hangs_makes_the_agent_unhealthy(tmp_path: Path) -> None:
+    """It cannot be stopped: /healthz names the hook, and whoever asks may restart the agent."""
+    port = free_port()
+    with Double() as azure:
+        home = AgentFolder(tmp_path / "home", azure.url)
+        home.lines = [f'listen = "127.0.0.1:{port}"']
+        call = 'call = "tests.guest.test_hook_functions:hang"\ntimeout_seconds = 1'
+        home.hooks = [f'[[hook]]\nname = "hang"\nphase = "scheduled"\n{call}\n']
+        event = azure.announce("vm-1")["EventId"]
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: "done" in home.steps())
+            agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 503)
+            problem = fetch(local_url(port, "/healthz")).json["status"]
+            assert problem == f"hook hang (event {event}, scheduled) has not ended yet"
+
+
 def test_a_port_in_use(tmp_path: Path) -> None:
     """The agent reports it and does not start; no hook has run."""
     with one_machine(tmp_path) as (endpoint, home):

@@ -446,8 +446,9 @@ class Agent:
         for loop in (self._deciding, *self._loops.values()):
             if problem := loop.problem():
                 return problem
-        has_document = time.monotonic() - self._documents.read_at < HEALTHY_SECONDS
-        return "" if has_document else "no document lately"
+        if time.monotonic() - self._documents.read_at >= HEALTHY_SECONDS:
+            return "no document lately"
+        return self._hooks.problem() if self._has_answer else ""
 
     def _metrics(self) -> str:
         if self._has_document:

@@ -94,6 +94,13 @@ class HookRunner:
                 if running.matches(shorten):
                     running.shorten(deadline)
 
+    def problem(self) -> str:
+        """Return a sentence if a hook works on after its end was reported; else an empty text."""
+        with self._changed:
+            for running in self._overdue:
+                return _describe(running.run, "has not ended yet")
+        return ""
+
     def close(self) -> None:
         """Stop all hooks, including later ones, and wait briefly until they have ended."""
         with self._changed:
@@ -167,9 +174,14 @@ class HookRunner:
 def is_in_the_way(overdue: RunHook, run: RunHook) -> bool:
     """Whether a hook must not begin while the work of another one goes on after its deadline.
 
-    A Python function cannot be stopped. It must not run beside itself, nor beside what undoes it.
+    A Python function cannot be stopped. It must not run beside itself, nor beside what undoes it:
+    what prepares the machine for an event may be undone after another one as well.
     """
-    is_undo = Phase.OVER in {overdue.phase, run.phase} and overdue.phase != run.phase
+    phases = {overdue.phase, run.phase}
+    same_event = overdue.event.id.upper() == run.event.id.upper()
+    is_undo = Phase.OVER in phases and (
+        Phase.SCHEDULED in phases or (same_event and Phase.STARTED in phases)
+    )
     return overdue.hook.name == run.hook.name or is_undo
 
 
@@ -218,7 +230,7 @@ class _Running:
         start_thread(f"work of hook {self.run.hook.name}", self._run_work, finished)
         with self._changed:
             while (left := self._seconds_left() - grace) > 0 and not (
-                self._done() or self._stop_reason
+                self._result is not None or self._stop_reason
             ):
                 self._changed.wait(left)
             if self._result is not None:
@@ -241,12 +253,9 @@ class _Running:
             self._result = result
             self._changed.notify_all()
 
-    def _done(self) -> bool:
-        return self._result is not None
-
     def _wait_finished(self, seconds: float) -> bool:
         with self._changed:
-            return self._changed.wait_for(self._done, seconds)
+            return self._changed.wait_for(lambda: self._result is not None, seconds)
 
     def _seconds_left(self) -> float:
         return self._deadline - time.monotonic()
