@@ -18,8 +18,8 @@ from fairwarning.guest.agent.notices import (
     render_text,
 )
 from fairwarning.guest.agent.notify import Notifier
-from tests.fixtures.receiver import Receiver, ReceiverResponse, in_turn
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.receiver import ReceivedRequest, Receiver, ReceiverResponse, in_turn
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.agents import AgentProcess, one_machine
 from tests.guest.notices import ME, event
 
@@ -187,11 +187,24 @@ def test_a_reload_drops_nothing_that_waits() -> None:
         wait_until(lambda: threading.active_count() <= before)
 
 
-def test_close_waits_for_what_is_queued() -> None:
-    """A machine may be about to reboot."""
+@pytest.mark.parametrize("reloads", [0, 2])
+def test_close_waits_for_what_is_queued(reloads: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A machine may be about to reboot. Notices of a target that a reload removed count too."""
     with Receiver() as receiver:
+        received = threading.Event()
+
+        def answer(_: ReceivedRequest) -> ReceiverResponse:
+            assert received.wait(LIMIT_SECONDS)
+            return ReceiverResponse()
+
+        receiver.answer = answer
         notifier = Notifier([webhook(receiver.url)])
         notifier.send(NOTICE)
+        for _ in range(reloads):
+            notifier.reconfigure([])
+        assert notifier.close(0.0) == 1
+        assert "1 notifications were not sent" in caplog.text
+        received.set()
         assert notifier.close(60.0) == 0
         assert len(receiver.posts) == 1
 

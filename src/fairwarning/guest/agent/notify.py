@@ -36,6 +36,7 @@ class Notifier:
     def __init__(self, settings: Sequence[NotifySettings] = (), attempts: int = 0) -> None:
         self._attempts = attempts or ATTEMPTS
         self._targets: list[_Target] = []
+        self._ended: list[_Target] = []  # that are gone, with notices that wait for them
         self.reconfigure(settings)
 
     def reconfigure(self, settings: Sequence[NotifySettings]) -> None:
@@ -46,6 +47,7 @@ class Notifier:
         ]
         for target in old.values():
             target.end()
+        self._ended = [target for target in (*self._ended, *old.values()) if target.is_sending()]
 
     def send(self, notice: EventNotice) -> None:
         """Queue a notice for each notification that wants it. Never blocks, never raises."""
@@ -56,7 +58,7 @@ class Notifier:
     def close(self, seconds: float = CLOSE_SECONDS) -> int:
         """Wait briefly for queued notices; return how many were not sent."""
         end = time.monotonic() + seconds
-        left = sum(target.close(end) for target in self._targets)
+        left = sum(target.close(end) for target in (*self._targets, *self._ended))
         if left:
             log.warning("%d notifications were not sent before the end", left)
         return left
@@ -97,6 +99,11 @@ class _Target:
     def end(self) -> None:
         """Let the thread end after what waits."""
         self._queue.put(None)
+
+    def is_sending(self) -> bool:
+        """Whether notices wait, or one is being sent."""
+        with self._changed:
+            return self._waiting > 0
 
     def close(self, end: float) -> int:
         with self._changed:
