@@ -45,7 +45,7 @@ def test_an_approval_without_effect_is_sent_again() -> None:
     agent_plan = plan(DRAIN)
     agent_plan.read(document(event()), NOW)
     agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    agent_plan.approved("A", NOW)
+    agent_plan.approved("A", NOW, ApprovalResult.ACCEPTED)
     assert agent_plan.due(seconds(4)) == []
     assert sends(agent_plan.due(seconds(5))) == ["A"]
     assert agent_plan.due(seconds(6)) == []
@@ -67,8 +67,24 @@ def test_a_refused_approval_is_sent_again_until_not_before() -> None:
             assert agent_plan.approved("A", seconds(second), ApprovalResult.REFUSED) == []
             assert agent_plan.known["A"].refused
     assert sent == [0, 2, 6, 14, 30, *range(62, 123, 60), *range(182, 890, 60)]
-    assert [entry.step for entry in entries(agent_plan.approved("A", NOW))] == ["approved"]
+    accepted = agent_plan.approved("A", NOW, ApprovalResult.ACCEPTED)
+    assert [entry.step for entry in entries(accepted)] == ["approved"]
     assert not agent_plan.known["A"].refused
+
+
+@pytest.mark.spec("G5")
+def test_an_approval_follows_the_end_of_an_outage_within_ten_seconds() -> None:
+    """It may end shortly before NotBefore, however long it lasted."""
+    agent_plan = plan(DRAIN)
+    agent_plan.read(document(event()), NOW)
+    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    agent_plan.approved("A", NOW, ApprovalResult.FAILED)
+    sent = []
+    for second in range(901):
+        if sends(agent_plan.due(seconds(second))):
+            sent.append(second)
+            agent_plan.approved("A", seconds(second), ApprovalResult.FAILED)
+    assert sent == [2, 6, *range(14, 901, 10)]
 
 
 @pytest.mark.spec("G5")

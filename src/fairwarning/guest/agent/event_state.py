@@ -15,7 +15,8 @@ OUT_OF_TIME = "ran out of time"
 """The first words of the failure of a hook that was ended at its deadline."""
 _ENDING = timedelta(seconds=3)  # a program is terminated a little before its deadline
 FIRST_RESEND_SECONDS = 2.0  # after an approval that failed; doubled after each
-LONGEST_RESEND_SECONDS = 60.0
+LONGEST_RESEND_SECONDS = 60.0  # after a refusal
+LONGEST_OUTAGE_RESEND_SECONDS = 10.0  # without an answer: an outage may end at any time
 FIRST_RETRY_SECONDS = 5.0  # after the first failure of a hook of phase over; doubled after each
 LONGEST_RETRY_SECONDS = 300.0
 _EARLIEST = datetime.min.replace(tzinfo=timezone.utc)
@@ -127,9 +128,11 @@ class EventState:
         if result is ApprovalResult.ACCEPTED:
             self.approved_at, self.resend, self.refused = now, None, False
             return
-        self.refused = result is ApprovalResult.REFUSED and self.approved_at is None
+        is_refused = result is ApprovalResult.REFUSED
+        self.refused = is_refused and self.approved_at is None
         pause = 2 * self.resend.pause_seconds if self.resend else FIRST_RESEND_SECONDS
-        self.resend = Retry(now, min(pause, LONGEST_RESEND_SECONDS))
+        longest = LONGEST_RESEND_SECONDS if is_refused else LONGEST_OUTAGE_RESEND_SECONDS
+        self.resend = Retry(now, min(pause, longest))
 
     def note_failures(self, failed: frozenset[str], ready: frozenset[str]) -> None:
         """Record which members of the group failed: until they are ready, also while silent."""
