@@ -348,7 +348,6 @@ class Agent:
         self._journal.write(entry)
         if entry.step == "forgotten":
             self._errors.pop(entry.event, None)
-            self._approvals.forget(entry.event)
             if entry.failed:
                 log.warning("hooks of event %s are given up: %s", entry.event, entry.failed)
         if entry.step in {"over", "forgotten"} and self._peers is not None:
@@ -388,7 +387,7 @@ class Agent:
     def _approval_answered(self, event: str, result: ApprovalResult) -> None:
         def decide(now: datetime) -> list[Action]:
             agent_metrics.APPROVALS.add(str(result))
-            self._approvals.answered(event, result)
+            self._approvals.answered(event)
             return self._plan.approved(event, now, result)
 
         self._messages.put(decide)

@@ -27,7 +27,6 @@ class ApprovalSender:
         self._start_thread = start_thread
         self._answered = answered
         self._sending: set[str] = set()
-        self._failures: dict[str, str] = {}  # the last failure that was logged, by event
 
     def send(self, event: Event) -> None:
         """Send an approval, unless one of this event is on its way."""
@@ -35,15 +34,9 @@ class ApprovalSender:
             self._start_thread("approve", lambda: self._send(event))
             self._sending.add(event.id.upper())
 
-    def answered(self, event: str, result: ApprovalResult) -> None:
+    def answered(self, event: str) -> None:
         """Let the event be approved again; called by the thread that calls `send`."""
         self._sending.discard(event.upper())
-        if result is ApprovalResult.ACCEPTED:
-            self.forget(event)
-
-    def forget(self, event: str) -> None:
-        """Drop what is known about an event that is over."""
-        self._failures.pop(event.upper(), None)
 
     def _send(self, event: Event) -> None:
         result, failure = ApprovalResult.ACCEPTED, ""
@@ -56,7 +49,6 @@ class ApprovalSender:
             result, failure = ApprovalResult.FAILED, f"is not approved yet: {error.message}"
         except Exception as error:  # noqa: BLE001  (whatever it is: only of this event)
             result, failure = ApprovalResult.FAILED, f"is not approved yet: {error!r}"
-        if failure and self._failures.get(event.id.upper()) != failure:
-            self._failures[event.id.upper()] = failure
+        if failure:
             log.warning("event %s %s; it is tried again while there is time", event.id, failure)
         self._answered(event.id, result)
