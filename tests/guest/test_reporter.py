@@ -78,6 +78,15 @@ def test_the_hooks_it_waits_for() -> None:
     ]
 
 
+def test_events_are_told_in_the_order_of_the_document() -> None:
+    """Also several new ones."""
+    harness = ReporterHarness(AgentConfig(hooks=HOOKS))
+    harness.read(event("A"))
+    names = ["A", *"ZYXWVUTSRQ"]
+    harness.read(*map(event, names))
+    assert [notice.event.id for notice in harness.notices] == names
+
+
 def test_failures_of_hooks() -> None:
     """One that fails again is told once, until it succeeds; one that was stopped has not failed."""
     harness = ReporterHarness(AgentConfig(hooks=(hook("drain"), hook("back", Phase.OVER))))
@@ -104,7 +113,7 @@ def test_a_start_before_the_answer_to_the_approval(
     harness.read(event(started=True))
     assert harness.phases == ["scheduled"]
     if then == "answer":
-        harness.plan.approved("A", NOW)
+        harness.plan.approved("A", NOW, ApprovalResult.ACCEPTED)
         harness.tell()
         assert harness.phases == ["scheduled", "approved", "started"]
     elif then == "end":

@@ -70,7 +70,7 @@ class EventReporter:
         events = [state.event for state in known.values() if not state.over]
         self.events = [event for event in events if event.concerns(self._machine)]
         errors: list[tuple[str, Exception]] = []
-        for key in [*self._reports, *(known.keys() - self._reports.keys())]:
+        for key in [*self._reports, *(key for key in known if key not in self._reports)]:
             try:
                 self._end_report(key, known.get(key))
                 if key in known:
