@@ -2,7 +2,13 @@
 
 import pytest
 
-from fairwarning.guest.agent.actions import AgentJournalEntry, RunHook, SignalReady, StopHook
+from fairwarning.guest.agent.actions import (
+    AgentJournalEntry,
+    RunHook,
+    SignalReady,
+    StopHook,
+    WriteNote,
+)
 from fairwarning.guest.events import Event
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import (
@@ -102,6 +108,17 @@ def test_a_restart_signals_readiness_again() -> None:
     lines = [AgentJournalEntry("seen", "A", seen=shared), BEGUN, NOTED, NOTE_DONE, DONE]
     after = restored(*lines, group=FOLDER).resume(document(shared), NOW)
     assert after == [SignalReady(shared)]
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_an_event_of_another_machine_in_the_journal(listed: bool) -> None:
+    """An earlier version could track it: it is forgotten, and nothing runs for it."""
+    stranger = event("B", "vm-2")
+    lines = [AgentJournalEntry("seen", "B", seen=stranger), AgentJournalEntry("over", "B")]
+    agent_plan = restored(*lines[: 1 if listed else 2])
+    assert agent_plan.known == {}
+    after = agent_plan.resume(document(*[stranger] if listed else []), NOW)
+    assert after == [WriteNote(AgentJournalEntry("forgotten", "B"))]
 
 
 @pytest.mark.spec("G5")

@@ -57,6 +57,7 @@ class AgentPlan:
         self._rules = EventRules(config, name)
         self._last = Document()
         self._has_document = False
+        self._strangers: list[str] = []  # events of other machines, which the journal still has
         self._failed: set[str] = set()  # events whose last step raised an error
         self.known: dict[str, EventState] = {}
 
@@ -69,6 +70,11 @@ class AgentPlan:
                 self.known.setdefault(entry.event, EventState(entry.seen)).event = entry.seen
             if tracked := self.known.get(entry.event):
                 self._apply(tracked, entry)
+        for key, tracked in list(self.known.items()):
+            has_acted = tracked.hooks or tracked.approving or tracked.boot
+            if not has_acted and not tracked.event.concerns(self._name):  # of an earlier version
+                self._strangers.append(key)
+                del self.known[key]
         current = (tracked.event for tracked in self.known.values() if not tracked.over)
         self._last = Document(0, tuple(current))
 
@@ -93,7 +99,10 @@ class AgentPlan:
 
         `boot` is the invented event of the machine's latest boot.
         """
-        notes = self._boot(boot) if boot is not None else []
+        notes: list[Action] = [
+            WriteNote(AgentJournalEntry("forgotten", key)) for key in self._strangers
+        ]
+        notes += self._boot(boot) if boot is not None else []
         unsent = [
             tracked
             for tracked in self.known.values()
