@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fairwarning.guest.agent.actions import Action, ReportError, RunHook, ShortenHook
 from fairwarning.guest.agent.config import ApprovalPolicy
+from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.events import Document, Event, EventType
 from fairwarning.guest.watch import Phase
 from tests.guest.notices import (
@@ -147,7 +148,8 @@ def test_dates_at_the_edge(now: datetime, not_before: datetime, policy: Approval
     actions = agent_plan.read(listed, now)
     actions += agent_plan.done("A", Phase.SCHEDULED, "drain", "", now)
     assert (reports(actions), sends(actions)) == ([], ["A"])
-    actions = [*agent_plan.approved("A", now), *agent_plan.due(now), *agent_plan.read(listed, now)]
+    actions = agent_plan.approved("A", now, ApprovalResult.ACCEPTED)
+    actions += [*agent_plan.due(now), *agent_plan.read(listed, now)]
     actions += agent_plan.read(document(), now)
     actions += agent_plan.done("A", Phase.OVER, "back", "exit code 1", now)
     actions += agent_plan.due(now)

@@ -20,16 +20,12 @@ class EventRules:
 
     # --- Hooks ---
 
-    def concerns(self, event: Event) -> bool:
-        """Whether the event names this machine."""
-        return event.concerns(self._name)
-
     def hooks(self, tracked: EventState, phase: Phase) -> list[HookSettings]:
         """Return the hooks of a phase of this event."""
         event = tracked.event
         if tracked.boot:
             return [hook for hook in self.config.hooks if hook.phase == phase and hook.boot]
-        if phase is not Phase.OVER and not self.concerns(event):  # any more
+        if phase is not Phase.OVER and not event.concerns(self._name):  # any more
             return []
         return [hook for hook in self.config.hooks if hook.phase == phase and hook.fits(event)]
 

@@ -151,8 +151,13 @@ class SharedFolder:
                 errors.append(error)
 
         if not self._is_working():
-            self._working = _start_thread("shared folder", run)
-            self._working.join(_FOLDER_SECONDS)
+            thread = threading.Thread(target=run, name="shared folder", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise OSError(f"cannot start a thread: {error}") from error
+            self._working = thread
+            thread.join(_FOLDER_SECONDS)
         if errors:
             raise errors[0]
         if not results:
@@ -246,13 +251,3 @@ def _modified(path: Path) -> float | None:
         return path.stat().st_mtime
     except FileNotFoundError:
         return None
-
-
-def _start_thread(name: str, work: Callable[..., None], *arguments: object) -> threading.Thread:
-    """Start a thread that does not keep the agent from exiting; raise `OSError` if it cannot."""
-    thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:
-        raise OSError(f"cannot start a thread: {error}") from error
-    return thread

@@ -198,7 +198,7 @@ class AgentPlan:
         event, key = change.event, change.event.id.upper()
         tracked = self.known.get(key)
         if tracked is None:
-            if change.phase is Phase.OVER or not self._rules.concerns(event):
+            if change.phase is Phase.OVER or not event.concerns(self._name):
                 return []
             tracked = self.known[key] = EventState(event)
         elif tracked.over:  # recovery must end before it begins again
@@ -244,9 +244,7 @@ class AgentPlan:
         next_step = self._guard(tracked.event, self._advance, tracked, now)
         return [*notes, *next_step, *self._continue(now)]
 
-    def approved(
-        self, event: str, now: datetime, result: ApprovalResult = ApprovalResult.ACCEPTED
-    ) -> list[Action]:
+    def approved(self, event: str, now: datetime, result: ApprovalResult) -> list[Action]:
         """Process the answer to an approval, unless the event has vanished and come back since."""
         tracked = self.known.get(event.upper())
         if tracked is None or not tracked.approving:
@@ -554,7 +552,7 @@ class AgentPlan:
         key = tracked.event.id.upper()
         del self.known[key]
         forgotten = WriteNote(AgentJournalEntry("forgotten", key, failed=failed))
-        if tracked.reappeared is None or not self._rules.concerns(tracked.reappeared):
+        if tracked.reappeared is None or not tracked.reappeared.concerns(self._name):
             return [forgotten]
         new = self.known[key] = EventState(tracked.reappeared)
         seen = WriteNote(AgentJournalEntry("seen", key, seen=new.event))

@@ -86,7 +86,7 @@ _over: set[str] = set()  # events whose drain and mark hooks must stop
 def prepared_events() -> set[str]:
     """Return the events for which a drain or mark runs."""
     with _lock:
-        return {key for key, count in _running.items() if count}
+        return set(_running)
 
 
 def end_preparations(live: Collection[str]) -> None:
