@@ -8,8 +8,13 @@ import pytest
 
 from fairwarning.guest import dates, events, http_message, session
 from fairwarning.guest.agent import agent
-from fairwarning.guest.agent.actions import Action
-from tests.guest.fuzz import FuzzFailure, fuzz
+from fairwarning.guest.agent.actions import Action, RunHook
+from fairwarning.guest.agent.config import KUBERNETES_HOOKS, AgentConfig, HookKind, HookSettings
+from fairwarning.guest.agent.event_state import HookState
+from fairwarning.guest.client import ScheduledEvents
+from fairwarning.guest.watch import Phase
+from tests.guest.fuzz import Deciding, FuzzFailure, Poison, fuzz
+from tests.guest.notices import ALL, ME, document, event
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -20,6 +25,34 @@ pytestmark = pytest.mark.spec("G1")
 def test_random_responses(cases: int, seed: int) -> None:
     """No foreign exception leaves the clients or the plan, and no well-formed event is lost."""
     fuzz(cases, seed)
+
+
+class Failing(Deciding):
+    """An agent whose hooks fail, and which can start no thread."""
+
+    def _perform_action(self, action: Action) -> None:
+        if isinstance(action, RunHook):
+            self._hook_ended(action.event.id, action.phase, action.hook.name, "exit code 1")
+
+    def _start_thread(self, *_: object) -> None:
+        raise Poison
+
+
+@pytest.mark.spec("G4")
+def test_an_error_beside_a_decision_loses_nothing() -> None:
+    """IB1: neither the end of a hook, about which people cannot be told, nor a configuration."""
+    drain = HookSettings("new", Phase.SCHEDULED, HookKind.CALL, call=f"{KUBERNETES_HOOKS}drain")
+    with ScheduledEvents("http://fuzz", name=ME) as reader:
+        failing = Failing(reader)
+        failing.decide(document(event()))
+        states = failing._plan.known["A"].hooks
+        assert set(states.values()) == {HookState.FAILED}
+        failing._name = ME
+        failing._read_config = lambda: AgentConfig(hooks=(*ALL, drain))
+        failing.reload()
+        failing.decide(document(event()))
+        assert (Phase.SCHEDULED, "new") in failing._plan.known["A"].hooks
+        assert failing._node is None
 
 
 def _all_or_nothing(raw: object) -> events.Event:

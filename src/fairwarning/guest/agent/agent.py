@@ -205,9 +205,9 @@ class Agent:
             return []
         self._config = config
         self._reporter.reconfigure(config)
-        agent_metrics.create_series(config)
-        self._start_notifier()
-        self._start_node_reconciler()
+        self._try("", partial(agent_metrics.create_series, config))
+        self._try("", self._start_notifier)
+        self._try("", self._start_node_reconciler)
         log.info("the configuration is read again; hooks: %d", len(config.hooks))
         return self._plan.reconfigure(config, now)
 
@@ -236,8 +236,9 @@ class Agent:
             return
         from fairwarning.guest.agent.kubernetes import NodeReconciler  # noqa: PLC0415  (few agents are on nodes)
 
-        self._node = node = NodeReconciler(self._name)
+        node = NodeReconciler(self._name)
         self._start_thread("node", lambda: node.run(self._loops["node"]))
+        self._node = node  # after the start, which may fail
 
     def _start_thread(self, name: str, work: Callable[[], None]) -> None:
         def run() -> None:
@@ -276,14 +277,21 @@ class Agent:
         except Exception as error:  # noqa: BLE001  (the next message may be processed)
             self._report_error("", error)
             return
-        try:
-            for event, failure in self._reporter.update(self._plan.known, self._members):
-                self._report_error(event, failure)
-            agent_metrics.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
-            self._shared = self._plan.shared()  # before an event of it is forgotten
-        except Exception as error:  # noqa: BLE001  (what was decided is done all the same)
-            self._report_error("", error)
+        self._try("", self._tell)
         self._perform(actions)
+
+    def _tell(self) -> None:
+        for event, failure in self._reporter.update(self._plan.known, self._members):
+            self._report_error(event, failure)
+        agent_metrics.HOOKS_TO_RETRY.set(self._plan.hooks_to_retry)
+        self._shared = self._plan.shared()  # before an event of it is forgotten
+
+    def _try(self, event: str, step: Callable[[], None]) -> None:
+        """Do what is beside a decision; after an error, what is decided is done all the same."""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001  (as above)
+            self._report_error(event, error)
 
     def _decide_document(self, document: Document, now: datetime) -> list[Action]:
         self._has_answer = True
@@ -371,7 +379,8 @@ class Agent:
     def _document_received(self, document: Document, read_at: float) -> None:
         def decide(now: datetime) -> list[Action]:
             if self._node is not None and not document.assumed:
-                self._node.observe(document, read_at)  # before its hooks begin
+                observe = partial(self._node.observe, document, read_at)
+                self._try("", observe)  # before its hooks begin
             return self._decide_document(document, now)
 
         self._messages.put(decide)
@@ -379,7 +388,8 @@ class Agent:
     def _hook_ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
         def decide(now: datetime) -> list[Action]:
             tracked = self._plan.known.get(event.upper())
-            self._reporter.hook_ended(tracked.event if tracked else None, phase, hook, failed)
+            known = tracked.event if tracked else None
+            self._try(event, partial(self._reporter.hook_ended, known, phase, hook, failed))
             return self._plan.done(event, phase, hook, failed, now)
 
         self._messages.put(decide)
