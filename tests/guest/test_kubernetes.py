@@ -6,8 +6,9 @@ import pytest
 
 from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.guest.agent.actions import RunHook
-from fairwarning.guest.agent.config import HookKind, HookSettings
-from fairwarning.guest.agent.kubernetes import NodeReconciler, hooks
+from fairwarning.guest.agent.agent import Agent
+from fairwarning.guest.agent.config import AgentConfig, HookKind, HookSettings
+from fairwarning.guest.agent.kubernetes import hooks
 from fairwarning.guest.agent.kubernetes.nodes import CORDONED, EVENT_ID, TAINT
 from fairwarning.guest.agent.work import create_work
 from fairwarning.guest.client import ScheduledEvents
@@ -256,11 +257,20 @@ def test_an_unknown_node(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_agent_tells_the_hooks_the_name_of_the_machine(
     cluster: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that they need not ask instance metadata, which may not answer."""
+    """Also if a function of the user calls them. Instance metadata is not asked: it may be silent.
+
+    Without an agent, they do not guess.
+    """
     monkeypatch.delenv("NODE_NAME")
     monkeypatch.setattr(ScheduledEvents, "me", lambda _: pytest.fail("instance metadata is asked"))
-    NodeReconciler("VM-1")
-    drain(cluster, event=replace(EVENT, resources=("vm-0", "vm-1")))
+    shared = replace(EVENT, resources=("vm-0", "vm-1"))
+    with pytest.raises(NotFound, match="names several machines: set NODE_NAME"):
+        drain(cluster, event=shared)
+    mine = HookSettings("mine", Phase.SCHEDULED, HookKind.CALL, call="mine:drain")
+    agent = Agent(AgentConfig(hooks=(mine,)))
+    agent._name = "VM-1"
+    agent._start_kubernetes()
+    drain(cluster, event=shared)
     assert state(cluster) == DRAINED
 
 

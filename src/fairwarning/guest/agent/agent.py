@@ -177,7 +177,7 @@ class Agent:
         self._reporter.restore(self._plan.known)
         nothing = "; approves nothing" if self._config.approves_nothing else ""
         log.info("watching for %s; hooks: %d%s", name, len(self._config.hooks), nothing)
-        self._start_node_reconciler()
+        self._start_kubernetes()
         if self._peers is not None:
             self._start_thread("group", self._watch_group)
 
@@ -207,7 +207,7 @@ class Agent:
         self._reporter.reconfigure(config)
         self._try("", partial(agent_metrics.create_series, config))
         self._try("", self._start_notifier)
-        self._try("", self._start_node_reconciler)
+        self._try("", self._start_kubernetes)
         log.info("the configuration is read again; hooks: %d", len(config.hooks))
         return self._plan.reconfigure(config, now)
 
@@ -231,7 +231,12 @@ class Agent:
         if self._notifier:
             self._notifier.send(notice)
 
-    def _start_node_reconciler(self) -> None:
+    def _start_kubernetes(self) -> None:
+        """Tell the Kubernetes hooks the machine's name, and keep its node if they are used."""
+        if any(hook.call for hook in self._config.hooks):  # one of the user may call ours
+            from fairwarning.guest.agent.kubernetes.hooks import set_machine  # noqa: PLC0415  (as below)
+
+            set_machine(self._name)
         if not self._config.uses_kubernetes or self._node is not None:
             return
         from fairwarning.guest.agent.kubernetes import NodeReconciler  # noqa: PLC0415  (few agents are on nodes)

@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from fairwarning.core.errors import FairwarningError, Refused
+from fairwarning.core.errors import FairwarningError, NotFound, Refused
 from fairwarning.guest.agent.kubernetes.api import KubernetesClient, spread_seconds
 from fairwarning.guest.agent.kubernetes.nodes import (
+    NODE_NAME,
     change_marks,
     mark_patch,
     marked_events,
@@ -132,4 +133,7 @@ def _wait_for_turn(cluster: KubernetesClient, event: Event) -> None:
 
 def _machine(event: Event) -> str:
     """Return this machine's name, which a drill gives its event; unused if NODE_NAME is set."""
+    if not _own_name and len(event.resources) != 1:
+        text = f"event {event.id} names several machines: set {NODE_NAME} to the name of the node"
+        raise NotFound("NoNode", text)
     return _own_name or event.resources[0]

@@ -23,7 +23,7 @@ from fairwarning.guest.agent.kubernetes.api import (
     connect,
     spread_seconds,
 )
-from fairwarning.guest.agent.kubernetes.hooks import end_preparations, prepared_events, set_machine
+from fairwarning.guest.agent.kubernetes.hooks import end_preparations, prepared_events
 from fairwarning.guest.agent.kubernetes.nodes import (
     NODE_NAME,
     NodeView,
@@ -68,7 +68,6 @@ class NodeReconciler:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        set_machine(name)
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._document: Document | None = None
