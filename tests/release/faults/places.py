@@ -16,7 +16,7 @@ IMPORTED = {
         asyncio.sleep asyncio.wait asyncio.wait_for asyncio.timeout asyncio.timeout_at
         asyncio.open_connection asyncio.open_unix_connection fcntl.flock http.client.HTTPConnection
         http.client.HTTPSConnection msvcrt.locking os.read os.waitid os.waitpid select.epoll
-        select.poll select.select smtplib.SMTP socket.create_connection socket.getaddrinfo
+        select.poll select.select socket.create_connection socket.getaddrinfo
         socket.recv_fds ssl.get_server_certificate sys.stdin.read time.sleep""",
     "writes": """
         os.chmod os.fchmod os.fsync os.ftruncate os.link os.mkdir os.rename os.replace os.unlink
