@@ -134,4 +134,5 @@ def test_what_a_function_that_hangs_holds_up_of_another_event(
         seconds = 0.3 if waits else LIMIT_SECONDS
         harness.run(replace(calling("note"), name="back", phase=undo), seconds=seconds, event=other)
         assert harness.results()[1][3].startswith(NO_TIME_LEFT) is waits
+        assert harness.hooks.problem(), "the first function has not ended meanwhile"
         RELEASED.set()
