@@ -330,25 +330,19 @@ async def test_old_records_are_removed(tmp_path: Path) -> None:
     async with command_harness(tmp_path) as harness:
         assert await harness.outcome(QUICK) == ""
         path = record(harness)
-        await wait_until_async((path.parent / "tidied").exists, "the first cleanup is done")
-        now = time.time()
-        old = now - (KEPT_DAYS + 1) * 24 * 3600
-        for name in ("old", "older"):
+        marker = path.parent / "tidied"
+        await wait_until_async(marker.exists, "the first cleanup is done")
+        now, day = time.time(), 24 * 3600
+        old = now - (KEPT_DAYS + 2) * day
+        for name, modified in {"old": old, "older": old, "oldest": old - (now - old)}.items():
             (path.parent / name).touch()
-            os.utime(path.parent / name, (old, old))
-        for times, seen in enumerate((now, old, now + 24 * 3600), 2):
-            os.utime(path.parent / "tidied", (seen, seen))
+            os.utime(path.parent / name, (modified, modified))
+        left = {path.name, "tidied", "old", "older", "oldest"}
+        cleanups = (now, ""), (now + day, ""), (old, "oldest"), (now - day, "old older")
+        for times, (last, removed) in enumerate(cleanups, 2):
+            os.utime(marker, (last, last))
             harness.submit()
             await harness.result(times=times)
-            await wait_until_async(
-                lambda: abs((path.parent / "tidied").stat().st_mtime - now) < 3600, "it has run"
-            )
-            assert (path.parent / "old").exists()
-        yesterday = now - 25 * 3600
-        os.utime(path.parent / "tidied", (yesterday, yesterday))
-        harness.submit()
-        await harness.result(times=5)
-        left = {path.name, "tidied"}
-        await wait_until_async(
-            lambda: {entry.name for entry in path.parent.iterdir()} == left, "they are removed"
-        )
+            left -= {*removed.split()}
+            await wait_until_async(lambda: abs(marker.stat().st_mtime - now) < 3600, "it has run")
+            assert {entry.name for entry in path.parent.iterdir()} == left

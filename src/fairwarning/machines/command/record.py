@@ -105,19 +105,19 @@ def _sync(folder: Path) -> None:
 
 
 def remove_old_records(folder: Path) -> None:
-    """Remove records older than `KEPT_DAYS`, once a day.
+    """Remove records that were `KEPT_DAYS` old at the last cleanup, once a day.
 
-    If the last cleanup is as long ago, or yet to come, the clock may be wrong: nothing is removed,
-    as the service may hand over what was executed an hour ago.
+    The clock may be wrong, and the service may hand over what was executed an hour ago: nothing is
+    removed by a clock that jumps, nor at the first cleanup.
     """
-    marker, now, kept_seconds = folder / _CLEANUP_MARKER, time.time(), KEPT_DAYS * _DAY_SECONDS
-    since = now - marker.stat().st_mtime if marker.exists() else kept_seconds
-    if 0 <= since < _DAY_SECONDS:
+    marker, now = folder / _CLEANUP_MARKER, time.time()
+    last = marker.stat().st_mtime if marker.exists() else 0.0
+    if 0 <= now - last < _DAY_SECONDS:
         return
-    if 0 <= since < kept_seconds:
+    if last <= now:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if now - entry.stat().st_mtime > kept_seconds:
+                if last - entry.stat().st_mtime > KEPT_DAYS * _DAY_SECONDS:
                     _remove(Path(entry.path))
     marker.touch()
 
