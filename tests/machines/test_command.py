@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import Refused
+from fairwarning.machines.command import keepers
 from fairwarning.machines.command.driver import MAX_CONCURRENT, CommandDriver
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.command_harness import NOTES, QUICK, WAITS, command_harness, in_both_loops
@@ -233,6 +235,30 @@ async def test_the_parent_of_the_keepers_is_killed(tmp_path: Path) -> None:
         harness.release()
         assert (await harness.result("one"), await harness.result("two")) == ("", "")
         assert [line[2] for line in harness.log() if line[0] == "begun"] == ["0", "0"]
+
+
+@run_async
+async def test_the_parent_of_the_keepers_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its impacts fail at their limits and leave their slots to others; running keepers go on."""
+    monkeypatch.setattr(keepers, "_ANSWER_SECONDS", 0.0)
+    async with command_harness(tmp_path) as harness:
+        driver = harness.start_driver(WAITS, now=time.monotonic)
+        harness.submit("running")
+        await harness.wait_for_runs()
+        os.kill(driver._keepers.parent, signal.SIGSTOP)
+        silent = [f"silent-{number}" for number in range(MAX_CONCURRENT - 1)]
+        for name in silent:
+            harness.submit(name, machine=name, limit_seconds=1)
+        harness.submit("next", machine="next")
+        for name in silent:
+            assert await harness.result(name) == keepers._SILENT
+        await harness.wait_for_runs(2)
+        assert driver.problem == keepers._SILENT
+        harness.release()
+        assert (await harness.result("running"), await harness.result("next")) == ("", "")
+        assert driver.problem == ""
 
 
 @run_async

@@ -104,7 +104,7 @@ class CommandDriver:
             await asyncio.sleep(pause)
             run = self._command_run(impact, received_at)
             if run.left_seconds <= 0:
-                return ImpactResult("not started: the service has given the impact up")
+                return ImpactResult(reason or "not started: the service has given the impact up")
             try:
                 result = ImpactResult(**json.loads(await self._keepers.run(run)))
             except OSError as error:

@@ -25,10 +25,12 @@ PASSED_ENVIRONMENT = (
     *("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "LIBVIRT_DEFAULT_URI"),
 )
 _CHUNK_BYTES = 64 * 1024
+_ANSWER_SECONDS = 15.0  # after the limit and the grace: a program that is killed, a slow disk
 
 # The folder of this installation. Programs must not inherit the PYTHONPATH of the service, so the
 # keeper gets the folder as an argument, and nothing else of the module search path.
 _INSTALLATION = str(Path(__file__).absolute().parents[len(keeper.__name__.split(".")) - 1])
+_SILENT = "the keeper process did not answer in time; was it stopped, or does its disk hang?"
 _KILLED = "the keeper process was killed; is this system out of memory?"
 _MAIN = f"import sys; sys.path.append(sys.argv[1]); from {keeper.__name__} import main; main()"
 
@@ -59,7 +61,11 @@ class KeeperProcesses:
         finally:
             os.close(writer)
         try:
-            answer = await _read(reader)
+            async with asyncio.timeout(run.left_seconds + run.grace_seconds + _ANSWER_SECONDS):
+                answer = await _read(reader)
+        except TimeoutError as error:
+            parent.give_up()
+            raise KeeperLost(_SILENT) from error
         finally:
             os.close(reader)
         if not answer.endswith(b"\n"):  # it ended before it had answered
@@ -86,6 +92,7 @@ class _KeeperParent:
 
     def __init__(self) -> None:
         self._ending = ""
+        self._is_silent = False
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._errors, errors = os.pipe()
         os.set_blocking(self._errors, False)
@@ -110,13 +117,20 @@ class _KeeperParent:
             self._ending = f"the keeper process cannot run ({ended.failure()})"
             if ended.output:
                 self._ending += f"; check the installation of fairwarning in {_INSTALLATION}"
+            if self._is_silent:
+                self._ending = _SILENT
         return self._ending
+
+    def give_up(self) -> None:
+        """Kill the process, as it did not answer; the next impact starts another one."""
+        if not self.ending():
+            self._is_silent = True
+            self._kill()
 
     def close(self) -> None:
         """End the process and release everything."""
         if not self._ending:
-            with suppress(OSError):
-                os.kill(self.process, signal.SIGKILL)
+            self._kill()
             self._wait()
         self._connection.close()
         os.close(self._errors)
@@ -129,6 +143,10 @@ class _KeeperParent:
             return False
         except OSError:
             return True
+
+    def _kill(self) -> None:
+        with suppress(OSError):
+            os.kill(self.process, signal.SIGKILL)
 
     def _wait(self) -> int:
         try:
