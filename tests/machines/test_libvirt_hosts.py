@@ -84,14 +84,14 @@ async def test_a_host_that_does_not_answer_for_long(monkeypatch: pytest.MonkeyPa
     """It holds few threads, however often the driver tries; it is used once it answers (IB5)."""
     monkeypatch.setattr(hosts, "_OPEN_SECONDS", 0.01)
     monkeypatch.setattr(hosts, "_WAIT_SECONDS", 0.02)
-    answers, attempts, connect = threading.Event(), [], libvirt.open
+    answers, attempts = _answers_late(monkeypatch)
+    closed, close = [], libvirt.virConnect.close
 
-    def connect_late(uri: str) -> Any:  # noqa: ANN401
-        attempts.append(uri)
-        answers.wait()
-        return connect(uri)
+    def note_thread(connection: Any) -> int:  # noqa: ANN401
+        closed.append(threading.current_thread())
+        return int(close(connection))
 
-    monkeypatch.setattr(libvirt, "open", connect_late)
+    monkeypatch.setattr(libvirt.virConnect, "close", note_thread)
     host = LibvirtHost(URI)
     for _ in range(50):
         with pytest.raises(hosts.RetryLater, match="no answer"):
@@ -101,6 +101,57 @@ async def test_a_host_that_does_not_answer_for_long(monkeypatch: pytest.MonkeyPa
     while not await _connects(host):
         pass
     await host.close()
+    await wait_until_async(lambda: len(closed) == len(attempts), "no connection is left")
+    assert threading.current_thread() not in closed
+
+
+@run_async
+async def test_how_long_an_attempt_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time twice as long, up to a limit; after an answer as long as the first one."""
+    monkeypatch.setattr(hosts, "_OPEN_SECONDS", 0.01)
+    monkeypatch.setattr(hosts, "_LONGEST_OPEN_SECONDS", 0.03)
+    answers, _ = _answers_late(monkeypatch)
+    host = LibvirtHost(URI)
+    for seconds in (0.01, 0.02, 0.03, 0.03):
+        with pytest.raises(hosts.RetryLater, match=f"no answer in {seconds:g} s"):
+            await host.connection()
+    answers.set()
+    while not await _connects(host):
+        pass
+    assert host._open_seconds == 0.01
+    await host.close()
+
+
+@run_async
+async def test_calls_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They fail, and later calls go on."""
+    host = LibvirtHost(URI)
+    connection = await host.connection()
+    with monkeypatch.context() as patch:
+        patch.setattr(hosts, "Thread", _no_thread)
+        for _ in range(hosts._CALLS):
+            with pytest.raises(RuntimeError, match="can't start"):
+                await host.call(connection, connection.getHostname)
+    assert await host.name()
+    await host.close()
+
+
+def _no_thread(**_: object) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def _answers_late(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:
+    """Have hosts answer once the event is set; return it, and the URI of each attempt."""
+    answers, connect = threading.Event(), libvirt.open
+    attempts: list[str] = []
+
+    def connect_late(uri: str) -> Any:  # noqa: ANN401
+        attempts.append(uri)
+        answers.wait()
+        return connect(uri)
+
+    monkeypatch.setattr(libvirt, "open", connect_late)
+    return answers, attempts
 
 
 async def _connects(host: LibvirtHost) -> bool:

@@ -28,6 +28,7 @@ RawDomain = Any
 _CALLS = 16  # concurrent calls to one host
 _MIGRATIONS = 4  # of those; libvirtd leaves a connection with 5 unfinished calls unread
 _OPEN_SECONDS = 60.0  # for the first attempt to connect, then twice as long as for the last one
+_LONGEST_OPEN_SECONDS = 900.0  # the host may have been replaced meanwhile
 _WAIT_SECONDS = 5.0  # for a connection; then the caller tries another host, and this one later
 _KEEPALIVE_SECONDS = 5
 _KEEPALIVE_MISSES = 3  # then the connection counts as lost
@@ -113,7 +114,11 @@ class LibvirtHost:
     async def call(self, connection: Connection, function: Callable[[], T]) -> T:
         """Call libvirt. A cancelled call continues on its thread to its end."""
         await self._slots.acquire()
-        future = _in_thread(partial(self._call_translated, connection, function))
+        try:
+            future = _in_thread(partial(self._call_translated, connection, function))
+        except BaseException:  # no thread can start
+            self._slots.release()
+            raise
         future.add_done_callback(lambda _: self._slots.release())
         return await asyncio.shield(future)
 
@@ -156,20 +161,19 @@ class LibvirtHost:
     async def _open(self) -> None:
         """Connect. Nothing can end an attempt at a host that hangs, and each has a thread.
 
-        So each may take twice as long as the last one: ten threads for a day without an answer.
+        So each may take twice as long as the last one: a hundred threads for a day of silence.
         """
         connecting, seconds = _in_thread(self._connect), self._open_seconds
-        self._open_seconds = 2 * seconds
+        self._open_seconds = _OPEN_SECONDS
         try:
             async with asyncio.timeout(seconds):
                 self._connection = await asyncio.shield(connecting)
         except TimeoutError as error:
             connecting.add_done_callback(_disconnect_late)
+            self._open_seconds = min(2 * seconds, _LONGEST_OPEN_SECONDS)
             raise self._unreachable(f"no answer in {seconds:g} s") from error
         except self._error as error:
-            self._open_seconds = _OPEN_SECONDS
             raise self._unreachable(str(error)) from error
-        self._open_seconds = _OPEN_SECONDS
 
     def _unreachable(self, why: str) -> RetryLater:
         self.is_lost = True
@@ -245,7 +249,7 @@ def _disconnect(connection: Connection) -> None:
 
 def _disconnect_late(connecting: "asyncio.Future[Connection]") -> None:
     if not connecting.cancelled() and connecting.exception() is None:
-        _disconnect(connecting.result())
+        _in_thread(partial(_disconnect, connecting.result()))
 
 
 def _consume_exception(future: "asyncio.Future[Any]") -> None:
