@@ -1,5 +1,6 @@
 """The sockets of `--sockets` while machines come and go."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -132,6 +133,28 @@ def test_a_bug_at_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, m
             endpoint.call(machine_sockets._retry)
             endpoint.wait_until(lambda: files(folder) == {"av_0.sock", "av_1.sock"})
             endpoint.wait_until(lambda: not endpoint.server.health().problem)
+
+
+def test_polls_go_on_while_sockets_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop has a turn after each machine (IB7)."""
+    turns, opened_in, bind = [0], set[int](), MachineSockets._bind
+
+    def note_turn(sockets: MachineSockets, slot: str) -> socket.socket:
+        opened_in.add(turns[0])
+        return bind(sockets, slot)
+
+    async def count_turns() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(MachineSockets, "_bind", note_turn)
+    with EndpointHarness() as endpoint:
+        endpoint.make("av", 20)
+        counting = asyncio.run_coroutine_threadsafe(count_turns(), endpoint._loop)
+        with open_sockets(endpoint, tmp_path / "s"):
+            counting.cancel()
+            assert len(opened_in) == 20
 
 
 def test_a_file_of_another_process_is_not_removed(tmp_path: Path) -> None:

@@ -175,10 +175,12 @@ class MachineListeners(Generic[Slot]):
                     self._give_up(place)
                     if place[1] in self._machines.get(place[0], ()):
                         await self._claim(place)
+                await asyncio.sleep(0)  # polls go on
             while self._vacant:
                 slot = next(iter(self._vacant))
                 del self._vacant[slot]
                 await self._open_first(slot)
+                await asyncio.sleep(0)
         self._log_failures()
         self._settled.set()
 
