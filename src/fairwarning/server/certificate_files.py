@@ -55,12 +55,16 @@ class CertificateFiles:
     ) -> None:
         """Use a new context for files that were replaced: the old one is in use by connections."""
         with self._lock:
-            state = self._read_state()
-            if state == self._state:
-                self._reason = ""
-            elif time.monotonic() >= self._retry_at:
-                self._replace(state)
+            self._check()
             connection.context = self._active
+
+    def _check(self) -> None:
+        """Use new files if there are any."""
+        state = self._read_state()
+        if state == self._state:
+            self._reason = ""
+        elif time.monotonic() >= self._retry_at:
+            self._replace(state)
 
     def _replace(self, state: list[tuple[int, int, int]]) -> None:
         """Load the new files. What prevents it may pass, such as a process without descriptors."""
@@ -78,7 +82,9 @@ class CertificateFiles:
     def health(self) -> PartHealth:
         """Whether connections get the certificate that is in the files."""
         problem = "cannot use the new files; the old ones stay in use; see the log"
-        return PartHealth(name="certificate", problem=problem if self._reason else "")
+        with self._lock:
+            self._check()  # there may be no new connection for long
+            return PartHealth(name="certificate", problem=problem if self._reason else "")
 
     def _read_state(self) -> list[tuple[int, int, int]]:
         """Return what changes when a file is replaced."""
