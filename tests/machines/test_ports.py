@@ -77,14 +77,16 @@ async def test_a_program_reaches_no_other_port(tmp_path: Path) -> None:
 
 
 @needs_namespaces
-@with_process_harness
-async def test_a_forwarded_port_that_does_not_answer(harness: ProcessHarness) -> None:
+@pytest.mark.parametrize("host", ["", f"{'x' * 64}.example:"], ids=["", "no host name"])
+@run_async
+async def test_a_forwarded_port_that_does_not_answer(tmp_path: Path, host: str) -> None:
     """The program gets an error, not an empty answer."""
     port = str(free_port())
     script = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv(1)"
-    program = harness.start(sys.executable, "-c", script, options=("--forward", port))
-    assert await harness.exit_code(program) == 1
-    assert "ConnectionResetError" in harness.err()
+    async with process_harness(tmp_path) as harness:
+        program = harness.start(sys.executable, "-c", script, options=("--forward", host + port))
+        assert await harness.exit_code(program) == 1
+        assert "ConnectionResetError" in harness.err()
 
 
 @needs_namespaces

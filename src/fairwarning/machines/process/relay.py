@@ -91,7 +91,7 @@ async def _serve(accepted: socket.socket, target: HostPort) -> None:
     with accepted, suppress(OSError, ExceptionGroup):
         try:
             other = await _connect(target)
-        except OSError:
+        except (OSError, UnicodeError):  # a name may be none that can be looked up
             _reset(accepted)
             return
         with other:
