@@ -202,6 +202,24 @@ async def test_a_worker_that_reports_no_progress_is_restarted(
 
 
 @run_async
+async def test_an_unexpected_error_while_a_worker_is_restarted(
+    launch: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """IB5: it is logged, and the next attempt restarts the worker."""
+    launched, run_worker = launch("r"), worker._run_program
+
+    def fail_once(*_: object) -> None:
+        monkeypatch.setattr(worker, "_run_program", run_worker)
+        raise KeyError("bug")
+
+    async with pool() as hosted:
+        await hosted.start(1)
+        monkeypatch.setattr(worker, "_run_program", fail_once)
+        await wait_until_async(lambda: len(list(launched.iterdir())) > 1, "another worker")
+    assert "cannot start worker 0; trying again in 1 s" in caplog.text
+
+
+@run_async
 async def test_a_worker_that_is_not_ready_in_time_ends_the_start(
     launch: Callable[[str], Path],
 ) -> None:

@@ -162,6 +162,8 @@ class _WorkerPool:
                     await self._start(number)
                 except Unavailable as error:
                     log.warning("%s; trying again in %g s", error.message, pause)
+                except Exception:
+                    log.exception("cannot start worker %d; trying again in %g s", number, pause)
 
     async def _start(self, number: int, *, prints: bool = False) -> None:
         """Start a worker and wait until it serves; raise `Unavailable` if it does not."""
