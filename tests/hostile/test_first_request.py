@@ -159,5 +159,5 @@ def test_a_request_that_makes_the_endpoint_fail(
             patch.setattr(MetadataConnection, "data_received", None)
             assert fetch(endpoint, POLL) == []
         assert [reply.status for reply in fetch(endpoint, LAST)] == [200]
-        assert watch.seen == ["metadata connection failed; closing it"]
+        assert watch.seen == ["a connection failed unexpectedly; closing it"]
         endpoint.wait_until(lambda: not endpoint.connections)

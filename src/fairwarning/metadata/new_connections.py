@@ -5,17 +5,14 @@ whose response is cached, and the client wants no second request, everything is 
 calls, and no connection object is ever created.
 """
 
-import logging
 from socket import MSG_DONTWAIT, SOCK_STREAM, SocketType
 
 from fairwarning.metadata.accepting import Listener
 from fairwarning.metadata.callers import Caller, Key, PeerAddress
 from fairwarning.metadata.connection import MetadataConnection
 from fairwarning.metadata.handler import RequestHandler
-from fairwarning.metadata.socket_events import FAILED, SocketEvents
+from fairwarning.metadata.socket_events import SocketEvents
 from fairwarning.metadata.transport import RECEIVE_BYTES, SocketTransport
-
-log = logging.getLogger(__name__)
 
 
 class NewConnections:
@@ -95,14 +92,7 @@ class NewConnections:
             return None
         connection = MetadataConnection(self._handler, listener, key)
         transport = SocketTransport(sock, connection, self._events)
-        try:
-            connection.connection_made(transport)
-            transport.start()
-            if data and not transport.is_closing():
-                connection.data_received(data)
-        except Exception:
-            log.exception(FAILED)
-            transport.abort()
+        transport.begin(data)
         return transport
 
 

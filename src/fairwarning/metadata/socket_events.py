@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 READ, WRITE = 1, 4  # as EPOLLIN and EPOLLOUT
 EVENTS_AT_ONCE = 256  # of polls, handled before other callbacks run
-FAILED = "metadata connection failed; closing it"
+FAILED = "a connection failed unexpectedly; closing it"
 HAS_EPOLL = sys.platform.startswith("linux")
 
 

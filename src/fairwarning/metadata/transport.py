@@ -9,7 +9,7 @@ import logging
 from contextlib import suppress
 from socket import SHUT_WR, SocketType
 
-from fairwarning.metadata.socket_events import READ, WRITE, SocketEvents
+from fairwarning.metadata.socket_events import FAILED, READ, WRITE, SocketEvents
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,18 @@ class SocketTransport(asyncio.Transport):
         self._eof_due = False  # close the sending side once the buffer is sent
         self._lost = False
 
-    def start(self) -> None:
+    def begin(self, data: bytes = b"") -> None:
+        """Have the protocol serve the client, which has sent `data` so far."""
+        try:
+            self._protocol.connection_made(self)
+            self._start()
+            if data and not self._closing:
+                self._protocol.data_received(data)
+        except Exception:
+            log.exception(FAILED)
+            self.abort()
+
+    def _start(self) -> None:
         """Read from the client; close the connection if the system cannot watch another one."""
         try:
             self._watch()

@@ -1,7 +1,6 @@
 """Accept connections to the console or the ARM port: counted, and one in a turn of the loop."""
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,12 +9,10 @@ from ssl import SSLContext
 
 from fairwarning.metadata.accepting import Acceptor, AcceptWarning
 from fairwarning.metadata.callers import PeerAddress
-from fairwarning.metadata.socket_events import FAILED, SocketEvents
+from fairwarning.metadata.socket_events import SocketEvents
 from fairwarning.server.ports.counting import ConnectionCounter
 from fairwarning.server.ports.refusals import TLS_REQUIRED, PortRefusal
 from fairwarning.server.ports.transport import PortTransport, TlsStart
-
-log = logging.getLogger(__name__)
 
 MakeConnection = Callable[[], asyncio.Protocol]
 
@@ -57,14 +54,8 @@ class PortListener(Acceptor):
         if refusal := self._counter.refusal(address):
             self._refuse(accepted, refusal)
             return
-        protocol = self._protocol()
-        transport = PortTransport(accepted, protocol, self._events, self._counter.add(address))
-        try:
-            protocol.connection_made(transport)
-            transport.start()
-        except Exception:  # closing it ends its count
-            log.exception(FAILED)
-            transport.abort()
+        release = self._counter.add(address)
+        PortTransport(accepted, self._protocol(), self._events, release).begin()
 
     def _protocol(self) -> asyncio.Protocol:
         if self._tls is None:
