@@ -107,6 +107,8 @@ def test_json_and_junit(wrong: Path, tmp_path: Path) -> None:
         (("--all", "scale-in"), 2, "Give the names of scenarios, or --all"),
         (("scale-in", "nothing"), 3, "no scenario or file named 'nothing'; known scenarios: "),
         (("scale-in", "--junit", "/nowhere/report.xml"), 2, "there is no folder /nowhere"),
+        (("scale-in", "--junit", ""), 2, "give the name of a file"),
+        (("scale-in", "--junit", "/dev/full"), 1, "/dev/full: No space left on device"),
     ],
 )
 def test_wrong_usage(words: tuple[str, ...], code: int, message: str) -> None:

@@ -40,4 +40,8 @@ def write_report(
             ET.SubElement(element, "failure", message=case.failure).text = case.details
         if case.output:
             ET.SubElement(element, "system-out").text = case.output
-    ET.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
+    try:
+        ET.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
+    except OSError as error:
+        error.filename = str(path)  # a failed write does not name it
+        raise
