@@ -1,12 +1,14 @@
 """A background task outlives an error that nobody expected, and says so (IB5)."""
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairwarning.core.errors import Refused
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.server import operator_ports
 from fairwarning.server.operator_ports import OperatorPorts
@@ -86,6 +88,30 @@ async def test_the_next_attempt_is_made(
     await wait_until_async(lambda: len(attempts) > 1, "a second attempt")
     task.cancel()
     assert "a row that cannot be read" in caplog.text
+
+
+@run_async
+async def test_a_renewal_that_fails_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried again, and each reason is logged once."""
+    monkeypatch.setattr(operator_ports, "_RENEW_SECONDS", 0.0)
+    authority, _, work = task_of("certificates", tmp_path)
+    over = threading.Event()
+    reasons = ["full", "full", "full", "read-only", "", "read-only"]
+
+    def fail() -> None:
+        if not reasons:
+            over.set()
+        elif reason := reasons.pop(0):
+            raise Refused("BadCertificate", f"the disk is {reason}")
+
+    monkeypatch.setattr(authority, "renew", fail)
+    task = asyncio.create_task(work)
+    await wait_until_async(over.is_set, "all attempts")
+    task.cancel()
+    logged = [record.message.rpartition(" ")[2] for record in caplog.records]
+    assert logged == ["full", "read-only", "read-only"]
 
 
 def test_a_certificate_that_expires_while_the_host_is_suspended() -> None:

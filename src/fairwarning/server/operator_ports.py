@@ -114,15 +114,18 @@ class OperatorPorts:
         await asyncio.gather(self._server.stop(), *closing)
 
     async def renew_certificates(self) -> None:
-        """Renew the certificate of the authority whenever it is due."""
+        """Renew the certificate of the authority whenever it is due; log each reason once."""
+        problem = ""
         while True:
             await asyncio.sleep(_RENEW_SECONDS)
             try:
                 await asyncio.to_thread(self.authority.renew)
-            except Refused as refused:
-                log.error("cannot renew the certificate; retrying: %s", refused)  # noqa: TRY400
-            except Exception:
-                log.exception("cannot renew the certificate; retrying")
+                problem = ""
+            except Exception as error:
+                if repr(error) != problem:
+                    problem, trace = repr(error), not isinstance(error, Refused)
+                    text = "cannot renew the certificate; retrying: %s"
+                    log.error(text, error, exc_info=trace)  # noqa: TRY400  (not always a trace)
 
     # --- Addresses ---
 
