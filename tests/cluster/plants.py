@@ -50,6 +50,18 @@ def _ignore_orphaned_impacts() -> None:
     PostgresStore.unfinished_impacts = unfinished_impacts  # type: ignore[method-assign]
 
 
+def _lose_impacts_that_were_taken_over() -> None:
+    real = PostgresStore.unfinished_impacts
+
+    async def unfinished_impacts(self: PostgresStore, after: str, limit: int) -> list[Impact]:
+        if await real(self, after, limit):
+            self._lease.impacts_unclear = False
+            raise Unavailable("Planted", "the answer was lost")
+        return []
+
+    PostgresStore.unfinished_impacts = unfinished_impacts  # type: ignore[method-assign]
+
+
 def _ignore_the_change_feed() -> None:
     async def changes_since(self: PostgresStore, after: int, limit: int) -> list[ScopeChange]:
         return []
@@ -132,6 +144,7 @@ def _resume_only_in_one_process() -> None:
 PLANTS = {
     "skip the action log": Plant("IL5", _skip_the_action_log),
     "ignore orphaned impacts": Plant("IL6", _ignore_orphaned_impacts),
+    "lose impacts that were taken over": Plant("IL6", _lose_impacts_that_were_taken_over),
     "ignore the change feed": Plant("IK3 X2", _ignore_the_change_feed),
     "acknowledge lost commits": Plant("E9 IL5 IL9 ID2", _lose_commits),
     "refuse stored commits": Plant("IL8", _refuse_stored_commits),

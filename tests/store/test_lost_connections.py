@@ -133,6 +133,32 @@ async def test_impacts_of_an_unclear_commit_are_found(store: PostgresStore, url:
         await store.close()
 
 
+@pytest.mark.spec("X3", "E9")
+@on_a_database
+async def test_impacts_that_were_taken_over_without_an_answer_are_found(
+    store: PostgresStore, url: str
+) -> None:
+    """They have a holder that runs, which does not know them: it has to look again."""
+    first = PostgresStore(url)
+    await first.open()
+    assert await commit(first, "a") == "done"
+    await first.close()
+    with psycopg.connect(url, autocommit=True) as observer:
+        with locked(url, "impact"):
+            claim = asyncio.create_task(store.unfinished_impacts("", 10))
+            await wait_for(observer, WAITING, 1)
+            cut(store)
+            with pytest.raises(FairwarningError, match="StoreFailed"):
+                await claim
+        await wait_for(observer, ACTIVE, 0)
+        holder = observer.execute("SELECT holder FROM fairwarning.impact").fetchone()
+    assert holder == (store._lease.process,)
+    async for heartbeat in store.shared.heartbeats():
+        assert heartbeat.orphaned_impacts
+        break
+    assert [impact.id for impact in await store.unfinished_impacts("", 10)] == ["a"]
+
+
 @pytest.mark.spec("X3")
 @on_a_database
 async def test_records_of_batches_do_not_accumulate(store: PostgresStore, url: str) -> None:

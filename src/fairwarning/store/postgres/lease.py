@@ -44,7 +44,7 @@ class ProcessLease:
         self.server = ""  # of this epoch
         self.position = 0  # the highest that this process knows of
         self.cache = EntityCache(cached)  # of this epoch
-        self.impacts_unclear = False  # a failed commit may have stored impacts of this process
+        self.impacts_unclear = False  # this process may have impacts that it does not know of
         self._connections = connections
         self._writer = writer
         self._clock = SharedClock(connections)

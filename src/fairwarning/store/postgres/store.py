@@ -172,8 +172,9 @@ class PostgresStore(SqlReads):
 
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         await self._writer.abandon_unclear()  # else its impacts may appear behind our back
+        self._lease.impacts_unclear = True  # a claim takes effect without its answer, too
         result = await self._rows("claim_impacts", after=after, limit=limit)
-        self._lease.impacts_unclear = self._lease.impacts_unclear and bool(result)
+        self._lease.impacts_unclear = bool(result)  # there may be more
         return [codec.decode_impact(body) for _, body in sorted(result)]
 
     # --- Retention ---
