@@ -245,7 +245,7 @@ class AgentStateMachine(RuleBasedStateMachine):
         in_time = failed not in {NO_TIME_LEFT, OUT_OF_TIME}
         self.again[key] += not in_time or (bool(failed) and key[1] is Phase.OVER)
         if not self._take(self.plan.done(*key, failed, self.now), cut):
-            self.cut[key] += not self._noted("done", *key)
+            self.cut[key] += not self._noted("done", *key, failed=None if failed else False)
 
     @precondition(lambda self: self.running.keys() - self.held)
     @rule(data=st.data())
@@ -335,6 +335,13 @@ class AgentStateMachine(RuleBasedStateMachine):
         sent = {action.event.id for action in actions if isinstance(action, SendApproval)}
         assert expected <= sent, "IG7"
         self._take(actions, NO_CRASH)
+
+    @precondition(lambda self: self.sent and not self.fresh)
+    @rule()
+    def is_reloaded_before_approvals_fail(self) -> None:
+        """An approval is sent again only once the hooks of a new configuration are done."""
+        self.is_reloaded((*HOOKS, LATER), ApprovalPolicy.WHEN_DONE, NO_CRASH)
+        self.approvals_fail(ApprovalResult.REFUSED)
 
     def _may_be_approved(self, event: Event) -> bool:
         tracked = self.plan.known.get(event.id)
@@ -446,7 +453,12 @@ class AgentStateMachine(RuleBasedStateMachine):
 
     def _check_beside(self, run: RunHook) -> None:
         beside = {"back"} if run.hook.name in PREPARING else PREPARING
-        working = {other[2] for other in (self.running.keys() - self.held) | self.overdue.keys()}
+        hanging = {  # a hook of phase started is held up by its own event only
+            other
+            for other in self.overdue
+            if other[0] == run.event.id or Phase.STARTED not in {other[1], run.phase}
+        }
+        working = {other[2] for other in (self.running.keys() - self.held) | hanging}
         if run.hook.name in PREPARING | {"back"}:
             assert not beside & working, "IG1: side by side"
         assert run.hook.name not in {other[2] for other in self.overdue}, "IG1: beside itself"
@@ -494,10 +506,11 @@ class AgentStateMachine(RuleBasedStateMachine):
 
     @invariant()
     def hooks_end_in_time(self) -> None:
-        """IG4, as far as the agent could know."""
+        """IG4, as far as the agent could know; a hook of an event that was over is stopped."""
         for key, run in self.running.items():
             last = self.read_last[key[0]]
-            if key[1] is Phase.SCHEDULED and last.not_before and not last.started:
+            is_preparing = key[1] is Phase.SCHEDULED and not self._noted("over", key[0])
+            if is_preparing and last.not_before and not last.started:
                 latest = max(last.not_before - MARGIN, self.limited[key] + LEAST_TIME, self.now)
                 assert run.deadline <= latest, "IG4"
 

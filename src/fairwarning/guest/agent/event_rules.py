@@ -46,9 +46,14 @@ class EventRules:
         return [tracked.hooks.get((Phase.SCHEDULED, hook.name)) for hook in required]
 
     def is_prepared(self, tracked: EventState) -> bool:
-        """Whether this machine was prepared for the event, or is being prepared."""
+        """Whether this machine was prepared for the event, or is being prepared.
+
+        It stays so while the event is listed, also if the event names only other machines by now.
+        """
+        required = [(hook.phase, hook.name) for hook in self.config.hooks if hook.required]
         return not tracked.over and (
-            any(self.required_states(tracked)) or tracked.is_running(Phase.SCHEDULED, Phase.STARTED)
+            any(key in tracked.hooks for key in required if key[0] is Phase.SCHEDULED)
+            or tracked.is_running(Phase.SCHEDULED, Phase.STARTED)
         )
 
     def is_recovering(self, tracked: EventState) -> bool:
