@@ -1,8 +1,13 @@
 """The template of `az vmss create`, and parts for other templates."""
 
+import threading
 from typing import Any
 
+import pytest
+
+from fairwarning.arm.templates.template import Template
 from tests.fixtures.arm import default_version
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 Json = dict[str, Any]
 
@@ -17,6 +22,18 @@ def resource(kind: str, name: str, *after: str, **more: object) -> Json:
         "dependsOn": list(after),
         **more,
     }
+
+
+def hold_deployments(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let the computation of every template wait for the event that is returned."""
+    released, outputs = threading.Event(), Template.outputs
+
+    def wait(*arguments: Any) -> Json:  # noqa: ANN401  (as the method)
+        assert released.wait(LIMIT_SECONDS)
+        return outputs(*arguments)
+
+    monkeypatch.setattr(Template, "outputs", wait)
+    return released
 
 
 SUBNETS = [{"name": "webSubnet", "properties": {"addressPrefix": "10.0.0.0/24"}}]

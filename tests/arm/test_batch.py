@@ -2,20 +2,17 @@
 
 import asyncio
 import json
-import threading
-from typing import Any
 
 import pytest
 from starlette.types import Message
 
-from fairwarning.arm.templates.template import Template
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import VM, Json, machine, refused
 from tests.arm.everything import state
+from tests.arm.templates import hold_deployments
 from tests.fixtures.arm import HOST, OPERATOR, SUBSCRIPTION, ArmHarness
 from tests.fixtures.http import asgi_scope
 from tests.fixtures.tokens import sign_token
-from tests.fixtures.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.spec("C2")
 
@@ -78,14 +75,7 @@ def test_each_request_is_authorized() -> None:
 
 def test_other_reads_go_on_beside_batches_that_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch counts as a read only while one of its requests reads."""
-    has_read = threading.Event()
-    outputs = Template.outputs
-
-    def wait_for_read(*arguments: Any) -> Json:  # noqa: ANN401  (as the method)
-        assert has_read.wait(LIMIT_SECONDS)
-        return outputs(*arguments)
-
-    monkeypatch.setattr(Template, "outputs", wait_for_read)
+    has_read = hold_deployments(monkeypatch)
     body = {"properties": {"mode": "Incremental", "template": {"resources": []}}}
     path = "/resourceGroups/rg/providers/Microsoft.Resources/deployments/d"
     batches = [{"requests": [entry(f"{path}{n}", "PUT", content=body)]} for n in range(5)]

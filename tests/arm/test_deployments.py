@@ -1,22 +1,16 @@
 import asyncio
-import threading
-from typing import Any
 
 import pytest
 from starlette.requests import Request
 
 from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.resources import deployment_run
-from fairwarning.arm.templates.template import Template
 from fairwarning.arm.types import deployment_queue
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused
-from tests.arm.templates import TEMPLATE, resource
+from tests.arm.templates import TEMPLATE, Json, hold_deployments, resource
 from tests.fixtures.arm import OPERATOR, SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response
-from tests.fixtures.waiting import LIMIT_SECONDS
-
-Json = dict[str, Any]
 
 RG = "/resourceGroups/rg"
 DEPLOYMENTS = f"{RG}/providers/Microsoft.Resources/deployments"
@@ -203,14 +197,7 @@ def test_unknown_groups_names_and_statuses() -> None:
 
 def test_a_template_is_computed_beside_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long computation delays neither the event loop nor the writes of others (IB4)."""
-    others = threading.Event()
-    outputs = Template.outputs
-
-    def wait_for_others(*arguments: Any) -> Json:  # noqa: ANN401  (as the method)
-        assert others.wait(LIMIT_SECONDS)
-        return outputs(*arguments)
-
-    monkeypatch.setattr(Template, "outputs", wait_for_others)
+    others = hold_deployments(monkeypatch)
     with ArmHarness() as arm:
         arm.group()
         arm.fleet.publisher.readers.append(others.set)  # called after the next write

@@ -24,15 +24,15 @@ class DeploymentQueue:
     """Lets one deployment of each client be carried out at a time."""
 
     def __init__(self) -> None:
-        self._turns: WeakValueDictionary[str, _Turn] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[tuple[str, str], _Turn] = WeakValueDictionary()
 
     @asynccontextmanager
     async def turn(self, request: ArmRequest, share: ReadShare) -> AsyncIterator[None]:
         """Wait for the client's other deployments; raises `Unavailable` if that takes too long."""
-        scope, client = request.http.scope, f"{request.principal.name} {request.principal.group}"
+        scope, client = request.http.scope, request.principal.name
         if _DEPLOYS in scope:  # it would wait for the deployment that has sent it
             raise Refused("InvalidTemplate", "a nested deployment may not be sent as a resource")
-        turn = self._turns.setdefault(client, _Turn())
+        turn = self._turns.setdefault((client, request.principal.group), _Turn())
         if turn.waiting >= WAITING_MAX:
             raise Unavailable("TooManyDeployments", f"{WAITING_MAX} deployments of {client} wait")
         turn.waiting += 1
@@ -41,7 +41,8 @@ class DeploymentQueue:
                 async with asyncio.timeout(WAIT_SECONDS):
                     await turn.acquire()
         except TimeoutError:
-            raise Unavailable("TooManyDeployments", f"another one of {client} goes on") from None
+            text = f"another deployment of {client} is still in progress"
+            raise Unavailable("TooManyDeployments", text) from None
         finally:
             turn.waiting -= 1
         scope[_DEPLOYS] = True

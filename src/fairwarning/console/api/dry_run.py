@@ -37,8 +37,10 @@ async def decide(fleet: Fleet, command: Command, now: float) -> Outcome:
         except FairwarningError:
             raise
         except Exception as error:
-            log.exception("cannot say what %s would do", type(command).__name__)
-            raise Bug("a bug in the service: nobody can say what this would do") from error
+            log.exception("cannot find out what %s would do", type(command).__name__)
+            raise Bug(
+                "because of a bug in the service, it is unknown what this would do"
+            ) from error
 
 
 def created_events(outcome: Outcome) -> list[Event]:

@@ -233,8 +233,8 @@ class Agent:
 
     def _start_kubernetes(self) -> None:
         """Tell the Kubernetes hooks the machine's name, and keep its node if they are used."""
-        if any(hook.call for hook in self._config.hooks):  # one of the user may call ours
-            from fairwarning.guest.agent.kubernetes.hooks import set_machine  # noqa: PLC0415  (as below)
+        if any(hook.call for hook in self._config.hooks):  # a function of the user may call ours
+            from fairwarning.guest.agent.kubernetes.hooks import set_machine  # noqa: PLC0415  (few agents have such hooks)
 
             set_machine(self._name)
         if not self._config.uses_kubernetes or self._node is not None:
@@ -292,10 +292,10 @@ class Agent:
         self._shared = self._plan.shared()  # before an event of it is forgotten
 
     def _try(self, event: str, step: Callable[[], None]) -> None:
-        """Do what is beside a decision; after an error, what is decided is done all the same."""
+        """Take a step that no decision depends on: an error in it is reported, and ends nothing."""
         try:
             step()
-        except Exception as error:  # noqa: BLE001  (as above)
+        except Exception as error:  # noqa: BLE001  (whatever it is: decided actions are done)
             self._report_error(event, error)
 
     def _decide_document(self, document: Document, now: datetime) -> list[Action]:

@@ -50,11 +50,13 @@ class EventRules:
 
         It stays so while the event is listed, also if the event names only other machines by now.
         """
-        required = [(hook.phase, hook.name) for hook in self.config.hooks if hook.required]
-        return not tracked.over and (
-            any(key in tracked.hooks for key in required if key[0] is Phase.SCHEDULED)
-            or tracked.is_running(Phase.SCHEDULED, Phase.STARTED)
+        has_begun = any(
+            (Phase.SCHEDULED, hook.name) in tracked.hooks
+            for hook in self.config.hooks
+            if hook.required and hook.phase is Phase.SCHEDULED
         )
+        is_preparing = has_begun or tracked.is_running(Phase.SCHEDULED, Phase.STARTED)
+        return is_preparing and not tracked.over
 
     def is_recovering(self, tracked: EventState) -> bool:
         """Whether hooks of an event that is over run, or have to run for the first time."""

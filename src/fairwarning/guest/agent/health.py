@@ -90,7 +90,7 @@ class HealthServer:
         connected: socket.socket | None = None
         try:
             connected, _ = self._listener.accept()
-            connected.setblocking(False)  # noqa: FBT003  (as above)
+            connected.setblocking(False)  # noqa: FBT003  (as the standard library has it)
             self._selector.register(connected, selectors.EVENT_READ)
         except OSError:  # the client is gone, or no descriptor or watch is free
             if connected is not None:
