@@ -87,8 +87,8 @@ async def _inject(cluster: Cluster, url: str, fault: Fault, lock: asyncio.Lock) 
 async def _cut(process: WorkerProcess, url: str, seconds: float) -> None:
     """Let commits and claims wait, cut the connections of a process, and let them go on."""
     async with await psycopg.AsyncConnection.connect(url) as connection:
-        await connection.execute(
-            "LOCK TABLE fairwarning.head, fairwarning.impact IN EXCLUSIVE MODE"
+        await connection.execute(  # in the order of a commit: else each waits for the other
+            "LOCK TABLE fairwarning.impact, fairwarning.head IN EXCLUSIVE MODE"
         )
         await asyncio.sleep(seconds / 2)
         with suppress(NoAnswer):
