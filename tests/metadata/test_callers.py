@@ -1,9 +1,9 @@
 """Identifying the calling machine by its connection, never by the request (M22)."""
 
 import socket
+from collections.abc import Sequence
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -272,18 +272,17 @@ def test_a_deallocated_machine_enables_nothing(endpoint: EndpointHarness) -> Non
 def test_a_new_machine_is_known_at_once(endpoint: EndpointHarness) -> None:
     """This holds even if the machine is created during the lookup of its address."""
     endpoint.make("db")
-    store = endpoint.fleet.store
-    find = store.find_machines
+    reads, locate = endpoint.fleet.reader._locations, endpoint.fleet.store.locate_machines
 
-    async def slowly(**how: Any) -> list[MachineLocation]:  # noqa: ANN401  (as the store's own)
-        places = await find(**how)
-        store.find_machines = find  # type: ignore[method-assign]
+    async def slowly(keys: Sequence[int | str]) -> dict[int | str, MachineLocation]:
+        places = await locate(keys)
+        reads._visit = locate
         await endpoint.fleet.submit(
             AddMachines(scope="db", machines=(Machine(name="late", address="127.0.0.1"),))
         )
         return places
 
-    store.find_machines = slowly  # type: ignore[method-assign]
+    reads._visit = slowly
     port = endpoint.listen(by_source_address)
     statuses = []
     for _ in range(2):

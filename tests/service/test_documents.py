@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -43,8 +43,8 @@ def _scope(incarnation: int, version: int = 1, polled_at: float = 0.0) -> Scope:
 
 
 def _cache_of(scope: Scope | None) -> DocumentCache:
-    async def load(_: str) -> Scope | None:
-        return scope
+    async def load(names: Sequence[str]) -> dict[str, Scope]:
+        return dict.fromkeys(names, scope) if scope else {}
 
     return DocumentCache(load)
 
@@ -56,9 +56,10 @@ class _SlowLoad:
         self.result: asyncio.Future[Scope | None] = asyncio.get_running_loop().create_future()
         self.calls = 0
 
-    async def __call__(self, _: str) -> Scope | None:
+    async def __call__(self, _: Sequence[str]) -> dict[str, Scope]:
         self.calls += 1
-        return await self.result
+        scope = await self.result
+        return {"vm": scope} if scope else {}
 
 
 @run_async
@@ -208,9 +209,9 @@ async def test_a_scope_without_readers_is_not_cached() -> None:
     """A scope without readers is not cached, and leaves the cache with its last reader."""
     loads: list[str] = []
 
-    async def load(name: str) -> Scope | None:
-        loads.append(name)
-        return _scope(4, version=4)
+    async def load(names: Sequence[str]) -> dict[str, Scope]:
+        loads.extend(names)
+        return {"vm": _scope(4, version=4)}
 
     documents = DocumentCache(load)
     documents.publish("vm", _scope(3, version=3))

@@ -76,7 +76,7 @@ async def test_a_refused_command_does_not_affect_the_others(harness: ControlledF
     codes = [getattr(answer, "code", None) for answer in answers]
     assert codes == [None, "UnknownScope", "AddressTaken", "ScopeExists", None]
     assert await harness.store.list_ids(Scope, "", 10) == ["a", "c", "taken"]
-    (location,) = await harness.store.find_machines(address="10.0.0.1")
+    (location,) = (await harness.store.locate_machines(["10.0.0.1"])).values()
     assert location.scope == "taken"
 
 

@@ -1,7 +1,7 @@
 """A process learns about the changes of other processes, also after it was suspended."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -31,10 +31,9 @@ class FollowingProcess:
             store, store.shared, self.documents, lambda: None, synchronize=lambda _: None
         )
 
-    async def _load(self, name: str) -> Scope | None:
-        scope = (await self.store.load([(Scope, name)]))[Scope, name]
-        assert scope is None or isinstance(scope, Scope)
-        return scope
+    async def _load(self, names: Sequence[str]) -> dict[str, Scope]:
+        found = await self.store.load([(Scope, name) for name in names])
+        return {name: scope for (_, name), scope in found.items() if isinstance(scope, Scope)}
 
     async def catch_up(self, position: int) -> None:
         """Wait for a heartbeat of this position or a later one, and apply its changes."""

@@ -53,16 +53,18 @@ async def test_machines_are_found_by_name_and_address(store: Store) -> None:
             MachineLocation(2, "one", web),
             MachineLocation(1, "two", other),
         ]
-        assert await store.find_machines(address="127.1.0.2") == [MachineLocation(1, "two", other)]
+        assert await store.locate_machines(["127.1.0.3", "127.1.0.2", "", 3, "127.1.0.1"]) == {
+            "127.1.0.2": MachineLocation(1, "two", other),
+            "127.1.0.1": MachineLocation(2, "one", web),
+            3: MachineLocation(3, "one", bare),
+        }
         assert await store.find_machines(name="bare") == [MachineLocation(3, "one", bare)]
         assert await store.find_machines(name="Web") == []
-        assert await store.find_machines(address="127.1.0.3") == []
-        assert await store.find_machines(address="") == []
         await restart(store)
     fewer = scope("one", bare, version=2)
     await store.commit(Batch(2.0, {(Scope, "one"): (first, fewer)}))
     assert await store.find_machines(name="web") == [MachineLocation(1, "two", other)]
-    assert await store.find_machines(address="127.1.0.1") == []
+    assert await store.locate_machines(["127.1.0.1"]) == {}
 
 
 @on_open_store
@@ -76,9 +78,7 @@ async def test_the_number_of_a_machine_never_changes_and_is_never_reused(store: 
     await store.commit(Batch(2.0, {(Scope, "one"): (first, fewer)}))
     await restart(store)
     await store.commit(creation(second))
-    assert await store.find_machines(number=1) == [MachineLocation(1, "one", stopped)]
-    assert await store.find_machines(number=2) == []
-    assert await store.find_machines(number=0) == []
+    assert await store.locate_machines([0, 1, 2]) == {1: MachineLocation(1, "one", stopped)}
     assert await store.list_machines(0, 9) == [
         MachineLocation(1, "one", stopped),
         MachineLocation(3, "two", c),
@@ -109,10 +109,10 @@ async def test_an_address_is_unique(store: Store) -> None:
         await store.commit(Batch(1.0, {(Scope, "one"): (first, more), **creation(twice).changes}))
     assert "10.0.0.7" in refused.value.message
     assert await store.list_ids(Scope, "", 9) == ["one"]
-    assert await store.find_machines(address="10.0.0.9") == []
-    assert await store.find_machines(address="10.0.0.1") == [
-        MachineLocation(1, "one", first.machines["m"])
-    ]
+    assert await store.locate_machines(["10.0.0.9"]) == {}
+    assert await store.locate_machines(["10.0.0.1"]) == {
+        "10.0.0.1": MachineLocation(1, "one", first.machines["m"])
+    }
 
 
 @on_open_store
@@ -129,15 +129,15 @@ async def test_addresses_can_move_within_a_batch(store: Store) -> None:
     await store.commit(
         Batch(2.0, {(Scope, "one"): (first, swapped[0]), (Scope, "two"): (second, swapped[1])})
     )
-    assert await store.find_machines(address="10.1") == [
-        MachineLocation(2, "two", swapped[1].machines["b"])
-    ]
+    assert await store.locate_machines(["10.1"]) == {
+        "10.1": MachineLocation(2, "two", swapped[1].machines["b"])
+    }
     await store.commit(
         Batch(3.0, {(Scope, "three"): (None, third), (Scope, "one"): (swapped[0], None)})
     )
-    assert await store.find_machines(address="10.2") == [
-        MachineLocation(3, "three", third.machines["c"])
-    ]
+    assert await store.locate_machines(["10.2"]) == {
+        "10.2": MachineLocation(3, "three", third.machines["c"])
+    }
     assert await store.find_machines(name="a") == []
 
 

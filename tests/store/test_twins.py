@@ -29,8 +29,9 @@ async def answers(store: Store, generator: BatchGenerator) -> list[Any]:
         await store.due_entities(now + random.choice((-100.0, 0.0, 1000.0, 1e6)), limit),
         await store.next_due(),
         await store.find_machines(name=next(iter(line.fact.machines), "unknown")),
-        await store.find_machines(address=f"10.0.0.m-{random.randrange(1, 60)}"),
-        await store.find_machines(number=random.randrange(1, 60)),
+        await store.locate_machines(
+            [f"10.0.0.m-{random.randrange(1, 60)}", *random.sample(range(60), 3)]
+        ),
         await store.list_machines(random.randrange(60), limit),
         [await store.list_ids(kind, ref[1], limit) for kind in (Scope, ScaleSet, Operation)],
         [await store.list_ids(kind, "", limit) for kind in (Rollout, Lane)],

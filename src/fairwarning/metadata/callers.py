@@ -182,21 +182,21 @@ class Callers:
         return await self.find(self._default) if self.takes_default(key) else None
 
     async def _locate(self, key: Key) -> MachineLocation | None:
+        reader = self._fleet.reader
         if isinstance(key, tuple):
-            places = await self._fleet.reader.find_machines(scope=key[0])
-            places = [place for place in places if place.machine.name == key[1]]
-        elif key == self._default:
+            places = await reader.find_machines(scope=key[0])
+            return next((place for place in places if place.machine.name == key[1]), None)
+        if key == self._default:
             with suppress(NotFound, Refused):
                 return await find_machine(self._fleet, key.removeprefix(_DEFAULT))
             return None
-        elif _is_source(key):
-            address = key.removeprefix(_FROM)
-            places = await self._fleet.reader.find_machines(address=address)
-            if not places and self.find_guest:
-                return await self.find_guest(address)
-        else:
-            places = await self._fleet.reader.find_machines(number=_number(key))
-        return places[0] if places else None
+        if not _is_source(key):
+            return await reader.locate_machine(_number(key))
+        address = key.removeprefix(_FROM)
+        place = await reader.locate_machine(address)
+        if place is None and self.find_guest:
+            return await self.find_guest(address)
+        return place
 
     def collect_polls(self) -> int:
         """Report polls to the fleet, charge them to the rate limit, and return their number.

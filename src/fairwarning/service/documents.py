@@ -5,19 +5,21 @@ never before (durable before visible).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from time import monotonic
 from weakref import WeakValueDictionary
 
 from fairwarning.core.document import document
 from fairwarning.core.errors import NotFound
 from fairwarning.core.model import Scope
+from fairwarning.service.shared_visits import SharedVisits
 
 Callback = Callable[[], None]
 Answers = dict[str, bytes]
 """Rendered responses for a document, whole or in part, by a key that the reader chooses."""
 
 _CALLBACKS_PER_TURN = 256
+_LOADED_AT_ONCE = 64
 _SHARED_INCARNATIONS = 256  # from 0; few scopes without events have a higher incarnation
 
 
@@ -85,14 +87,13 @@ class PublishedScope:
 class DocumentCache:
     """All documents that clients read, by scope."""
 
-    def __init__(self, load: Callable[[str], Awaitable[Scope | None]]) -> None:
-        self._load = load
+    def __init__(self, load: Callable[[Sequence[str]], Awaitable[Mapping[str, Scope]]]) -> None:
+        self._loads = SharedVisits(load, _LOADED_AT_ONCE)
         # A scope leaves the cache when its last reader drops its reference.
         self._published: WeakValueDictionary[str, PublishedScope] = WeakValueDictionary()
         self._empty: list[Answers] = [{} for _ in range(_SHARED_INCARNATIONS)]
         self.promised: dict[int, float] = {}
         """Until when events are shown that have a `clock_ahead`."""
-        self._loading: dict[str, asyncio.Future[Scope | None]] = {}
         self.fresh_until: float | None = None
         """A `time.monotonic` value; None if no other process writes to the store."""
 
@@ -116,7 +117,7 @@ class DocumentCache:
             published = self._published.setdefault(
                 scope, PublishedScope(self._empty, self.promised)
             )
-            loaded = await self._load_once(scope)
+            loaded = await self._loads.read(scope)
             newest = _newer(published.scope, loaded)
             if self._published.get(scope) is not published:
                 newest = None  # deleted during the load
@@ -126,19 +127,6 @@ class DocumentCache:
                 raise NotFound("UnknownScope", f"there is no scope {scope!r}")
             published.replace(newest)
         return published
-
-    async def _load_once(self, scope: str) -> Scope | None:
-        """Load a scope once for all concurrent requests."""
-        loading = self._loading.get(scope)
-        if loading is None:
-            loading = self._loading[scope] = asyncio.ensure_future(self._load(scope))
-            loading.add_done_callback(lambda done: self._loaded(scope, done))
-        return await asyncio.shield(loading)
-
-    def _loaded(self, scope: str, done: "asyncio.Future[Scope | None]") -> None:
-        del self._loading[scope]
-        if not done.cancelled():
-            done.exception()  # mark as retrieved: all callers may have gone
 
     def publish(self, scope: str, state: Scope | None) -> None:
         """Show a committed change."""

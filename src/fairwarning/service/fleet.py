@@ -48,7 +48,7 @@ class Fleet:
         self._queue = CommandQueue()
         share = ReadShare(self._queue.is_idle)
         self.reader = FleetReader(store, share, 0 if store.shared else cached)
-        self.documents = DocumentCache(self._load_scope)
+        self.documents = DocumentCache(self._load_scopes)
         self._committer = Committer(store, clock, self.reader, self.documents, cached=cached)
         self.store_check = StoreCheck(self._committer.check_store)
         self._shared = store.shared
@@ -90,9 +90,10 @@ class Fleet:
         """The violated invariant that stopped writes (IS4); None while commands are decided."""
         return self._committer.broken
 
-    async def _load_scope(self, scope: str) -> Scope | None:
-        with self.reader.share.write():  # machines that poll may wait for it, too
-            return await self.reader.read(Scope, scope)
+    async def _load_scopes(self, names: Sequence[str]) -> dict[str, Scope]:
+        with self.reader.share.write():  # machines that poll wait for it
+            found = await self.reader.read_all([(Scope, name) for name in names])
+        return {name: scope for (_, name), scope in found.items() if isinstance(scope, Scope)}
 
     # --- Start and stop ---
 

@@ -48,5 +48,4 @@ class GuestAddresses:
                 log.warning("the guest %s at %s is not known: %s", name, address, error)
                 return None
             log.info("machine %s has address %s, as its host says", name, address)
-            machines = await self._fleet.reader.find_machines(address=address)
-            return machines[0] if machines else None
+            return await self._fleet.reader.locate_machine(address)

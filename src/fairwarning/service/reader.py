@@ -19,6 +19,7 @@ from fairwarning.core.model import (
     Subnet,
 )
 from fairwarning.service.read_share import STEP, ReadShare
+from fairwarning.service.shared_visits import SharedVisits
 from fairwarning.store.store import JournalEntry, MachineLocation, Store
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource, Subnet, Se
 T = TypeVar("T")
 
 _ENTITIES = 8  # of a visit to the store: a scope may have 200 machines
+_LOCATED_AT_ONCE = 64
 _NUMBERS = 2000  # of lines that a visit searches
 
 
@@ -60,6 +62,7 @@ class FleetReader:
         self._cached = cached
         self.share = share
         self.cache: OrderedDict[Ref, Entity] = OrderedDict()
+        self._locations = SharedVisits(store.locate_machines, _LOCATED_AT_ONCE)
 
     async def read(self, kind: type[E], name: str) -> E | None:
         """An entity as committed."""
@@ -102,14 +105,14 @@ class FleetReader:
             if len(page) == len(refs):  # otherwise one was removed, and the page would be short
                 return page
 
-    async def find_machines(
-        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[MachineLocation]:
-        """Machines of this name, address, number or scope."""
+    async def find_machines(self, *, name: str = "", scope: str = "") -> list[MachineLocation]:
+        """Machines of this name or scope."""
         await self.share.turn()
-        return await self._store.find_machines(
-            name=name, address=address, number=number, scope=scope
-        )
+        return await self._store.find_machines(name=name, scope=scope)
+
+    async def locate_machine(self, key: int | str) -> MachineLocation | None:
+        """The machine with this number or address."""
+        return await self._locations.read(key)
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         """Machines in order of their numbers, from the first past `after`."""

@@ -4,7 +4,7 @@ Entities are immutable, so the store keeps references and copies nothing. No met
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from fairwarning.core import cascade
@@ -118,15 +118,18 @@ class MemoryStore(SingleProcessStore):
         self._check_open()
         return self._due_times.first()
 
-    async def find_machines(
-        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[MachineLocation]:
+    async def find_machines(self, *, name: str = "", scope: str = "") -> list[MachineLocation]:
         self._check_open()
-        if scope and not name and not address:
-            numbers = self._index.of_scope(self._entities.get((Scope, scope)))
+        if name:
+            numbers = self._index.of_name(name)
         else:
-            numbers = self._index.find(name, address, number)
+            numbers = self._index.of_scope(self._entities.get((Scope, scope)))
         return [self._location(number) for number in numbers]
+
+    async def locate_machines(self, keys: Sequence[int | str]) -> dict[int | str, MachineLocation]:
+        self._check_open()
+        numbers = {key: self._index.number_at(key) for key in keys}
+        return {key: self._location(number) for key, number in numbers.items() if number}
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         self._check_open()

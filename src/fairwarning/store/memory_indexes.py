@@ -128,11 +128,13 @@ class MachineIndex:
         if not scopes:
             del self._names[name]
 
-    def find(self, name: str, address: str, number: int) -> list[int]:
-        if name:
-            return [known for _, known in sorted(self._names.get(name, {}).items())]
-        number = self._addresses.get(address, 0) if address else number
-        return [number] if number in self.by_number else []
+    def of_name(self, name: str) -> list[int]:
+        return [number for _, number in sorted(self._names.get(name, {}).items())]
+
+    def number_at(self, key: int | str) -> int:
+        """The number of the machine of this number or address; 0 if there is none."""
+        number = self._addresses.get(key, 0) if isinstance(key, str) else key
+        return number if number in self.by_number else 0
 
     def of_scope(self, scope: Entity | None) -> list[int]:
         if not isinstance(scope, Scope):

@@ -34,25 +34,20 @@ class SqlReads(ABC):
     async def next_due(self) -> float | None:
         return cast("float | None", (await self._rows("next_due"))[0][0])
 
-    async def find_machines(
-        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[MachineLocation]:
+    async def find_machines(self, *, name: str = "", scope: str = "") -> list[MachineLocation]:
         if name:
             return await self._machines("machines_by_name", name=name)
-        if address:
-            return await self._machines("machines_by_address", address=address)
-        if scope:
-            return await self._machines("machines_by_scope", scope=scope)
-        return await self._machines("machine_by_number", number=number)
+        return await self._machines("machines_by_scope", scope=scope)
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         return await self._machines("list_machines", after=after, limit=limit)
 
     async def _machines(self, query: str, **values: object) -> list[MachineLocation]:
-        return [
-            MachineLocation(number, scope, codec.decode_machine(body))
-            for number, scope, body in await self._rows(query, **values)
-        ]
+        return [self._location(*row) for row in await self._rows(query, **values)]
+
+    @staticmethod
+    def _location(number: int, scope: str, body: str) -> MachineLocation:
+        return MachineLocation(number, scope, codec.decode_machine(body))
 
     async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         rows = await self._rows("list_ids", kind=kind.__name__, after=after, limit=limit)

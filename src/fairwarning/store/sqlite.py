@@ -7,7 +7,7 @@ while no other work waits, and a statement that takes long gives way (IB3).
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -19,7 +19,7 @@ from fairwarning.store.files import OpenFiles, ReservedSpace, SqliteConnection
 from fairwarning.store.scripts import Migration
 from fairwarning.store.single_process import SingleProcessStore
 from fairwarning.store.sql_reads import Row, SqlReads
-from fairwarning.store.store import Batch
+from fairwarning.store.store import Batch, MachineLocation
 from fairwarning.store.worker import StoreThread
 
 P = ParamSpec("P")
@@ -297,6 +297,10 @@ class SQLiteStore(SingleProcessStore, SqlReads):
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         rows = await self._rows("unfinished_impacts", after=after, limit=limit)
         return [codec.decode_impact(body) for (body,) in rows]
+
+    async def locate_machines(self, keys: Sequence[int | str]) -> dict[int | str, MachineLocation]:
+        found = await self._read(tables.machines_at, keys)
+        return {key: self._location(*row) for key, row in found.items()}
 
     async def record_polls(self, polls: Mapping[str, float]) -> None:
         await self._change(tables.record_polls, polls)

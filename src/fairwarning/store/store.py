@@ -137,10 +137,11 @@ class Store(Protocol):
     async def next_due(self) -> float | None:
         """Return the earliest due time, ignoring entities that another process has claimed."""
 
-    async def find_machines(
-        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[MachineLocation]:
-        """Return machines by name (several scopes may have it), address, number or scope."""
+    async def find_machines(self, *, name: str = "", scope: str = "") -> list[MachineLocation]:
+        """Return machines by name (several scopes may have it) or scope."""
+
+    async def locate_machines(self, keys: Sequence[int | str]) -> dict[int | str, MachineLocation]:
+        """Return machines by their numbers and addresses, without those that do not exist."""
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         """Return machines in order of number, starting after `after`."""

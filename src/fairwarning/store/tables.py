@@ -176,7 +176,7 @@ def explain(connection: SqliteConnection, rows: SqliteRows) -> Conflict:
         if machine.address
     ]
     for scope, name, address in claims:
-        for _, holder, body in select(connection, "machines_by_address", {"address": address}):
+        for _, holder, body in machines_at(connection, [address]).values():
             if (holder, codec.decode_machine(body).name) != (scope, name):
                 return AddressTaken(address)
     return AddressTaken(claims[-1][2])  # by a machine of the same batch
@@ -205,6 +205,16 @@ def _load(connection: SqliteConnection, ref: Ref) -> Entity | None:
         return entity
     bodies = connection.execute(_SQL["machine_bodies"], (name,)).fetchall()
     return codec.with_machines(entity, codec.decode_machines(body for (body,) in bodies))
+
+
+def machines_at(connection: SqliteConnection, keys: Sequence[int | str]) -> dict[int | str, Row]:
+    """Return the number, scope and body of machines by their numbers and addresses."""
+    found: dict[int | str, Row] = {}
+    for key in keys:
+        query = "machine_by_number" if isinstance(key, int) else "machine_by_address"
+        if row := connection.execute(_SQL[query], (key,)).fetchone():
+            found[key] = row
+    return found
 
 
 def next_due(connection: SqliteConnection) -> float | None:

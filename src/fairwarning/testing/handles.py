@@ -184,8 +184,7 @@ class MachineHandle:
 
     def _find(self) -> MachineLocation | None:
         fleet = self._service.fleet
-        locations = self._service.run(fleet.reader.find_machines(number=self._location.number))
-        return locations[0] if locations else None
+        return self._service.run(fleet.reader.locate_machine(self._location.number))
 
     # --- Actions ---
 

@@ -138,7 +138,7 @@ class Reach:
         """Whether the plain endpoint identifies a caller from this address as a machine."""
         if is_loopback(self._host):
             return False
-        return bool(await self._fleet.reader.find_machines(address=source))
+        return await self._fleet.reader.locate_machine(source) is not None
 
     def _url(self, location: MachineLocation, surroundings: _Surroundings) -> str | None:
         host, machine = surroundings.host, location.machine

@@ -96,9 +96,8 @@ class Committer:
                 if conflict.address in taken:
                     raise  # the command itself names the address
                 taken.add(conflict.address)
-                for address in conflict.tried:
-                    if await self._store.find_machines(address=address):
-                        taken.add(address)
+                for address in await self._store.locate_machines(conflict.tried):
+                    taken.add(str(address))
 
     async def _decide_all(
         self, waiting: Sequence[PendingCommand], taken: Collection[str]

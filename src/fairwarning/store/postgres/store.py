@@ -17,7 +17,7 @@ from fairwarning.store.postgres.rows import PostgresRows
 from fairwarning.store.postgres.statements import execute, run
 from fairwarning.store.scripts import Migration
 from fairwarning.store.sql_reads import Row, SqlReads
-from fairwarning.store.store import Batch
+from fairwarning.store.store import Batch, MachineLocation
 
 LEASE_SECONDS = 3.0
 CONNECTIONS = 3  # of the first lane, in addition to the listening one
@@ -116,7 +116,7 @@ class PostgresStore(SqlReads):
             if machine.address
         ]
         for scope, machine in claims:
-            for location in await self.find_machines(address=machine.address):
+            for location in (await self.locate_machines([machine.address])).values():
                 if (location.scope, location.machine.name) != (scope, machine.name):
                     return AddressTaken(machine.address)
         return AddressTaken(claims[-1][1].address)  # by a machine of the same batch
@@ -141,6 +141,14 @@ class PostgresStore(SqlReads):
         return await self._duties.has(duty)
 
     # --- Entities ---
+
+    async def locate_machines(self, keys: Sequence[int | str]) -> dict[int | str, MachineLocation]:
+        numbers = [key for key in keys if isinstance(key, int)]
+        addresses = [key for key in keys if isinstance(key, str)]
+        found: dict[int | str, MachineLocation] = {}
+        for place in await self._machines("machines_at", numbers=numbers, addresses=addresses):
+            found |= {place.number: place, place.machine.address: place}
+        return {key: found[key] for key in keys if key and key in found}
 
     async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
         requested = list(refs)

@@ -88,14 +88,14 @@ SELECT body FROM machine WHERE scope = ? ORDER BY number;
 -- name: machines_by_name
 SELECT number, scope, body FROM machine WHERE name = :name ORDER BY scope;
 
--- name: machines_by_address
-SELECT number, scope, body FROM machine WHERE address = :address AND address <> '';
+-- name: machine_by_address
+SELECT number, scope, body FROM machine WHERE address = ? AND address <> '';
 
 -- name: machines_by_scope
 SELECT number, scope, body FROM machine WHERE scope = :scope ORDER BY number;
 
 -- name: machine_by_number
-SELECT number, scope, body FROM machine WHERE number = :number;
+SELECT number, scope, body FROM machine WHERE number = ?;
 
 -- name: list_machines
 SELECT number, scope, body FROM machine WHERE number > :after ORDER BY number LIMIT :limit;

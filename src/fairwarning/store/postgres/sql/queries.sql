@@ -132,14 +132,14 @@ SELECT name FROM duty WHERE name = %(name)s AND holder = %(process)s;
 -- name: machines_by_name
 SELECT number, scope, body FROM machine WHERE name = %(name)s ORDER BY scope;
 
--- name: machines_by_address
-SELECT number, scope, body FROM machine WHERE address = %(address)s AND address <> '';
-
 -- name: machines_by_scope
 SELECT number, scope, body FROM machine WHERE scope = %(scope)s ORDER BY number;
 
--- name: machine_by_number
-SELECT number, scope, body FROM machine WHERE number = %(number)s;
+-- name: machines_at
+SELECT number, scope, body FROM machine WHERE number = ANY(%(numbers)s::bigint [])
+UNION ALL
+SELECT number, scope, body FROM machine
+WHERE address = ANY(%(addresses)s::text []) AND address <> '';
 
 -- name: list_machines
 SELECT number, scope, body FROM machine
