@@ -1,45 +1,70 @@
-"""The figures of a release in `docs/reliability.md`, which the campaigns write themselves."""
+"""The figures of a release in `docs/reliability.md`. The campaigns write them, and read them again.
+
+So a release can be tested on several machines, one after the other: commit the page in between.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import fairwarning
 from tests.fixtures.programs import ROOT
-from tests.release.campaigns.plan import Campaign
-from tests.release.campaigns.progress import Done
+from tests.release.campaigns.plan import Campaign, Done
 
 PAGE = ROOT / "docs" / "reliability.md"
 _BEGIN = "<!-- Written by `make test-release`; do not edit by hand. -->\n"
 _END = "<!-- The end of what `make test-release` writes. -->\n"
+_FIGURES = re.compile(re.escape(_BEGIN) + "(.*)" + re.escape(_END), re.DOTALL)
+_ROW = re.compile(
+    r"^\| (\w+) \| ([\d,]+) \| [\d,]+ \| [^|]* \| ([\d.]+) \| ([\d, -]+) \| (\w+) \|$", re.MULTILINE
+)
+_HEAD = """\
+| campaign | done | of | | hours of a core | runs | code |
+|---|--:|--:|---|--:|---|---|
+"""
 
 
-def rows(done: Mapping[Campaign, Done]) -> list[str]:
-    """Return a row for each campaign of which something was done."""
-    return [
-        f"| {part.count:,} {campaign.unit} | {part.seconds / 3600:.1f} |"
-        for campaign, part in done.items()
-        if part.count
-    ]
+def read(text: str) -> dict[str, Done]:
+    """Return what was done of each campaign, by its name, from the text of the page."""
+    found = _FIGURES.search(text)
+    assert found, f"{PAGE} has no place for the figures"
+    return {
+        name: Done(source, list(_numbers(runs)), int(count.replace(",", "")), float(hours) * 3600)
+        for name, count, hours, runs, source in _ROW.findall(found[1])
+    }
 
 
 def with_figures(text: str, done: Mapping[Campaign, Done]) -> str:
     """Return the text of the page with these figures, as those of the present version."""
+    complete = all(part.count >= campaign.goal for campaign, part in done.items())
     lines = [
-        _BEGIN,
-        f"The campaigns found nothing in version {fairwarning.__version__}:",
-        "",
-        "| done | hours of a core |",
-        "|---|---|",
-        *rows(done),
-        "",
-        _END,
+        f"{_BEGIN}\nThe campaigns {'found' if complete else 'have found'} nothing in version "
+        f"{fairwarning.__version__}{'' if complete else ' so far'}:\n\n{_HEAD}".rstrip("\n"),
+        *(_row(campaign, part) for campaign, part in done.items() if part.count),
+        f"\n{_END}",
     ]
-    pattern = re.escape(_BEGIN) + ".*" + re.escape(_END)
-    text, count = re.subn(pattern, lambda _: "\n".join(lines), text, flags=re.DOTALL)
-    assert count == 1, f"{PAGE} has no place for the figures"
-    return text
+    return _FIGURES.sub(lambda _: "\n".join(lines), text)
 
 
-def write(done: Mapping[Campaign, Done]) -> None:
-    """Write the figures to the page."""
-    PAGE.write_text(with_figures(PAGE.read_text("utf-8"), done), "utf-8")
+def _row(campaign: Campaign, part: Done) -> str:
+    cells = (
+        campaign.name, f"{part.count:,}", f"{campaign.goal:,}", campaign.unit,
+        f"{part.seconds / 3600:.2f}", _ranges(part.runs), part.source,
+    )  # fmt: skip
+    return f"| {' | '.join(cells)} |"
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Return numbers as text, such as `0-3, 7`."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ", ".join("-".join(map(str, ends)) for ends in ranges)
+
+
+def _numbers(ranges: str) -> Iterator[int]:
+    for ends in ranges.split(", "):
+        first, _, last = ends.partition("-")
+        yield from range(int(first), int(last or first) + 1)

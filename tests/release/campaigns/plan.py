@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.mutants.__main__ import LEAST_CAUGHT
 
@@ -49,6 +49,16 @@ class Campaign:
         if not self.printed:
             return self.per_run
         return sum(map(int, re.findall(self.printed, output)))
+
+
+@dataclass
+class Done:
+    """What was done of one campaign, for one version of the code that it tests."""
+
+    source: str
+    runs: list[int] = field(default_factory=list)
+    count: int = 0
+    seconds: float = 0.0
 
 
 CAMPAIGNS = (

@@ -1,54 +1,46 @@
 """What the campaigns of a release have done, so that they continue after an interruption."""
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.fixtures.programs import ROOT
-from tests.release.campaigns.plan import Campaign
+from tests.release.campaigns import page
+from tests.release.campaigns.plan import CAMPAIGNS, Campaign, Done
 
 FOLDER = ROOT / ".local" / "release"
-"""Of the file with what was done, and of the outputs of failed runs."""
+"""Of the outputs of failed runs."""
 _SOURCE = ROOT / "src" / "fairwarning"
-
-
-@dataclass
-class Done:
-    """What was done of one campaign, for one version of the code that it tests."""
-
-    source: str
-    runs: list[int] = field(default_factory=list)
-    count: int = 0
-    seconds: float = 0.0
+_DIGITS = 12  # of a digest
 
 
 class ReleaseProgress:
-    """What was done of each campaign."""
+    """What was done of each campaign, as the page says."""
 
     def __init__(self) -> None:
-        self._file = FOLDER / "done.json"
-        stored = json.loads(self._file.read_text("utf-8")) if self._file.exists() else {}
-        self.done = {name: Done(**done) for name, done in stored.items()}
+        self._done = page.read(page.PAGE.read_text("utf-8"))
 
     def of(self, campaign: Campaign) -> Done:
         """Return what was done of a campaign; nothing if the code that it tests has changed."""
         source = digest(campaign.packages)
-        done = self.done.get(campaign.name)
+        done = self._done.get(campaign.name)
         if done is None or done.source != source:
-            self.done[campaign.name] = done = Done(source)
+            self._done[campaign.name] = done = Done(source)
         return done
 
     def add(self, campaign: Campaign, run: int, count: int, seconds: float) -> None:
-        """Add a run and save."""
+        """Add a run, and write the page."""
         done = self.of(campaign)
         done.runs.append(run)
         done.count += count
         done.seconds += seconds
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        part = self._file.with_suffix(".part")
-        part.write_text(json.dumps({name: asdict(done) for name, done in self.done.items()}))
-        part.replace(self._file)
+        text = page.PAGE.read_text("utf-8")
+        part = page.PAGE.with_suffix(".part")
+        part.write_text(page.with_figures(text, self.all()), "utf-8")
+        part.replace(page.PAGE)
+
+    def all(self) -> dict[Campaign, Done]:
+        """Return what was done of each campaign."""
+        return {campaign: self.of(campaign) for campaign in CAMPAIGNS}
 
 
 def digest(packages: tuple[str, ...]) -> str:
@@ -58,7 +50,7 @@ def digest(packages: tuple[str, ...]) -> str:
     paths = {path for match in matches for path in (match, *match.rglob("*"))}
     for path in sorted(path for path in paths if path.suffix in {".py", ".sql"}):
         hashed.update(f"{path.relative_to(_SOURCE).as_posix()}\n".encode() + path.read_bytes())
-    return hashed.hexdigest()
+    return hashed.hexdigest()[:_DIGITS]
 
 
 def path_of_output(campaign: str, run: int) -> Path:

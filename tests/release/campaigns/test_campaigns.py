@@ -11,17 +11,21 @@ from rich.progress import Progress
 import fairwarning
 from tests.release.campaigns import page, progress, soak
 from tests.release.campaigns.__main__ import Release
-from tests.release.campaigns.plan import CAMPAIGNS, ENGINE, Campaign
+from tests.release.campaigns.plan import CAMPAIGNS, ENGINE, Campaign, Done
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder of what was done, for one test."""
-    monkeypatch.setattr(progress, "FOLDER", tmp_path)
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A page of what was done, for one test."""
+    path = tmp_path / "page.md"
+    path.write_text(page.with_figures(page.PAGE.read_text("utf-8"), {}), "utf-8")
+    monkeypatch.setattr(page, "PAGE", path)
+    return path
 
 
-def run(campaign: Campaign) -> progress.ReleaseProgress:
+def run(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> progress.ReleaseProgress:
     """Run a campaign with two jobs, from what was saved."""
+    monkeypatch.setattr(progress, "CAMPAIGNS", (campaign,))
     done = progress.ReleaseProgress()
     bars = Progress(console=Console(quiet=True))
     asyncio.run(Release([campaign], done, bars).run(jobs=2))
@@ -49,19 +53,29 @@ def test_the_code_that_it_tests_exists(campaign: Campaign) -> None:
 def test_the_figures_are_written_to_the_page() -> None:
     """The page gets the version and a row for each campaign; the rest of it stays as it is."""
     text = page.PAGE.read_text("utf-8")
-    done = {campaign: progress.Done("", count=campaign.goal) for campaign in CAMPAIGNS}
+    runs = [0, 1, 2, 7, 9, 10]
+    done = {campaign: Done("1a2b", runs, campaign.goal, 72.0) for campaign in CAMPAIGNS}
     written = page.with_figures(text, done)
     assert f"found nothing in version {fairwarning.__version__}:" in written
-    assert all(row in written for row in page.rows(done))
     assert page.with_figures(written, done) == written
+    assert page.read(written) == {campaign.name: part for campaign, part in done.items()}
     assert text.partition("## At a release")[0] == written.partition("## At a release")[0]
+    done[CAMPAIGNS[0]].count -= 1
+    unfinished = page.with_figures(written, done)
+    assert f"have found nothing in version {fairwarning.__version__} so far:" in unfinished
 
 
-def test_it_runs_as_often_as_needed_and_continues() -> None:
+def test_it_runs_as_often_as_needed_and_continues(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Five things take three runs of two; a second call adds what a larger goal needs."""
-    assert sorted(run(counting(5)).of(counting(0)).runs) == [0, 1, 2]
-    assert run(counting(5)).of(counting(0)).count == 6
-    assert sorted(run(counting(8)).of(counting(0)).runs) == [0, 1, 2, 3]
+    assert sorted(run(counting(5), monkeypatch).of(counting(0)).runs) == [0, 1, 2]
+    assert run(counting(5), monkeypatch).of(counting(0)).count == 6
+    assert sorted(run(counting(8), monkeypatch).of(counting(0)).runs) == [0, 1, 2, 3]
+    text = copy.read_text("utf-8")
+    assert "| counting | 8 | 8 | things | 0.00 | 0-3 |" in text
+    copy.write_text(text.replace(progress.digest(ENGINE), "other code"), "utf-8")
+    assert run(counting(2), monkeypatch).of(counting(0)).runs == [0]
 
 
 @pytest.mark.campaign
