@@ -6,7 +6,7 @@ import pytest
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.shared_visits import SharedVisits
 from fairwarning.store import lanes
-from tests.fixtures.waiting import run_async
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 
 
 class _Visits:
@@ -62,6 +62,22 @@ async def test_what_is_read_is_no_older_than_the_question() -> None:
     visit.allowed.set()
     assert await _answers(first + second) == [1, 1]
     assert visit.keys == [[1], [1]]
+
+
+@run_async
+async def test_who_asks_as_the_last_visits_end_is_answered() -> None:
+    """The visits are over, but their tasks have not been cleaned up yet."""
+    later: list[asyncio.Task[int | None]] = []
+
+    async def visit(keys: Sequence[int]) -> dict[int, int]:
+        if not later:
+            later.extend(_read(reads, 3))
+        return {key: key * key for key in keys}
+
+    reads = SharedVisits(visit, 9)
+    assert await _answers(_read(reads, 1, 2)) == [1, 4]
+    await asyncio.wait(later, timeout=LIMIT_SECONDS)
+    assert await _answers(later) == [9]
 
 
 @run_async

@@ -32,15 +32,18 @@ class SharedVisits(Generic[K, V]):
         if future is None:
             future = self._waiting[key] = asyncio.get_running_loop().create_future()
         if len(self._visits) < _VISITS:
-            visits = asyncio.create_task(self._answer_all(), name="shared visits")
-            self._visits.add(visits)
-            visits.add_done_callback(self._visits.discard)
+            self._visits.add(asyncio.create_task(self._answer_all(), name="shared visits"))
         return await asyncio.shield(future)
 
     async def _answer_all(self) -> None:
-        with lanes.reads_lane(taken=False):  # whoever asked first: machines may wait for it
-            while keys := list(islice(self._waiting, self._at_most)):
-                await self._answer({key: self._waiting.pop(key) for key in keys})
+        task = asyncio.current_task()
+        assert task
+        try:
+            with lanes.reads_lane(taken=False):  # whoever asked first: machines may wait for it
+                while keys := list(islice(self._waiting, self._at_most)):
+                    await self._answer({key: self._waiting.pop(key) for key in keys})
+        finally:
+            self._visits.discard(task)  # in this turn: whoever asks from now on needs another
 
     async def _answer(self, asked: Mapping[K, "asyncio.Future[V | None]"]) -> None:
         keys = list(asked)
