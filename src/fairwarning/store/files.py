@@ -99,35 +99,36 @@ class OpenFiles:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._identities: dict[str, tuple[int, int]] = {}
+        self._log = str(beside(path, LOG))
+        self._paths = str(path), self._log
+        self._identities: dict[str, tuple[int, int]] = {}  # by path
 
     def check(self) -> None:
         """Raise `Unavailable` if a file is not the one of the first call at which it existed."""
-        for suffix in ("", LOG):
-            identity = _identity(beside(self._path, suffix))
-            known = self._identities.get(suffix, identity)
-            if identity != known:
-                raise self._lost(beside(self._path, suffix))
+        for path in self._paths:
+            identity = _identity(path)
+            if identity != self._identities.get(path, identity):
+                raise _lost(path)
             if identity:
-                self._identities[suffix] = identity
+                self._identities[path] = identity
 
     def check_before_opening(self) -> None:
         """Do the same; the log of the last connection is not used any more."""
-        self._identities.pop(LOG, None)
+        self._identities.pop(self._log, None)
         self.check()
 
-    def _lost(self, path: Path) -> Unavailable:
-        return Unavailable(
-            "StoreLost",
-            f"{path} was moved, removed or replaced while the service uses it; put it back. Do not"
-            " stop the service before that: it has the only copy",
-        )
+
+def _lost(path: str) -> Unavailable:
+    return Unavailable(
+        "StoreLost",
+        f"{path} was moved, removed or replaced while the service uses it; put it back. Do not"
+        " stop the service before that: it has the only copy",
+    )
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: str) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116  (before each commit: half the time of a `Path`)
     except OSError:
         return None
     return status.st_dev, status.st_ino
