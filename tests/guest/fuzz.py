@@ -137,7 +137,7 @@ class Deciding(Agent):
         for event in document.events:
             to_json(event)
             event.seconds_left(now)
-        # A damaged document may list one twice, as naming this machine and as not: the last counts.
+        # A damaged document may list an event with and without this machine: the last entry counts.
         for event in {event.id.upper(): event for event in document.events}.values():
             if event.concerns(ME):
                 state = self._plan.known.get(event.id.upper())
