@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.core import lifecycle
 from fairwarning.core.errors import Bug
-from fairwarning.core.lifecycle import TRANSITIONS, EventTransition, ScopeDraft, due, whole_seconds
+from fairwarning.core.lifecycle import ScopeDraft, due, whole_seconds
 from fairwarning.core.model import (
     Event,
     EventStatus,
@@ -21,6 +20,7 @@ from fairwarning.core.model import (
     Source,
 )
 from fairwarning.core.record import changed
+from fairwarning.core.transitions import TRANSITIONS, EventTransition, next_status
 from tests.fixtures.fleet import NOON
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
@@ -80,10 +80,10 @@ def test_every_other_transition_is_refused(
 ) -> None:
     """A pair that is not in the table raises an error that names both."""
     if transition in TRANSITIONS[status]:
-        assert lifecycle._next(status, transition) is TRANSITIONS[status][transition]
+        assert next_status(status, transition) is TRANSITIONS[status][transition]
         return
     with pytest.raises(Bug) as broken:
-        lifecycle._next(status, transition)
+        next_status(status, transition)
     assert str(transition) in broken.value.message
     assert str(status) in broken.value.message
 

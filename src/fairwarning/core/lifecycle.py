@@ -1,11 +1,10 @@
-"""The life cycle of events and impacts: the transition table, and a draft that applies it.
+"""The life cycle of events and impacts: a draft of a scope that applies the transition table.
 
 All changes to the state of an event or an impact are made here. `engine.py` decides which command
 causes which transition.
 """
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from fairwarning.core import limits, subnets, windows
 from fairwarning.core.commands import Command
@@ -35,7 +34,6 @@ from fairwarning.core.model import (
     NOTHING,
     Event,
     EventStatus,
-    EvictionPolicy,
     Impact,
     ImpactKind,
     Machine,
@@ -48,45 +46,16 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.operation_rules import notice_seconds
 from fairwarning.core.record import changed
-
-
-class EventTransition(StrEnum):
-    """The transitions of an event."""
-
-    ANNOUNCE = "announce"
-    APPEAR_STARTED = "appear started"  # without notice: sudden failure, automatic approval
-    START = "start"
-    CANCEL = "cancel"
-    LAPSE = "lapse"  # advice without an impact
-    END = "end"
-
-
-TRANSITIONS: dict[EventStatus | None, dict[EventTransition, EventStatus | None]] = {
-    None: {
-        EventTransition.ANNOUNCE: EventStatus.SCHEDULED,
-        EventTransition.APPEAR_STARTED: EventStatus.STARTED,
-    },
-    EventStatus.SCHEDULED: {
-        EventTransition.START: EventStatus.STARTED,
-        EventTransition.CANCEL: None,
-        EventTransition.LAPSE: None,
-    },
-    EventStatus.STARTED: {EventTransition.END: None},
-}
-"""All allowed transitions (IL1). None: not in the document."""
-
-POWER_AFTER = {
-    ImpactKind.REBOOT: Power.RUNNING,
-    ImpactKind.REDEPLOY: Power.RUNNING,
-    ImpactKind.START: Power.RUNNING,
-    ImpactKind.STOP: Power.STOPPED,
-    ImpactKind.DEALLOCATE: Power.DEALLOCATED,
-    ImpactKind.EVICT: Power.DEALLOCATED,
-}
-"""The power state after an impact; other impacts do not change it."""
-
-_KEEP_POWER = frozenset({ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY})
-"""If the platform does it: the power state is its user's (E5)."""
+from fairwarning.core.transitions import (
+    FACT_OF_END,
+    KEEP_POWER,
+    POWER_AFTER,
+    EventTransition,
+    deletes,
+    moves,
+    next_status,
+    spare_host,
+)
 
 
 def due(scope: Scope) -> float | None:
@@ -183,7 +152,7 @@ class ScopeDraft:
     def _add_event(self, event: Event, move: EventTransition) -> None:
         if event.id in self.events:
             raise Bug(f"there is already an event {event.id} (ID3)")
-        if _next(None, move) is not event.status:
+        if next_status(None, move) is not event.status:
             raise Bug(f"{move} does not make an event {event.status}")
         self.events[event.id] = event
         scheduled = move is EventTransition.ANNOUNCE
@@ -224,7 +193,7 @@ class ScopeDraft:
         if event.impact is None:
             self._remove_event(event, EventTransition.LAPSE, why)
             return
-        status = _next(event.status, EventTransition.START)
+        status = next_status(event.status, EventTransition.START)
         assert status is not None
         self.events[event.id] = event = changed(event, status=status)
         self._fact(FactType.STARTED, event, why)
@@ -303,10 +272,10 @@ class ScopeDraft:
         )
 
     def _remove_event(self, event: Event, move: EventTransition, why: str) -> None:
-        if _next(event.status, move) is not None:
+        if next_status(event.status, move) is not None:
             raise Bug(f"{move} does not end event {event.id}")
         del self.events[event.id]
-        self._fact(_LEFT[move], event, why)
+        self._fact(FACT_OF_END[move], event, why)
 
     # --- Impacts ---
 
@@ -323,7 +292,7 @@ class ScopeDraft:
             operation=operation,
             event=event.id if event else "",
             duration_seconds=event.duration_seconds if event else limits.UNKNOWN_DURATION,
-            keeps_power=source is Source.PLATFORM and kind in _KEEP_POWER,
+            keeps_power=source is Source.PLATFORM and kind in KEEP_POWER,
         )
         self._place(impact)
         self._count(OperationProgress(operation, planned=1))
@@ -408,7 +377,7 @@ class ScopeDraft:
         self._count(OperationProgress(impact.operation, done=1, failed=-1, begun_at=begun_at))
         machine = self.machines[impact.machine]
         newer = self.impacts.get(machine.name)
-        if _deletes(machine, impact.kind):  # nothing undoes that (IL14)
+        if deletes(machine, impact.kind):  # nothing undoes that (IL14)
             self._end_work_on_deleted(machine)
         elif impact.superseded or (newer and newer.in_progress):
             return
@@ -419,7 +388,7 @@ class ScopeDraft:
         """End newer impacts on a machine that turns out to be deleted; a newer delete is done."""
         why = "the machine was deleted"
         while newer := self.impacts.get(machine.name):
-            is_done = _deletes(machine, newer.kind)
+            is_done = deletes(machine, newer.kind)
             if newer.in_progress:
                 self.finish_impact(newer, "" if is_done else why)
             elif is_done:
@@ -449,7 +418,7 @@ class ScopeDraft:
 
     def _apply_result(self, machine: Machine, impact: Impact) -> None:
         kind = impact.kind
-        if _deletes(machine, kind):  # IL11: its identity gets no answer from now on
+        if deletes(machine, kind):  # IL11: its identity gets no answer from now on
             del self.own_machines()[machine.name]
             self.given_up = {k: i for k, i in self.given_up.items() if i.machine != machine.name}
             self._drop_advice(machine.name, "the machine was deleted")
@@ -461,7 +430,7 @@ class ScopeDraft:
                 self.sends.append(TargetDeleted(resource=machine.resource))
         else:
             power = machine.power if impact.keeps_power else POWER_AFTER.get(kind, machine.power)
-            host = _spare_host(impact) if machine.host and _moves(machine, kind) else machine.host
+            host = spare_host(impact) if machine.host and moves(machine, kind) else machine.host
             if power is not machine.power or host != machine.host:
                 self.own_machines()[machine.name] = changed(machine, power=power, host=host)
             if power is not machine.power and power is not Power.RUNNING:
@@ -573,41 +542,10 @@ class ScopeDraft:
         )
 
 
-_LEFT = {
-    EventTransition.CANCEL: FactType.CANCELLED,
-    EventTransition.LAPSE: FactType.LAPSED,
-    EventTransition.END: FactType.ENDED,
-}
-
-
-def _moves(machine: Machine, kind: ImpactKind) -> bool:
-    """Whether a machine is on another host after an impact."""
-    deallocated = machine.power is Power.DEALLOCATED
-    return kind is ImpactKind.REDEPLOY or (kind is ImpactKind.START and deallocated)
-
-
-def _spare_host(impact: Impact) -> str:
-    """The name of a host that nothing else is on."""
-    return f"spare-{guid(impact.id)[:8].lower()}"
-
-
-def _next(status: EventStatus | None, move: EventTransition) -> EventStatus | None:
-    try:
-        return TRANSITIONS[status][move]
-    except KeyError:
-        raise Bug(f"no transition {move!r} from {status} (IL1)") from None
-
-
 def _result(event: Event) -> str:
     if not event.failed:
         return CARRIED_OUT
     return f"failed for {event.failed} of {len(event.resources)} machines"
-
-
-def _deletes(machine: Machine, kind: ImpactKind) -> bool:
-    return kind is ImpactKind.DELETE or (
-        kind is ImpactKind.EVICT and machine.eviction is EvictionPolicy.DELETE
-    )
 
 
 def _shown(event: Event | None) -> EventStatus | None:
