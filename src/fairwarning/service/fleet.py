@@ -92,8 +92,8 @@ class Fleet:
 
     async def _load_scopes(self, names: Sequence[str]) -> dict[str, Scope]:
         with self.reader.share.write():  # machines that poll wait for it
-            found = await self.reader.read_all([(Scope, name) for name in names])
-        return {name: scope for (_, name), scope in found.items() if isinstance(scope, Scope)}
+            entities = await self.reader.read_all([(Scope, name) for name in names])
+        return {name: scope for (_, name), scope in entities.items() if isinstance(scope, Scope)}
 
     # --- Start and stop ---
 

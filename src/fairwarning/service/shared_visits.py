@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 class SharedVisits(Generic[K, V]):
-    """Reads values by key; whoever asks while visits are under way shares the next one."""
+    """Reads values by key; whoever asks during visits shares the next visit."""
 
     def __init__(
         self, visit: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]], at_most: int
@@ -48,7 +48,7 @@ class SharedVisits(Generic[K, V]):
     async def _answer(self, asked: Mapping[K, "asyncio.Future[V | None]"]) -> None:
         keys = list(asked)
         try:
-            found = await self._visit(keys)
+            values = await self._visit(keys)
         except Exception as error:  # noqa: BLE001  (it is for those who asked)
             if len(keys) == 1 or isinstance(error, Unavailable):
                 for future in asked.values():
@@ -59,4 +59,4 @@ class SharedVisits(Generic[K, V]):
             await self._answer({key: asked[key] for key in keys[half:]})
         else:
             for key, future in asked.items():
-                future.set_result(found.get(key))
+                future.set_result(values.get(key))

@@ -299,8 +299,8 @@ class SQLiteStore(SingleProcessStore, SqlReads):
         return [codec.decode_impact(body) for (body,) in rows]
 
     async def locate_machines(self, keys: Sequence[int | str]) -> dict[int | str, MachineLocation]:
-        found = await self._read(tables.machines_at, keys)
-        return {key: self._location(*row) for key, row in found.items()}
+        rows = await self._read(tables.machines_at, keys)
+        return {key: self._location(*row) for key, row in rows.items()}
 
     async def record_polls(self, polls: Mapping[str, float]) -> None:
         await self._change(tables.record_polls, polls)
