@@ -7,9 +7,9 @@ with the same source, it continues.
 import argparse
 import asyncio
 import os
+import resource
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
@@ -40,6 +40,7 @@ class Release:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
         self._under_way: Counter[str] = Counter()  # runs, by campaign
+        self._counted = _seconds_of_ended_runs()
 
     async def run(self, jobs: int) -> None:
         """Run until everything is done; raise `RunFailed` at the first run that fails.
@@ -73,12 +74,18 @@ class Release:
 
     async def _work(self, runs: Iterator[tuple[Campaign, int]]) -> None:
         for campaign, number in runs:
-            began = time.monotonic()
             output = await _run(campaign, number)
             amount = campaign.amount(output)
             self._under_way[campaign.name] -= 1
-            self._progress.add(campaign, number, amount, time.monotonic() - began)
+            before, self._counted = self._counted, _seconds_of_ended_runs()
+            self._progress.add(campaign, number, amount, self._counted - before)
             self._bars.advance(self._tasks[campaign.name], amount)
+
+
+def _seconds_of_ended_runs() -> float:
+    """Return how long the processors have worked for them, beside whatever else they did."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 async def _run(campaign: Campaign, number: int) -> str:
