@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fairwarning.arm.schema.values import (
+from fairwarning.arm.schema.types import (
     DECIMAL,
     FLAG,
     REFERENCE,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairwarning.arm.network import reservations
+from fairwarning.arm.network import subnets
 from fairwarning.core.model import Resource
 from tests.arm.attached import IMAGE, NETWORK, SUBNET, VNET, Json, link
 from tests.arm.bodies import COMPUTE, notice
@@ -208,7 +208,7 @@ def assert_addresses(arm: ArmHarness, interfaces: dict[str, Json]) -> None:
         row.name.rpartition("/")[2]: f"{SUBSCRIPTION}{nic_path(row.used_by.rpartition(':')[2])}"
         for row in rows
         if isinstance(row, Resource)
-        and row.id.startswith(reservations.KIND.lower())
+        and row.id.startswith(subnets.RESERVATION.lower())
         and row.used_by
     }
     assert reserved == {

@@ -9,8 +9,8 @@ import pytest
 from fairwarning.arm.compute import instances, targets
 from fairwarning.arm.http.request import BODY_BYTES
 from fairwarning.arm.types import context, users
-from fairwarning.arm.types.parts import PARTS_MAX
 from fairwarning.arm.types.references import REFERENCES_MAX
+from fairwarning.arm.types.registered import PARTS_MAX
 from fairwarning.core import limits
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Resource

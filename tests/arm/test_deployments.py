@@ -4,7 +4,7 @@ import pytest
 from starlette.requests import Request
 
 from fairwarning.arm.http.request import ArmRequest
-from fairwarning.arm.resources import deployment_run
+from fairwarning.arm.resources import deployments
 from fairwarning.arm.types import deployment_queue
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, WEB, WEB_SCOPE, created, refused
@@ -281,7 +281,7 @@ def test_a_nested_deployment_by_another_spelling(kind: str) -> None:
 
 def test_a_deployment_that_sends_itself_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused: the other one would wait for this one."""
-    monkeypatch.setattr(deployment_run, "DEPLOYMENT", "")  # nothing is a nested deployment
+    monkeypatch.setattr(deployments, "DEPLOYMENT", "")  # nothing is a nested deployment
     with ArmHarness() as arm:
         arm.group()
         nested = resource("Microsoft.Resources/deployments", "inner", apiVersion=VERSION)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.schema import types
-from fairwarning.arm.schema.values import Shape
+from fairwarning.arm.schema.types import Shape
 from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.core.record import changed
 from fairwarning.service.resources import INSTANCE

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairwarning.arm import login
-from fairwarning.arm.compute import actions, images, set_interfaces
+from fairwarning.arm.compute import actions, images, set_network
 from fairwarning.arm.http import errors, internal
 from fairwarning.arm.http.azure_id import ResourcePath, parse_path
 from fairwarning.arm.http.errors import ArmError, azure_error
@@ -40,7 +40,7 @@ from fairwarning.service.tokens import (
 log = logging.getLogger(__name__)
 
 MODULES = (
-    login, subscriptions, groups, images, deployments, operations, tags, set_interfaces, actions,
+    login, subscriptions, groups, images, deployments, operations, tags, set_network, actions,
     internal,
 )  # fmt: skip
 """The modules that have routes of their own, beside those of the resource types."""
@@ -73,7 +73,6 @@ class ArmApplication:
         self._find = lru_cache(_PATHS)(self._match)  # clients read the same again and again
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         assert scope["type"] == "http"
         scope["app"] = self  # for `http.internal`
         scope[_RECEIVE] = receive

@@ -13,12 +13,7 @@ from starlette.responses import Response
 from fairwarning.arm.catalogue import document
 from fairwarning.arm.compute import images
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import (
-    ArmRequest,
-    api_version,
-    json_response,
-    read_bytes,
-)
+from fairwarning.arm.http.request import ArmRequest, api_version, json_response, read_bytes
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.service.config.settings import TENANT

@@ -9,16 +9,11 @@ from fairwarning.arm.compute import (
     instances,
     machines,
     scale_sets,
-    set_interfaces,
+    set_network,
 )
 from fairwarning.arm.network import addresses, interfaces, load_balancers
 from fairwarning.arm.resources import deployments, locks, tags
-from fairwarning.arm.types.names import (
-    INTERFACE,
-    LOAD_BALANCER,
-    NETWORK,
-    PUBLIC_ADDRESS,
-)
+from fairwarning.arm.types.names import INTERFACE, LOAD_BALANCER, NETWORK, PUBLIC_ADDRESS
 from fairwarning.arm.types.resource_type import ResourceType, ResourceTypes
 
 _OF_INSTANCES = (
@@ -67,9 +62,9 @@ TYPES = ResourceTypes(
         *(
             replace(
                 kind,
-                get=partial(set_interfaces.get_with_instances, kind),
-                list=partial(set_interfaces.list_with_instances, kind),
-                exists=partial(set_interfaces.exists, kind),
+                get=partial(set_network.get_with_instances, kind),
+                list=partial(set_network.list_with_instances, kind),
+                exists=partial(set_network.exists, kind),
             )
             for kind in _OF_INSTANCES
         ),

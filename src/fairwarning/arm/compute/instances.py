@@ -5,14 +5,7 @@ from functools import partial
 
 from starlette.responses import Response
 
-from fairwarning.arm.compute import (
-    actions,
-    disks,
-    set_interfaces,
-    set_network,
-    targets,
-    views,
-)
+from fairwarning.arm.compute import actions, disks, set_network, targets, views
 from fairwarning.arm.compute.profile import SET_PROFILE
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.listing import list_response, parse_expand
@@ -166,7 +159,7 @@ TYPE = ResourceType(
     actions={**actions.HANDLERS, "reimageall": partial(actions.act, Reimage)},
     views={
         "instanceview": actions.show_view,
-        "networkinterfaces": set_interfaces.list_of_instance,
+        "networkinterfaces": set_network.list_of_instance,
     },
     refused={"runcommand": actions.NO_ACCESS},
 )

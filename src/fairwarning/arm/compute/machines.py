@@ -11,7 +11,6 @@ from fairwarning.arm.compute import (
     availability,
     disks,
     images,
-    machine_disks,
     profile,
     set_network,
     targets,
@@ -21,8 +20,7 @@ from fairwarning.arm.compute.profile import MACHINE_PROFILE
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import azure_error
-from fairwarning.arm.http.listing import list_response, parse_expand
-from fairwarning.arm.http.odata import RESOURCE_FIELDS, Field
+from fairwarning.arm.http.listing import RESOURCE_FIELDS, Field, list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.network import interfaces
 from fairwarning.arm.types import documents, handlers, writing
@@ -88,7 +86,7 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     else:
         target = await targets.find_machine(write.context, write.group.name, write.existing.name)
         desired = await _change(write, target, body)
-    return await machine_disks.attach(write, desired)
+    return await disks.attach(write, desired)
 
 
 async def _create(write: ResourceWrite, body: Body) -> DesiredResource:
@@ -154,8 +152,8 @@ async def _change(write: ResourceWrite, target: ActionTarget, body: Body) -> Des
     defaults, before = _defaults(context, target), documents.stored_body(target.resource)
     before, after = (documents.merge(defaults, each) for each in (before, body))
     updated = profile.parse_machine(machine.name, after)
-    profile.check_immutable(profile.parse_machine(machine.name, before), updated)
-    fixed = {"location": (writing.location_of(before), writing.location_of(after))}
+    fixed = profile.immutable_values(profile.parse_machine(machine.name, before), updated)
+    fixed["location"] = writing.location_of(before), writing.location_of(after)
     for member in _OWNERS:
         own = _owner(context, target).get(member, {"id": ""})["id"]
         sent = typed_value(body, f"properties.{member}.id", str) or own

@@ -3,15 +3,23 @@
 Api-versions compare as dates. A member that is newer than the api-version is an error, as on Azure.
 """
 
-from typing import Any
+from collections.abc import Mapping
 
-from fairwarning.arm.http.errors import ArmError, azure_error
+from fairwarning.arm.http.errors import ArmError, azure_error, invalid_value
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.types import documents, writing
-from fairwarning.arm.types.documents import choice, invalid_value, merge, tags_of, typed_value
+from fairwarning.arm.types import writing
+from fairwarning.arm.types.documents import choice, merge, number, tags_of, typed_value, without
 from fairwarning.core import limits, times
+from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
-from fairwarning.core.model import EvictionPolicy, Machine, Priority, Rules
+from fairwarning.core.model import (
+    EvictionPolicy,
+    Machine,
+    Priority,
+    Rules,
+    ScaleInRule,
+    UpgradeMode,
+)
 from fairwarning.core.record import changed
 
 SET_PROFILE = "properties.virtualMachineProfile"
@@ -57,17 +65,13 @@ def terminate_seconds(body: Body, at: str) -> int:
 
 
 def normalize(body: Body, at: str) -> Body:
-    """Return the body with the notice in Azure's form: a boolean and an ISO 8601 duration."""
+    """Return the body with the duration of the notice in Azure's form."""
     where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
-    notice = typed_value(body, where, dict)
-    if notice is None:
+    notice = typed_value(body, where, dict, {})
+    if "notBeforeTimeout" not in notice:
         return body
-    normalized: Body = {}
-    if "enable" in notice:
-        normalized["enable"] = typed_value(notice, "enable", bool)
-    if "notBeforeTimeout" in notice:
-        normalized["notBeforeTimeout"] = times.format_duration(_seconds(notice, where))
-    return merge(body, _nested(where, normalized))
+    timeout = times.format_duration(_seconds(notice, where))
+    return merge(body, _nested(where, {"notBeforeTimeout": timeout}))
 
 
 def fill_defaults(body: Body, at: str) -> Body:
@@ -118,7 +122,7 @@ def with_policy(rules: Rules, body: Body) -> Rules:
     )
 
 
-def events_profile(seconds: int) -> dict[str, Any]:
+def events_profile(seconds: int) -> Body:
     """Return the `scheduledEventsProfile` member for this notice; nothing for no notice."""
     if not seconds:
         return {}
@@ -136,7 +140,7 @@ def parse_machine(name: str, body: Body) -> Machine:
     check_eviction(body, "properties", priority)
     zones = zones_of(body)
     if len(zones) > 1:
-        raise documents.invalid_value("zones", list(zones), "a list of one zone")
+        raise invalid_value("zones", list(zones), "a list of one zone")
     return Machine(
         name=name,
         host_name=typed_value(body, "properties.osProfile.computerName", str, ""),
@@ -170,17 +174,97 @@ def zones_of(body: Body) -> tuple[str, ...]:
     """Return the zones of a body."""
     zones = typed_value(body, "zones", list, [])
     if not all(isinstance(zone, str) and zone for zone in zones) or len(set(zones)) < len(zones):
-        raise documents.invalid_value("zones", zones, "a list of different strings")
+        raise invalid_value("zones", zones, "a list of different strings")
     return tuple(zones)
 
 
-def check_immutable(before: Machine, after: Machine) -> None:
-    """Refuse to change what cannot change after the creation of a machine."""
-    writing.refuse_changes(
-        {
-            "priority": (before.priority, after.priority),
-            "evictionPolicy": (before.eviction, after.eviction),
-            "zones": (before.zone, after.zone),
-            "osProfile.computerName": (before.host_name, after.host_name),
-        }
+_IMMUTABLE = {
+    "priority": "priority",
+    "evictionPolicy": "eviction",
+    "zones": "zone",
+    "osProfile.computerName": "host_name",
+}
+"""The properties that cannot change after the creation of a machine, and the fields with them."""
+
+
+def immutable_values(before: Machine, after: Machine) -> dict[str, tuple[object, object]]:
+    """Return what cannot change after the creation of a machine, before and after a request."""
+    return {name: (getattr(before, at), getattr(after, at)) for name, at in _IMMUTABLE.items()}
+
+
+UPGRADE_MODES: Mapping[str, UpgradeMode] = {
+    "Manual": UpgradeMode.MANUAL,
+    "Automatic": UpgradeMode.AUTOMATIC,
+    "Rolling": UpgradeMode.MANUAL,  # there are no rolling upgrades
+}
+_RULES = {rule.value: rule for rule in ScaleInRule}
+_FAULT_DOMAINS_MAX = 5
+_IMMUTABLE_IN_SET = {
+    "orchestrationMode": "flexible",
+    "priority": "priority",
+    "zones": "zones",
+    "platformFaultDomainCount": "fault_domains",
+    "evictionPolicy": "eviction",
+    "computerNamePrefix": "prefix",
+}
+_SINGLE_GROUP = "properties.singlePlacementGroup"
+
+
+def parse_set(body: Body) -> CreateSet:
+    """Return what a body says of a set, without its name; refuse values that are not allowed."""
+    at = SET_PROFILE
+    model = typed_value(body, at, dict)
+    priority = choice(body, f"{at}.priority", PRIORITIES, Priority.REGULAR)
+    check_eviction(body, at, priority)
+    rules = typed_value(body, "properties.scaleInPolicy.rules", list, [])
+    modes = {"Uniform": False, "Flexible": True}
+    flexible = model is None and "sku" not in body  # as a set without a model
+    return CreateSet(
+        set="",
+        capacity=0,
+        flexible=choice(body, "properties.orchestrationMode", modes, default=flexible),
+        priority=priority,
+        eviction=choice(body, f"{at}.evictionPolicy", EVICTIONS, EvictionPolicy.DEALLOCATE),
+        zones=zones_of(body),
+        fault_domains=number(
+            body,
+            "properties.platformFaultDomainCount",
+            range(1, _FAULT_DOMAINS_MAX + 1),
+            limits.FAULT_DOMAINS,
+        ),
+        prefix=typed_value(body, f"{at}.osProfile.computerNamePrefix", str, ""),
+        upgrade=choice(body, "properties.upgradePolicy.mode", UPGRADE_MODES, UpgradeMode.MANUAL),
+        scale_in=choice({"rule": rules[0]} if rules else {}, "rule", _RULES, ScaleInRule.DEFAULT),
+        size=typed_value(body, "sku.name", str, ""),
+        terminate_seconds=terminate_seconds(body, at),
+        tags=tags_of(body),
+        windows=os_type(model or {}) == "Windows",
     )
+
+
+def check_immutable_set(before: Body, after: Body) -> None:
+    """Refuse to change what cannot change after the creation of a set."""
+    first, second = parse_set(before), parse_set(after)
+    members = _IMMUTABLE_IN_SET.items()
+    fixed = {name: (getattr(first, at), getattr(second, at)) for name, at in members}
+    fixed["location"] = writing.location_of(before), writing.location_of(after)
+    writing.refuse_changes(fixed)
+    if typed_value(before, _SINGLE_GROUP, bool) is False:
+        single = typed_value(after, _SINGLE_GROUP, bool, default=False)
+        writing.refuse_changes({"singlePlacementGroup": (False, single)})
+
+
+def capacity_of(sent: Body, body: Body, name: str) -> int | None:
+    """Return the requested number of instances; None without one."""
+    if typed_value(sent, "sku.capacity", int) is None:
+        return None
+    capacity = number(sent, "sku.capacity", range(limits.SET_INSTANCES + 1), 0)
+    most = limits.PLACEMENT_GROUP_MACHINES
+    if typed_value(body, _SINGLE_GROUP, bool) and capacity > most:
+        raise azure_error("OperationNotAllowed/single placement group", name=name, most=most)
+    return capacity
+
+
+def instance_model(body: Body) -> Body:
+    """Return the model of the instances without the notice of a delete, which has its own check."""
+    return without(typed_value(body, SET_PROFILE, dict, {}), "scheduledEventsProfile")

@@ -6,16 +6,7 @@ from functools import partial
 
 from starlette.responses import Response
 
-from fairwarning.arm.compute import (
-    actions,
-    images,
-    profile,
-    set_interfaces,
-    set_model,
-    set_network,
-    targets,
-    views,
-)
+from fairwarning.arm.compute import actions, images, profile, set_network, targets, views
 from fairwarning.arm.compute.actions import ACTIONS
 from fairwarning.arm.compute.profile import SET_PROFILE
 from fairwarning.arm.compute.targets import parse_instance_ids
@@ -39,14 +30,7 @@ from fairwarning.core.commands import (
     UpgradeInstances,
 )
 from fairwarning.core.errors import NotFound
-from fairwarning.core.model import (
-    ImpactKind,
-    Priority,
-    Resource,
-    ScaleSet,
-    Scope,
-    guid,
-)
+from fairwarning.core.model import ImpactKind, Priority, Resource, ScaleSet, Scope, guid
 from fairwarning.core.record import changed
 
 
@@ -65,11 +49,11 @@ async def _create(write: ResourceWrite, body: Body) -> DesiredResource:
     context, group = write.context, write.group
     name = f"{group.name}:{write.name}"
     create = changed(
-        set_model.parse(body),
+        profile.parse_set(body),
         set=name,
         name=write.name,
         group=group.name,
-        capacity=set_model.capacity_of(write.body, body, write.name) or 0,
+        capacity=profile.capacity_of(write.body, body, write.name) or 0,
         rules=profile.with_policy(context.settings.rules, body),
         subnet=await subnets.of_set(context, body),
     )
@@ -81,8 +65,8 @@ async def _change(write: ResourceWrite, existing: Resource, body: Body) -> Desir
     scale_set = await context.scale_set(existing)
     defaults = _defaults(context, scale_set)
     before, after = (documents.merge(defaults, b) for b in (documents.stored_body(existing), body))
-    model = set_model.parse(after)
-    set_model.check_immutable(before, after)
+    model = profile.parse_set(after)
+    profile.check_immutable_set(before, after)
     rules = profile.with_policy(scale_set.rules, after)
     update = UpdateSet(
         set=scale_set.id,
@@ -92,10 +76,10 @@ async def _change(write: ResourceWrite, existing: Resource, body: Body) -> Desir
         rules=rules if rules != scale_set.rules else None,
         size=None if model.size == (scale_set.size or context.cloud.size) else model.size,
         tags=tags_of(body) if "tags" in body else None,
-        renewed=set_model.instance_model(before) != set_model.instance_model(after),
+        renewed=profile.instance_model(before) != profile.instance_model(after),
     )
     commands: list[Command] = [update]
-    capacity = set_model.capacity_of(write.body, body, existing.name)
+    capacity = profile.capacity_of(write.body, body, existing.name)
     if capacity is not None:
         commands.append(Scale(set=scale_set.id, capacity=capacity, operation=write.operation))
     return DesiredResource(body, tuple(commands), set=existing.set)
@@ -151,7 +135,7 @@ def _document(
 
 
 async def _documents(context: ArmContext, rows: Sequence[Resource]) -> list[Body]:
-    sets = await context.scale_sets(row.set for row in rows)
+    sets = await context.read_all(ScaleSet, (row.set for row in rows))
     return [
         _document(context, row, scale_set, await context.placement_groups(scale_set))
         for row in rows
@@ -246,8 +230,8 @@ TYPE = ResourceType(
     ),
     views={
         "instanceview": _view,
-        "networkinterfaces": partial(set_interfaces.list_of_set, INTERFACE),
-        "publicipaddresses": partial(set_interfaces.list_of_set, PUBLIC_ADDRESS),
+        "networkinterfaces": partial(set_network.list_of_set, INTERFACE),
+        "publicipaddresses": partial(set_network.list_of_set, PUBLIC_ADDRESS),
         "skus": images.list_set_sizes,
     },
 )

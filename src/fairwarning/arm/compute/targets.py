@@ -17,7 +17,6 @@ from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.types.context import PAGE, PAGE_CHARACTERS, ArmContext
 from fairwarning.arm.types.documents import invalid_value, typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
-from fairwarning.arm.types.references import read_all
 from fairwarning.core import limits
 from fairwarning.core.model import Machine, Resource, ScaleSet, Scope
 from fairwarning.service import resources
@@ -37,7 +36,6 @@ class ActionTarget:
 
     @property
     def group(self) -> str:
-        """The resource group of the machine."""
         return self.resource.group if self.resource else self.scope.group
 
 
@@ -167,7 +165,7 @@ async def with_instances(
 async def machines_of(context: ArmContext, rows: Sequence[Resource]) -> list[ActionTarget]:
     """Return the machines of resources, without those that were deleted meanwhile."""
     scopes = await context.scopes(rows)
-    sets = await context.scale_sets(scope.owner for scope in scopes.values())
+    sets = await context.read_all(ScaleSet, (scope.owner for scope in scopes.values()))
     return [
         ActionTarget(scope, machine, sets.get(scope.owner), row)
         for row in rows
@@ -184,7 +182,7 @@ async def _instances(
     more, rows = len(rows) > PAGE, rows[:PAGE]
     current = await reader.read(Resource, set_row) if after < _ALL else None
     rows = [current, *rows] if current else rows
-    sets = await context.scale_sets(row.set for row in rows)
+    sets = await context.read_all(ScaleSet, (row.set for row in rows))
     page: list[ActionTarget] = []
     position = f"{set_row}/{instance}"
     for row in rows:
@@ -217,7 +215,7 @@ async def _with_bodies(
     context: ArmContext, instances: list[ActionTarget], position: str
 ) -> MachinePage:
     """Add the resources of instances that a client has written; the page ends if they are long."""
-    rows = await read_all(context, (target.machine.resource for target in instances))
+    rows = await context.read_all(Resource, (target.machine.resource for target in instances))
     page: list[ActionTarget] = []
     length = 0
     for target in instances:

@@ -41,7 +41,6 @@ class AzureId:
 
     @property
     def path(self) -> str:
-        """The id as text."""
         group = f"/resourceGroups/{self.group}" if self.group else ""
         end = f"/{_PROVIDERS}/{self.in_group}" if self.kind else ""
         return f"/subscriptions/{self.subscription}{group}{end}"

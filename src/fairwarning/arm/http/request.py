@@ -64,12 +64,10 @@ class ArmRequest:
 
     @property
     def group(self) -> str:
-        """The resource group that the path names."""
         return self.params["group"]
 
     @property
     def name(self) -> str:
-        """The resource that the path names."""
         return self.params["name"]
 
     @property
@@ -87,7 +85,6 @@ class ArmRequest:
         return ""
 
     async def read(self) -> bytes:
-        """Return the bytes of the body."""
         if self._raw is None:
             self._raw = await read_bytes(self.http)
         return self._raw

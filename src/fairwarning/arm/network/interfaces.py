@@ -9,8 +9,8 @@ from ipaddress import IPv4Network
 from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.network import addresses, reservations, subnets
-from fairwarning.arm.network.reservations import AddressRange, Reservation
+from fairwarning.arm.network import addresses, subnets
+from fairwarning.arm.network.subnets import AddressRange, Reservation
 from fairwarning.arm.types import documents, references
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
@@ -77,7 +77,7 @@ class _PrivateAddresses:
             where = f"{path}.privateIPAddress"
             raise documents.invalid_value(where, "", "an IPv4 address if it is Static")
         if static and known:
-            reservations.check_static(address, range_.net)
+            subnets.check_static(address, range_.net)
         wanted = address or self._address_so_far(name, inner)
         reservation = await self._reserve(range_, wanted) if wanted else None
         if reservation is None and static:
@@ -85,7 +85,7 @@ class _PrivateAddresses:
             raise azure_error("PrivateIPAddressIsAllocated", configuration=user, address=address)
         if reservation is None:
             user, spread = self._write.store_id, self._write.attempt > 0
-            reservation = await reservations.choose(
+            reservation = await subnets.choose(
                 self._write.context, range_, user, self.uses, spread=spread
             )
         inner["privateIPAddress"] = reservation.address
@@ -109,12 +109,12 @@ class _PrivateAddresses:
         if range_.reservation(address) in self.uses:
             return None
         user = self._write.store_id
-        return await reservations.reserve(self._write.context, range_, address, user)
+        return await subnets.reserve(self._write.context, range_, address, user)
 
 
 async def complete(context: ArmContext, rows: Sequence[Resource], shown: list[Body]) -> None:
     """Add what depends on the machine that has an interface."""
-    users = await references.read_all(context, (row.used_by for row in rows))
+    users = await context.read_all(Resource, (row.used_by for row in rows))
     scopes = await context.scopes(users.values())
     for row, document in zip(rows, shown, strict=True):
         properties = document["properties"]

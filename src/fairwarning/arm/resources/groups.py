@@ -8,7 +8,7 @@ from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
-from fairwarning.arm.network import reservations
+from fairwarning.arm.network.subnets import RESERVATION
 from fairwarning.arm.schema import types as schema
 from fairwarning.arm.types import documents, writing
 from fairwarning.arm.types.context import STORED, ArmContext, new_operation
@@ -16,7 +16,7 @@ from fairwarning.arm.types.names import GROUP, INSTANCE, MACHINE, SCALE_SET
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
 from fairwarning.core.errors import Conflict
 from fairwarning.core.limits import FOLLOWING_COMMANDS
-from fairwarning.core.model import ImpactKind, Resource, Scope
+from fairwarning.core.model import ImpactKind, Resource, ScaleSet, Scope
 from fairwarning.service import resources
 from fairwarning.service.resources import CLOUD_SERVICE
 
@@ -101,7 +101,7 @@ async def _removal(context: ArmContext, request: ArmRequest, group: Resource) ->
         for kind in _removed_later(context)
         for resource in await context.all_of(kind, group.name)
         if not resource.removed_by
-        and not (kind == reservations.KIND and resource.used_by)  # which its user owns
+        and not (kind == RESERVATION and resource.used_by)  # which its user owns
     ]
     if len(deletion.commands) + len(later) > FOLLOWING_COMMANDS:
         raise azure_error(
@@ -121,7 +121,7 @@ def _removed_later(context: ArmContext) -> list[str]:
     """Return the kinds that are removed once the machines of the group are gone."""
     first = {MACHINE, SCALE_SET, INSTANCE}
     kinds = [kind.name for kind in context.types if kind.name not in first]
-    return [*kinds, CLOUD_SERVICE, reservations.KIND, STORED]
+    return [*kinds, CLOUD_SERVICE, RESERVATION, STORED]
 
 
 class _GroupDeletion:
@@ -148,9 +148,8 @@ class _GroupDeletion:
                 self.deleting.append(row.id)
 
     async def add_scale_sets(self, context: ArmContext, group: str) -> None:
-        """Add the scale sets of the group."""
         rows = await context.all_of(SCALE_SET, group)
-        sets = await context.scale_sets(row.set for row in rows)
+        sets = await context.read_all(ScaleSet, (row.set for row in rows))
         for row in rows:
             scale_set = sets.get(row.set)
             if scale_set and scale_set.deleting:

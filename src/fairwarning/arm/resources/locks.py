@@ -16,9 +16,9 @@ from fairwarning.arm.types import documents, stored
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import choice, invalid_value, typed_value
 from fairwarning.arm.types.names import LOCKS
-from fairwarning.arm.types.references import read_all
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite, check_name, write_resource
+from fairwarning.core.model import Resource
 from fairwarning.service import resources
 
 _CAN_NOT_DELETE, _READ_ONLY = "CanNotDelete", "ReadOnly"
@@ -38,7 +38,7 @@ def _document_id(group: str) -> str:
 
 async def _read(context: ArmContext, *groups: str) -> Locks:
     """Return the locks of groups; those of the subscription for the empty name."""
-    rows = await read_all(context, map(_document_id, groups))
+    rows = await context.read_all(Resource, map(_document_id, groups))
     return {id_: lock for row in rows.values() for id_, lock in documents.stored_body(row).items()}
 
 

@@ -184,8 +184,7 @@ class Evaluation:
 
     def check(self, call: FunctionCall, arguments: list[Value]) -> None:
         """Refuse arguments of the wrong types, of which there may be fewer than in the call."""
-        with _named(call):
-            self._function(call).check_types(arguments)
+        _named(call, self._function(call).check_types, arguments)
 
     def _part(self, place: str, node: Node) -> Value:
         with at(place):
@@ -207,10 +206,8 @@ class Evaluation:
             result = function.call(self, call)
         else:
             arguments = [self.value(argument) for argument in call.arguments]
-            with _named(call):
-                function.check_types(arguments)
-                result = function.call(*arguments)
-            result = self.deep_copy(result)
+            _named(call, function.check_types, arguments)
+            result = self.deep_copy(_named(call, function.call, *arguments))
         for step in call.path:
             result = self._member(call, result, step)
         return result
@@ -226,18 +223,14 @@ class Evaluation:
         )
 
 
-class _named:  # noqa: N801  (a context manager, used like a function; faster than a generator)
-    """Adds the call to the errors raised inside; not to those that have their own place."""
-
-    def __init__(self, call: FunctionCall) -> None:
-        self._call = call
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, TemplateError) and not error.complete:
-            raise TemplateError(f"{self._call} {error.problem}") from None
+def _named(call: FunctionCall, function: Callable[..., Value], *arguments: Value) -> Value:
+    """Return the result; add the call to an error, but not to one that has its own place."""
+    try:
+        return function(*arguments)
+    except TemplateError as error:
+        if error.complete:
+            raise
+        raise TemplateError(f"{call} {error.problem}") from None
 
 
 def member(value: Value, key: Value) -> tuple[bool, Value]:

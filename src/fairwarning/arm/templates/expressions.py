@@ -12,14 +12,7 @@ from fairwarning.arm.templates.evaluation import (
     Node,
     find_function,
 )
-from fairwarning.arm.templates.values import (
-    DEPTH,
-    TemplateError,
-    at,
-    check_scalar,
-    quote,
-    too_deep,
-)
+from fairwarning.arm.templates.values import DEPTH, TemplateError, at, check_scalar, quote, too_deep
 
 
 def parse(value: object, functions: Functions, depth: int = 1) -> Node:

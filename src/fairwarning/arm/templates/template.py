@@ -7,24 +7,25 @@ resources that expressions refer to.
 from collections.abc import Mapping
 from typing import Any
 
-from fairwarning.arm.templates.declarations import check_not_linked
 from fairwarning.arm.templates.evaluation import (
     CopyLoop,
     Evaluation,
-    Functions,
     Loops,
     Node,
     ValueBudget,
 )
 from fairwarning.arm.templates.expressions import parse_at
-from fairwarning.arm.templates.names import KnownResources, ReferenceNeeded, ResourceNames
-from fairwarning.arm.templates.scope import DeploymentScope
-from fairwarning.arm.templates.step_builder import RESOURCES, StepBuilder
+from fairwarning.arm.templates.names import (
+    DeploymentScope,
+    KnownResources,
+    ReferenceNeeded,
+    ResourceNames,
+)
+from fairwarning.arm.templates.step_builder import RESOURCES, StepBuilder, check_not_linked
 from fairwarning.arm.templates.steps import StepOrder, TemplateStep
 from fairwarning.arm.templates.template_values import TemplateValues
 from fairwarning.arm.templates.values import (
     TYPE_NAMES,
-    Definitions,
     Rules,
     TemplateError,
     at,
@@ -35,7 +36,7 @@ from fairwarning.arm.templates.values import (
     quote,
     section,
 )
-from fairwarning.core.record import changed, record
+from fairwarning.core.record import changed
 
 __all__ = ["RESOURCES", "DeploymentScope", "ReferenceNeeded", "Template"]
 
@@ -54,30 +55,38 @@ class Template:
         self,
         properties: Mapping[str, Any],
         scope: DeploymentScope,
-        outer: "OuterTemplate | None" = None,
+        outer: "Template | None" = None,
+        loops: Loops | None = None,
     ) -> None:
+        """Nested in `outer`, it shares the limits; with loops, also the values and names."""
         raw = _template(properties)
         self.scope = scope
-        self._level = outer.level + 1 if outer else 1
-        if self._level > NESTING:
+        self.level: int = outer.level + 1 if outer else 1
+        if self.level > NESTING:
             raise TemplateError(f"deployments may be nested {NESTING} levels deep")
-        self._budget = outer.budget if outer else ValueBudget()
+        self.budget: ValueBudget = outer.budget if outer else ValueBudget()
         if outer is None:
-            self._budget.spend_on(raw)  # with the nested templates in it
-        if outer and outer.values:
-            self._values, self._loops = outer.values, outer.loops
+            self.budget.spend_on(raw)  # with the nested templates in it
+        self._loops: Loops = loops or {}
+        self.values: TemplateValues
+        names_around: ResourceNames | None = None
+        if outer and loops is not None:
+            self.values, names_around = outer.values, outer.names
         else:
             sent = section(properties, "parameters", dict)
-            self._values, self._loops = TemplateValues(raw, sent, scope, self._budget), {}
-        self._names = ResourceNames(scope.group_id, outer.names if outer else None)
-        self._functions = self._values.functions
-        early = Evaluation(self._functions, self._budget, self._loops)
-        builder = StepBuilder(scope, early, self._names)
+            self.values = TemplateValues(raw, sent, scope, self.budget)
+        self.names = ResourceNames(scope.group_id, names_around)
+        self._functions = self.values.functions
+        early = Evaluation(self._functions, self.budget, self._loops)
+        builder = StepBuilder(scope, early, self.names)
         builder.build(raw)
-        order = StepOrder(builder.steps, self._names.resolve, self._budget)
+        order = StepOrder(builder.steps, self.names.resolve, self.budget)
         self.resources = tuple(order.sorted())
         self.dependencies = order.dependencies()
-        self._outputs = self._parse_outputs(section(raw, "outputs", dict))
+        self._outputs: dict[str, tuple[Rules, Node, Node]] = {}
+        for name, output in section(raw, "outputs", dict).items():
+            with at(f"outputs.{name[:60]}"):
+                self._outputs[name] = self._parse_output(output)
 
     def resource(self, step: TemplateStep, known: KnownResources) -> dict[str, Any]:
         """Return the body of a resource: all but its type, name, version and dependencies."""
@@ -87,24 +96,13 @@ class Template:
         return body
 
     def nested(self, step: TemplateStep, known: KnownResources) -> "Template":
-        """Return the template of a nested deployment."""
         body = self.resource(step, known)
         with at(f"{step.place}.properties", complete=True):
             properties = section(body, "properties", dict)
-            inner = _is_inner(properties)
-        outer = OuterTemplate(
-            level=self._level,
-            budget=self._budget,
-            values=None if inner else self._values,
-            names=None if inner else self._names,
-            loops=step.loops,
-        )
+            loops = None if _is_inner(properties) else step.loops
+        properties = {**properties, "template": step.template}
         try:
-            return Template(
-                {**properties, "template": step.template},
-                changed(self.scope, name=step.name),
-                outer,
-            )
+            return Template(properties, changed(self.scope, name=step.name), self, loops)
         except TemplateError as error:
             place = f"{step.place}.properties.template"
             raise TemplateError(error.message, place, complete=True) from None
@@ -113,41 +111,42 @@ class Template:
         """Return the type and value of each output; secure outputs have no value."""
         evaluation = self._evaluation(known)
         outputs: dict[str, Any] = {}
-        for name, output in self._outputs.items():
+        for name, (rules, condition, node) in self._outputs.items():
             with at(f"outputs.{name[:60]}", complete=True):
-                result = _evaluate_output(output, evaluation)
-            if result is not None:
-                outputs[name] = result
+                if not boolean(evaluation.value(condition), "condition"):
+                    continue
+                with at("value"):
+                    value = evaluation.deep_copy(evaluation.value(node))
+                    check_value({**rules, "allowedValues": None}, value)
+            shown = {} if is_secure(rules) else {"value": value}
+            outputs[name] = {"type": rules["type"], **shown}
         return outputs
 
     def parameters(self) -> dict[str, Any]:
         """Return the type and value of each parameter; secure parameters have no value."""
-        return self._values.parameters()
+        return self.values.parameters()
 
     def _evaluation(self, known: KnownResources) -> Evaluation:
-        functions = {**self._functions, **self._names.functions(known)}
-        return Evaluation(functions, self._budget, self._loops)
+        functions = {**self._functions, **self.names.functions(known)}
+        return Evaluation(functions, self.budget, self._loops)
 
-    def _parse_outputs(self, declared: dict[str, Any]) -> dict[str, "_Output"]:
-        outputs = {}
-        for name, raw in declared.items():
-            with at(f"outputs.{name[:60]}"):
-                outputs[name] = _parse_output(raw, self._functions, self._values.definitions)
-        return outputs
-
-
-@record
-class OuterTemplate:
-    """What a nested template shares with the template around it.
-
-    With inner scope it has values and names of its own.
-    """
-
-    level: int
-    budget: ValueBudget
-    values: TemplateValues | None
-    names: ResourceNames | None
-    loops: Loops
+    def _parse_output(self, raw: object) -> tuple[Rules, Node, Node]:
+        """Return the declaration of an output, and its parsed condition and value."""
+        if not isinstance(raw, dict) or not ("value" in raw or isinstance(raw.get("copy"), dict)):
+            raise TemplateError(
+                f"an output needs a value, and one of the types {', '.join(TYPE_NAMES)}"
+            )
+        rules = self.values.definitions.resolve(raw, "an output needs a value; it")
+        condition = parse_at("condition", raw.get("condition", True), self._functions)
+        if "copy" not in raw:
+            return rules, condition, parse_at("value", raw["value"], self._functions)
+        loop = raw["copy"]
+        with at("copy"):
+            if not isinstance(loop, dict) or not {"count", "input"} <= set(loop):
+                raise TemplateError("the copy of an output needs a count and an input")
+            count = parse_at("count", loop["count"], self._functions)
+            item = parse_at("input", loop["input"], self._functions)
+        return rules, condition, CopyLoop("", count, item)
 
 
 def _template(properties: object) -> Mapping[str, Any]:
@@ -177,40 +176,3 @@ def _is_inner(properties: Mapping[str, Any]) -> bool:
     if not isinstance(scope, str) or scope.lower() not in {"inner", "outer", "notspecified"}:
         raise TemplateError("expressionEvaluationOptions.scope must be 'inner' or 'outer'")
     return scope.lower() == "inner"
-
-
-@record
-class _Output:
-    """A parsed output: its declaration, condition and value."""
-
-    rules: Rules
-    condition: Node
-    node: Node
-
-
-def _parse_output(raw: object, functions: Functions, definitions: Definitions) -> _Output:
-    if not isinstance(raw, dict) or not ("value" in raw or isinstance(raw.get("copy"), dict)):
-        raise TemplateError(
-            f"an output needs a value, and one of the types {', '.join(TYPE_NAMES)}"
-        )
-    rules = definitions.resolve(raw, "an output needs a value; it")
-    condition = parse_at("condition", raw.get("condition", True), functions)
-    if "copy" not in raw:
-        value = parse_at("value", raw["value"], functions)
-        return _Output(rules=rules, condition=condition, node=value)
-    with at("copy"):
-        if not isinstance(raw["copy"], dict) or not {"count", "input"} <= set(raw["copy"]):
-            raise TemplateError("the copy of an output needs a count and an input")
-        count, item = (parse_at(key, raw["copy"][key], functions) for key in ("count", "input"))
-    return _Output(rules=rules, condition=condition, node=CopyLoop("", count, item))
-
-
-def _evaluate_output(output: _Output, evaluation: Evaluation) -> dict[str, Any] | None:
-    """Return the type and value of an output; None if its condition is false."""
-    if not boolean(evaluation.value(output.condition), "condition"):
-        return None
-    with at("value"):
-        value = evaluation.deep_copy(evaluation.value(output.node))
-        check_value({**output.rules, "allowedValues": None}, value)
-    kind = output.rules["type"]
-    return {"type": kind} if is_secure(output.rules) else {"type": kind, "value": value}

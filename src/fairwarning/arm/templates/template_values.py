@@ -15,9 +15,9 @@ from fairwarning.arm.templates.evaluation import (
 )
 from fairwarning.arm.templates.expressions import parse, parse_at
 from fairwarning.arm.templates.functions import FUNCTIONS
-from fairwarning.arm.templates.names import ResourceNames
-from fairwarning.arm.templates.scope import (
+from fairwarning.arm.templates.names import (
     DeploymentScope,
+    ResourceNames,
     default_functions,
     scope_functions,
 )
@@ -121,7 +121,6 @@ class LazyValues:
             self.value(name)
 
     def value(self, name: str) -> Value:
-        """Return the value of a name."""
         key = name.lower()
         if key not in self._factories:
             known = listed(name for name, _ in self._factories.values())

@@ -25,6 +25,7 @@ from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.resources import GROUP, Resource
 
 T = TypeVar("T")
+E = TypeVar("E", Scope, ScaleSet, Resource)
 
 PAGE = 200  # resources on a page of a listing
 PAGE_CHARACTERS = 1024 * 1024  # of their documents: more take longer than others may wait (IB4)
@@ -138,37 +139,30 @@ class ArmContext:
             after = page[-1].id
         return rows
 
+    async def read_all(self, kind: type[E], ids: Iterable[str]) -> dict[str, E]:
+        """Return those that exist of the entities with these ids in the store."""
+        refs: list[Ref] = [(kind, id_) for id_ in dict.fromkeys(ids) if id_]
+        entities = (await self.fleet.reader.read_all(refs)).values() if refs else ()
+        return {entity.id: entity for entity in entities if isinstance(entity, kind)}
+
     async def scopes(self, page: Iterable[Resource]) -> dict[str, Scope]:
         """Return the scopes of these resources, by id."""
-        refs: list[Ref] = [(Scope, resource.scope) for resource in page if resource.scope]
-        entities = await self.fleet.reader.read_all(dict.fromkeys(refs))
-        return {ref[1]: scope for ref, scope in entities.items() if isinstance(scope, Scope)}
+        return await self.read_all(Scope, (resource.scope for resource in page))
 
     async def scope(self, resource: Resource) -> Scope:
-        """Return the scope of a resource."""
         scope = await self.fleet.reader.read(Scope, resource.scope)
         if scope is None:  # deleted since the resource was read
             raise errors.resource_not_found("Microsoft.Compute", resource.name, resource.group)
         return scope
 
     async def scale_set(self, resource: Resource) -> ScaleSet:
-        """Return the scale set of a resource."""
         scale_set = await self.fleet.reader.read(ScaleSet, resource.set)
         if scale_set is None:
             raise errors.resource_not_found(resources.SCALE_SET, resource.name, resource.group)
         return scale_set
 
-    async def scale_sets(self, ids: Iterable[str]) -> dict[str, ScaleSet]:
-        """Return the scale sets with these ids in the store."""
-        refs: list[Ref] = [(ScaleSet, id_) for id_ in dict.fromkeys(ids) if id_]
-        entities = (await self.fleet.reader.read_all(refs)).values()
-        return {entity.id: entity for entity in entities if isinstance(entity, ScaleSet)}
-
     async def placement_groups(self, scale_set: ScaleSet) -> list[Scope]:
-        """Return the placement groups of a scale set."""
-        refs: list[Ref] = [(Scope, name) for name in scale_set.groups]
-        scopes = (await self.fleet.reader.read_all(refs)).values()
-        return [scope for scope in scopes if isinstance(scope, Scope)]
+        return [*(await self.read_all(Scope, scale_set.groups)).values()]
 
     def path_of(self, row: Resource) -> str:
         """Return the Azure id of a resource that is stored."""

@@ -1,12 +1,6 @@
 """The names of the resource types that others refer to."""
 
-from fairwarning.service.resources import (
-    AVAILABILITY_SET,
-    GROUP,
-    INSTANCE,
-    MACHINE,
-    SCALE_SET,
-)
+from fairwarning.service.resources import AVAILABILITY_SET, GROUP, INSTANCE, MACHINE, SCALE_SET
 
 DISK = "Microsoft.Compute/disks"
 INTERFACE = "Microsoft.Network/networkInterfaces"

@@ -30,7 +30,7 @@ from fairwarning.arm.types.names import (
     SUBNET,
 )
 from fairwarning.arm.types.writing import ResourceWrite
-from fairwarning.core.model import Ref, Resource
+from fairwarning.core.model import Resource
 from fairwarning.service import resources
 
 REFERENCES_MAX = 1000
@@ -198,7 +198,7 @@ async def _check_free(
 
 async def user_path(context: ArmContext, row: Resource) -> str:
     """Return the Azure id of the resource that uses another one."""
-    user = (await read_all(context, [row.used_by])).get(row.used_by)
+    user = await context.fleet.reader.read(Resource, row.used_by)
     return context.path_of(user) if user else "that is being deleted"
 
 
@@ -232,7 +232,7 @@ async def _read(write: ResourceWrite, ids: Iterable[AzureId]) -> dict[str, Resou
             )
         root = _root(id_)
         wanted.add(_row_of(context, root))
-    return await read_all(context, wanted)
+    return await context.read_all(Resource, wanted)
 
 
 def _root(id_: AzureId) -> AzureId:
@@ -286,10 +286,3 @@ def _usual_case(context: ArmContext, id_: AzureId, row: Resource) -> str:
 
 def _missing(write: ResourceWrite, path: str) -> ArmError:
     return azure_error("InvalidResourceReference/not found", path=path[:300], user=write.path)
-
-
-async def read_all(context: ArmContext, ids: Iterable[str]) -> dict[str, Resource]:
-    """Return the resources with these ids in the store."""
-    refs: list[Ref] = [(Resource, id_) for id_ in dict.fromkeys(ids) if id_]
-    rows = (await context.fleet.reader.read_all(refs)).values() if refs else ()
-    return {row.id: row for row in rows if isinstance(row, Resource)}

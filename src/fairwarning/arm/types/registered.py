@@ -1,8 +1,10 @@
 """Resources of types that have a record: written by their plan, and read with their users.
 
-Their named parts, such as subnets, have URLs of their own.
+Their named parts, such as subnets, are stored in them, whether they were written with the resource
+or at URLs of their own.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,15 +13,21 @@ from starlette.responses import Response
 
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
-from fairwarning.arm.http.errors import azure_error
+from fairwarning.arm.http.errors import azure_error, invalid_value
 from fairwarning.arm.http.listing import list_response
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import Handler
-from fairwarning.arm.types import documents, parts, references, stored, users, writing
+from fairwarning.arm.types import documents, references, stored, users, writing
 from fairwarning.arm.types.context import ArmContext
+from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite
-from fairwarning.core.model import Resource
+from fairwarning.core.model import Resource, guid
+
+_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,78}[A-Za-z0-9_])?", re.ASCII)
+PARTS_MAX = 1500
+"""Named parts of one kind in a resource: Azure's limit for the rules of a load balancer."""
+_ALLOWED = "1 to 80 letters, digits, '_', '-' or '.'"
 
 
 async def read_documents(
@@ -28,7 +36,7 @@ async def read_documents(
     """Return the documents of resources, with those that use them."""
     if kind.documents:
         return await kind.documents(context, rows)
-    shown = [parts.document(kind, context, row) for row in rows]
+    shown = [_document(kind, context, row) for row in rows]
     await users.add_users(kind, context, rows, shown)
     if kind.complete:
         await kind.complete(context, rows, shown)
@@ -42,14 +50,38 @@ async def read_document(kind: ResourceType, context: ArmContext, row: Resource) 
     raise errors.resource_not_found(kind.name, row.name, row.group)
 
 
+def _document(kind: ResourceType, context: ArmContext, resource: Resource) -> Body:
+    """Return the stored body with the members that are computed from the resource alone."""
+    body = documents.stored_body(resource)
+    path = context.arm_id(kind.name, resource.group, resource.name)
+    state = {"provisioningState": documents.state(resource)}
+    properties = {**body["properties"], **state}
+    for part in kind.parts:
+        properties[part] = [
+            {
+                **entry,
+                "id": f"{path}/{part}/{entry['name']}",
+                "type": f"{kind.name}/{part}",
+                "etag": documents.etag(resource),
+                "properties": {**entry.get("properties", {}), **state},
+            }
+            for entry in properties.get(part, [])
+        ]
+    computed = {"id": path, "name": resource.name, "type": kind.name}
+    if kind.name.startswith("Microsoft.Network/"):
+        computed["etag"] = documents.etag(resource)
+        properties["resourceGuid"] = guid(path.lower()).lower()
+    return {**body, **computed, "properties": properties}
+
+
 async def plan(kind: ResourceType, write: ResourceWrite, body: Body) -> DesiredResource:
     """Check a body and its references, and plan its write as the type does."""
     body = documents.without_read_only(documents.deep_copy(body))
     if write.existing is None or not kind.merges:
         writing.check_location(body)
     documents.tags_of(body)
-    body["properties"] = documents.typed_value(body, "properties", dict, {})
-    parts.check(kind, body)
+    body["properties"] = typed_value(body, "properties", dict, {})
+    _check_parts(kind, body)
     users.remove_users(kind, body)
     await _check_removed_parts(kind, write, body)
     links = await references.check(write, body)
@@ -60,6 +92,29 @@ async def plan(kind: ResourceType, write: ResourceWrite, body: Body) -> DesiredR
     return replace(desired, uses=uses, owns=owns)
 
 
+def _check_parts(kind: ResourceType, body: Body) -> None:
+    """Refuse parts without names of their own."""
+    for part in kind.parts:
+        entries = typed_value(body, f"properties.{part}", list, [])
+        check_names(entries, f"properties.{part}")
+        for entry in entries:
+            entry["properties"] = typed_value(entry, "properties", dict, {})
+
+
+def check_names(entries: list[object], where: str) -> None:
+    """Refuse the entries of a list that have no names of their own, and too many of them."""
+    if len(entries) > PARTS_MAX:
+        raise invalid_value(where, f"{len(entries)} entries", f"at most {PARTS_MAX} entries")
+    names: set[str] = set()
+    for entry in entries:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not _PART.fullmatch(name):
+            raise invalid_value(f"{where}.name", name, _ALLOWED)
+        if name.lower() in names:
+            raise invalid_value(f"{where}.name", name, "unique in its list")
+        names.add(name.lower())
+
+
 async def _check_removed_parts(kind: ResourceType, write: ResourceWrite, body: Body) -> None:
     """Refuse to remove parts that are in use, such as a subnet."""
     if write.existing is None:
@@ -67,7 +122,8 @@ async def _check_removed_parts(kind: ResourceType, write: ResourceWrite, body: B
     before = documents.stored_body(write.existing)
     for part in kind.parts:
         kept = {entry["name"].lower() for entry in body["properties"].get(part, ())}
-        gone = {e["name"] for e in parts.listed(before, part) if e["name"].lower() not in kept}
+        listed: list[Body] = before["properties"].get(part, [])
+        gone = {entry["name"] for entry in listed if entry["name"].lower() not in kept}
         if gone and f"{kind.name}/{part}" in users.REFUSALS:
             shown = await read_document(kind, write.context, write.existing)
             for entry in shown["properties"][part]:
@@ -98,11 +154,15 @@ async def _parent_document(kind: ResourceType, context: ArmContext, parent: Azur
 
 async def _read(kind: ResourceType, part: str, context: ArmContext, id_: AzureId) -> Body:
     parent, name = _split(id_)
-    entries: list[Body] = (await _parent_document(kind, context, parent))["properties"][part]
-    index = parts.index_of(entries, name)
-    if index is None:
+    document = await _parent_document(kind, context, parent)
+    entry = _named(document["properties"][part], name)
+    if entry is None:
         raise errors.resource_not_found(id_.kind, id_.name, id_.group)
-    return entries[index]
+    return entry
+
+
+def _named(entries: list[Body], name: str) -> Body | None:
+    return next((entry for entry in entries if entry["name"].lower() == name.lower()), None)
 
 
 async def _get(kind: ResourceType, part: str, context: ArmContext, request: ArmRequest) -> Response:
@@ -118,20 +178,17 @@ async def _put(kind: ResourceType, part: str, context: ArmContext, request: ArmR
 
     def edit(entries: list[Body]) -> None:
         nonlocal created
-        index = parts.index_of(entries, name)
-        created = index is None
-        if index is None and write.if_match:
+        before = _named(entries, name)
+        created = before is None
+        if (created and write.if_match) or (before and write.must_be_new):
             raise writing.precondition_failed(name)
-        if index is None and write.must_exist:
+        if created and write.must_exist:
             raise errors.resource_not_found(request.id.kind, request.id.name, request.id.group)
-        if index is None:
+        if before is None:
             entries.append({**write.body, "name": name})
-        elif write.must_be_new:
-            raise writing.precondition_failed(name)
-        else:
-            before = entries[index]
-            body = documents.merge(before, write.body) if write.must_exist else write.body
-            entries[index] = {**body, "name": before["name"]}
+            return
+        body = documents.merge(before, write.body) if write.must_exist else write.body
+        entries[entries.index(before)] = {**body, "name": before["name"]}
 
     await _edit_parent(kind, part, replace(write, id=parent), edit)
     entry = await _read(kind, part, context, request.id)
@@ -144,8 +201,7 @@ async def _delete(
     """Remove a part, and return 200: no operation follows."""
     parent, name = _split(request.id)
     existing = await context.find_id(parent)
-    listed = parts.listed(documents.stored_body(existing), part) if existing else []
-    if parts.index_of(listed, name) is None:
+    if existing is None or references.named_part(existing, part, name) is None:
         return await context.no_content(request.id)
 
     def edit(entries: list[Body]) -> None:
@@ -157,16 +213,15 @@ async def _delete(
     return Response(b"", 200)
 
 
-Edit = Callable[[list[Body]], None]
-
-
-async def _edit_parent(kind: ResourceType, part: str, write: ResourceWrite, edit: Edit) -> None:
+async def _edit_parent(
+    kind: ResourceType, part: str, write: ResourceWrite, edit: Callable[[list[Body]], None]
+) -> None:
     """Write the parent with other parts; raise if it does not exist."""
 
     async def edited(write: ResourceWrite, body: Body) -> DesiredResource:
         if write.existing is None:
             raise azure_error("ParentResourceNotFound", name=write.name, kind=kind.name)
-        edit(parts.listed(body, part))
+        edit(body["properties"].setdefault(part, []))
         return await plan(kind, write, body)
 
     await writing.write_resource(

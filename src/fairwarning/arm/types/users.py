@@ -12,21 +12,8 @@ from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext
-from fairwarning.arm.types.names import (
-    DISK,
-    INTERFACE,
-    NAT_RULE,
-    PUBLIC_ADDRESS,
-    SCALE_SET,
-    SUBNET,
-)
-from fairwarning.arm.types.references import (
-    TABLE,
-    Reference,
-    links,
-    read_all,
-    target_of,
-)
+from fairwarning.arm.types.names import DISK, INTERFACE, NAT_RULE, PUBLIC_ADDRESS, SCALE_SET, SUBNET
+from fairwarning.arm.types.references import TABLE, Reference, links, target_of
 from fairwarning.arm.types.resource_type import ResourceType
 from fairwarning.core.model import Resource, ScaleSet
 
@@ -80,7 +67,7 @@ async def _users(
     for reference in references:
         by_source[reference.source.lower()].append(reference)
     if any(reference.single for reference in references):
-        listed = [*(await read_all(context, (row.used_by for row in rows))).values()]
+        listed = [*(await context.read_all(Resource, (row.used_by for row in rows))).values()]
     else:
         groups = {row.group.lower() for row in rows}
         listed = [

@@ -55,7 +55,6 @@ class ResourceWrite:
 
     @property
     def store_id(self) -> str:
-        """The id of the resource in the store."""
         return self.context.store_id(self.id)
 
     def is_free(self, resource: Resource) -> bool:

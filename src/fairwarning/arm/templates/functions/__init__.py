@@ -1,6 +1,6 @@
 """Template functions that depend only on their arguments.
 
-`fairwarning.arm.templates.scope` adds the functions that depend on the deployment.
+`fairwarning.arm.templates.names` adds the functions that depend on the deployment.
 """
 
 from fairwarning.arm.templates.evaluation import Functions
