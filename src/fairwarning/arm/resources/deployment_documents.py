@@ -9,7 +9,7 @@ from typing import Any
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body
-from fairwarning.arm.templates.steps import TemplateStep
+from fairwarning.arm.templates.names import TemplateStep
 from fairwarning.arm.templates.template import Template
 from fairwarning.arm.types import documents
 from fairwarning.arm.types import stored as stored_types
@@ -29,12 +29,11 @@ DEPLOYMENTS_MAX = 800
 """Deployments of a group, as on Azure; the oldest are removed."""
 _HIDDEN = frozenset({"template", "operations"})
 """Members of the stored body that other requests than GET return."""
+_LEVELS = 100  # of a template, without its secrets
 _TOO_LONG = {
     "code": "DeploymentFailed",
     "message": "The outputs are too long to store; all resources were deployed.",
 }
-
-
 _FAILED = (
     "At least one resource deployment operation failed. Please list deployment operations for "
     "details. Please see https://aka.ms/arm-deployment-operations for usage details."
@@ -124,14 +123,12 @@ def _described(context: ArmContext, body: Body, outcome: DeploymentOutcome) -> B
         properties["outputResources"] = [{"id": step.id} for step in outcome.template.resources]
     if stored_only := _stored_only(context, outcome.template):
         properties["diagnostics"] = stored_only
-    tags = {"tags": documents.tags_of(body)} if body.get("tags") else {}
-    template = sent.get("template")
-    return {
-        **tags,
+    described = {
         "properties": properties,
         "operations": outcome.operations,
-        "template": template,
+        "template": sent.get("template"),
     }
+    return {"tags": documents.tags_of(body), **described} if body.get("tags") else described
 
 
 def _stored_only(context: ArmContext, template: Template | None) -> list[Body]:
@@ -157,22 +154,19 @@ def _shortened(stored: Body) -> Body:
     return {"properties": {**properties, **failed}, "operations": []}
 
 
-def _without_secrets(value: Any, name: str = "", depth: int = 0) -> Any:  # noqa: ANN401  (any JSON)
+def _without_secrets(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (any JSON)
     """Return the template without default values of secure parameters and literal secrets."""
     if isinstance(value, dict) and depth <= _LEVELS:
         secure = str(value.get("type")).lower().startswith("secure")
         return {
-            key: _without_secrets(part, key, depth + 1)
+            key: _without_secrets(part, depth + 1)
             for key, part in value.items()
             if not (secure and key in {"defaultValue", "value", "allowedValues"})
             and not (documents.is_secret(key) and isinstance(part, str) and part[:1] != "[")
         }
     if isinstance(value, list) and depth <= _LEVELS:
-        return [_without_secrets(part, name, depth + 1) for part in value]
+        return [_without_secrets(part, depth + 1) for part in value]
     return None if isinstance(value, dict | list) else value
-
-
-_LEVELS = 100
 
 
 def template_properties(template: Template) -> Body:

@@ -28,16 +28,15 @@ from fairwarning.arm.http.request import (
 )
 from fairwarning.arm.http.routes import GROUP, Route
 from fairwarning.arm.resources import deployment_documents
-from fairwarning.arm.resources.deployment_documents import (
-    DeploymentOutcome,
-    ResourceFailed,
-    document,
-    error_of,
-)
+from fairwarning.arm.resources.deployment_documents import DeploymentOutcome, ResourceFailed
 from fairwarning.arm.templates import relaxed_json
-from fairwarning.arm.templates.names import DeploymentScope, KnownResources, ReferenceNeeded
-from fairwarning.arm.templates.step_builder import DEPLOYMENT, RESOURCES
-from fairwarning.arm.templates.steps import TemplateStep
+from fairwarning.arm.templates.names import (
+    DeploymentScope,
+    KnownResources,
+    ReferenceNeeded,
+    TemplateStep,
+)
+from fairwarning.arm.templates.steps import DEPLOYMENT, RESOURCES
 from fairwarning.arm.templates.template import Template
 from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import ArmContext, new_operation
@@ -51,7 +50,7 @@ from fairwarning.service.config.settings import TENANT
 T = TypeVar("T")
 
 
-async def check_template(context: ArmContext, template: Template) -> None:
+async def _check_template(context: ArmContext, template: Template) -> None:
     """Refuse wrong expressions and api-versions, also in nested templates, before any write."""
     count = await context.compute(partial(_check, context, template))
     if count > RESOURCES:
@@ -105,15 +104,16 @@ class DeploymentRun:
                     self._request, "PUT", step.id, step.version, body=body
                 )
         except FairwarningError as failure:
-            status, error = errors.from_error(failure)[0], error_of(failure)
+            status, error = errors.from_error(failure)[0], deployment_documents.error_of(failure)
             raise ResourceFailed(step, failure) from failure
         finally:
             operations.append(deployment_documents.operation(step, status, error))
-        self._forget(step.id)
+        for key in [key for key in self._known if f"{key}/".startswith(f"{step.key}/")]:
+            del self._known[key]  # the resource has changed: it is read again
 
     async def _deploy_nested(self, template: Template, step: TemplateStep) -> None:
         nested = await self._evaluate(lambda known: template.nested(step, known))
-        await check_template(self._context, nested)
+        await _check_template(self._context, nested)
         check_name(step.name)
         outcome = await self.deploy(nested)
         body = {"properties": {"mode": "Incremental", "template": step.template}}
@@ -139,11 +139,6 @@ class DeploymentRun:
         method, path = ("POST", f"{path}/{action}") if action else ("GET", path)
         _, document = await internal.require(self._request, method, path, version, body=sent)
         return document
-
-    def _forget(self, path: str) -> None:
-        """Read this resource again when it is needed next: it has changed."""
-        for key in [key for key in self._known if f"{key}/".startswith(f"{path.lower()}/")]:
-            del self._known[key]
 
 
 _VALUES = 200_000  # of a template and its parameters
@@ -186,7 +181,7 @@ async def _template(
         tags=group_body.get("tags", {}),
     )
     template = await context.compute(lambda: Template(properties, scope))
-    await check_template(context, template)
+    await _check_template(context, template)
     return template
 
 
@@ -203,7 +198,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         else:
             outcome = await DeploymentRun(context, request).deploy(template)
         resource = await deployment_documents.store(context, request, request.name, body, outcome)
-    running = document(context, resource)
+    running = deployment_documents.document(context, resource)
     running["properties"] = {**running["properties"], "provisioningState": "Running"}
     path = context.arm_id(KIND, group.name, resource.name)
     status = request.link(f"{path}/operationStatuses/{_operation(resource)}")
@@ -212,8 +207,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 
 
 def _operation(resource: Resource) -> str:
-    properties: Body = documents.stored_body(resource)["properties"]
-    return str(properties["correlationId"])
+    return str(documents.stored_body(resource)["properties"]["correlationId"])
 
 
 async def _validate(context: ArmContext, request: ArmRequest) -> Response:
@@ -233,7 +227,7 @@ async def _validate(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _documents(context: ArmContext, rows: Sequence[Resource]) -> list[Body]:
-    return [document(context, row) for row in rows]
+    return [deployment_documents.document(context, row) for row in rows]
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
@@ -280,11 +274,7 @@ TYPE = ResourceType(
     documents=_documents,
     put=_put,
     list=_list,
-    actions={
-        "exporttemplate": _export,
-        "validate": _validate,
-        "whatif": _what_if,
-    },
+    actions={"exporttemplate": _export, "validate": _validate, "whatif": _what_if},
     views={"operations": _operations},
     refused={"cancel": "A deployment has ended when its request ends."},
 )

@@ -17,10 +17,17 @@ from fairwarning.arm.templates.values import (
 from fairwarning.core.record import changed, short_record
 
 EXPRESSION_CHARACTERS = 24_576  # Azure's own limit
+MAX_VALUES = 500_000  # that a deployment may parse and create: a few seconds' work
+MAX_COPIES = 800  # repetitions of one loop: Azure's own limit
+_CHARACTERS_OF_A_VALUE = 64  # a string of this length counts as another value
+_PARSED_CHARACTERS = 8  # likewise, of a string that may be an expression
+
 UNLIMITED = EXPRESSION_CHARACTERS  # more arguments do not fit into an expression
 
 Node = Any
 """A parsed value: every expression in it is a FunctionCall, every repeated property a CopyLoop."""
+Loops = Mapping[str, int]
+"""The current number of each loop, by its name in lower case; "" is the loop of the resource."""
 
 
 @short_record
@@ -90,15 +97,6 @@ def find_function(functions: Functions, name: str) -> TemplateFunction | None:
         return functions.get(key)
     function = functions[LIST_FUNCTIONS]
     return changed(function, call=partial(function.call, name))
-
-
-MAX_VALUES = 500_000  # that a deployment may parse and create: a few seconds' work
-MAX_COPIES = 800  # repetitions of one loop: Azure's own limit
-_CHARACTERS_OF_A_VALUE = 64  # a string of this length counts as another value
-_PARSED_CHARACTERS = 8  # likewise, of a string that may be an expression
-
-Loops = Mapping[str, int]
-"""The current number of each loop, by its name in lower case; "" is the loop of the resource."""
 
 
 class ValueBudget:
@@ -251,5 +249,4 @@ def check_count(count: Value) -> int:
     if kind_of(count) != "int" or not 0 <= count <= MAX_COPIES:
         actual = count if kind_of(count) == "int" else kind_of(count)
         raise TemplateError(f"a count must be an int from 0 to {MAX_COPIES}, not {actual}")
-    number: int = count
-    return number
+    return int(count)

@@ -1,7 +1,4 @@
-"""What a template knows of its deployment: where it is deployed, and how resources are named.
-
-Expressions name the resources of a template by id, name, symbol or loop.
-"""
+"""What a template knows of its deployment: where it is deployed, and how resources are named."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,10 +13,11 @@ from fairwarning.arm.templates.evaluation import (
     LIST_FUNCTIONS,
     UNLIMITED,
     Functions,
+    Loops,
+    Node,
     TemplateFunction,
 )
 from fairwarning.arm.templates.functions.times import UTC_NOW_FORMAT, format_time
-from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.values import TemplateError, Value, canonical
 from fairwarning.core.record import changed, record
 
@@ -113,8 +111,31 @@ class ReferenceNeeded(Exception):
         self.key = f"{resource}/{action.lower()}?{canonical(body)}" if action else resource
 
 
+@record
+class TemplateStep:
+    """A resource to deploy; its id, type and name are spelled as in the template."""
+
+    place: str
+    label: str  # its name in an error
+    loops: Loops
+    id: str = ""  # "" if its condition is false and its name cannot be evaluated
+    type: str = ""
+    name: str = ""
+    version: str = ""
+    body: Node = None
+    enabled: bool = False  # the value of its condition; false for an existing resource
+    depends_on: tuple[tuple[str, str], ...] = ()  # the text in the template, and its id or name
+    after: tuple[str, ...] = ()  # names in references: they come first if the template has them
+    template: object = None  # of a nested deployment
+
+    @property
+    def key(self) -> str:
+        """The id in lower case."""
+        return self.id.lower()
+
+
 class ResourceNames:
-    """The names of a template's resources. A nested template also knows those around it."""
+    """The ids, names, symbols and loops of a template, and of those around a nested one."""
 
     def __init__(self, group: str, outer: "ResourceNames | None" = None) -> None:
         self._group = group
@@ -136,7 +157,6 @@ class ResourceNames:
                 self._loops[name].append(step.key)
 
     def add_alias(self, name: str, step: TemplateStep) -> None:
-        """Add another name of a resource."""
         self._names.setdefault(name.lower(), set()).add(step.key)
 
     def add_loop(self, *names: str) -> None:

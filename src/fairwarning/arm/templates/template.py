@@ -7,22 +7,16 @@ resources that expressions refer to.
 from collections.abc import Mapping
 from typing import Any
 
-from fairwarning.arm.templates.evaluation import (
-    CopyLoop,
-    Evaluation,
-    Loops,
-    Node,
-    ValueBudget,
-)
+from fairwarning.arm.templates.evaluation import CopyLoop, Evaluation, Loops, Node, ValueBudget
 from fairwarning.arm.templates.expressions import parse_at
 from fairwarning.arm.templates.names import (
     DeploymentScope,
     KnownResources,
     ReferenceNeeded,
     ResourceNames,
+    TemplateStep,
 )
-from fairwarning.arm.templates.step_builder import RESOURCES, StepBuilder, check_not_linked
-from fairwarning.arm.templates.steps import StepOrder, TemplateStep
+from fairwarning.arm.templates.steps import RESOURCES, StepBuilder, StepOrder, check_not_linked
 from fairwarning.arm.templates.template_values import TemplateValues
 from fairwarning.arm.templates.values import (
     TYPE_NAMES,
@@ -75,7 +69,7 @@ class Template:
         else:
             sent = section(properties, "parameters", dict)
             self.values = TemplateValues(raw, sent, scope, self.budget)
-        self.names = ResourceNames(scope.group_id, names_around)
+        self.names: ResourceNames = ResourceNames(scope.group_id, names_around)
         self._functions = self.values.functions
         early = Evaluation(self._functions, self.budget, self._loops)
         builder = StepBuilder(scope, early, self.names)

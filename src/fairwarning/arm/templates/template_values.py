@@ -56,12 +56,15 @@ class TemplateValues:
         self._variables = LazyValues("variables")
         self.functions: Functions = self._all_functions(raw, scope)
         self._declare_parameters(sent, {**self.functions, **default_functions(scope)})
-        self._declare_variables(section(raw, "variables", dict))
+        with at("variables"):
+            variables: dict[str, Node] = parse(section(raw, "variables", dict), self.functions)
+        early = Evaluation(self.functions, budget)
+        for name, node in variables.items():
+            self._variables.declare(name, partial(early.value, node))
         self._parameters.evaluate_all()
         self._variables.evaluate_all()
 
     def parameters(self) -> dict[str, Any]:
-        """Return the type and value of each parameter; secure parameters have no value."""
         parameters: dict[str, Any] = {}
         for name, declared in self._declared.items():
             rules = self.definitions.resolve(declared)
@@ -94,13 +97,6 @@ class TemplateValues:
             unknown = listed(values)
             raise TemplateError(f"the template does not declare these parameters: {unknown}")
 
-    def _declare_variables(self, declared: dict[str, Any]) -> None:
-        with at("variables"):
-            variables: dict[str, Node] = parse(declared, self.functions)
-        early = Evaluation(self.functions, self._budget)
-        for name, node in variables.items():
-            self._variables.declare(name, partial(early.value, node))
-
 
 class LazyValues:
     """Parameters or variables. Each is evaluated on first use, and may refer to others."""
@@ -112,7 +108,6 @@ class LazyValues:
         self._started: set[str] = set()
 
     def declare(self, name: str, evaluate: Callable[[], Value]) -> None:
-        """Declare a value and how it is evaluated."""
         self._factories[name.lower()] = (name, evaluate)
 
     def evaluate_all(self) -> None:
@@ -126,24 +121,16 @@ class LazyValues:
             known = listed(name for name, _ in self._factories.values())
             raise TemplateError(f"is not declared; declared are: {known}")
         if key not in self._values:
-            self._values[key] = self._evaluate(key)
+            name, evaluate = self._factories[key]
+            with at(f"{self._section}.{name[:60]}", complete=True):
+                if key in self._started:
+                    raise TemplateError("this refers to itself")
+                self._started.add(key)
+                self._values[key] = evaluate()
         return self._values[key]
 
-    def _evaluate(self, key: str) -> Value:
-        name, evaluate = self._factories[key]
-        with at(f"{self._section}.{name[:60]}", complete=True):
-            if key in self._started:
-                raise TemplateError("this refers to itself")
-            self._started.add(key)
-            return evaluate()
 
-
-def _parameter(
-    rules: object,
-    sent: object,
-    early: Evaluation,
-    definitions: Definitions,
-) -> Value:
+def _parameter(rules: object, sent: object, early: Evaluation, definitions: Definitions) -> Value:
     """Return the value of a parameter: the one that the client sent, or the default."""
     rules = definitions.resolve(early.deep_copy(rules))
     if isinstance(sent, dict) and "reference" in sent:

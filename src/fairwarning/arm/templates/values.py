@@ -17,6 +17,16 @@ DEPTH = 64  # levels; real templates have about 15, and Python's stack holds sev
 INT_BITS = 64  # Azure's integers
 _QUOTED_CHARACTERS = 60  # of a string in an error
 LISTED = 10  # names in an error
+TYPE_NAMES = {
+    "string": "String", "securestring": "SecureString", "int": "Int", "bool": "Bool",
+    "object": "Object", "secureobject": "SecureObject", "array": "Array",
+}  # fmt: skip
+"""The types of parameters and outputs, as Azure writes them in a deployment."""
+_REFERENCES = 20  # from one definition to another
+_DEFINITIONS = "#/definitions/"
+
+Rules = Mapping[str, Any]
+"""The declaration of a parameter, an output, or a part of one."""
 
 Value = Any
 """Any JSON value."""
@@ -130,18 +140,6 @@ def section(raw: Mapping[str, Any], key: str, kind: type[S]) -> S:
     if not isinstance(value, kind):
         raise TemplateError(f"{key} must be {kind_of(kind())}, not {kind_of(value)}")
     return value
-
-
-TYPE_NAMES = {
-    "string": "String", "securestring": "SecureString", "int": "Int", "bool": "Bool",
-    "object": "Object", "secureobject": "SecureObject", "array": "Array",
-}  # fmt: skip
-"""The types of parameters and outputs, as Azure writes them in a deployment."""
-_REFERENCES = 20  # from one definition to another
-_DEFINITIONS = "#/definitions/"
-
-Rules = Mapping[str, Any]
-"""The declaration of a parameter, an output, or a part of one."""
 
 
 def type_of(rules: Rules) -> str:

@@ -1,7 +1,4 @@
-"""Template functions that depend only on their arguments.
-
-`fairwarning.arm.templates.names` adds the functions that depend on the deployment.
-"""
+"""Template functions that depend only on their arguments."""
 
 from fairwarning.arm.templates.evaluation import Functions
 from fairwarning.arm.templates.functions.collections import ARRAYS, LAMBDAS, OBJECTS

@@ -11,6 +11,7 @@ from fairwarning.arm.templates.values import Lambda, TemplateError, Value, canon
 
 RANGE = 10_000  # numbers of a range: Azure's own limit
 _LIST = "string or array"
+_SETS = "array or object"
 
 
 def _end(index: int) -> Callable[[Value], Value]:
@@ -65,12 +66,11 @@ def _flatten(items: list[Value]) -> list[Value]:
     return [element for item in items for element in item]
 
 
-def _array(value: Value) -> list[Value]:
-    return value if isinstance(value, list) else [value]
-
-
 ARRAYS: Functions = {
-    "array": TemplateFunction(_array, ("string or int or bool or array or object",)),
+    "array": TemplateFunction(
+        lambda value: value if isinstance(value, list) else [value],
+        ("string or int or bool or array or object",),
+    ),
     "contains": TemplateFunction(_contains, (f"{_LIST} or object", "any")),
     "createarray": TemplateFunction(lambda *values: list(values), ("any",), 0, UNLIMITED),
     "empty": TemplateFunction(lambda value: not value, (f"{_LIST} or object or null",)),
@@ -84,9 +84,6 @@ ARRAYS: Functions = {
     "skip": TemplateFunction(lambda value, count: value[max(count, 0) :], (_LIST, "int")),
     "take": TemplateFunction(lambda value, count: value[: max(count, 0)], (_LIST, "int")),
 }
-
-
-_SETS = "array or object"
 
 
 def _json(text: str) -> Value:
@@ -192,10 +189,6 @@ def _filter(items: list[Value], keep: Lambda) -> list[Value]:
     return [item for number, item in enumerate(items) if _checked(keep.call(item, number), "bool")]
 
 
-def _map(items: list[Value], convert: Lambda) -> list[Value]:
-    return [convert.call(item, number) for number, item in enumerate(items)]
-
-
 def _reduce(items: list[Value], start: Value, combine: Lambda) -> Value:
     result = start
     for number, item in enumerate(items):
@@ -226,7 +219,9 @@ def _of_array(call: Callable[..., Value]) -> TemplateFunction:
 
 LAMBDAS: Functions = {
     "filter": _of_array(_filter),
-    "map": _of_array(_map),
+    "map": _of_array(
+        lambda items, convert: [convert.call(item, number) for number, item in enumerate(items)]
+    ),
     "reduce": TemplateFunction(_reduce, ("array", "any", "lambda")),
     "sort": _of_array(_sort),
     "toobject": TemplateFunction(_to_object, ("array", "lambda", "lambda"), 2, 3),

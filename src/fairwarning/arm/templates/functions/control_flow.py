@@ -75,8 +75,7 @@ def _copy_index(evaluation: Evaluation, call: FunctionCall) -> int:
         raise TemplateError(f"{call} {loop}; the loops around it are: {known}")
     if kind_of(offset) != "int":
         raise TemplateError(f"{call} takes an int as its offset")
-    number: int = evaluation.loops[name.lower()] + offset
-    return number
+    return int(evaluation.loops[name.lower()] + offset)
 
 
 def _fail(_: Evaluation, call: FunctionCall) -> NoReturn:

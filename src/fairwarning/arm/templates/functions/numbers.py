@@ -32,10 +32,6 @@ def _divide(left: int, right: int) -> int:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def _remainder(left: int, right: int) -> int:
-    return left - right * _divide(left, right)
-
-
 def _extreme(choose: Callable[[list[int]], int]) -> Callable[..., int]:
     """Return a function for the smallest or largest of its arguments, or of an array."""
 
@@ -72,7 +68,7 @@ NUMBERS: Functions = {
     "lessorequals": _ordered(operator.le),
     "max": TemplateFunction(_extreme(max), ("int or array", "int"), 1, UNLIMITED),
     "min": TemplateFunction(_extreme(min), ("int or array", "int"), 1, UNLIMITED),
-    "mod": TemplateFunction(_remainder, _INTS),
+    "mod": TemplateFunction(lambda left, right: left - right * _divide(left, right), _INTS),
     "mul": TemplateFunction(operator.mul, _INTS),
     "not": TemplateFunction(lambda flag: not flag, ("bool",)),
     "sub": TemplateFunction(operator.sub, _INTS),
