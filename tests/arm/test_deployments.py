@@ -247,7 +247,7 @@ def test_a_deployment_does_not_wait_for_ever(waiting: int, monkeypatch: pytest.M
     monkeypatch.setattr(deployment_queue, "WAIT_SECONDS", 0)
     with ArmHarness() as arm:
         arm.group()
-        other = ArmRequest(Request({"type": "http"}), {}, OPERATOR, "")
+        other = ArmRequest(Request({"type": "http", "path": ""}), {}, OPERATOR, "")
 
         async def deploy_beside() -> Response:
             async with arm.app.context.deploying(other):

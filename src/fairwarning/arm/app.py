@@ -15,8 +15,13 @@ from fairwarning.arm.http import errors, internal
 from fairwarning.arm.http.azure_id import ResourcePath, parse_path
 from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.listing import refuse_ignored
-from fairwarning.arm.http.own_hosts import OwnHosts
-from fairwarning.arm.http.request import ArmRequest, api_version, check_api_version, json_response
+from fairwarning.arm.http.request import (
+    ArmRequest,
+    OwnHosts,
+    api_version,
+    check_api_version,
+    json_response,
+)
 from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from fairwarning.arm.registry import TYPES
 from fairwarning.arm.resources import deployments, groups, locks, operations, subscriptions, tags
@@ -129,7 +134,11 @@ class ArmApplication:
         return response
 
     def _token(self, http: Request) -> TokenClaims:
-        return self.context.tokens.verifier.read(_bearer(http), TokenUse.ARM, TokenUse.API)
+        scheme, _, token = http.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            text = "Authentication failed. The 'Authorization' header is missing."
+            raise Unauthorized("AuthenticationFailed", text)
+        return self.context.tokens.verifier.read(token.strip(), TokenUse.ARM, TokenUse.API)
 
     async def _handle(self, request: ArmRequest, route: Route) -> Response:
         """Call the handler, in its lane; a part of a request that writes stays in that one's."""
@@ -192,14 +201,6 @@ class ArmApplication:
                 f"The client '{request.principal.name}' does not have authorization to perform "
                 f"action '{match.route.action}' over scope '{request.path}'.",
             )
-
-
-def _bearer(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        text = "Authentication failed. The 'Authorization' header is missing."
-        raise Unauthorized("AuthenticationFailed", text)
-    return token.strip()
 
 
 def _no_route(method: str, path: str, allowed: set[str]) -> ArmError:

@@ -14,8 +14,9 @@ from fairwarning.arm.catalogue import document
 from fairwarning.arm.compute import images
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, api_version, json_response, read_bytes
-from fairwarning.arm.http.routes import Route
+from fairwarning.arm.http.routes import Route, fixed
 from fairwarning.arm.types.context import ArmContext
+from fairwarning.core.errors import Refused
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.issued_tokens import SignedToken
 from fairwarning.service.tokens import TOKEN_BYTES, TokenUse, Unauthorized
@@ -34,23 +35,18 @@ _OBJECT_SINCE = "2022-09-01"  # the object of a single cloud since this api-vers
 async def _metadata(_context: ArmContext, request: ArmRequest) -> Response:
     """Return the endpoints of this cloud, in the form of the requested api-version."""
     base = request.base_url
-    if request.query("api-version") == _AZURE_STACK_VERSION:
-        return json_response(_cloud("legacyCloud", base))
-    version = api_version(request.http) if request.query("api-version") else _OBJECT_SINCE
+    version = request.query("api-version")
+    if version != _AZURE_STACK_VERSION:
+        version = api_version(request.http) if version else _OBJECT_SINCE
     if version >= _OBJECT_SINCE:
         return json_response(_cloud("cloud", base))
-    return json_response(
-        [_cloud("cloud", base)] if version >= _LIST_SINCE else _cloud("legacyCloud", base)
-    )
+    listed = version >= _LIST_SINCE
+    return json_response([_cloud("cloud", base)] if listed else _cloud("legacyCloud", base))
 
 
 def _cloud(name: str, base: str) -> dict[str, Any]:
     """Return the endpoints of this cloud. With another login server, clients assume Azure Stack."""
     return document(name, base=base, authentication=document("authentication", base=base))
-
-
-async def _aliases(_context: ArmContext, _request: ArmRequest) -> Response:
-    return json_response(images.aliases())
 
 
 async def _discover_instance(_context: ArmContext, request: ArmRequest) -> Response:
@@ -95,33 +91,17 @@ def _tenant_url(base: str, tenant: str) -> str:
     return f"{base}/{tenant if tenant == ADFS else TENANT}"
 
 
-async def _keys(_context: ArmContext, _request: ArmRequest) -> Response:
-    """Return no keys: only this service verifies its tokens."""
-    return json_response({"keys": []})
-
-
-class _LoginError(Exception):
-    """The token request is invalid."""
-
-    def __init__(self, text: str, code: str = "invalid_request", status: int = 400) -> None:
-        super().__init__(text)
-        self.text = text
-        self.code = code
-        self.status = status
-
-
 async def _token(context: ArmContext, request: ArmRequest) -> Response:
     if request.params["tenant"].lower() not in TENANTS:
         return _unknown_tenant()
     try:
         form = await _read_form(request.http)
         client, secret = _credentials(form)
-        _check_grant(form)
         client_secret = context.tokens.verifier.log_in(client, secret)
-    except _LoginError as error:
-        return _error_response(error.code, error.text, error.status)
     except Unauthorized as error:
         return _error_response("invalid_client", error.message, error.status)
+    except Refused as error:
+        return _error_response(error.code, error.message)
     token = await context.tokens.issue(TokenUse.ARM, client_secret.principal, parent=client_secret)
     return json_response(_token_response(token, form.get("resource", "")))
 
@@ -143,22 +123,26 @@ def _token_response(token: SignedToken, resource: str) -> dict[str, Any]:
     }
 
 
+def _invalid(text: str) -> Refused:
+    return Refused("invalid_request", text)
+
+
 async def _read_form(request: Request) -> dict[str, str]:
     """Return the form parameters; refuse duplicates, and ignore empty ones."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
-        raise _LoginError("send the parameters as application/x-www-form-urlencoded")
+        raise _invalid("send the parameters as application/x-www-form-urlencoded")
     try:
         raw = await read_bytes(request)
         if len(raw) > FORM_BYTES:
-            raise _LoginError(f"the form has more than {FORM_BYTES} bytes; send a shorter one")
+            raise _invalid(f"the form has more than {FORM_BYTES} bytes; send a shorter one")
         pairs = parse_qsl(raw.decode(), max_num_fields=FORM_FIELDS, errors="strict")
     except (ArmError, ValueError) as error:
         text = f"the form cannot be parsed: more than {FORM_FIELDS} parameters, or not UTF-8"
-        raise _LoginError(text) from error
+        raise _invalid(text) from error
     form = dict(pairs)
     if len(form) < len(pairs):
-        raise _LoginError("the form repeats a parameter; send each parameter once")
+        raise _invalid("the form repeats a parameter; send each parameter once")
     return form
 
 
@@ -166,20 +150,17 @@ def _credentials(form: dict[str, str]) -> tuple[str, str]:
     """Return client id and secret, as Azure's tools send them."""
     client, secret = form.get("client_id", ""), form.get("client_secret", "")
     if not client:
-        raise _LoginError("client_id is missing; send it in the form")
+        raise _invalid("client_id is missing; send it in the form")
     if not secret:
         text = "client_secret is missing; no other client authentication is supported"
-        raise _LoginError(text, "invalid_client", Unauthorized.status)
-    return client, secret
-
-
-def _check_grant(form: dict[str, str]) -> None:
+        raise Unauthorized("invalid_client", text)
     grant = form.get("grant_type", "")
     if not grant:
-        raise _LoginError("grant_type is missing; send client_credentials")
+        raise _invalid("grant_type is missing; send client_credentials")
     if grant != "client_credentials":
         text = "this grant_type is not supported; send client_credentials (a service principal)"
-        raise _LoginError(text, "unsupported_grant_type")
+        raise Refused("unsupported_grant_type", text)
+    return client, secret
 
 
 def _unknown_tenant() -> Response:
@@ -197,10 +178,11 @@ def _error_response(code: str, text: str, status: int = 400) -> Response:
 # `adfs` is also the name of a tenant; some clients add another tenant after it.
 _TENANT_PATHS = ("/{tenant}", f"/{ADFS}/{{tenant}}")
 _VERSIONS = ("", "/v2.0")
+_no_keys = fixed(lambda _context: {"keys": []})  # only this service verifies its tokens
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/metadata/endpoints", _metadata, public=True),
-    Route("GET", "/aliases.json", _aliases, public=True),
+    Route("GET", "/aliases.json", fixed(images.aliases), public=True),
     Route("GET", "/common/discovery/instance", _discover_instance, public=True),
     *(
         route
@@ -214,7 +196,7 @@ ROUTES: tuple[Route, ...] = (
                 public=True,
             ),
             Route("POST", f"{path}/oauth2{version}/token", _token, public=True),
-            Route("GET", f"{path}/discovery{version}/keys", _keys, public=True),
+            Route("GET", f"{path}/discovery{version}/keys", _no_keys, public=True),
         )
     ),
 )

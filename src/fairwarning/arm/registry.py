@@ -31,26 +31,6 @@ _OF_INSTANCES = (
     ),
 )
 """The types of resources that instances of Flexible sets have, too."""
-_NETWORK_TYPES = (
-    ResourceType(
-        name=NETWORK,
-        purpose="has the subnets that machines get their addresses from",
-        parts=("subnets", "virtualNetworkPeerings"),
-        nested=("subnets", "virtualNetworkPeerings"),
-    ),
-    ResourceType(
-        name=LOAD_BALANCER,
-        purpose="is stored, and names its users; no traffic is balanced",
-        parts=(
-            "frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules",
-            "inboundNatRules", "inboundNatPools", "outboundRules",
-        ),
-        nested=("backendAddressPools", "inboundNatRules"),
-        plan=load_balancers.plan,
-        complete=load_balancers.complete,
-    ),
-)  # fmt: skip
-
 
 TYPES = ResourceTypes(
     (
@@ -68,9 +48,25 @@ TYPES = ResourceTypes(
             )
             for kind in _OF_INSTANCES
         ),
-        *_NETWORK_TYPES,
+        ResourceType(
+            name=NETWORK,
+            purpose="has the subnets that machines get their addresses from",
+            parts=("subnets", "virtualNetworkPeerings"),
+            nested=("subnets", "virtualNetworkPeerings"),
+        ),
+        ResourceType(
+            name=LOAD_BALANCER,
+            purpose="is stored, and names its users; no traffic is balanced",
+            parts=(
+                "frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules",
+                "inboundNatRules", "inboundNatPools", "outboundRules",
+            ),
+            nested=("backendAddressPools", "inboundNatRules"),
+            plan=load_balancers.plan,
+            complete=load_balancers.complete,
+        ),
         deployments.TYPE,
         locks.TYPE,
         tags.TYPE,
     )
-)
+)  # fmt: skip

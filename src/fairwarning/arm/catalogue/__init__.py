@@ -55,7 +55,8 @@ def read(name: str) -> Any:  # noqa: ANN401  (any JSON)
     """Return the content of a file.
 
     `catalogue` has regions, images with an alias, and sizes of machines; `errors` the status and
-    the text of each error; `codes` Azure's code for each error code of the core.
+    the text of each error; `codes` Azure's code for each error code of the core; `references` the
+    members that refer to other resources.
     """
     return msgspec.json.decode(files(__package__).joinpath(f"{name}.json").read_bytes())
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fairwarning.arm.compute import targets, views
 from fairwarning.arm.compute.targets import ActionTarget
-from fairwarning.arm.http.errors import ArmError, azure_error
+from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import ArmRequest, accepted, json_response
 from fairwarning.arm.http.routes import COMPUTE, Handler, Route
 from fairwarning.arm.types import stored
@@ -100,8 +100,7 @@ async def maintain(
     }
     if not events:
         name = machines[0].machine.name if machines else request.name
-        text = f"Operation 'performMaintenance' is not allowed on VM '{name}' since no maintenance"
-        raise ArmError("OperationNotAllowed", f"{text} is planned for it.", 409)
+        raise azure_error("OperationNotAllowed/no maintenance", name=name)
     for scope, event in events.values():
         await context.fleet.submit(Approve(scope=scope, events=(event.id,), actor=request.actor))
     _, first = next(iter(events.values()))
@@ -120,18 +119,13 @@ NO_ACCESS = "The service has no access to the system of a machine."
 
 
 async def _acknowledge(context: ArmContext, request: ArmRequest) -> Response:
-    return await _approve(context, request, [request.params["event"]])
-
-
-async def _acknowledge_all(context: ArmContext, request: ArmRequest) -> Response:
-    """Approve all events of the body, or none if any of them is unknown."""
-    events = typed_value(await request.body(), "value", list, [])
+    """Approve the event of the path, or all of the body; none if any of them is unknown."""
+    if "event" in request.params:
+        events = [request.params["event"]]
+    else:
+        events = typed_value(await request.body(), "value", list, [])
     if not 1 <= len(events) <= APPROVAL_EVENTS or not all(isinstance(e, str) for e in events):
         raise invalid_value("value", events, f"a list of 1 to {APPROVAL_EVENTS} event ids")
-    return await _approve(context, request, events)
-
-
-async def _approve(context: ArmContext, request: ArmRequest, events: list[str]) -> Response:
     scopes = await _scopes(context, request)
     requested = dict.fromkeys(event.upper() for event in events)
     for event in requested:
@@ -158,5 +152,5 @@ async def _scopes(context: ArmContext, request: ArmRequest) -> list[Scope]:
 _EVENTS = f"{COMPUTE}/{{kind}}/{{name}}/providers/Microsoft.Maintenance/scheduledevents"
 ROUTES = (
     Route("POST", f"{_EVENTS}/{{event}}/acknowledge", _acknowledge),
-    Route("POST", f"{_EVENTS}/acknowledge", _acknowledge_all),
+    Route("POST", f"{_EVENTS}/acknowledge", _acknowledge),
 )

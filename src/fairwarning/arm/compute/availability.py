@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from fairwarning.arm.compute import profile
-from fairwarning.arm.compute.profile import AVAILABILITY_POLICY_SINCE
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types import documents, writing
 from fairwarning.arm.types.context import ArmContext
@@ -44,7 +43,9 @@ def place(machine: Machine, resource: Resource, scope: Scope) -> Machine:
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     """Create an availability set without machines, or change its policy."""
-    profile.check_api_version(write.body, write.version, "properties", AVAILABILITY_POLICY_SINCE)
+    profile.check_api_version(
+        write.body, write.version, "properties", profile.AVAILABILITY_POLICY_SINCE
+    )
     if write.existing is not None:
         return await _change(write, write.existing, body)
     domains(body)
@@ -62,14 +63,9 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
 async def _change(write: ResourceWrite, existing: Resource, body: Body) -> DesiredResource:
     defaults = _defaults(write.context)
     before, after = (documents.merge(defaults, b) for b in (documents.stored_body(existing), body))
-    writing.refuse_changes(
-        {
-            "platformUpdateDomainCount and platformFaultDomainCount": (
-                domains(before), domains(after),
-            ),
-            "location": (writing.location_of(before), writing.location_of(after)),
-        }
-    )  # fmt: skip
+    counts = "platformUpdateDomainCount and platformFaultDomainCount"
+    locations = writing.location_of(before), writing.location_of(after)
+    writing.refuse_changes({counts: (domains(before), domains(after)), "location": locations})
     scope = await write.context.scope(existing)
     rules = profile.with_policy(scope.rules, body)
     changes = (Configure(scope=scope.id, rules=rules),) if rules != scope.rules else ()

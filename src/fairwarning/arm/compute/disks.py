@@ -1,7 +1,4 @@
-"""Managed disks, as `az vm create`, `az vm disk` and `az disk` need them (C6).
-
-A disk is attached to one machine at most, or created together with it.
-"""
+"""Managed disks, as `az vm create`, `az vm disk` and `az disk` need them (C6)."""
 
 import uuid
 from collections.abc import Sequence
@@ -17,11 +14,10 @@ from fairwarning.arm.types import documents, references, writing
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import choice, invalid_value, typed_value
 from fairwarning.arm.types.names import DISK
-from fairwarning.arm.types.references import delete_option
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
 from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.commands import Command, Write
-from fairwarning.core.model import Machine, Power, Resource, guid
+from fairwarning.core.model import Power, Resource, guid
 from fairwarning.core.times import iso
 from fairwarning.service import resources
 
@@ -33,8 +29,8 @@ _DEFAULTS = {
     "publicNetworkAccess": "Enabled",
     "encryption": {"type": "EncryptionAtRestWithPlatformKey"},
 }
-DEFAULT_SKU = "Premium_LRS"
-IMAGE_SIZES = {"Linux": 30, "Windows": 127}  # gigabytes of a disk that an image gives no size
+_DEFAULT_SKU = "Premium_LRS"
+_IMAGE_SIZES = {"Linux": 30, "Windows": 127}  # gigabytes of a disk that an image gives no size
 
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
@@ -42,9 +38,9 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     for name in _COMPUTED:
         properties.pop(name, None)
     body.pop("managedBy", None)
-    body.setdefault("sku", {"name": DEFAULT_SKU})
+    body.setdefault("sku", {"name": _DEFAULT_SKU})
     if "diskSizeGB" in properties:
-        check_size(body, "properties.diskSizeGB")
+        _check_size(body, "properties.diskSizeGB")
     before = documents.stored_body(write.existing).get("properties", {})
     now = iso(int(write.context.fleet.clock.now()))
     properties["timeCreated"] = before.get("timeCreated", now)
@@ -52,7 +48,7 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     return DesiredResource({**body, "properties": {**_DEFAULTS, **properties}})
 
 
-def check_size(body: Body, path: str) -> None:
+def _check_size(body: Body, path: str) -> None:
     """Refuse a size in gigabytes that no disk has."""
     documents.number(body, path, range(1, _LARGEST + 1), 1)
 
@@ -85,22 +81,14 @@ TYPE = ResourceType(
 )
 
 
-def default_name(machine: str, lun: int | None) -> str:
-    """Return a new name for a machine's disk: that of the system (None) or of a unit."""
-    kind = "OsDisk_1" if lun is None else f"DataDisk_{lun}"
-    return f"{machine}_{kind}_{uuid.uuid4().hex}"
-
-
-def instance_storage(
-    context: ArmContext, group: str, scope: str, machine: Machine, model: Body
-) -> Body:
+def instance_storage(context: ArmContext, group: str, target: ActionTarget, model: Body) -> Body:
     """Return the storage profile of a set's instance from the set's; its disks are no resources."""
     system: Body = typed_value(model, "osDisk", dict, {})
     data = [
-        _instance_disk(context, group, (scope, machine.name, f"DataDisk_{place}"), entry)
+        _instance_disk(context, group, target, f"DataDisk_{place}", entry)
         for place, entry in enumerate(typed_value(model, "dataDisks", list, []))
     ]
-    disk = _instance_disk(context, group, (scope, machine.name, "OsDisk_1"), system)
+    disk = _instance_disk(context, group, target, "OsDisk_1", system)
     return {**model, "osDisk": disk, "dataDisks": data}
 
 
@@ -109,46 +97,18 @@ def of_flexible_instance(context: ArmContext, target: ActionTarget) -> Body:
     if not target.scale_set or not target.machine.model:  # a machine that joined has its own
         return {}
     system = {"osDisk": {"osType": system_of(target.machine)}}
-    storage = instance_storage(context, target.group, target.scope.id, target.machine, system)
-    return {"storageProfile": storage}
+    return {"storageProfile": instance_storage(context, target.group, target, system)}
 
 
 def _instance_disk(
-    context: ArmContext, group: str, parts: tuple[str, str, str], entry: Body
+    context: ArmContext, group: str, target: ActionTarget, use: str, entry: Body
 ) -> Body:
-    _, machine, use = parts
-    name = f"{machine}_{use}_{guid('disk', *parts).replace('-', '').lower()}"
-    sku = typed_value(entry, "managedDisk.storageAccountType", str, DEFAULT_SKU)
+    machine = target.machine.name
+    unique = guid("disk", target.scope.id, machine, use).replace("-", "").lower()
+    name = f"{machine}_{use}_{unique}"
+    sku = typed_value(entry, "managedDisk.storageAccountType", str, _DEFAULT_SKU)
     disk = {"storageAccountType": sku, "id": context.arm_id(DISK, group, name)}
     return {**entry, "name": name, "managedDisk": disk}
-
-
-def create(context: ArmContext, group: Resource, machine: Body, name: str, disk: Body) -> Write:
-    """Return the command that creates a machine's disk from its entry in the storage profile."""
-    sku = disk["managedDisk"]["storageAccountType"]
-    option = disk["createOption"]
-    image = typed_value(machine, "properties.storageProfile.imageReference", dict, {})
-    from_image = {"imageReference": image} if option == "FromImage" and image else {}
-    body: Body = {
-        "location": machine.get("location", context.cloud.location),
-        **({"zones": machine["zones"]} if machine.get("zones") else {}),
-        "sku": {"name": sku, "tier": sku.partition("_")[0]},
-        "properties": {
-            **({"osType": disk["osType"]} if "osType" in disk else {}),
-            "creationData": {"createOption": option, **from_image},
-            "diskSizeGB": disk["diskSizeGB"],
-            "timeCreated": iso(int(context.fleet.clock.now())),
-            **_DEFAULTS,
-        },
-    }
-    return Write(
-        resource=resources.resource_id(DISK, group.name, name),
-        group=group.name,
-        name=name,
-        body=documents.encode(body),
-        within=group.id,
-        at=0,
-    )
 
 
 _STORAGE = "properties.storageProfile"
@@ -215,11 +175,11 @@ class _Disks:
     def _stored_unit(self, entry: Body, lun: int) -> Body:
         """Return the stored entry of the same disk: it has the same name, or the same unit."""
         name = entry.get("name")
-        for stored in typed_value(self._stored, "dataDisks", list, []):
+        listed: list[Body] = typed_value(self._stored, "dataDisks", list, [])
+        for stored in listed:
             same = stored.get("name") == name if name else stored.get("lun") == lun
             if same and stored.get("managedDisk"):
-                unit: Body = stored
-                return unit
+                return stored
         return {}
 
     async def _add_disk(self, entry: Body, stored: Body, path: str, *, lun: int | None) -> None:
@@ -231,10 +191,7 @@ class _Disks:
         caching = "ReadWrite" if lun is None else "None"
         entry["caching"] = choice(entry, "caching", _CACHING, caching)
         entry.setdefault("deleteOption", "Detach")
-        managed: Body = {
-            **stored.get("managedDisk", {}),
-            **typed_value(entry, "managedDisk", dict, {}),
-        }
+        managed: Body = {**stored.get("managedDisk", {}), **entry.get("managedDisk", {})}
         entry["managedDisk"] = managed
         if "id" in managed:
             await self._attach_disk(entry, stored, path)
@@ -252,11 +209,15 @@ class _Disks:
         ):
             writing.refuse_changes({f"{path.rpartition('.')[2]}.name": (disk.name, name)})
         body = documents.stored_body(disk)
-        self._use(disk.id, f"{path}.managedDisk.id", owned=delete_option(entry))
+        self._use(disk.id, f"{path}.managedDisk.id", owned=references.delete_option(entry))
         entry["name"] = disk.name
         managed["id"] = self._write.context.arm_id(DISK, disk.group, disk.name)
-        managed["storageAccountType"] = typed_value(body, "sku.name", str, DEFAULT_SKU)
-        self._check_size(entry, stored, disk, body["properties"].get("diskSizeGB"))
+        managed["storageAccountType"] = typed_value(body, "sku.name", str, _DEFAULT_SKU)
+        size = body["properties"].get("diskSizeGB")
+        if entry.get("diskSizeGB") not in {None, size, stored.get("diskSizeGB")}:
+            raise azure_error("ResizeDiskError", name=disk.name, size=size)
+        if size is not None:
+            entry["diskSizeGB"] = size
 
     async def _find(self, managed: Body, path: str) -> Resource:
         """Return the disk that an entry names, which exists; refuse one of another machine."""
@@ -269,16 +230,11 @@ class _Disks:
         owner = await references.user_path(context, disk)
         raise azure_error("ConflictingUserInput/disk in use", name=disk.name, owner=owner)
 
-    def _check_size(self, entry: Body, stored: Body, disk: Resource, size: int | None) -> None:
-        """Show the size of the disk; refuse another one."""
-        if entry.get("diskSizeGB") not in {None, size, stored.get("diskSizeGB")}:
-            raise azure_error("ResizeDiskError", name=disk.name, size=size)
-        if size is not None:
-            entry["diskSizeGB"] = size
-
     async def _create_disk(self, entry: Body, path: str, lun: int | None) -> None:
         context, group = self._write.context, self._write.group
-        name = typed_value(entry, "name", str) or default_name(self._write.name, lun)
+        kind = "OsDisk_1" if lun is None else f"DataDisk_{lun}"
+        default = f"{self._write.name}_{kind}_{uuid.uuid4().hex}"
+        name = typed_value(entry, "name", str) or default
         writing.check_name(name)
         if await context.find(DISK, group.name, name):
             raise azure_error("ConflictingUserInput/disk exists", name=name, group=group.name)
@@ -286,17 +242,44 @@ class _Disks:
         if size is None and entry["createOption"] == "Empty":
             raise invalid_value(f"{path}.diskSizeGB", "", "the size of the new disk in gigabytes")
         system = os_type(self._machine["properties"])
-        entry["diskSizeGB"] = (
-            IMAGE_SIZES.get(system, IMAGE_SIZES["Linux"]) if size is None else size
-        )
-        check_size(entry, "diskSizeGB")
+        default_size = _IMAGE_SIZES.get(system, _IMAGE_SIZES["Linux"])
+        entry["diskSizeGB"] = default_size if size is None else size
+        _check_size(entry, "diskSizeGB")
         entry["name"] = name
         managed = entry["managedDisk"]
-        managed["storageAccountType"] = typed_value(managed, "storageAccountType", str, DEFAULT_SKU)
+        managed.setdefault("storageAccountType", _DEFAULT_SKU)
         managed["id"] = context.arm_id(DISK, group.name, name)
-        command = create(context, group, self._machine, name, entry)
-        self._use(command.resource, f"{path}.name", owned=delete_option(entry))
+        command = self._creation(name, entry)
+        self._use(command.resource, f"{path}.name", owned=references.delete_option(entry))
         self.commands.append(command)
+
+    def _creation(self, name: str, disk: Body) -> Write:
+        """Return the command that creates a disk from its entry in the storage profile."""
+        context, group, machine = self._write.context, self._write.group, self._machine
+        sku = disk["managedDisk"]["storageAccountType"]
+        option = disk["createOption"]
+        image = typed_value(machine, "properties.storageProfile.imageReference", dict, {})
+        from_image = {"imageReference": image} if option == "FromImage" and image else {}
+        body: Body = {
+            "location": machine.get("location", context.cloud.location),
+            **({"zones": machine["zones"]} if machine.get("zones") else {}),
+            "sku": {"name": sku, "tier": sku.partition("_")[0]},
+            "properties": {
+                **({"osType": disk["osType"]} if "osType" in disk else {}),
+                "creationData": {"createOption": option, **from_image},
+                "diskSizeGB": disk["diskSizeGB"],
+                "timeCreated": iso(int(context.fleet.clock.now())),
+                **_DEFAULTS,
+            },
+        }
+        return Write(
+            resource=resources.resource_id(DISK, group.name, name),
+            group=group.name,
+            name=name,
+            body=documents.encode(body),
+            within=group.id,
+            at=0,
+        )
 
 
 def _unit(entry: Body, path: str, units: set[int]) -> int:
@@ -306,5 +289,4 @@ def _unit(entry: Body, path: str, units: set[int]) -> int:
         allowed = f"a whole number from 0 to {_UNITS - 1} that no other data disk has"
         raise invalid_value(f"{path}.lun", "" if lun is None else lun, allowed)
     units.add(lun)
-    entry["lun"] = lun
     return lun

@@ -1,7 +1,4 @@
-"""Images, sizes and quotas, which `az vm create` and `az vm image list --all` read.
-
-They are not limits: a machine may have any image and size. Every image has exactly one version.
-"""
+"""Images, sizes and quotas, which `az vm create` and `az vm image list --all` read."""
 
 import re
 from collections.abc import Sequence
@@ -13,8 +10,8 @@ from starlette.responses import Response
 from fairwarning.arm.catalogue import document, normalize_region, read
 from fairwarning.arm.http.errors import azure_error, invalid_value
 from fairwarning.arm.http.listing import parse_expand, parse_top
-from fairwarning.arm.http.request import ArmRequest, json_response
-from fairwarning.arm.http.routes import ALL_COMPUTE, Route
+from fairwarning.arm.http.request import ArmRequest, Body, json_response
+from fairwarning.arm.http.routes import ALL_COMPUTE, Route, fixed
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.core import limits
 from fairwarning.service.config.settings import CloudSettings
@@ -25,7 +22,7 @@ VERSION = "1.0.0"
 _FILTER = re.compile(r"\s*location eq '([^']{1,80})'\s*", re.IGNORECASE)
 
 
-def aliases() -> dict[str, Any]:
+def aliases(_context: ArmContext) -> dict[str, Any]:
     """Return the image alias document of the Azure CLI."""
     by_system: dict[str, dict[str, Any]] = {LINUX: {}, WINDOWS: {}}
     for image in read("catalogue")["images"]:
@@ -72,22 +69,18 @@ def _image_properties(request: ArmRequest) -> dict[str, Any]:
 
 
 def _entry(request: ArmRequest, path: str, name: str) -> dict[str, str]:
-    return {"id": f"{path}/{name}", "name": name, "location": _region(request)}
+    region = normalize_region(request.params["location"])
+    return {"id": f"{path}/{name}", "name": name, "location": region}
 
 
-async def list_sizes(_context: ArmContext, _request: ArmRequest) -> Response:
-    """List the sizes of a region, or those that a machine may be given."""
-    value = [document("size", **size) for size in read("catalogue")["sizes"]]
-    return json_response({"value": value})
-
-
-async def list_set_sizes(_context: ArmContext, _request: ArmRequest) -> Response:
-    """List the sizes that a scale set may be given."""
+def sizes(name: str, _context: ArmContext) -> Body:
+    """Return the sizes of a region or a machine (`size`), or of a scale set (`setSize`)."""
     most = limits.SET_INSTANCES
-    sizes = read("catalogue")["sizes"]
-    return json_response(
-        {"value": [document("setSize", name=size["name"], maximum=most) for size in sizes]}
-    )
+    listed = read("catalogue")["sizes"]
+    return {"value": [document(name, **size, maximum=most) for size in listed]}
+
+
+list_sizes, list_set_sizes = (fixed(partial(sizes, name)) for name in ("size", "setSize"))
 
 
 async def _all_skus(context: ArmContext, request: ArmRequest) -> Response:
@@ -119,19 +112,10 @@ def _sku(regions: Sequence[str], size: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-async def _usages(_context: ArmContext, _request: ArmRequest) -> Response:
-    """List no quotas: there are none."""
-    return json_response({"value": []})
-
-
 def region_names(cloud: CloudSettings) -> list[str]:
     """Return the names of the regions, with the cloud's own first."""
     own = normalize_region(cloud.location)
     return list(dict.fromkeys((own, *(region["name"] for region in read("catalogue")["regions"]))))
-
-
-def _region(request: ArmRequest) -> str:
-    return normalize_region(request.params["location"])
 
 
 _LOCATION = f"{ALL_COMPUTE}/locations/{{location}}"
@@ -147,6 +131,6 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", _VERSIONS, _versions),
     Route("GET", f"{_VERSIONS}/{{version}}", _version),
     Route("GET", f"{_LOCATION}/vmSizes", list_sizes),
-    Route("GET", f"{_LOCATION}/usages", _usages),
+    Route("GET", f"{_LOCATION}/usages", fixed(lambda _context: {"value": []})),  # no quotas
     Route("GET", f"{ALL_COMPUTE}/skus", _all_skus),
 )

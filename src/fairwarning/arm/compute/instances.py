@@ -10,7 +10,7 @@ from fairwarning.arm.compute.profile import SET_PROFILE
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.listing import list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
-from fairwarning.arm.types import documents, handlers, writing
+from fairwarning.arm.types import documents, registered, writing
 from fairwarning.arm.types.context import PAGE_CHARACTERS, ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import INSTANCE, MACHINE, SCALE_SET
@@ -20,19 +20,21 @@ from fairwarning.core.commands import ProtectInstances, Reimage
 from fairwarning.core.model import Resource
 
 _EXPANDED = ("instanceView", "userData")  # there is never user data
-_MODEL_PROPERTIES = (
-    "diagnosticsProfile", "licenseType", "osProfile", "securityProfile",
-)  # fmt: skip
+_MODEL_PROPERTIES = ("diagnosticsProfile", "licenseType", "osProfile", "securityProfile")
 _FROM_SCALE_IN = "properties.protectionPolicy.protectFromScaleIn"
 _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
 
 
 def document(
-    context: ArmContext, target: ActionTarget, owner: Resource, model: Body, *, view: bool = False
+    context: ArmContext,
+    target: ActionTarget,
+    owner: Resource,
+    model: Body,
+    *,
+    view: bool = False,
 ) -> Body:
     """Return an instance of the set `owner`, whose body is `model`, in Azure's form."""
-    machine, scope, scale_set = target.machine, target.scope, target.scale_set
-    assert scale_set is not None
+    machine, scope, scale_set = target.machine, target.scope, target.set
     joined = not machine.model  # as a machine with a name and a resource of its own
     latest = machine.model == scale_set.model  # older models are not stored
     computed = {
@@ -74,9 +76,7 @@ def _from_model(context: ArmContext, target: ActionTarget, group: str, body: Bod
     model = typed_value(body, SET_PROFILE, dict, {})
     properties: Body = {name: model[name] for name in _MODEL_PROPERTIES if name in model}
     storage = typed_value(model, "storageProfile", dict, {})
-    scope, machine = target.scope.id, target.machine
-    storage = disks.instance_storage(context, group, scope, machine, storage)
-    properties["storageProfile"] = storage
+    properties["storageProfile"] = disks.instance_storage(context, group, target, storage)
     return documents.without(properties, "osProfile", "computerNamePrefix")
 
 
@@ -89,7 +89,7 @@ def _network_of(context: ArmContext, target: ActionTarget, owner: Resource, mode
         "networkProfileConfiguration": {"networkInterfaceConfigurations": configurations},
         "networkProfile": {
             "networkInterfaces": [
-                {"id": set_network.interface_id(context, owner, target, entry["name"])}
+                {"id": context.interface_id(owner, target.set, target.machine, entry["name"])}
                 for entry in configurations
             ]
         },
@@ -125,8 +125,7 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Set the protection of an instance, and store the rest of the body."""
     target = await targets.find(context, request.id)
-    assert target.scale_set is not None
-    scale_set, machine = target.scale_set, target.machine
+    scale_set, machine = target.set, target.machine
     id_ = replace(request.id, name=f"{scale_set.name}/{machine.instance}")
     if not machine.model:  # it joined the set
         id_ = replace(request.id, kind=MACHINE, name=machine.name)
@@ -144,7 +143,7 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 
     result = await writing.write_instance(write, plan)
     shown = await _document(context, request, await targets.find(context, request.id))
-    return handlers.write_response(context, request, result, shown)
+    return registered.write_response(context, request, result, shown)
 
 
 TYPE = ResourceType(
@@ -157,9 +156,6 @@ TYPE = ResourceType(
     remove=actions.delete,
     exists=targets.exists,
     actions={**actions.HANDLERS, "reimageall": partial(actions.act, Reimage)},
-    views={
-        "instanceview": actions.show_view,
-        "networkinterfaces": set_network.list_of_instance,
-    },
+    views={"instanceview": actions.show_view, "networkinterfaces": set_network.list_of_instance},
     refused={"runcommand": actions.NO_ACCESS},
 )

@@ -1,8 +1,7 @@
 """Virtual machines: `Microsoft.Compute/virtualMachines` (C1)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from starlette.responses import Response
 
@@ -16,14 +15,13 @@ from fairwarning.arm.compute import (
     targets,
     views,
 )
-from fairwarning.arm.compute.profile import MACHINE_PROFILE
 from fairwarning.arm.compute.targets import ActionTarget
 from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.listing import RESOURCE_FIELDS, Field, list_response, parse_expand
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.network import interfaces
-from fairwarning.arm.types import documents, handlers, writing
+from fairwarning.arm.types import documents, registered, writing
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import AVAILABILITY_SET, INSTANCE, MACHINE, SCALE_SET
@@ -58,25 +56,24 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     """Write a machine; of an instance of a Flexible set, write the body of the instance."""
     target = await targets.find_flexible_instance(context, request.group, request.name)
     if target is None:
-        return await handlers.put(TYPE, context, request)
+        return await registered.put(TYPE, context, request)
 
     async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
         body = _normalize(write, documents.without_read_only(body))
         return await _change(write, replace(target, resource=write.existing), body)
 
-    assert target.scale_set is not None
-    name = f"{target.scale_set.name}/{target.machine.instance}"
+    name = f"{target.set.name}/{target.machine.instance}"
     write = await writing.parse_write(context, request, request.id)
     write = replace(write, id=replace(write.id, kind=INSTANCE, name=name))
     result = await writing.write_instance(write, plan)
     written = await targets.find_machine(context, request.group, request.name)
     (shown,) = await _documents(context, [written])
-    return handlers.write_response(context, request, result, shown)
+    return registered.write_response(context, request, result, shown)
 
 
 def _normalize(write: ResourceWrite, body: Body) -> Body:
-    profile.check_api_version(write.body, write.version, MACHINE_PROFILE)
-    return profile.normalize(body, MACHINE_PROFILE)
+    profile.check_api_version(write.body, write.version, profile.MACHINE_PROFILE)
+    return profile.normalize(body, profile.MACHINE_PROFILE)
 
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
@@ -189,28 +186,23 @@ async def _documents(
         (target.scope.id, target.machine.name): network.links(target)
         for target, network in await set_network.of_instances(context, page)
     }
-    build = partial(_document, context, links, view)
+
+    def build(target: ActionTarget) -> Body:
+        machine, scope = target.machine, target.scope
+        computed = {**views.read_only_properties(scope, machine), **_owner(context, target)}
+        if view:
+            now = context.fleet.clock.now()
+            computed["instanceView"] = views.instance_view(scope, machine, now)
+        own = documents.stored_body(target.resource)
+        for path in _OF_INSTANCES:
+            own = documents.without(own, *path)
+        defaults = _defaults(context, target)
+        if listed := links.get((scope.id, machine.name)):
+            defaults["properties"]["networkProfile"] = {"networkInterfaces": listed}
+        body = profile.fill_defaults(documents.merge(defaults, own), profile.MACHINE_PROFILE)
+        return documents.merge(body, {"properties": computed})
+
     return await context.fleet.reader.share.map(build, page, step=targets.AT_ONCE)
-
-
-def _document(
-    context: ArmContext,
-    links_of: Mapping[tuple[str, str], list[Body]],
-    view: bool,  # noqa: FBT001  (for `partial`)
-    target: ActionTarget,
-) -> Body:
-    machine, scope = target.machine, target.scope
-    computed = {**views.read_only_properties(scope, machine), **_owner(context, target)}
-    if view:
-        computed["instanceView"] = views.instance_view(scope, machine, context.fleet.clock.now())
-    own = documents.stored_body(target.resource)
-    for path in _OF_INSTANCES:
-        own = documents.without(own, *path)
-    defaults = _defaults(context, target)
-    if links := links_of.get((scope.id, machine.name)):
-        defaults["properties"]["networkProfile"] = {"networkInterfaces": links}
-    body = documents.merge(defaults, own)
-    return documents.merge(profile.fill_defaults(body, MACHINE_PROFILE), {"properties": computed})
 
 
 def _defaults(context: ArmContext, target: ActionTarget) -> Body:
@@ -254,12 +246,13 @@ async def _get(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
-    page, token = await targets.list_machines(context, request, request.id.group)
+    rows, instances, token = await targets.with_instances(context, request, MACHINE)
     view = (
         "instanceView" in parse_expand(request, _EXPANDED)
         or request.query("statusonly").lower() == "true"
     )
-    value = await _documents(context, page, view=view)
+    machines = [*await targets.machines_of(context, rows), *instances]
+    value = await _documents(context, machines, view=view)
     return list_response(request, value, token, fields=_FIELDS)
 
 

@@ -36,24 +36,23 @@ _IMAGE_SECONDS = 15 * 60  # the only allowed notice of an OS image upgrade
 
 def check_api_version(body: Body, version: str, at: str, policy_since: str = _POLICY_SINCE) -> None:
     """Refuse members that this api-version does not have (T2)."""
-    events = typed_value(body, f"{at}.scheduledEventsProfile", dict)
-    if events is not None and version < _PROFILE_SINCE.get(at, "9"):
-        raise _unknown_member("scheduledEventsProfile", _OBJECT[at])
-    if events and "osImageNotificationProfile" in events and version < _IMAGE_SINCE:
-        raise _unknown_member("osImageNotificationProfile", "ScheduledEventsProfile")
-    properties = typed_value(body, "properties", dict, {})
-    if properties.get("scheduledEventsPolicy") is not None and version < policy_since:
-        raise _unknown_member("scheduledEventsPolicy", "Properties")
-
-
-def _unknown_member(member: str, kind: str) -> ArmError:
-    return azure_error("BadRequest", member=member, kind=kind)
+    events = f"{at}.scheduledEventsProfile"
+    for path, since, kind in (
+        (events, _PROFILE_SINCE[at], _OBJECT[at]),
+        (f"{events}.osImageNotificationProfile", _IMAGE_SINCE, "ScheduledEventsProfile"),
+        ("properties.scheduledEventsPolicy", policy_since, "Properties"),
+    ):
+        if version < since and typed_value(body, path, dict) is not None:
+            raise azure_error("BadRequest", member=path.rpartition(".")[2], kind=kind)
 
 
 def terminate_seconds(body: Body, at: str) -> int:
     """Return the notice of a delete; 0 without one (T1)."""
     where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
-    _check_image(body, f"{at}.scheduledEventsProfile.osImageNotificationProfile")
+    of_image = f"{at}.scheduledEventsProfile.osImageNotificationProfile"
+    notice = typed_value(body, of_image, dict)
+    if notice is not None and _seconds(notice, of_image, _IMAGE_SECONDS) != _IMAGE_SECONDS:
+        raise _invalid_timeout(notice, of_image, "PT15M")
     notice = typed_value(body, where, dict)
     if notice is None:
         return 0
@@ -87,12 +86,6 @@ def _nested(path: str, value: Body) -> Body:
     for step in reversed(path.split(".")):
         value = {step: value}
     return value
-
-
-def _check_image(body: Body, where: str) -> None:
-    notice = typed_value(body, where, dict)
-    if notice is not None and _seconds(notice, where, _IMAGE_SECONDS) != _IMAGE_SECONDS:
-        raise _invalid_timeout(notice, where, "PT15M")
 
 
 def _seconds(notice: Body, where: str, default: int = limits.TERMINATE_MIN_SECONDS) -> int:

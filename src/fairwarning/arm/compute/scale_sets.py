@@ -7,9 +7,6 @@ from functools import partial
 from starlette.responses import Response
 
 from fairwarning.arm.compute import actions, images, profile, set_network, targets, views
-from fairwarning.arm.compute.actions import ACTIONS
-from fairwarning.arm.compute.profile import SET_PROFILE
-from fairwarning.arm.compute.targets import parse_instance_ids
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.network import subnets
 from fairwarning.arm.types import documents, stored
@@ -36,10 +33,10 @@ from fairwarning.core.record import changed
 
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     """Create a scale set, or merge the body into it: `az vmss scale` sends only the capacity."""
-    profile.check_api_version(write.body, write.version, SET_PROFILE)
+    profile.check_api_version(write.body, write.version, profile.SET_PROFILE)
     set_network.check(body)
     # The capacity is not stored: the set has it, and an old value must not be restored.
-    kept = profile.normalize(documents.without(body, "sku", "capacity"), SET_PROFILE)
+    kept = profile.normalize(documents.without(body, "sku", "capacity"), profile.SET_PROFILE)
     if write.existing is None:
         return await _create(write, kept)
     return await _change(write, write.existing, kept)
@@ -125,13 +122,10 @@ def _document(
         "type": SCALE_SET,
         "etag": documents.etag(resource),
         "sku": {"capacity": sum(len(scope.machines) for scope in placement) - deleting},
-        "properties": {
-            "provisioningState": state,
-            "uniqueId": guid("set", scale_set.id).lower(),
-        },
+        "properties": {"provisioningState": state, "uniqueId": guid("set", scale_set.id).lower()},
     }
     body = documents.merge(_defaults(context, scale_set), documents.stored_body(resource))
-    return documents.merge(profile.fill_defaults(body, SET_PROFILE), computed)
+    return documents.merge(profile.fill_defaults(body, profile.SET_PROFILE), computed)
 
 
 async def _documents(context: ArmContext, rows: Sequence[Resource]) -> list[Body]:
@@ -177,7 +171,9 @@ async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) ->
     command = OperateInstances(
         set=scale_set.id,
         action=kind,
-        instances=await parse_instance_ids(context, request, scale_set, required=kind is Delete),
+        instances=await targets.parse_instance_ids(
+            context, request, scale_set, required=kind is Delete
+        ),
         operation=new_operation(),
         actor=request.actor,
     )
@@ -187,7 +183,7 @@ async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) ->
 async def _upgrade_instances(context: ArmContext, request: ArmRequest) -> Response:
     """Bring instances to the current model, without an operation (T3)."""
     scale_set = await _scale_set(context, request)
-    instances = await parse_instance_ids(context, request, scale_set, required=True)
+    instances = await targets.parse_instance_ids(context, request, scale_set, required=True)
     command = UpgradeInstances(set=scale_set.id, instances=instances, actor=request.actor)
     await context.fleet.submit(command)
     return Response(b"", 200)
@@ -195,7 +191,7 @@ async def _upgrade_instances(context: ArmContext, request: ArmRequest) -> Respon
 
 async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
     scale_set = await _scale_set(context, request)
-    instances = await parse_instance_ids(context, request, scale_set)
+    instances = await targets.parse_instance_ids(context, request, scale_set)
     wanted = None if instances is None else set(instances)
     selected = [
         target
@@ -222,7 +218,7 @@ TYPE = ResourceType(
         "manualupgrade": _upgrade_instances,
         "performmaintenance": _maintain,
         "reimageall": partial(_act, Reimage),
-        **{name.lower(): partial(_act, kind) for name, kind in ACTIONS.items()},
+        **{name.lower(): partial(_act, kind) for name, kind in actions.ACTIONS.items()},
     },
     refused=dict.fromkeys(
         ("extensionrollingupgrade", "osrollingupgrade"),

@@ -21,16 +21,13 @@ from fairwarning.arm.http.listing import list_response, next_link
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
 from fairwarning.arm.network import addresses, subnets
-from fairwarning.arm.types import documents, handlers, registered
+from fairwarning.arm.types import documents, registered
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.names import INSTANCE, INTERFACE, PUBLIC_ADDRESS, SCALE_SET
-from fairwarning.arm.types.registered import check_names
 from fairwarning.arm.types.resource_type import ResourceType
-from fairwarning.core.model import Resource, ScaleSet, guid
+from fairwarning.core.model import Resource, guid
 
-_PRIVATE = IPv4Network("10.0.0.0/16")  # for an unknown subnet
-_FIRST = 4  # Azure reserves the first four addresses of a subnet
 _CONFIGURATIONS = f"{SET_PROFILE}.networkProfile.networkInterfaceConfigurations"
 _CONFIGURATIONS_MAX = 32  # each instance has them
 _OF_INTERFACE = ("enableAcceleratedNetworking", "enableIPForwarding", "networkSecurityGroup")
@@ -56,10 +53,14 @@ class SetNetwork:
         """Return the interfaces that the set gives an instance; a machine that joined has none."""
         return self.model if target.machine.model else []
 
+    def _path(self, target: ActionTarget, name: str) -> str:
+        """Return the Azure id of an instance's interface."""
+        return self.context.interface_id(self.owner, target.set, target.machine, name)
+
     def links(self, target: ActionTarget) -> list[Body]:
         """Return the references of an instance to its interfaces."""
         names = (name for name, _ in self._model(target))
-        return [{"id": interface_id(self.context, self.owner, target, name)} for name in names]
+        return [{"id": self._path(target, name)} for name in names]
 
     def interfaces(self, target: ActionTarget) -> list[Body]:
         """Return the network interfaces of an instance in Azure's form."""
@@ -69,8 +70,8 @@ class SetNetwork:
         ]
 
     def _interface(self, target: ActionTarget, name: str, model: Body, *, primary: bool) -> Body:
-        path = interface_id(self.context, self.owner, target, name)
-        machine = self.context.instance_id(self.owner, _set_of(target), target.machine)
+        path = self._path(target, name)
+        machine = self.context.instance_id(self.owner, target.set, target.machine)
         dns = {"dnsServers": [], "appliedDnsServers": [], **(model.get("dnsSettings") or {})}
         properties: Body = {
             "primary": primary,
@@ -111,7 +112,7 @@ class SetNetwork:
         return [
             self._public_address(target, f"{path}/ipConfigurations/{own}", public)
             for name, model in self._model(target)
-            for path in (interface_id(self.context, self.owner, target, name),)
+            for path in (self._path(target, name),)
             for own, inner in _named(model, "ipConfigurations")
             if (public := inner.get("publicIPAddressConfiguration"))
         ]
@@ -131,17 +132,17 @@ class SetNetwork:
 
     def _public_id(self, target: ActionTarget, configuration: str, model: Body) -> str:
         """Return the id of a public address, which is a resource of its own in a Flexible set."""
-        if not _set_of(target).flexible:
+        if not target.set.flexible:
             return f"{configuration}/publicIPAddresses/{model['name']}"
         name = f"{configuration.split('/')[-3]}-{model['name']}"
         return self.context.arm_id(PUBLIC_ADDRESS, self.owner.group, name)
 
     def _private(self, target: ActionTarget, names: str) -> str:
         """Return an address of the subnet: consecutive ones for consecutive instances."""
-        net = self.ranges.get(names.lower(), _PRIVATE)
-        places = net.num_addresses - _FIRST - 1
+        net = self.ranges.get(names.lower(), subnets.DEFAULT_RANGE)
+        places = net.num_addresses - subnets.RESERVED - 1
         start = _number(f"{self.owner.id}/{names}")
-        return str(net[_FIRST + (start + target.machine.instance) % places])
+        return str(net[subnets.RESERVED + (start + target.machine.instance) % places])
 
     def _document(self, path: str, properties: Body) -> Body:
         return {
@@ -155,7 +156,8 @@ class SetNetwork:
 async def read(context: ArmContext, owner: Resource) -> SetNetwork:
     """Return the network of a scale set."""
     ranges = {}
-    interfaces = _interface_configurations(documents.stored_body(owner))
+    profile = typed_value(documents.stored_body(owner), f"{SET_PROFILE}.networkProfile", dict, {})
+    interfaces = _named(profile, "networkInterfaceConfigurations")
     for name, model in interfaces:
         for own, inner in _named(model, "ipConfigurations"):
             id_ = parse_id((inner.get("subnet") or {}).get("id"))
@@ -183,24 +185,18 @@ def check(body: Body) -> None:
     """Refuse configurations without names of their own, and too many for every instance."""
     count = 0
     interfaces = typed_value(body, _CONFIGURATIONS, list, [])
-    check_names(interfaces, _CONFIGURATIONS)
+    registered.check_names(interfaces, _CONFIGURATIONS)
     for interface in interfaces:
         entries = typed_value(interface, "properties.ipConfigurations", list, [])
-        check_names(entries, f"{_CONFIGURATIONS}.ipConfigurations")
+        registered.check_names(entries, f"{_CONFIGURATIONS}.ipConfigurations")
         count += 1 + len(entries)
         for entry in entries:
             public = typed_value(entry, "properties.publicIPAddressConfiguration", dict)
             if public is not None:
-                check_names([public], f"{_CONFIGURATIONS}.publicIPAddressConfiguration")
+                registered.check_names([public], f"{_CONFIGURATIONS}.publicIPAddressConfiguration")
     if count > _CONFIGURATIONS_MAX:
         allowed = f"at most {_CONFIGURATIONS_MAX} interfaces and IP configurations together"
         raise documents.invalid_value(_CONFIGURATIONS, count, allowed)
-
-
-def _interface_configurations(body: Body) -> list[_Named]:
-    """Return name and properties of each network interface of a set's model."""
-    profile = typed_value(body, f"{SET_PROFILE}.networkProfile", dict, {})
-    return _named(profile, "networkInterfaceConfigurations")
 
 
 def _named(body: Body, member: str) -> list[_Named]:
@@ -213,16 +209,6 @@ def _with_primary(entries: list[_Named]) -> Iterator[tuple[_Named, bool]]:
     chosen = next((entry for entry in entries if entry[1].get("primary")), None)
     for number, entry in enumerate(entries):
         yield entry, entry is chosen if chosen else number == 0
-
-
-def _set_of(target: ActionTarget) -> ScaleSet:
-    assert target.scale_set is not None
-    return target.scale_set
-
-
-def interface_id(context: ArmContext, owner: Resource, target: ActionTarget, name: str) -> str:
-    """Return the Azure id of an instance's interface."""
-    return context.interface_id(owner, _set_of(target), target.machine, name)
 
 
 def _number(path: str) -> int:
@@ -283,8 +269,7 @@ async def list_with_instances(
     kind: ResourceType, context: ArmContext, request: ArmRequest
 ) -> Response:
     """List interfaces or public addresses: those that clients wrote, and those of instances."""
-    page = await targets.with_instances(context, request, kind.name, request.id.group)
-    rows, instances, token = page
+    rows, instances, token = await targets.with_instances(context, request, kind.name)
     value = await registered.read_documents(kind, context, rows)
     value += await _of_page(kind.name, context, await of_instances(context, instances))
     return list_response(request, value, token)
@@ -298,7 +283,7 @@ async def get_with_instances(
         document = await _find(kind, context, request.id)
         if document:
             return json_response(document)
-    return await handlers.get(kind, context, request)
+    return await registered.get(kind, context, request)
 
 
 async def exists(kind: ResourceType, context: ArmContext, id_: AzureId) -> bool:

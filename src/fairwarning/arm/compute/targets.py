@@ -7,12 +7,13 @@ number of scale sets; it may be short, or empty, and have a `nextLink`.
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
-from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token, invalid_skip_token
+from fairwarning.arm.http.errors import ArmError, azure_error
+from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token
 from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.types.context import PAGE, PAGE_CHARACTERS, ArmContext
 from fairwarning.arm.types.documents import invalid_value, typed_value
@@ -22,6 +23,7 @@ from fairwarning.core.model import Machine, Resource, ScaleSet, Scope
 from fairwarning.service import resources
 
 AT_ONCE = 20  # documents of machines, before other requests go on
+_ALL = 10**9  # past every instance id
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -35,8 +37,18 @@ class ActionTarget:
     resource: Resource | None = None
 
     @property
+    def set(self) -> ScaleSet:
+        """The scale set of an instance."""
+        assert self.scale_set is not None
+        return self.scale_set
+
+    @property
     def group(self) -> str:
         return self.resource.group if self.resource else self.scope.group
+
+
+MachinePage = tuple[list[ActionTarget], str]
+"""Machines, and the $skiptoken of the next page ("" on the last page)."""
 
 
 async def find(context: ArmContext, id_: AzureId) -> ActionTarget:
@@ -48,11 +60,9 @@ async def find(context: ArmContext, id_: AzureId) -> ActionTarget:
 
 async def exists(context: ArmContext, id_: AzureId) -> bool:
     """Whether there is a machine or instance with an Azure id."""
-    try:
-        await find(context, id_)
-    except ArmError:
-        return False
-    return True
+    with suppress(ArmError):
+        return bool(await find(context, id_))
+    return False
 
 
 async def find_machine(context: ArmContext, group: str, name: str) -> ActionTarget:
@@ -135,21 +145,11 @@ async def parse_instance_ids(
     return tuple(numbers)
 
 
-_ALL = 10**9  # past every instance id
-MachinePage = tuple[list[ActionTarget], str]
-"""Machines, and the $skiptoken of the next page ("" on the last page)."""
-
-
-async def list_machines(context: ArmContext, request: ArmRequest, group: str) -> MachinePage:
-    """Return a page of the machines of a group, or of all that the client may read."""
-    rows, instances, token = await with_instances(context, request, MACHINE, group)
-    return [*await machines_of(context, rows), *instances], token
-
-
 async def with_instances(
-    context: ArmContext, request: ArmRequest, kind: str, group: str
+    context: ArmContext, request: ArmRequest, kind: str
 ) -> tuple[Sequence[Resource], list[ActionTarget], str]:
     """Return a page of the resources of a kind, and then of the instances of Flexible sets."""
+    group = request.id.group
     prefix = resources.id_prefix(SCALE_SET, group or request.principal.group)
     rows: Sequence[Resource] = ()
     last = decode_skip_token(request.query("$skiptoken"))
@@ -222,9 +222,7 @@ async def _with_bodies(
         row = rows.get(target.machine.resource)
         length += len(row.body) if row else 0
         if page and length > PAGE_CHARACTERS:
-            last = page[-1]
-            assert last.scale_set
-            position = f"{last.scale_set.resource}/{last.machine.instance}"
+            position = f"{page[-1].set.resource}/{page[-1].machine.instance}"
             break
         page.append(replace(target, resource=row))
     return page, encode_skip_token(position) if position else ""
@@ -243,5 +241,5 @@ async def list_instances(
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > len(str(_ALL)):
-        raise invalid_skip_token()
+        raise azure_error("InvalidSkipToken")
     return int(text)

@@ -1,9 +1,8 @@
 """The documents of a machine: of a virtual machine and of a scale-set instance."""
 
-from typing import Any
-
 from fairwarning.arm.catalogue import document
 from fairwarning.arm.compute.profile import events_profile
+from fairwarning.arm.http.request import Body
 from fairwarning.core.model import (
     Event,
     EventStatus,
@@ -19,14 +18,11 @@ from fairwarning.core.times import iso
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.resources import vm_id
 
-View = dict[str, Any]
-
 _POWER = {
     Power.RUNNING: "VM running",
     Power.STOPPED: "VM stopped",
     Power.DEALLOCATED: "VM deallocated",
 }
-_PROVISIONING = {ImpactKind.DELETE: "Deleting"}
 
 
 def provisioning_state(scope: Scope, machine: Machine) -> str:
@@ -34,7 +30,7 @@ def provisioning_state(scope: Scope, machine: Machine) -> str:
     impact = scope.impacts.get(machine.name)
     if impact is None:
         return "Succeeded"
-    return _PROVISIONING.get(impact.kind, "Updating")
+    return "Deleting" if impact.kind is ImpactKind.DELETE else "Updating"
 
 
 def system_of(owner: Machine | ScaleSet) -> str:
@@ -42,9 +38,9 @@ def system_of(owner: Machine | ScaleSet) -> str:
     return "Windows" if owner.windows else "Linux"
 
 
-def default_properties(cloud: CloudSettings, machine: Machine) -> View:
+def default_properties(cloud: CloudSettings, machine: Machine) -> Body:
     """Return the properties that a machine has unless a client wrote others."""
-    properties: View = {
+    properties: Body = {
         "hardwareProfile": {"vmSize": machine.size or cloud.size},
         "osProfile": {"computerName": machine.host_name or machine.name},
         "storageProfile": {
@@ -59,7 +55,7 @@ def default_properties(cloud: CloudSettings, machine: Machine) -> View:
     return properties
 
 
-def read_only_properties(scope: Scope, machine: Machine) -> View:
+def read_only_properties(scope: Scope, machine: Machine) -> Body:
     """Return the properties that the service computes."""
     return {
         "vmId": vm_id(scope.id, machine),
@@ -68,11 +64,11 @@ def read_only_properties(scope: Scope, machine: Machine) -> View:
     }
 
 
-def instance_view(scope: Scope, machine: Machine, now: float) -> View:
+def instance_view(scope: Scope, machine: Machine, now: float) -> Body:
     """Return the instance view: the current state of a machine."""
     state = provisioning_state(scope, machine)
     time = iso(int(now))
-    view: View = {
+    view: Body = {
         "computerName": machine.host_name or machine.name,
         "platformUpdateDomain": machine.update_domain,
         "platformFaultDomain": machine.fault_domain,
@@ -82,18 +78,15 @@ def instance_view(scope: Scope, machine: Machine, now: float) -> View:
         ],
     }
     if event := pending_maintenance(scope, machine):
-        view["maintenanceRedeployStatus"] = _redeploy_status(event)
+        begins, ends = iso(int(event.created_at)), iso(event.not_before)
+        view["maintenanceRedeployStatus"] = document("redeployStatus", begins=begins, ends=ends)
     return view
 
 
-def status(code: str, text: str, time: str = "") -> View:
+def status(code: str, text: str, time: str = "") -> Body:
     """Return a status entry of an instance view."""
-    return {
-        "code": code,
-        "level": "Info",
-        "displayStatus": text,
-        **({"time": time} if time else {}),
-    }
+    shown = {"code": code, "level": "Info", "displayStatus": text}
+    return {**shown, "time": time} if time else shown
 
 
 def pending_maintenance(scope: Scope, machine: Machine) -> Event | None:
@@ -107,8 +100,3 @@ def pending_maintenance(scope: Scope, machine: Machine) -> Event | None:
         ):
             return event
     return None
-
-
-def _redeploy_status(event: Event) -> View:
-    begins, ends = iso(int(event.created_at)), iso(event.not_before)
-    return document("redeployStatus", begins=begins, ends=ends)

@@ -105,7 +105,8 @@ def _read(parts: list[str]) -> ResourcePath | None:
     while at < len(parts):
         if parts[at].lower() != _PROVIDERS or "." not in "".join(parts[at + 1 : at + 2]):
             return None
-        end = _end_of_resource(parts, at + 2)
+        extensions = (n for n in range(at + 2, len(parts), 2) if parts[n].lower() == _PROVIDERS)
+        end = next(extensions, len(parts))
         namespace, pairs = parts[at + 1], parts[at + 2 : end]
         types, names = pairs[::2], pairs[1::2]
         owner = id_ if id_.kind else None
@@ -119,11 +120,3 @@ def _read(parts: list[str]) -> ResourcePath | None:
             return ResourcePath(id_, member) if end == len(parts) else None
         at = end
     return ResourcePath(id_)
-
-
-def _end_of_resource(parts: list[str], begin: int) -> int:
-    """Return where the types and names of a resource end: at an extension, or at the end."""
-    for at in range(begin, len(parts), 2):
-        if parts[at].lower() == _PROVIDERS:
-            return at
-    return len(parts)

@@ -46,11 +46,9 @@ def from_error(error: FairwarningError) -> tuple[int, dict[str, object]]:
     if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # our fault: show no paths or internals
         text = "the service cannot handle this request now; its log has the cause. Try again later"
         return 503, error_body("ServiceUnavailable", text)
-    code = (
-        error.code
-        if isinstance(error, ArmError)
-        else catalogue.read("codes").get(error.code, error.code)
-    )
+    code = error.code
+    if not isinstance(error, ArmError):
+        code = catalogue.read("codes").get(code, code)
     return _STATUSES.get(error.code, error.status), error_body(code, public_message(error))
 
 

@@ -4,8 +4,9 @@ Each request is authorized and checked like one that the client sends by itself.
 inventory, the portal, Azure PowerShell and Cloud Custodian read many resources in a batch.
 """
 
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
@@ -18,19 +19,10 @@ from fairwarning.arm.http.request import BODY_BYTES, ArmRequest, Body, json_resp
 from fairwarning.arm.http.routes import Route
 
 _HEADERS = frozenset({b"authorization", b"host", b"accept-language"})
+REQUESTS_MAX = 500  # in one batch, as on Azure
+UNNAMED_MAX = 20  # in a longer batch, each request needs a name
+METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
 _INSIDE = "fairwarning.inside"  # marks the ASGI scope of such a request
-
-
-class Application(Protocol):
-    """The application that the server has put into the scope of the request."""
-
-    async def answer(self, request: Request) -> Response:
-        """Answer an HTTP request, also if it is refused or fails."""
-
-
-def is_internal(request: ArmRequest) -> bool:
-    """Whether the control plane has sent this request to itself."""
-    return _INSIDE in request.http.scope
 
 
 async def send(
@@ -52,8 +44,8 @@ async def send(
         "headers": [pair for pair in outer["headers"] if pair[0] in _HEADERS],
         _INSIDE: True,
     }
-    app: Application = outer["app"]
-    return await app.answer(Request(scope, receive))
+    answer: Callable[[Request], Awaitable[Response]] = outer["app"].answer
+    return await answer(Request(scope, receive))
 
 
 async def require(
@@ -68,13 +60,8 @@ async def require(
     return response.status_code, document
 
 
-REQUESTS_MAX = 500  # in one batch, as on Azure
-UNNAMED_MAX = 20  # in a longer batch, each request needs a name
-METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
-
-
 async def _answer_each(_context: object, request: ArmRequest) -> Response:
-    if is_internal(request):
+    if _INSIDE in request.http.scope:
         raise _invalid("A batch cannot contain a batch.")
     responses: list[Body] = []
     length = 0
@@ -85,9 +72,6 @@ async def _answer_each(_context: object, request: ArmRequest) -> Response:
         length += response["contentLength"]
         responses.append(response)
     return json_response({"responses": responses})
-
-
-ROUTES = (Route("POST", "/batch", _answer_each, reads_only=True, has_parts=True),)
 
 
 def _invalid(text: str) -> ArmError:
@@ -133,3 +117,6 @@ async def _response(request: ArmRequest, entry: Body, *, is_full: bool) -> Body:
         **({"content": msgspec.Raw(response.body)} if response.body else {}),
         "contentLength": len(response.body),
     }
+
+
+ROUTES = (Route("POST", "/batch", _answer_each, reads_only=True, has_parts=True),)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.errors import ArmError, azure_error, invalid_value
+from fairwarning.arm.http.errors import azure_error, invalid_value
 from fairwarning.arm.http.request import ArmRequest, Body, json_response, query_pairs
 
 Predicate = Callable[[Body], bool]
@@ -43,23 +43,21 @@ def _tags(document: Body) -> Mapping[str, str]:
     return {n: v for n, v in tags.items() if isinstance(v, str)} if isinstance(tags, dict) else {}
 
 
-def _group(document: Body) -> list[str]:
-    return [str(document["id"]).partition("/resourceGroups/")[2].partition("/")[0]]
-
-
 RESOURCE_FIELDS: Mapping[str, Field] = {
     "name": _member("name"),
     "id": _member("id"),
     "resourceType": _member("type"),
     "location": _member("location", lambda value: value.replace(" ", "").lower()),
-    "resourceGroup": Field(_group),
+    "resourceGroup": Field(
+        lambda document: [document["id"].partition("/resourceGroups/")[2].partition("/")[0]]
+    ),
     "tagName": Field(lambda document: list(_tags(document))),
     "tagValue": Field(lambda document: list(_tags(document).values()), str),
 }
 """The fields of every list of resources. Values of tags are case-sensitive, as on Azure."""
 
 
-def parse_filter(text: str, fields: Mapping[str, Field]) -> Predicate:
+def _parse_filter(text: str, fields: Mapping[str, Field]) -> Predicate:
     """Return the predicate of a `$filter`; an empty one matches everything."""
     if not text.strip():
         return lambda _document: True
@@ -68,8 +66,7 @@ def parse_filter(text: str, fields: Mapping[str, Field]) -> Predicate:
     while join:
         count += 1
         if count > _TERMS:
-            text = f"The $filter has more than {_TERMS} comparisons."
-            raise ArmError("InvalidFilterInQueryString", text)
+            raise azure_error("InvalidFilterInQueryString/too long", most=_TERMS)
         match = _TERM.match(text, position)
         name = next(
             (name for name in fields if match and name.lower() == match["field"].lower()), ""
@@ -126,7 +123,7 @@ def list_response(
 
     `token` is the $skiptoken of the next page. A page may be short, or empty, and have a nextLink.
     """
-    matches = parse_filter(request.query("$filter"), fields)
+    matches = _parse_filter(request.query("$filter"), fields)
     value = [document for document in documents if matches(document)]
     top = parse_top(request)
     if top is None:
@@ -196,9 +193,4 @@ def decode_skip_token(token: str) -> str:
     try:
         return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
     except (UnicodeError, binascii.Error) as error:
-        raise invalid_skip_token() from error
-
-
-def invalid_skip_token() -> ArmError:
-    """The error for a $skiptoken that this service did not issue for this listing."""
-    return azure_error("InvalidSkipToken")
+        raise azure_error("InvalidSkipToken") from error

@@ -1,8 +1,12 @@
-"""An authenticated request to the control plane, its body, and its response."""
+"""An authenticated request to the control plane, its body, and its response.
+
+Links of responses lead to the hosts under which clients reach this service, and never elsewhere.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -12,8 +16,8 @@ from starlette.responses import Response
 
 from fairwarning.arm.catalogue import api_versions
 from fairwarning.arm.http.azure_id import AzureId, ResourcePath
-from fairwarning.arm.http.errors import ArmError, azure_error
-from fairwarning.core.model import Operation, OperationStatus
+from fairwarning.arm.http.errors import azure_error
+from fairwarning.core.model import Operation
 from fairwarning.service.tokens import Principal
 
 Body = dict[str, Any]
@@ -42,8 +46,10 @@ class ArmRequest:
         target: ResourcePath | None = None,
     ) -> None:
         self.http = http
+        self.path: str = http.scope["path"]  # `http.url` fails if the query string is not UTF-8
         self.params = params
         self.principal = principal
+        self.actor = principal.name  # for the journal
         self.base_url = base_url  # of this service, for links
         self.version = version
         self._target = target
@@ -57,23 +63,12 @@ class ArmRequest:
         return self._target.id
 
     @property
-    def path(self) -> str:
-        """The path. (`http.url` fails if the query string is not UTF-8.)"""
-        path: str = self.http.scope["path"]
-        return path
-
-    @property
     def group(self) -> str:
         return self.params["group"]
 
     @property
     def name(self) -> str:
         return self.params["name"]
-
-    @property
-    def actor(self) -> str:
-        """The name of the client, for the journal."""
-        return self.principal.name
 
     def query(self, name: str) -> str:
         """Return a query parameter, or "" if it is missing. Names are case-insensitive."""
@@ -133,8 +128,7 @@ def check_api_version(kind: str, version: str, location: str) -> None:
         return
     supported = ", ".join(accepted)
     if namespace == RESOURCES:
-        text = f"The api-version '{version}' is invalid. The supported versions are '{supported}'."
-        raise ArmError("InvalidApiVersionParameter", text)
+        raise azure_error("InvalidApiVersionParameter/other", version=version, supported=supported)
     raise azure_error(
         "NoRegisteredProviderFound",
         location=location,
@@ -188,6 +182,43 @@ def operation_headers(request: ArmRequest, operation: Operation, location: str) 
     }
 
 
-def is_finished(operation: Operation) -> bool:
-    """Return whether the operation has succeeded, failed or been canceled."""
-    return operation.status is not OperationStatus.RUNNING
+_HOST = re.compile(
+    r"(?P<name>[A-Za-z0-9._\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?", re.ASCII
+)
+_URLS = 100  # URLs that were computed before
+
+
+class OwnHosts:
+    """The configured names, localhost, loopback addresses, and the address of the connection."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        lower = [name.lower() for name in names]
+        self._names = frozenset({"localhost", *(name for name in lower if name[:2] != "*.")})
+        self._domains = frozenset(name[2:] for name in lower if name[:2] == "*.")
+        self._url = lru_cache(_URLS)(self._compute)
+
+    def base_url(self, request: Request) -> str:
+        """Return the URL of this service: on the host that the client used, if it is our own.
+
+        Any port is accepted: a forwarded port differs from the one that is listened on.
+        """
+        address, port = request.scope.get("server") or ("localhost", None)
+        return self._url(request.headers.get("host", ""), address, port)
+
+    def _compute(self, host: str, address: str, port: int | None) -> str:
+        match = _HOST.fullmatch(host)
+        if not match:
+            raise azure_error("InvalidHost")
+        if self._is_own(match["name"].strip("[]").lower().removesuffix("."), address):
+            return f"https://{host}"
+        own = f"[{address}]" if ":" in address else address
+        return f"https://{own}:{port}" if port else f"https://{own}"
+
+    def _is_own(self, name: str, address: str) -> bool:
+        if name in self._names or name.partition(".")[2] in self._domains:
+            return True
+        try:
+            ip = ip_address(name)
+            return ip.is_loopback or ip == ip_address(address)
+        except ValueError:
+            return False

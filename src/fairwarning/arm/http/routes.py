@@ -7,8 +7,20 @@ from typing import Any
 
 from starlette.responses import Response
 
+from fairwarning.arm.http.request import json_response
+
 Handler = Callable[[Any, Any], Awaitable[Response]]
 """Takes the `ArmContext` of the service and the `ArmRequest`."""
+
+
+def fixed(read: Callable[[Any], object]) -> Handler:
+    """Return a handler that answers with a document of the `ArmContext` alone."""
+
+    async def answer(context: object, _request: object) -> Response:
+        return json_response(read(context))
+
+    return answer
+
 
 SUBSCRIPTION = "/subscriptions/{subscription}"
 GROUP = f"{SUBSCRIPTION}/resourceGroups/{{group}}"
@@ -52,7 +64,6 @@ class Route:
 
     @property
     def writes(self) -> bool:
-        """Whether the route may change something."""
         return self.method not in {"GET", "HEAD"} and not self.reads_only
 
 
@@ -73,10 +84,7 @@ class RouteTable:
         self._patterns = sorted(patterns, key=lambda pattern: _parameters(pattern[1].path))
 
     def find(self, method: str, path: str) -> RouteMatch | set[str]:
-        """Return the route and its parameters, or else the methods that this path allows.
-
-        The route of a HEAD request is that of GET.
-        """
+        """Return the route and its parameters, or else the methods that this path allows."""
         method = "GET" if method == "HEAD" else method
         text = "/".join(_segments(path))
         allowed: set[str] = set()

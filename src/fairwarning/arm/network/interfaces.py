@@ -1,16 +1,11 @@
-"""Network interfaces: their private addresses and defaults.
-
-The instances of a Flexible scale set have interfaces, too, which are computed (`set_network.py`).
-"""
+"""Network interfaces: their private addresses and defaults."""
 
 from collections.abc import Sequence
-from ipaddress import IPv4Network
 
 from fairwarning.arm.http.azure_id import parse_id
 from fairwarning.arm.http.errors import azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.network import addresses, subnets
-from fairwarning.arm.network.subnets import AddressRange, Reservation
 from fairwarning.arm.types import documents, references
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import typed_value
@@ -19,7 +14,6 @@ from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.commands import Command
 from fairwarning.core.model import Resource
 
-_DEFAULT_RANGE = IPv4Network("10.0.0.0/16")  # without a subnet, or one without a range
 _COMPUTED = ("primary", "hostedWorkloads", "resourceGuid")
 _LIST = "properties.ipConfigurations"
 _CONFIGURATIONS_MAX = 256  # of an interface, as on Azure
@@ -30,9 +24,7 @@ async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
     properties = body["properties"]
     for name in _COMPUTED:
         properties.pop(name, None)
-    properties["dnsSettings"] = {
-        "dnsServers": [], **typed_value(body, "properties.dnsSettings", dict, {})
-    }  # fmt: skip
+    properties["dnsSettings"] = {"dnsServers": [], **properties.get("dnsSettings", {})}
     properties.setdefault("macAddress", addresses.mac(write.path))
     properties.setdefault("enableIPForwarding", False)
     properties.setdefault("enableAcceleratedNetworking", False)
@@ -47,9 +39,9 @@ async def plan(write: ResourceWrite, body: Body) -> DesiredResource:
         inner.setdefault("privateIPAddressVersion", "IPv4")
         inner.setdefault("privateIPAllocationMethod", "Dynamic")
         where = f"{_LIST}[{number}].properties"
-        address = typed_value(inner, "privateIPAddress", str)
-        addresses.check(address, inner["privateIPAddressVersion"], f"{where}.privateIPAddress")
-        if inner["privateIPAddressVersion"] == "IPv4":
+        address, version = inner.get("privateIPAddress"), inner["privateIPAddressVersion"]
+        addresses.check(address, version, f"{where}.privateIPAddress")
+        if version == "IPv4":
             await private.add(configuration["name"], inner, where)
     used = tuple(private.uses)
     return DesiredResource(body, tuple(private.commands), uses=used, owns=used)
@@ -78,38 +70,34 @@ class _PrivateAddresses:
             raise documents.invalid_value(where, "", "an IPv4 address if it is Static")
         if static and known:
             subnets.check_static(address, range_.net)
-        wanted = address or self._address_so_far(name, inner)
-        reservation = await self._reserve(range_, wanted) if wanted else None
+        before = self._stored.get(name.lower(), {})
+        so_far = (
+            before.get("privateIPAddress") if before.get("subnet") == inner.get("subnet") else ""
+        )
+        wanted = address or so_far
+        context, user = self._write.context, self._write.store_id
+        reservation = None
+        if wanted and range_.reservation(wanted) not in self.uses:
+            reservation = await subnets.reserve(context, range_, wanted, user)
         if reservation is None and static:
-            user = f"{self._write.path}/ipConfigurations/{name}"
-            raise azure_error("PrivateIPAddressIsAllocated", configuration=user, address=address)
+            path = f"{self._write.path}/ipConfigurations/{name}"
+            raise azure_error("PrivateIPAddressIsAllocated", configuration=path, address=address)
         if reservation is None:
-            user, spread = self._write.store_id, self._write.attempt > 0
-            reservation = await subnets.choose(
-                self._write.context, range_, user, self.uses, spread=spread
-            )
+            spread = self._write.attempt > 0
+            reservation = await subnets.choose(context, range_, user, self.uses, spread=spread)
         inner["privateIPAddress"] = reservation.address
         self.uses[reservation.id] = None
         self.commands += reservation.commands
 
-    async def _range(self, inner: Body) -> tuple[AddressRange, bool]:
+    async def _range(self, inner: Body) -> tuple[subnets.AddressRange, bool]:
         """Return the addresses of a configuration's subnet, and whether the subnet has some."""
         id_ = parse_id(inner.get("subnet", {}).get("id"))
         if id_ is None:
-            return AddressRange(self._write.id.group, "-", _DEFAULT_RANGE), False
+            return subnets.AddressRange(self._write.id.group, "-", subnets.DEFAULT_RANGE), False
         net = await subnets.address_range(self._write.context, id_)
-        return AddressRange(id_.group, id_.name, net or _DEFAULT_RANGE), net is not None
-
-    def _address_so_far(self, name: str, inner: Body) -> str:
-        before = self._stored.get(name.lower(), {})
-        unchanged = before.get("subnet") == inner.get("subnet")
-        return str(before.get("privateIPAddress", "")) if unchanged else ""
-
-    async def _reserve(self, range_: AddressRange, address: str) -> Reservation | None:
-        if range_.reservation(address) in self.uses:
-            return None
-        user = self._write.store_id
-        return await subnets.reserve(self._write.context, range_, address, user)
+        return subnets.AddressRange(
+            id_.group, id_.name, net or subnets.DEFAULT_RANGE
+        ), net is not None
 
 
 async def complete(context: ArmContext, rows: Sequence[Resource], shown: list[Body]) -> None:

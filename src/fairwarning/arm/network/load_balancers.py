@@ -22,16 +22,14 @@ async def plan(_write: ResourceWrite, body: Body) -> DesiredResource:
     if max(map(len, rules.values()), default=0) > _RULES_MAX:
         raise invalid_value("inboundNatRules", "", f"at most {_RULES_MAX} for each pool")
     for pool in body["properties"].get("backendAddressPools", ()):
-        listed = pool["properties"].get("loadBalancerBackendAddresses")
-        if isinstance(listed, list):
-            own = [entry for entry in listed if not _is_computed(entry)]
-            pool["properties"]["loadBalancerBackendAddresses"] = own
+        properties = pool["properties"]
+        if "loadBalancerBackendAddresses" in properties:
+            properties["loadBalancerBackendAddresses"] = [
+                entry
+                for entry in properties["loadBalancerBackendAddresses"]
+                if "networkInterfaceIPConfiguration" not in entry.get("properties", {})
+            ]
     return DesiredResource(body)
-
-
-def _is_computed(entry: object) -> bool:
-    properties = entry.get("properties") if isinstance(entry, dict) else None
-    return isinstance(properties, dict) and "networkInterfaceIPConfiguration" in properties
 
 
 async def complete(_context: ArmContext, _rows: Sequence[Resource], shown: list[Body]) -> None:
@@ -52,8 +50,7 @@ def _rules_by_pool(rules: list[Body]) -> Mapping[str, list[Body]]:
     """Return the NAT rules of each pool, by the id of the pool in lower case."""
     by_pool: defaultdict[str, list[Body]] = defaultdict(list)
     for rule in rules:
-        pool = rule["properties"].get("backendAddressPool")
-        if isinstance(pool, dict):
+        if pool := rule["properties"].get("backendAddressPool"):
             by_pool[str(pool.get("id")).lower()].append(rule)
     return by_pool
 
@@ -66,7 +63,7 @@ def _address(configuration: str, number: int, rules: list[Body]) -> Body:
             "backendPort": rule["properties"].get("backendPort", 0),
         }
         for rule in rules
-        if isinstance(rule["properties"].get("frontendPortRangeStart"), int)
+        if "frontendPortRangeStart" in rule["properties"]
     ]
     return {
         "name": configuration.replace("/", "_").strip("_")[-80:],

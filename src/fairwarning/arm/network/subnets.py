@@ -26,7 +26,8 @@ from fairwarning.service import resources
 RESERVATION = "Microsoft.Network/virtualNetworks/subnets/addresses"
 """The kind of reservations. They are not resources of Azure, so no list shows them."""
 _SMALLEST = 8  # addresses of the smallest subnet on Azure
-_RESERVED = 4  # Azure reserves the first four addresses of a subnet
+RESERVED = 4  # Azure reserves the first four addresses of a subnet
+DEFAULT_RANGE = IPv4Network("10.0.0.0/16")  # without a subnet, or one without a range
 _LAST = 1  # the broadcast address
 _AT_ONCE = 64  # reservations that are read together
 
@@ -43,7 +44,6 @@ class AddressRange:
         return resources.resource_id(RESERVATION, self.group, f"{self.name}/{address}")
 
     def write(self, address: str) -> Write:
-        """Return the command that creates the reservation of an address."""
         return Write(
             resource=self.reservation(address),
             group=self.group,
@@ -81,7 +81,7 @@ async def choose(
 
     `taken` are reservations of the same request.
     """
-    usable = range(_RESERVED, subnet.net.num_addresses - _LAST)
+    usable = range(RESERVED, subnet.net.num_addresses - _LAST)
     start = int.from_bytes(sha256(user.encode()).digest()[:8]) % len(usable)
     first = () if spread else usable[:_AT_ONCE]
     offsets = chain(first, usable[start:], usable[:start])
@@ -101,7 +101,7 @@ async def choose(
 def check_static(address: str, net: IPv4Network) -> None:
     """Refuse a static address that is not a usable one of its subnet."""
     offset = int(IPv4Address(address)) - int(net.network_address)
-    if not _RESERVED <= offset < net.num_addresses - _LAST:
+    if not RESERVED <= offset < net.num_addresses - _LAST:
         raise azure_error("PrivateIPAddressNotInSubnet", address=address, net=net)
 
 

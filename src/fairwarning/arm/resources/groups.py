@@ -25,12 +25,11 @@ _ATTEMPTS = 5  # other requests may change the group's resources between read an
 
 def document(context: ArmContext, group: Resource) -> Body:
     """Return a resource group in Azure's form."""
-    state = "Deleting" if group.removed_by else "Succeeded"
     computed: Body = {
         "id": context.arm_id(GROUP, "", group.name),
         "name": group.name,
         "type": GROUP,
-        "properties": {"provisioningState": state},
+        "properties": {"provisioningState": documents.state(group)},
     }
     return documents.merge(documents.stored_body(group), computed)
 
@@ -58,11 +57,10 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     existing = await context.find(GROUP, "", request.group)
     if existing is None and request.http.method == "PATCH":
         await context.group(request.group)
-    merged = documents.merge(documents.stored_body(existing), body)
+    before = documents.stored_body(existing)
+    merged = documents.merge(before, body)
     writing.check_location(merged)
-    if existing and writing.location_of(documents.stored_body(existing)) != writing.location_of(
-        merged
-    ):
+    if existing and writing.location_of(before) != writing.location_of(merged):
         raise azure_error("InvalidResourceGroupLocation", name=existing.name)
     write = Write(
         resource=resources.group_id(request.group),
@@ -93,73 +91,52 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _removal(context: ArmContext, request: ArmRequest, group: Resource) -> Remove:
-    deletion = _GroupDeletion(new_operation())
-    await deletion.add_machines(context, group.name)
-    await deletion.add_scale_sets(context, group.name)
+    """Return the command that empties a group, and waits for deletions that are running."""
+    operation = new_operation()
+    rows = [r for kind in (MACHINE, CLOUD_SERVICE) for r in await context.all_of(kind, group.name)]
+    scopes = await context.scopes(rows)
+    commands: list[Command] = []
+    for scope in scopes.values():
+        names = tuple(name for name in scope.machines if not _is_deleting(scope, name))
+        if names and not scope.owner:  # machines of a set are deleted with the set
+            commands.append(Delete(scope=scope.id, machines=names, operation=operation))
+    awaited = [
+        row.id
+        for row in rows
+        if row.removed_by or (row.machine and _is_deleting(scopes.get(row.scope), row.machine))
+    ]
+    rows = await context.all_of(SCALE_SET, group.name)
+    sets = await context.read_all(ScaleSet, (row.set for row in rows))
+    for row in rows:
+        scale_set = sets.get(row.set)
+        if scale_set and scale_set.deleting:
+            awaited.append(row.id)
+        elif scale_set:
+            commands.append(DeleteSet(set=row.set, operation=operation))
+    # Everything else is removed once the machines of the group are gone.
+    kinds = [kind.name for kind in context.types if kind.name not in {MACHINE, SCALE_SET, INSTANCE}]
     later = [
         resource.id
-        for kind in _removed_later(context)
+        for kind in (*kinds, CLOUD_SERVICE, RESERVATION, STORED)
         for resource in await context.all_of(kind, group.name)
         if not resource.removed_by
         and not (kind == RESERVATION and resource.used_by)  # which its user owns
     ]
-    if len(deletion.commands) + len(later) > FOLLOWING_COMMANDS:
-        raise azure_error(
-            "OperationNotAllowed/group too large", name=group.name, most=FOLLOWING_COMMANDS
-        )
+    if len(commands) + len(later) > FOLLOWING_COMMANDS:
+        most = FOLLOWING_COMMANDS
+        raise azure_error("OperationNotAllowed/group too large", name=group.name, most=most)
     return Remove(
         resource=group.id,
-        operation=deletion.operation,
+        operation=operation,
         others=tuple(later),
-        follow=tuple(deletion.commands),
-        awaits=tuple(deletion.deleting),
+        follow=tuple(commands),
+        awaits=tuple(awaited),
         actor=request.actor,
     )
 
 
-def _removed_later(context: ArmContext) -> list[str]:
-    """Return the kinds that are removed once the machines of the group are gone."""
-    first = {MACHINE, SCALE_SET, INSTANCE}
-    kinds = [kind.name for kind in context.types if kind.name not in first]
-    return [*kinds, CLOUD_SERVICE, RESERVATION, STORED]
-
-
-class _GroupDeletion:
-    """The commands that empty a group, and the resources whose deletion is already running."""
-
-    def __init__(self, operation: str) -> None:
-        self.operation = operation
-        self.commands: list[Command] = []
-        self.deleting: list[str] = []
-
-    async def add_machines(self, context: ArmContext, group: str) -> None:
-        """Add the machines of the group and of its cloud services: one command per scope."""
-        rows = await context.all_of(MACHINE, group)
-        rows += await context.all_of(CLOUD_SERVICE, group)
-        scopes = await context.scopes(rows)
-        for scope in scopes.values():
-            names = tuple(name for name in scope.machines if not _is_deleting(scope, name))
-            if names and not scope.owner:  # machines of a set are deleted with the set
-                delete = Delete(scope=scope.id, machines=names, operation=self.operation)
-                self.commands.append(delete)
-        for row in rows:
-            scope_ = scopes.get(row.scope)
-            if row.removed_by or (scope_ and row.machine and _is_deleting(scope_, row.machine)):
-                self.deleting.append(row.id)
-
-    async def add_scale_sets(self, context: ArmContext, group: str) -> None:
-        rows = await context.all_of(SCALE_SET, group)
-        sets = await context.read_all(ScaleSet, (row.set for row in rows))
-        for row in rows:
-            scale_set = sets.get(row.set)
-            if scale_set and scale_set.deleting:
-                self.deleting.append(row.id)
-            elif scale_set:
-                self.commands.append(DeleteSet(set=row.set, operation=self.operation))
-
-
-def _is_deleting(scope: Scope, name: str) -> bool:
-    impact = scope.impacts.get(name)
+def _is_deleting(scope: Scope | None, name: str) -> bool:
+    impact = scope.impacts.get(name) if scope else None
     return impact is not None and impact.kind is ImpactKind.DELETE
 
 

@@ -32,17 +32,20 @@ Locks = dict[str, Body]
 """Locks by their ids in lower case; each has its scope, name, level and notes."""
 
 
-def _document_id(group: str) -> str:
-    return resources.resource_id(LOCKS, group, _ALL)
-
-
 async def _read(context: ArmContext, *groups: str) -> Locks:
     """Return the locks of groups; those of the subscription for the empty name."""
-    rows = await context.read_all(Resource, map(_document_id, groups))
-    return {id_: lock for row in rows.values() for id_, lock in documents.stored_body(row).items()}
+    ids = (resources.resource_id(LOCKS, group, _ALL) for group in groups)
+    rows = await context.read_all(Resource, ids)
+    return _locks_of(rows.values())
 
 
-async def _change(context: ArmContext, request: ArmRequest, edit: Callable[[Locks], None]) -> None:
+def _locks_of(rows: Iterable[Resource]) -> Locks:
+    return {id_: lock for row in rows for id_, lock in documents.stored_body(row).items()}
+
+
+async def _change(
+    context: ArmContext, request: ArmRequest, edit: Callable[[Locks], object]
+) -> None:
     async def plan(_write: ResourceWrite, locks: Body) -> DesiredResource:
         edit(locks)
         if len(locks) > _LOCKS_MAX:
@@ -58,29 +61,26 @@ async def check(context: ArmContext, method: str, id_: AzureId) -> None:
     if LOCKS.lower() in {around.kind.lower() for around in id_.with_parents()}:
         return  # a lock can always be changed and deleted
     deletes = method == "DELETE"
+    levels = {_CAN_NOT_DELETE, _READ_ONLY} if deletes else {_READ_ONLY}
     locks = (await _read(context, id_.group, "")).values()
     scopes = {around.path.lower() for around in id_.with_parents()}
     applying = [lock for lock in locks if lock["scope"].lower() in scopes]
     if deletes and not id_.kind:  # a group, with its resources
         inside = [lock for lock in locks if lock["scope"].lower() not in scopes]
         applying += [lock for lock in inside if await _scope_exists(context, lock)]
-    _refuse(id_, applying, {_CAN_NOT_DELETE, _READ_ONLY} if deletes else {_READ_ONLY})
+    texts = [
+        f"'{lock['scope']}' (lock '{lock['name']}', {lock['level']})"
+        for lock in applying
+        if lock["level"] in levels
+    ]
+    if texts:
+        verb = "delete" if deletes else "write"
+        raise azure_error("ScopeLocked", path=id_.path, verb=verb, texts=", ".join(texts[:_SHOWN]))
 
 
 async def _scope_exists(context: ArmContext, lock: Body) -> bool:
     scope = parse_id(lock["scope"])
     return scope is not None and bool(scope.kind) and await stored.exists(context, scope)
-
-
-def _refuse(id_: AzureId, locks: Iterable[Body], levels: set[str]) -> None:
-    texts = [
-        f"'{lock['scope']}' (lock '{lock['name']}', {lock['level']})"
-        for lock in locks
-        if lock["level"] in levels
-    ]
-    if texts:
-        verb = "delete" if _CAN_NOT_DELETE in levels else "write"
-        raise azure_error("ScopeLocked", path=id_.path, verb=verb, texts=", ".join(texts[:_SHOWN]))
 
 
 def _scope(id_: AzureId) -> AzureId:
@@ -134,11 +134,7 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     key = request.id.path.lower()
     if key not in await _read(context, request.id.group):
         return Response(b"", 204)
-
-    def edit(locks: Locks) -> None:
-        locks.pop(key, None)
-
-    await _change(context, request, edit)
+    await _change(context, request, lambda locks: locks.pop(key, None))
     return Response(b"", 200)
 
 
@@ -153,8 +149,7 @@ async def _list(context: ArmContext, request: ArmRequest) -> Response:
     if scope.group or own:
         locks = await _read(context, scope.group or own, *([] if own else [""]))
     else:
-        rows = [*await context.all_of(LOCKS, "")]
-        locks = {k: lock for row in rows for k, lock in documents.stored_body(row).items()}
+        locks = _locks_of(await context.all_of(LOCKS, ""))
     if expression or scope.kind:
         around = {parent.path.lower() for parent in scope.with_parents()}
         value = [lock for lock in locks.values() if lock["scope"].lower() in around]

@@ -15,7 +15,7 @@ from fairwarning.arm.http.listing import (
     parse_expand,
 )
 from fairwarning.arm.http.request import ArmRequest, Body, json_response
-from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
+from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route, fixed
 from fairwarning.arm.types import documents
 from fairwarning.arm.types.context import PAGE, PAGE_CHARACTERS, STORED, ArmContext, Page
 from fairwarning.arm.types.resource_type import ResourceTypes
@@ -24,38 +24,34 @@ from fairwarning.core.times import iso
 from fairwarning.service import resources
 from fairwarning.service.config.settings import TENANT
 
+_PROVIDER_EXPANDED = ("metadata", "resourceTypes/aliases")  # there are none
+_EXPANDED = ("createdTime", "changedTime", "provisioningState")  # the time of creation is unknown
+_SLASHES = 2  # in the name of a stored resource that is not nested: Microsoft.Web/sites/one
+_EXTRA_MEMBERS = frozenset({"sku", "kind", "zones", "identity"})  # copied from the stored body
 
-async def _subscriptions(context: ArmContext, _request: ArmRequest) -> Response:
-    return json_response(
-        {"value": [_subscription(context)], "count": {"type": "Total", "value": 1}}
-    )
 
-
-async def _get(context: ArmContext, _request: ArmRequest) -> Response:
-    return json_response(_subscription(context))
+def _subscriptions(context: ArmContext) -> Body:
+    return {"value": [_subscription(context)], "count": {"type": "Total", "value": 1}}
 
 
 def _subscription(context: ArmContext) -> Body:
     return document("subscription", subscription=context.cloud.subscription, tenant=TENANT)
 
 
-async def _tenants(_context: ArmContext, _request: ArmRequest) -> Response:
-    return json_response({"value": [document("tenant", tenant=TENANT)]})
+def _tenants(_context: ArmContext) -> Body:
+    return {"value": [document("tenant", tenant=TENANT)]}
 
 
-async def _locations(context: ArmContext, _request: ArmRequest) -> Response:
+def _locations(context: ArmContext) -> Body:
     subscription = context.cloud.subscription
     regions = [_region(name) for name in region_names(context.cloud)]
     value = [document("location", subscription=subscription, **region) for region in regions]
-    return json_response({"value": value})
+    return {"value": value}
 
 
 def _region(name: str) -> dict[str, Any]:
     known = (region for region in read("catalogue")["regions"] if region["name"] == name)
     return next(known, {"name": name, "display": name, "geography": "Local"})
-
-
-_PROVIDER_EXPANDED = ("metadata", "resourceTypes/aliases")  # there are none
 
 
 def _known_types(types: ResourceTypes) -> dict[str, list[str]]:
@@ -100,10 +96,6 @@ def _provider(context: ArmContext, namespace: str, kinds: Sequence[str]) -> Body
     return document("provider", subscription=subscription, namespace=namespace, types=types)
 
 
-_EXPANDED = ("createdTime", "changedTime", "provisioningState")  # the time of creation is unknown
-_EXTRA_MEMBERS = frozenset({"sku", "kind", "zones", "identity"})  # copied from the stored body
-
-
 async def _resources(context: ArmContext, request: ArmRequest) -> Response:
     """List a page of all resources: of a group, or all that the client may read."""
     group = request.params.get("group", "")
@@ -112,7 +104,11 @@ async def _resources(context: ArmContext, request: ArmRequest) -> Response:
     expanded = parse_expand(request, _EXPANDED)
     after = decode_skip_token(request.query("$skiptoken"))
     rows, token = await _page(context, group or request.principal.group, after)
-    value = [_entry(context, row, expanded) for row in rows if _is_outermost(row)]
+    value = [
+        _entry(context, row, expanded)
+        for row in rows
+        if not row.id.startswith(f"{STORED}:") or row.name.count("/") == _SLASHES
+    ]
     return list_response(request, value, token)
 
 
@@ -137,19 +133,9 @@ async def _page(context: ArmContext, group: str, after: str) -> Page:
     return rows, ""
 
 
-def _is_outermost(row: Resource) -> bool:
-    """Whether a resource is not nested in another one and belongs to none."""
-    return (
-        row.id.partition(":")[0] != STORED or row.name.count("/") == len(["", "type", "name"]) - 1
-    )
-
-
 def _entry(context: ArmContext, row: Resource, expanded: Collection[str]) -> Body:
     """Return a resource without its properties, and the members that `$expand` names."""
-    times = {
-        "provisioningState": documents.state(row),
-        "changedTime": iso(int(row.written_at)),
-    }
+    times = {"provisioningState": documents.state(row), "changedTime": iso(int(row.written_at))}
     body, path = documents.stored_body(row), context.path_of(row)
     kind = context.types.canonical(row.id.partition(":")[0])
     extra = {key: value for key, value in body.items() if key in _EXTRA_MEMBERS}
@@ -167,10 +153,10 @@ def _entry(context: ArmContext, row: Resource, expanded: Collection[str]) -> Bod
 _PROVIDER = f"{SUBSCRIPTION}/providers/{{namespace}}"
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/subscriptions", _subscriptions),
-    Route("GET", SUBSCRIPTION, _get),
-    Route("GET", "/tenants", _tenants),
-    Route("GET", f"{SUBSCRIPTION}/locations", _locations),
+    Route("GET", "/subscriptions", fixed(_subscriptions)),
+    Route("GET", SUBSCRIPTION, fixed(_subscription)),
+    Route("GET", "/tenants", fixed(_tenants)),
+    Route("GET", f"{SUBSCRIPTION}/locations", fixed(_locations)),
     Route("GET", f"{SUBSCRIPTION}/providers", _providers),
     Route("GET", _PROVIDER, _get_provider),
     Route("POST", f"{_PROVIDER}/register", _get_provider),

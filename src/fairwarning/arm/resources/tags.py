@@ -47,8 +47,6 @@ def delete(present: Tags, sent: Tags) -> Tags:
 
 
 _OPERATIONS: Mapping[str, Combine] = {"Merge": merge, "Replace": replace, "Delete": delete}
-
-
 _OF_SUBSCRIPTION = resources.resource_id(KIND, "", _DEFAULT)
 
 
@@ -83,11 +81,6 @@ async def _change(context: ArmContext, request: ArmRequest, combine: Combine, se
     return combined
 
 
-def _sent(body: Body) -> Tags:
-    properties = documents.typed_value(body, "properties", dict, {})
-    return documents.tags_of(properties)
-
-
 def _response(request: ArmRequest, tags: Tags) -> Response:
     path = f"{_scope(request).path}/providers/{KIND}/{_DEFAULT}"
     properties = {"tags": dict(tags)}
@@ -108,7 +101,8 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
         combine = documents.choice(body, "operation", _OPERATIONS, None)
     if combine is None:
         raise documents.invalid_value("operation", "", f"one of {', '.join(_OPERATIONS)}")
-    return _response(request, await _change(context, request, combine, _sent(body)))
+    sent = documents.tags_of(documents.typed_value(body, "properties", dict, {}))
+    return _response(request, await _change(context, request, combine, sent))
 
 
 async def _delete(context: ArmContext, request: ArmRequest) -> Response:
@@ -139,17 +133,13 @@ async def _names(context: ArmContext, request: ArmRequest) -> Response:
         for name, value in tags.items():
             values.setdefault(name, Counter())[value] += 1
     parent = f"/subscriptions/{context.cloud.subscription}/tagNames"
-    entries = [_name_entry(parent, name, values[name]) for name in sorted(values)]
+    entries: list[Body] = []
+    for name, counts in sorted(values.items()):
+        path = f"{parent}/{name}"
+        listed = [document("tagValue", path=path, value=v, count=counts[v]) for v in sorted(counts)]
+        count = counts.total()
+        entries.append(document("tagName", path=path, name=name, count=count, values=listed))
     return json_response({"value": entries})
-
-
-def _name_entry(parent: str, name: str, values: Counter[str]) -> Body:
-    path = f"{parent}/{name}"
-    entries = [
-        document("tagValue", path=path, value=value, count=values[value])
-        for value in sorted(values)
-    ]
-    return document("tagName", path=path, name=name, count=values.total(), values=entries)
 
 
 async def _all_tags(context: ArmContext, group: str) -> AsyncIterator[Tags]:

@@ -12,10 +12,10 @@ addressed. Names, locations and tags are strings, and nothing else.
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -93,21 +93,15 @@ TEXT = Scalar(_text, "a string")
 
 @dataclass(frozen=True)
 class Words:
-    """One of several words, in any case. Other words are kept: Azure adds new ones."""
+    """One of several words, in any case. Others are kept, unless the service acts on the words."""
 
     words: tuple[str, ...]
+    exact: bool = False
 
     def convert(self, value: Any, path: str) -> str:  # noqa: ANN401  (any JSON)
         text: str = TEXT.convert(value, path)
-        return next((word for word in self.words if word.lower() == text.lower()), text)
-
-
-class ClosedWords(Words):
-    """Words that the service acts on: others are refused."""
-
-    def convert(self, value: Any, path: str) -> str:  # noqa: ANN401  (any JSON)
-        word = super().convert(value, path)
-        if word not in self.words:
+        word = next((word for word in self.words if word.lower() == text.lower()), text)
+        if self.exact and word not in self.words:
             raise invalid_value(path, value, f"one of {', '.join(self.words)}")
         return word
 
@@ -146,18 +140,15 @@ class Shape:
 
     members: Mapping[str, ValueType]
     exact: bool = False
-    _canonical: Mapping[str, str] = field(init=False, repr=False, compare=False)
-    _acted_on: Collection[str] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        names = {name.lower(): name for name in self.members}
-        acted_on = [
-            name.lower()
-            for name, kind in self.members.items()
-            if self.exact or isinstance(kind, ClosedWords) or getattr(kind, "exact", False)
-        ]
-        object.__setattr__(self, "_canonical", names)
-        object.__setattr__(self, "_acted_on", acted_on)
+    @cached_property
+    def _canonical(self) -> Mapping[str, str]:
+        return {name.lower(): name for name in self.members}
+
+    @cached_property
+    def _acted_on(self) -> list[str]:
+        members = self.members.items()
+        return [name.lower() for name, k in members if self.exact or getattr(k, "exact", False)]
 
     def convert(self, value: Any, path: str) -> dict[str, Any]:  # noqa: ANN401  (any JSON)
         if not isinstance(value, dict):
@@ -226,7 +217,10 @@ class _Provider:
         self._types: dict[str, ValueType] = {
             **_SIMPLE,
             **{name: Words(tuple(allowed)) for name, allowed in words.items()},
-            **{name: ClosedWords(tuple(allowed)) for name, allowed in overlay()["words"].items()},
+            **{
+                name: Words(tuple(allowed), exact=True)
+                for name, allowed in overlay()["words"].items()
+            },
         }
 
     def resource(self, model: str) -> Shape:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import azure_error
-from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token, invalid_skip_token
+from fairwarning.arm.http.listing import decode_skip_token, encode_skip_token
 from fairwarning.arm.http.request import ArmRequest
 from fairwarning.arm.types.deployment_queue import DeploymentQueue
 from fairwarning.arm.types.names import INSTANCE, INTERFACE, MACHINE
@@ -82,15 +82,12 @@ class ArmContext:
         return resource
 
     async def find(self, kind: str, group: str, name: str) -> Resource | None:
-        """Return a resource, or None if it does not exist."""
         return await self.fleet.reader.read(Resource, resources.resource_id(kind, group, name))
 
     async def get(self, kind: str, group: str, name: str) -> Resource:
-        """Return a resource; raise if it does not exist."""
         return await self.get_id(AzureId(self.cloud.subscription, group, kind, name))
 
     async def group(self, name: str) -> Resource:
-        """Return a resource group; raise if it does not exist."""
         group = await self.find(GROUP, "", name)
         if group is None:
             raise azure_error("ResourceGroupNotFound", group=name)
@@ -113,7 +110,7 @@ class ArmContext:
         """Return a page of the resources whose ids in the store begin like this."""
         after = decode_skip_token(request.query("$skiptoken")) or prefix
         if not after.startswith(prefix):
-            raise invalid_skip_token()
+            raise azure_error("InvalidSkipToken")
         rows, more = await self.read_rows(prefix, after, PAGE)
         return rows, encode_skip_token(rows[-1].id) if more else ""
 

@@ -76,11 +76,8 @@ def encode(body: Body) -> str:
     """Return the body as JSON for the store; refuse one that is too long."""
     encoded = _encode(body).decode()
     if len(encoded) > limits.RESOURCE_CHARACTERS:
-        raise azure_error(
-            "RequestContentTooLarge/resource",
-            size=len(encoded),
-            most=limits.RESOURCE_CHARACTERS,
-        )
+        size, most = len(encoded), limits.RESOURCE_CHARACTERS
+        raise azure_error("RequestContentTooLarge/resource", size=size, most=most)
     return encoded
 
 

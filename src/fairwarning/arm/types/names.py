@@ -5,7 +5,6 @@ from fairwarning.service.resources import AVAILABILITY_SET, GROUP, INSTANCE, MAC
 DISK = "Microsoft.Compute/disks"
 INTERFACE = "Microsoft.Network/networkInterfaces"
 LOAD_BALANCER = "Microsoft.Network/loadBalancers"
-POOL = f"{LOAD_BALANCER}/backendAddressPools"
 NAT_RULE = f"{LOAD_BALANCER}/inboundNatRules"
 NETWORK = "Microsoft.Network/virtualNetworks"
 SUBNET = f"{NETWORK}/subnets"
@@ -15,6 +14,5 @@ LOCKS = "Microsoft.Authorization/locks"
 
 __all__ = [
     "AVAILABILITY_SET", "DEPLOYMENT", "DISK", "GROUP", "INSTANCE", "INTERFACE", "LOAD_BALANCER",
-    "LOCKS", "MACHINE", "NAT_RULE", "NETWORK", "POOL",
-    "PUBLIC_ADDRESS", "SCALE_SET", "SUBNET",
+    "LOCKS", "MACHINE", "NAT_RULE", "NETWORK", "PUBLIC_ADDRESS", "SCALE_SET", "SUBNET",
 ]  # fmt: skip

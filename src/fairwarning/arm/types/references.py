@@ -13,22 +13,12 @@ from functools import lru_cache
 
 import msgspec
 
+from fairwarning.arm import catalogue
 from fairwarning.arm.http.azure_id import AzureId, parse_id
 from fairwarning.arm.http.errors import ArmError, azure_error
 from fairwarning.arm.http.request import Body
 from fairwarning.arm.types.context import ArmContext
 from fairwarning.arm.types.documents import choice
-from fairwarning.arm.types.names import (
-    AVAILABILITY_SET,
-    INTERFACE,
-    LOAD_BALANCER,
-    MACHINE,
-    NAT_RULE,
-    POOL,
-    PUBLIC_ADDRESS,
-    SCALE_SET,
-    SUBNET,
-)
 from fairwarning.arm.types.writing import ResourceWrite
 from fairwarning.core.model import Resource
 from fairwarning.service import resources
@@ -36,12 +26,6 @@ from fairwarning.service import resources
 REFERENCES_MAX = 1000
 """References of one resource: each is looked up when it is written."""
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')  # in JSON
-_IP = "properties.ipConfigurations[].properties"
-_FRONTEND = "properties.frontendIPConfigurations[].properties"
-_MODEL = "properties.virtualMachineProfile.networkProfile.networkInterfaceConfigurations[]"
-_MODEL_IP = f"{_MODEL}.{_IP}"
-_POOLS, _USERS = "loadBalancerBackendAddressPools[]", "backendIPConfigurations"
-_RULES = "loadBalancerInboundNatRules[]"
 
 
 @dataclass(frozen=True)
@@ -56,29 +40,7 @@ class Reference:
     error: str = ""  # if it has another user
 
 
-TABLE: tuple[Reference, ...] = (
-    Reference(
-        MACHINE, "properties.networkProfile.networkInterfaces[]", INTERFACE, "virtualMachine",
-        single=True, error="NicInUse/by a machine",
-    ),
-    Reference(MACHINE, "properties.availabilitySet", AVAILABILITY_SET),
-    Reference(MACHINE, "properties.virtualMachineScaleSet", SCALE_SET),
-    Reference(INTERFACE, f"{_IP}.subnet", SUBNET, "ipConfigurations"),
-    Reference(
-        INTERFACE, f"{_IP}.publicIPAddress", PUBLIC_ADDRESS, "ipConfiguration",
-        single=True, error="PublicIPAddressInUse",
-    ),
-    Reference(INTERFACE, f"{_IP}.{_POOLS}", POOL, _USERS),
-    Reference(INTERFACE, f"{_IP}.{_RULES}", NAT_RULE, "backendIPConfiguration"),
-    Reference(SCALE_SET, f"{_MODEL_IP}.subnet", SUBNET, "ipConfigurations"),
-    Reference(SCALE_SET, f"{_MODEL_IP}.{_POOLS}", POOL, _USERS),
-    Reference(LOAD_BALANCER, f"{_FRONTEND}.subnet", SUBNET, "ipConfigurations"),
-    Reference(
-        LOAD_BALANCER, f"{_FRONTEND}.publicIPAddress", PUBLIC_ADDRESS, "ipConfiguration",
-        single=True, error="PublicIPAddressInUse",
-    ),
-)  # fmt: skip
-
+TABLE = tuple(Reference(**reference) for reference in catalogue.read("references"))
 BY_SOURCE: Mapping[str, list[Reference]] = defaultdict(list)
 for _reference in TABLE:
     BY_SOURCE[_reference.source.lower()].append(_reference)
@@ -93,26 +55,23 @@ class Link:
     part: str = ""  # as /ipConfigurations/one
 
 
-def links(body: Body, path: str) -> Iterator[Link]:
+def links(value: object, path: str, place: str = "", part: str = "") -> Iterator[Link]:
     """Yield the references of a body at a path of the table."""
-    yield from _links(body, path.split("."), "", "")
-
-
-def _links(value: object, steps: list[str], path: str, part: str) -> Iterator[Link]:
-    if not steps:
-        yield Link(value if isinstance(value, dict) else {"id": value}, path, part)
+    if not path:
+        yield Link(value if isinstance(value, dict) else {"id": value}, place, part)
         return
-    name, listed, _ = steps[0].partition("[]")
+    step, _, rest = path.partition(".")
+    name, listed, _ = step.partition("[]")
     inner = value.get(name) if isinstance(value, dict) else None
-    path = f"{path}.{name}" if path else name
+    place = f"{place}.{name}" if place else name
     if not listed:
         if inner is not None:
-            yield from _links(inner, steps[1:], path, part)
+            yield from links(inner, rest, place, part)
         return
     for number, entry in enumerate(inner if isinstance(inner, list) else ()):
-        own = entry.get("name") if isinstance(entry, dict) and steps[1:] else None
+        own = entry.get("name") if isinstance(entry, dict) and rest else None
         inside = f"{part}/{name}/{own}" if own else part
-        yield from _links(entry, steps[1:], f"{path}[{number}]", inside)
+        yield from links(entry, rest, f"{place}[{number}]", inside)
 
 
 def target_of(link: Link) -> str:
@@ -120,16 +79,11 @@ def target_of(link: Link) -> str:
     return str(link.holder.get("id")).lower().rstrip("/")
 
 
-@dataclass(frozen=True)
-class Links:
-    """The resources that a resource uses alone, and those of them that are removed with it."""
+async def check(write: ResourceWrite, body: Body) -> tuple[list[str], list[str]]:
+    """Check all references of a body; write those of the table in their usual case.
 
-    uses: tuple[str, ...] = ()
-    owns: tuple[str, ...] = ()
-
-
-async def check(write: ResourceWrite, body: Body) -> Links:
-    """Check all references of a body; write those of the table in their usual case."""
+    Return the resources that this one uses alone, and those of them that are removed with it.
+    """
     linked = [
         (reference, link)
         for reference in BY_SOURCE.get(write.id.kind.lower(), ())
@@ -156,7 +110,7 @@ async def check(write: ResourceWrite, body: Body) -> Links:
             uses.append(row.id)
             if delete_option(link.holder):
                 owns.append(row.id)
-    return Links(tuple(uses), tuple(owns))
+    return uses, owns
 
 
 def delete_option(member: Body) -> bool:
@@ -164,8 +118,7 @@ def delete_option(member: Body) -> bool:
     properties = member.get("properties")
     inner = properties if isinstance(properties, dict) else member
     choices = {"Delete": True, "Detach": False}
-    deletes: bool = choice(inner, "deleteOption", choices, default=False)
-    return deletes
+    return choice(inner, "deleteOption", choices, default=False)
 
 
 def _expected_id(link: Link, kind: str) -> AzureId:
@@ -230,8 +183,7 @@ async def _read(write: ResourceWrite, ids: Iterable[AzureId]) -> dict[str, Resou
             raise azure_error(
                 "InvalidResourceReference/other group", path=id_.path[:300], user=write.path
             )
-        root = _root(id_)
-        wanted.add(_row_of(context, root))
+        wanted.add(_row_of(context, _root(id_)))
     return await context.read_all(Resource, wanted)
 
 

@@ -8,21 +8,29 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 
 from starlette.responses import Response
 
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.azure_id import AzureId
 from fairwarning.arm.http.errors import azure_error, invalid_value
-from fairwarning.arm.http.listing import list_response
-from fairwarning.arm.http.request import ArmRequest, Body, json_response
+from fairwarning.arm.http.listing import list_response, parse_expand
+from fairwarning.arm.http.request import (
+    ArmRequest,
+    Body,
+    accepted,
+    json_response,
+    operation_headers,
+)
 from fairwarning.arm.http.routes import Handler
 from fairwarning.arm.types import documents, references, stored, users, writing
-from fairwarning.arm.types.context import ArmContext
+from fairwarning.arm.types.context import ArmContext, new_operation
 from fairwarning.arm.types.documents import typed_value
 from fairwarning.arm.types.resource_type import DesiredResource, ResourceType
-from fairwarning.arm.types.writing import ResourceWrite
-from fairwarning.core.model import Resource, guid
+from fairwarning.arm.types.writing import ResourceWrite, WriteResult
+from fairwarning.core.errors import Conflict
+from fairwarning.core.model import OperationStatus, Resource, guid
 
 _PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,78}[A-Za-z0-9_])?", re.ASCII)
 PARTS_MAX = 1500
@@ -84,12 +92,12 @@ async def plan(kind: ResourceType, write: ResourceWrite, body: Body) -> DesiredR
     _check_parts(kind, body)
     users.remove_users(kind, body)
     await _check_removed_parts(kind, write, body)
-    links = await references.check(write, body)
+    uses, owns = await references.check(write, body)
     desired = await kind.plan(write, body) if kind.plan else DesiredResource(body)
     if write.existing is None:  # what belonged to a machine of this name that was evicted
         await stored.remove_below(write.context, write.id, write.actor)
-    uses, owns = (*links.uses, *(desired.uses or ())), (*links.owns, *(desired.owns or ()))
-    return replace(desired, uses=uses, owns=owns)
+    uses, owns = [*uses, *(desired.uses or ())], [*owns, *(desired.owns or ())]
+    return replace(desired, uses=tuple(uses), owns=tuple(owns))
 
 
 def _check_parts(kind: ResourceType, body: Body) -> None:
@@ -131,12 +139,76 @@ async def _check_removed_parts(kind: ResourceType, write: ResourceWrite, body: B
                     users.refuse_if_in_use(f"{kind.name}/{part}", entry)
 
 
-def handlers(kind: ResourceType, part: str) -> Mapping[str, Handler]:
+async def put(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
+    """Write a resource, by PUT or PATCH."""
+    writing.check_name(request.id.name)
+    write = await writing.parse_write(context, request, request.id, new_operation())
+    result = await writing.write_resource(replace(write, merges=kind.merges), partial(plan, kind))
+    document = await read_document(kind, context, result.resource)
+    return write_response(context, request, result, document, kind.new_status)
+
+
+def write_response(
+    context: ArmContext,
+    request: ArmRequest,
+    result: WriteResult,
+    document: Body,
+    new_status: int = 201,
+) -> Response:
+    """Return 200 or 201 with the resource, and the polling URL while its operation runs."""
+    headers = {"ETag": documents.etag(result.resource)}
+    if result.operation and result.operation.status is OperationStatus.RUNNING:
+        headers |= operation_headers(request, result.operation, context.cloud.location)
+        del headers["Location"]  # in the response to a PUT, clients take it for the resource's URL
+    elif "provisioningState" in document["properties"]:
+        # This request has finished, even while the operations of other requests go on.
+        document = documents.merge(document, {"properties": {"provisioningState": "Succeeded"}})
+    return json_response(document, new_status if result.created else 200, headers)
+
+
+async def get(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
+    """Return a resource."""
+    parse_expand(request, kind.expands)
+    resource = await context.get_id(request.id)
+    document = await read_document(kind, context, resource)
+    return json_response(document, headers={"ETag": documents.etag(resource)})
+
+
+async def list_rows(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
+    """List the resources of a type: of a group, or all that the client may read."""
+    parse_expand(request, kind.expands)
+    page, token = await context.page(request, kind.name, request.id.group)
+    value = await read_documents(kind, context, page)
+    return list_response(request, value, token)
+
+
+async def delete(kind: ResourceType, context: ArmContext, request: ArmRequest) -> Response:
+    """Remove a resource that is not in use, and what is stored below it."""
+    for attempt in range(2):
+        resource = await context.find_id(request.id)
+        if resource is None:
+            return await context.no_content(request.id)
+        document = await read_document(kind, context, resource)
+        users.refuse_if_in_use(kind.name, document, kind.parts)
+        below = await stored.ids_below(context, request.id)
+        try:
+            operation = await writing.remove(context, request, resource, below)
+            break
+        except Conflict as conflict:
+            if conflict.code != "InUse" or attempt:  # else it is in use since it was read
+                raise
+    running = operation and operation.status is OperationStatus.RUNNING
+    if kind.new_status == HTTPStatus.OK and not running:
+        return Response(b"", 200)
+    return accepted(request, operation, context.cloud.location)
+
+
+def part_handlers(kind: ResourceType, part: str) -> Mapping[str, Handler]:
     """Return the handlers of a nested type, by method."""
     return {
-        "PUT": partial(_put, kind, part),
-        "GET": partial(_get, kind, part),
-        "DELETE": partial(_delete, kind, part),
+        "PUT": partial(_put_part, kind, part),
+        "GET": partial(_get_part, kind, part),
+        "DELETE": partial(_delete_part, kind, part),
     }
 
 
@@ -144,17 +216,13 @@ async def list_parts(
     kind: ResourceType, part: str, context: ArmContext, request: ArmRequest
 ) -> Response:
     """List the parts of a resource."""
-    shown = await _parent_document(kind, context, request.id)
+    shown = await read_document(kind, context, await context.get_id(request.id))
     return list_response(request, shown["properties"][part])
 
 
-async def _parent_document(kind: ResourceType, context: ArmContext, parent: AzureId) -> Body:
-    return await read_document(kind, context, await context.get_id(parent))
-
-
-async def _read(kind: ResourceType, part: str, context: ArmContext, id_: AzureId) -> Body:
+async def _read_part(kind: ResourceType, part: str, context: ArmContext, id_: AzureId) -> Body:
     parent, name = _split(id_)
-    document = await _parent_document(kind, context, parent)
+    document = await read_document(kind, context, await context.get_id(parent))
     entry = _named(document["properties"][part], name)
     if entry is None:
         raise errors.resource_not_found(id_.kind, id_.name, id_.group)
@@ -165,12 +233,16 @@ def _named(entries: list[Body], name: str) -> Body | None:
     return next((entry for entry in entries if entry["name"].lower() == name.lower()), None)
 
 
-async def _get(kind: ResourceType, part: str, context: ArmContext, request: ArmRequest) -> Response:
-    entry = await _read(kind, part, context, request.id)
+async def _get_part(
+    kind: ResourceType, part: str, context: ArmContext, request: ArmRequest
+) -> Response:
+    entry = await _read_part(kind, part, context, request.id)
     return json_response(entry, headers={"ETag": entry["etag"]})
 
 
-async def _put(kind: ResourceType, part: str, context: ArmContext, request: ArmRequest) -> Response:
+async def _put_part(
+    kind: ResourceType, part: str, context: ArmContext, request: ArmRequest
+) -> Response:
     """Replace a part, or add it; by PATCH, merge into it."""
     parent, name = _split(request.id)
     write = await writing.parse_write(context, request, request.id)
@@ -191,11 +263,11 @@ async def _put(kind: ResourceType, part: str, context: ArmContext, request: ArmR
         entries[entries.index(before)] = {**body, "name": before["name"]}
 
     await _edit_parent(kind, part, replace(write, id=parent), edit)
-    entry = await _read(kind, part, context, request.id)
+    entry = await _read_part(kind, part, context, request.id)
     return json_response(entry, 201 if created else 200, {"ETag": entry["etag"]})
 
 
-async def _delete(
+async def _delete_part(
     kind: ResourceType, part: str, context: ArmContext, request: ArmRequest
 ) -> Response:
     """Remove a part, and return 200: no operation follows."""

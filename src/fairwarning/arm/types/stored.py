@@ -98,7 +98,9 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
 async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     if write.existing is None:
         _check_id(write)
-        await _check_parent(write)
+        parent = write.id.parent()
+        if parent and not await _any_exists(write.context, parent):
+            raise azure_error("ParentResourceNotFound", name=parent.name, kind=parent.kind)
         await _check_count(write)
     documents.tags_of(body)
     kept = {key: part for key, part in body.items() if key not in {"id", "name", "etag"}}
@@ -109,20 +111,11 @@ async def _plan(write: ResourceWrite, body: Body) -> DesiredResource:
     return DesiredResource(kept)
 
 
-async def _check_parent(write: ResourceWrite) -> None:
-    """Refuse a nested or extension resource if none of those around it exists."""
-    parent = write.id.parent()
-    if parent and not await _any_exists(write.context, parent):
-        raise azure_error("ParentResourceNotFound", name=parent.name, kind=parent.kind)
-
-
 async def _any_exists(context: ArmContext, id_: AzureId) -> bool:
     """Whether a resource or one around it exists: Azure creates some parents by itself."""
-    around: AzureId | None = id_
-    while around:
-        if await exists(context, around):
+    for around in id_.with_parents():
+        if around.kind and await exists(context, around):
             return True
-        around = around.parent()
     return False
 
 
@@ -198,12 +191,8 @@ async def ids_below(context: ArmContext, id_: AzureId) -> list[str]:
 async def remove_below(context: ArmContext, id_: AzureId, actor: str) -> None:
     """Remove what is stored below a resource that is being deleted, or does not exist yet."""
     if below := await ids_below(context, id_):
-        command = Remove(
-            resource=below[0],
-            others=tuple(below[1:]),
-            operation=new_operation(),
-            actor=actor,
-        )
+        others, operation = tuple(below[1:]), new_operation()
+        command = Remove(resource=below[0], others=others, operation=operation, actor=actor)
         await context.fleet.submit(command)
 
 

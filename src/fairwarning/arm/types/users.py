@@ -34,13 +34,17 @@ async def add_users(
         return
     users = await _users(context, rows, references)
     for reference in references:
-        part = reference.target.removeprefix(kind.name).strip("/")
+        is_object = reference.target in _ONE_USER
         for document in shown:
-            for entry in document["properties"].get(part, ()) if part else [document]:
-                listed = users.get((entry["id"].lower(), reference.shown))
-                if listed:
-                    is_object = reference.target in _ONE_USER
+            for entry in _targets(kind, reference, document):
+                if listed := users.get((entry["id"].lower(), reference.shown)):
                     entry["properties"][reference.shown] = listed[0] if is_object else listed
+
+
+def _targets(kind: ResourceType, reference: Reference, document: Body) -> list[Body]:
+    """Return what a reference names in a document: the resource itself, or its parts."""
+    part = reference.target.removeprefix(kind.name).strip("/")
+    return document["properties"].get(part, []) if part else [document]
 
 
 def _shown_in(kind: ResourceType) -> list[Reference]:
@@ -54,8 +58,7 @@ def _shown_in(kind: ResourceType) -> list[Reference]:
 def remove_users(kind: ResourceType, body: Body) -> None:
     """Remove the members that `add_users` computes, which clients send back."""
     for reference in _shown_in(kind):
-        part = reference.target.removeprefix(kind.name).strip("/")
-        for entry in body["properties"].get(part, ()) if part else [body]:
+        for entry in _targets(kind, reference, body):
             entry.get("properties", {}).pop(reference.shown, None)
 
 
@@ -131,8 +134,9 @@ def refuse_if_in_use(kind: str, document: Body, parts: Iterable[str] = ()) -> No
     members = {reference.shown for reference in TABLE if reference.target == kind}
     shown = [document["properties"].get(member) for member in sorted(members)]
     users = [user for value in shown for user in (value if isinstance(value, list) else [value])]
-    paths = [user["id"] for user in users if user] + [document.get("managedBy")]
-    paths = [path for path in paths if path]
+    paths = [user["id"] for user in users if user]
+    if document.get("managedBy"):
+        paths.append(document["managedBy"])
     if paths:
         named, more = ", ".join(paths[:_NAMED]), len(paths) - _NAMED
         named = f"{named} and {more} more" if more > 0 else named
