@@ -56,8 +56,9 @@ class TemplateValues:
         self._variables = LazyValues("variables")
         self.functions: Functions = self._all_functions(raw, scope)
         self._declare_parameters(sent, {**self.functions, **default_functions(scope)})
+        declared = section(raw, "variables", dict)
         with at("variables"):
-            variables: dict[str, Node] = parse(section(raw, "variables", dict), self.functions)
+            variables: dict[str, Node] = parse(declared, self.functions)
         early = Evaluation(self.functions, budget)
         for name, node in variables.items():
             self._variables.declare(name, partial(early.value, node))
