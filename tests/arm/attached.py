@@ -1,11 +1,7 @@
 """Networks, interfaces, addresses and disks for tests of the control plane."""
 
-from typing import Any
-
-from tests.arm.bodies import COMPUTE, VM, created
+from tests.arm.bodies import COMPUTE, VM, Json, created
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
-
-Json = dict[str, Any]
 
 NETWORK = "/resourceGroups/rg/providers/Microsoft.Network"
 VNET = f"{NETWORK}/virtualNetworks/net"
@@ -34,10 +30,14 @@ def network(arm: ArmHarness, prefix: str = "10.7.0.0/24", path: str = VNET) -> J
     return put(arm, path, subnets=[{"name": "front", "properties": {"addressPrefix": prefix}}])
 
 
+def ip(**inner: object) -> Json:
+    """Return an interface's properties, or those of an interface in the model of a set."""
+    return {"ipConfigurations": [{"name": "ip", "properties": inner}]}
+
+
 def nic(arm: ArmHarness, path: str = NIC, **configuration: object) -> Json:
     """Create an interface in the subnet."""
-    inner = {"subnet": link(SUBNET), **configuration}
-    return put(arm, path, ipConfigurations=[{"name": "ip", "properties": inner}])
+    return put(arm, path, **ip(**{"subnet": link(SUBNET), **configuration}))
 
 
 def vm(arm: ArmHarness, path: str = VM, *nics: str, **properties: object) -> Json:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,13 @@ SCOPE = DeploymentScope(
     now=1_700_000_000.0,
     tags={"team": "web"},
 )
+
+
+def cases(name: str) -> list[tuple[str, str]]:
+    """Return the expressions of a file and what each gives: `EXPRESSION -> RESULT` in each line."""
+    lines = Path(__file__).with_name(name).read_text("utf-8").splitlines()
+    parted = [line.partition(" -> ") for line in lines if line and not line.startswith("#")]
+    return [(text, result) for text, _, result in parted]
 
 
 def evaluate(template: Json, values: Json | None = None) -> Template:

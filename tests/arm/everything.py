@@ -5,11 +5,13 @@ with Everything() as arm:
         assert arm.call(request).status < 300  (with a new fleet for each request that writes)
 """
 
+import json
 import pickle
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
@@ -17,9 +19,7 @@ from fairwarning.arm.registry import TYPES
 from fairwarning.arm.types.names import INSTANCE, LOCKS
 from fairwarning.arm.types.names import MACHINE as MACHINE_KIND
 from fairwarning.core.commands import Maintain
-from fairwarning.core.model import (
-    Operation,
-)
+from fairwarning.core.model import Operation
 from fairwarning.service.config.settings import TENANT, CloudSettings
 from fairwarning.service.tokens import Principal, Role
 from fairwarning.store.memory import MemoryStore
@@ -35,44 +35,15 @@ READER = Principal(name="eve", role=Role.READER)
 
 Json = dict[str, Any]
 
-_NOTICE = {"terminateNotificationProfile": {"enable": True, "notBeforeTimeout": "PT5M"}}
-_POLICY = {"userInitiatedReboot": {"automaticallyApprove": True}}
 _BASE = {"location": "local", "tags": {"owner": "somebody"}}
 _SPOT = {"priority": "Spot", "evictionPolicy": "Delete"}
-_MODEL = {"osProfile": {"computerNamePrefix": "w"}, "scheduledEventsProfile": _NOTICE}
-_IP = {"publicIPAddressConfiguration": {"name": "public"}}
-_NIC = {"ipConfigurations": [{"name": "ip", "properties": _IP}]}
-_NETWORK_PROFILE = {"networkInterfaceConfigurations": [{"name": "nic", "properties": _NIC}]}
 _NAT = {"properties": {"protocol": "Tcp", "frontendPort": 50_000}}
 _SUBNET = {"properties": {"addressPrefix": "10.7.0.0/24"}}
 
-MACHINE: Json = {
-    **_BASE,
-    "zones": ["1"],
-    "properties": {
-        "hardwareProfile": {"vmSize": "Standard_B2s"},
-        "osProfile": {"computerName": "one", "adminPassword": "never-kept"},
-        "storageProfile": {
-            "imageReference": {"publisher": "Canonical", "offer": "ubuntu", "sku": "server"},
-            "osDisk": {"createOption": "FromImage", "deleteOption": "Delete"},
-            "dataDisks": [{"lun": 0, "createOption": "Empty", "diskSizeGB": 4}],
-        },
-        "scheduledEventsProfile": _NOTICE,
-        "scheduledEventsPolicy": _POLICY,
-    },
-}
-SET: Json = {
-    **_BASE,
-    "sku": {"name": "Standard_B2s", "capacity": 2},
-    "properties": {
-        "orchestrationMode": "Flexible",
-        "upgradePolicy": {"mode": "Manual"},
-        "scaleInPolicy": {"rules": ["OldestVM"]},
-        "platformFaultDomainCount": 2,
-        "virtualMachineProfile": {**_MODEL, "networkProfile": _NETWORK_PROFILE},
-        "scheduledEventsPolicy": _POLICY,
-    },
-}
+_BODIES: Mapping[str, Json] = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))
+MACHINE, SET, TEMPLATE, EXTENSION = (
+    _BODIES[name] for name in ("machine", "scale_set", "template", "extension")
+)
 AVAILABILITY: Json = {
     **_BASE,
     "properties": {"platformUpdateDomainCount": 3, "platformFaultDomainCount": 2},
@@ -91,56 +62,6 @@ NETWORKS: Mapping[str, Json] = {
         "backendAddressPools": [{"name": "part"}],
         "inboundNatRules": [{"name": "part", **_NAT}],
         "probes": [{"name": "p"}],
-    },
-}
-TEMPLATE: Json = {
-    "properties": {
-        "mode": "Incremental",
-        "parameters": {"prefix": {"value": "made"}, "word": {"value": "never-kept"}},
-        "template": {
-            "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
-            "contentVersion": "1.0.0.0",
-            "parameters": {
-                "prefix": {"type": "string", "defaultValue": "x"},
-                "word": {"type": "securestring"},
-            },
-            "variables": {"network": "[concat(parameters('prefix'), '-net')]"},
-            "resources": [
-                {
-                    "type": "Microsoft.Network/virtualNetworks",
-                    "name": "[variables('network')]",
-                    "apiVersion": "2024-05-01",
-                    "location": "[resourceGroup().location]",
-                    "properties": {"subnets": [{"name": "s", **_SUBNET}]},
-                },
-                {
-                    "type": "Microsoft.Compute/virtualMachines",
-                    "name": "[concat(parameters('prefix'), '-vm')]",
-                    "apiVersion": "2024-11-01",
-                    "location": "local",
-                    "dependsOn": ["[variables('network')]"],
-                    "properties": {
-                        "osProfile": {"computerName": "[uniqueString(resourceGroup().id)]"}
-                    },
-                },
-            ],
-            "outputs": {
-                "where": {
-                    "type": "string",
-                    "value": "[resourceId('Microsoft.Network/virtualNetworks', 'a')]",
-                }
-            },
-        },
-    }
-}
-EXTENSION: Json = {
-    "location": "local",
-    "properties": {
-        "publisher": "Microsoft.Azure.Extensions",
-        "type": "CustomScript",
-        "typeHandlerVersion": "2.1",
-        "settings": {"commandToExecute": "true"},
-        "protectedSettings": {"word": "never-kept"},
     },
 }
 STORED_BODY: Json = {**_BASE, "sku": {"name": "Standard_LRS"}, "properties": {"word": "as written"}}

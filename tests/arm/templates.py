@@ -1,6 +1,8 @@
 """The template of `az vmss create`, and parts for other templates."""
 
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,11 @@ def resource(kind: str, name: str, *after: str, **more: object) -> Json:
     }
 
 
+def deployment(*resources: Json, **more: object) -> Json:
+    """Return the body of a deployment of these resources."""
+    return {"properties": {"mode": "Incremental", "template": {"resources": [*resources], **more}}}
+
+
 def hold_deployments(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Let the computation of every template wait for the event that is returned."""
     released, outputs = threading.Event(), Template.outputs
@@ -36,77 +43,4 @@ def hold_deployments(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return released
 
 
-SUBNETS = [{"name": "webSubnet", "properties": {"addressPrefix": "10.0.0.0/24"}}]
-MODEL = {
-    "osProfile": {
-        "computerNamePrefix": "web",
-        "adminUsername": "me",
-        "adminPassword": "[parameters('adminPassword')]",
-    },
-    "scheduledEventsProfile": {
-        "terminateNotificationProfile": {"enable": "true", "notBeforeTimeout": "PT9M"}
-    },
-    "networkProfile": {
-        "networkInterfaceConfigurations": [
-            {
-                "name": "nic",
-                "properties": {
-                    "primary": "true",
-                    "networkSecurityGroup": {
-                        "id": "[resourceId('Microsoft.Network/networkSecurityGroups', 'webNSG')]"
-                    },
-                },
-            }
-        ]
-    },
-}
-TEMPLATE: Json = {
-    "$schema": "https://schema.management.azure.com/schemas/2015-01-01/deploymentTemplate.json#",
-    "contentVersion": "1.0.0.0",
-    "parameters": {"adminPassword": {"type": "securestring"}},
-    "variables": {},
-    "resources": [
-        resource(
-            "Microsoft.Compute/virtualMachineScaleSets",
-            "web",
-            "Microsoft.Network/virtualNetworks/webVNET",
-            "Microsoft.Network/loadBalancers/webLB",
-            "Microsoft.Network/networkSecurityGroups/webNSG",
-            sku={"name": "Standard_DS1_v2", "capacity": 2},
-            properties={
-                "orchestrationMode": "Uniform",
-                "singlePlacementGroup": None,
-                "upgradePolicy": {"mode": "manual"},
-                "virtualMachineProfile": MODEL,
-            },
-        ),
-        resource(
-            "Microsoft.Network/virtualNetworks",
-            "webVNET",
-            properties={"addressSpace": {"addressPrefixes": ["10.0.0.0/16"]}, "subnets": SUBNETS},
-        ),
-        resource("Microsoft.Network/publicIPAddresses", "webIP", sku={"name": "Standard"}),
-        resource(
-            "Microsoft.Network/loadBalancers",
-            "webLB",
-            "Microsoft.Network/publicIpAddresses/webIP",
-            properties={"frontendIPConfigurations": [{"name": "front", "properties": {}}]},
-        ),
-        resource("Microsoft.Network/networkSecurityGroups", "webNSG"),
-        resource(
-            "Microsoft.Network/loadBalancers/inboundNatRules",
-            "webLB/NatRule",
-            "[concat('Microsoft.Network/loadBalancers/', 'webLB')]",
-            properties={"frontendPortRangeStart": "50000", "backendPort": 22},
-        ),
-    ],
-    "outputs": {
-        "VMSS": {
-            "type": "object",
-            "value": (
-                "[reference(resourceId('Microsoft.Compute/virtualMachineScaleSets', 'web'),"
-                "providers('Microsoft.Compute', 'virtualMachineScaleSets').apiVersions[0])]"
-            ),
-        }
-    },
-}
+TEMPLATE: Json = json.loads(Path(__file__).with_name("vmss_create.json").read_text("utf-8"))

@@ -71,6 +71,7 @@ PLACES = {"alone": ALONE, "in-set": IN_SET, "instance": INSTANCE, "flexible": FL
 SET = Place(WEB, WEB_SCOPE, "web_0", WEB)
 
 everywhere = pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+everywhere_and_set = pytest.mark.parametrize("place", [*PLACES.values(), SET], ids=[*PLACES, "set"])
 
 
 def power(arm: ArmHarness, place: Place) -> str:
@@ -93,41 +94,41 @@ def power(arm: ArmHarness, place: Place) -> str:
         ("start", ImpactKind.START, "", "running"),
     ],
 )
-@pytest.mark.parametrize("place", [*PLACES.values(), SET], ids=[*PLACES, "set"])
-def test_actions(place: Place, action: str, kind: ImpactKind, event: str, left: str) -> None:
+@everywhere_and_set
+def test_actions(
+    arm: ArmHarness, place: Place, action: str, *, kind: ImpactKind, event: str, left: str
+) -> None:
     """Some are announced, the others happen at once; the operation ends after the impact."""
-    with ArmHarness() as arm:
-        place.create(arm, notice())
-        accepted = arm.post(f"{place.path}/{action}")
-        assert accepted.status == 202, accepted.body
-        assert place.events(arm) == ([(event, "Scheduled")] if event else [])
-        assert bool(arm.driver.impacts) is not bool(event)
-        assert arm.ended(accepted)["status"] == "InProgress"
-        arm.advance(15 * 60 + 300)
-        assert place.events(arm) == []
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert [(i.machine, i.kind) for i in arm.driver.impacts] == [(place.name, kind)]
-        assert power(arm, place) == left
+    place.create(arm, notice())
+    accepted = arm.post(f"{place.path}/{action}")
+    assert accepted.status == 202, accepted.body
+    assert place.events(arm) == ([(event, "Scheduled")] if event else [])
+    assert bool(arm.driver.impacts) is not bool(event)
+    assert arm.ended(accepted)["status"] == "InProgress"
+    arm.advance(15 * 60 + 300)
+    assert place.events(arm) == []
+    assert arm.ended(accepted)["status"] == "Succeeded"
+    assert [(i.machine, i.kind) for i in arm.driver.impacts] == [(place.name, kind)]
+    assert power(arm, place) == left
 
 
 @pytest.mark.spec("T4", "T5")
-@everywhere
-def test_delete(place: Place) -> None:
+@everywhere_and_set
+def test_delete(arm: ArmHarness, place: Place) -> None:
     """The notice is the profile's; the machine exists until it ends, or is approved."""
-    with ArmHarness() as arm:
-        place.create(arm, notice("PT7M"))
-        accepted = arm.delete(place.path)
-        assert accepted.status == 202
-        assert place.events(arm) == [("Terminate", "Scheduled")]
-        assert arm.get(place.path).json["properties"]["provisioningState"] == "Deleting"
-        again = arm.delete(place.path)  # which is the same operation
-        assert again.headers["azure-asyncoperation"] == accepted.headers["azure-asyncoperation"]
-        arm.advance(7 * 60 - 1)
-        assert arm.get(place.path).status == 200
-        arm.advance(60)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert refused(arm.get(place.path)) == (404, "ResourceNotFound")
-        assert arm.delete(place.path).status == 204
+    place.create(arm, notice("PT7M"))
+    accepted = arm.delete(place.path)
+    assert accepted.status == 202
+    assert place.events(arm) == [("Terminate", "Scheduled")]
+    assert arm.get(place.path).json["properties"]["provisioningState"] == "Deleting"
+    again = arm.delete(place.path)  # which is the same operation
+    assert again.headers["azure-asyncoperation"] == accepted.headers["azure-asyncoperation"]
+    arm.advance(7 * 60 - 1)
+    assert arm.get(place.path).status == 200
+    arm.advance(60)
+    assert arm.ended(accepted)["status"] == "Succeeded"
+    assert refused(arm.get(place.path)) == (404, "ResourceNotFound")
+    assert arm.delete(place.path).status == 204
 
 
 @pytest.mark.spec("T4")
@@ -148,85 +149,79 @@ def test_evictions(place: Place) -> None:
         assert refused(regular) == (409, "OperationNotAllowed")
 
 
-@pytest.mark.parametrize("place", [*PLACES.values(), SET], ids=[*PLACES, "set"])
-def test_scheduled_maintenance_can_start_now(place: Place) -> None:
+@everywhere_and_set
+def test_scheduled_maintenance_can_start_now(arm: ArmHarness, place: Place) -> None:
     """A user can start scheduled platform maintenance; without any, the request is refused."""
-    with ArmHarness() as arm:
-        place.create(arm)
-        path = f"{place.path}/performMaintenance"
-        assert refused(arm.post(path)) == (409, "OperationNotAllowed")
-        arm.post(f"{place.path}/restart")
-        assert refused(arm.post(path)) == (409, "OperationNotAllowed")
-        arm.advance(1000)
-        redeploy = Maintain(
-            scope=place.scope, operation="host", machines=(place.name,), kind=ImpactKind.REDEPLOY
-        )
-        arm.do(redeploy)
-        if place != SET:
-            offered = arm.get(f"{place.path}/instanceView").json["maintenanceRedeployStatus"]
-            assert offered["isCustomerInitiatedMaintenanceAllowed"] is True
-        accepted = arm.post(path)
-        assert place.events(arm) == [("Redeploy", "Started")]
-        assert arm.ended(accepted)["status"] == "InProgress"
-        arm.advance(240)
-        assert arm.ended(accepted)["status"] == "Succeeded"
+    place.create(arm)
+    path = f"{place.path}/performMaintenance"
+    assert refused(arm.post(path)) == (409, "OperationNotAllowed")
+    arm.post(f"{place.path}/restart")
+    assert refused(arm.post(path)) == (409, "OperationNotAllowed")
+    arm.advance(1000)
+    redeploy = Maintain(
+        scope=place.scope, operation="host", machines=(place.name,), kind=ImpactKind.REDEPLOY
+    )
+    arm.do(redeploy)
+    if place != SET:
+        offered = arm.get(f"{place.path}/instanceView").json["maintenanceRedeployStatus"]
+        assert offered["isCustomerInitiatedMaintenanceAllowed"] is True
+    accepted = arm.post(path)
+    assert place.events(arm) == [("Redeploy", "Started")]
+    assert arm.ended(accepted)["status"] == "InProgress"
+    arm.advance(240)
+    assert arm.ended(accepted)["status"] == "Succeeded"
 
 
 @pytest.mark.spec("E5")
 @everywhere
-def test_one_operation_at_a_time(place: Place) -> None:
+def test_one_operation_at_a_time(arm: ArmHarness, place: Place) -> None:
     """A second operation is refused, and the error names the machine."""
-    with ArmHarness() as arm:
-        place.create(arm)
-        arm.post(f"{place.path}/restart")
-        second = arm.post(f"{place.path}/redeploy")
-        assert refused(second) == (409, "Conflict")
-        assert place.name in second.error_message
+    place.create(arm)
+    arm.post(f"{place.path}/restart")
+    second = arm.post(f"{place.path}/redeploy")
+    assert refused(second) == (409, "Conflict")
+    assert place.name in second.error_message
 
 
 @pytest.mark.spec("E8")
 @everywhere
-def test_a_policy_approves_user_initiated_events(place: Place) -> None:
+def test_a_policy_approves_user_initiated_events(arm: ArmHarness, place: Place) -> None:
     """A policy of the machine or its set applies to its kind only, also if it is added later."""
-    with ArmHarness() as arm:
-        place.create(arm)
-        assert arm.patch(place.owner, {"properties": policy(reboot=True)}).status == 200
-        arm.post(f"{place.path}/restart")
-        assert place.events(arm) == [("Reboot", "Started")]
-        arm.advance(60)
-        arm.post(f"{place.path}/redeploy")
-        assert place.events(arm) == [("Redeploy", "Scheduled")]
-        arm.advance(1000)
-        assert arm.patch(place.owner, {"properties": policy(redeploy=True)}).status == 200
-        arm.post(f"{place.path}/redeploy")
-        assert place.events(arm) == [("Redeploy", "Started")]
+    place.create(arm)
+    assert arm.patch(place.owner, {"properties": policy(reboot=True)}).status == 200
+    arm.post(f"{place.path}/restart")
+    assert place.events(arm) == [("Reboot", "Started")]
+    arm.advance(60)
+    arm.post(f"{place.path}/redeploy")
+    assert place.events(arm) == [("Redeploy", "Scheduled")]
+    arm.advance(1000)
+    assert arm.patch(place.owner, {"properties": policy(redeploy=True)}).status == 200
+    arm.post(f"{place.path}/redeploy")
+    assert place.events(arm) == [("Redeploy", "Started")]
 
 
 @everywhere
-def test_the_journal_names_the_actor(place: Place) -> None:
+def test_the_journal_names_the_actor(arm: ArmHarness, place: Place) -> None:
     """Every change that follows from a request names its principal."""
-    with ArmHarness() as arm:
-        arm.group()
-        arm.principal = ANN
-        place.create(arm, notice())
-        arm.post(f"{place.path}/restart")
-        arm.delete(place.path)
-        for fact in ("ScopeCreated", "Scheduled", "OperationAccepted"):
-            assert actors(arm, fact) <= {"ann"}, fact
-        assert actors(arm, "Scheduled") == {"ann"}
+    arm.principal = ANN
+    place.create(arm, notice())
+    arm.post(f"{place.path}/restart")
+    arm.delete(place.path)
+    for fact in ("ScopeCreated", "Scheduled", "OperationAccepted"):
+        assert actors(arm, fact) <= {"ann"}, fact
+    assert actors(arm, "Scheduled") == {"ann"}
 
 
 @pytest.mark.parametrize("place", [ALONE, FLEXIBLE], ids=["alone", "flexible"])
-def test_reapply(place: Place) -> None:
+def test_reapply(arm: ArmHarness, place: Place) -> None:
     """`az vm reapply` is accepted and does nothing to the machine."""
-    with ArmHarness() as arm:
-        place.create(arm)
-        before = arm.scope(place.scope)
-        response = arm.post(f"{place.path}/reapply")
-        assert response.status in {200, 202}
-        assert arm.scope(place.scope).machines == before.machines
-        assert arm.driver.impacts == []
-        assert refused(arm.post(f"{place.path}2/reapply")) == (404, "ResourceNotFound")
+    place.create(arm)
+    before = arm.scope(place.scope)
+    response = arm.post(f"{place.path}/reapply")
+    assert response.status in {200, 202}
+    assert arm.scope(place.scope).machines == before.machines
+    assert arm.driver.impacts == []
+    assert refused(arm.post(f"{place.path}2/reapply")) == (404, "ResourceNotFound")
 
 
 @pytest.mark.parametrize(
@@ -236,22 +231,20 @@ def test_reapply(place: Place) -> None:
         "runCommand", "convertToManagedDisks",
     ],
 )  # fmt: skip
-def test_refused_actions(action: str) -> None:
+def test_refused_actions(arm: ArmHarness, action: str) -> None:
     """`az vm generalize`, `az vm run-command invoke` and others are refused by name."""
-    with ArmHarness() as arm:
-        machine(arm)
-        before = state(arm)
-        response = arm.post(f"{VM}/{action}", {})
-        assert refused(response) == (409, "OperationNotAllowed")
-        assert f"'{action}' is not supported" in response.error_message
-        assert state(arm) == before
+    machine(arm)
+    before = state(arm)
+    response = arm.post(f"{VM}/{action}", {})
+    assert refused(response) == (409, "OperationNotAllowed")
+    assert f"'{action}' is not supported" in response.error_message
+    assert state(arm) == before
 
 
 @pytest.mark.parametrize("action", ["osRollingUpgrade", "extensionRollingUpgrade"])
-def test_rolling_upgrades_are_refused(action: str) -> None:
+def test_rolling_upgrades_are_refused(arm: ArmHarness, action: str) -> None:
     """`az vmss rolling-upgrade start` is told how else instances get the model of their set."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        response = arm.post(f"{WEB}/{action}")
-        assert refused(response) == (409, "OperationNotAllowed")
-        assert "manualupgrade" in response.error_message
+    scale_set(arm)
+    response = arm.post(f"{WEB}/{action}")
+    assert refused(response) == (409, "OperationNotAllowed")
+    assert "manualupgrade" in response.error_message

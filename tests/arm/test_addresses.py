@@ -14,6 +14,7 @@ from tests.arm.attached import (
     VNET,
     address,
     delete,
+    ip,
     link,
     network,
     nic,
@@ -34,130 +35,111 @@ def path_of(number: int) -> str:
 
 def static(arm: ArmHarness, wanted: object, path: str = NIC) -> Response:
     """Write an interface with a static address."""
-    inner = {
-        "subnet": link(SUBNET),
-        "privateIPAllocationMethod": "Static",
-        "privateIPAddress": wanted,
-    }
-    properties = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
+    chosen = {"privateIPAllocationMethod": "Static", "privateIPAddress": wanted}
+    properties = ip(subnet=link(SUBNET), **chosen)
     return arm.put(path, {"location": "local", "properties": properties})
 
 
-def test_the_lowest_free_address() -> None:
+def test_the_lowest_free_address(arm: ArmHarness) -> None:
     """The first interface has the first usable address; a free one is given again."""
-    with ArmHarness() as arm:
-        network(arm)
-        assert [address(nic(arm, path_of(n))) for n in range(3)] == [
-            "10.7.0.4",
-            "10.7.0.5",
-            "10.7.0.6",
-        ]
-        assert address(nic(arm, path_of(1))) == "10.7.0.5"
-        delete(arm, path_of(1))
-        assert address(nic(arm, path_of(3))) == "10.7.0.5"
+    network(arm)
+    assert [address(nic(arm, path_of(n))) for n in range(3)] == [
+        "10.7.0.4",
+        "10.7.0.5",
+        "10.7.0.6",
+    ]
+    assert address(nic(arm, path_of(1))) == "10.7.0.5"
+    delete(arm, path_of(1))
+    assert address(nic(arm, path_of(3))) == "10.7.0.5"
 
 
-def test_a_full_subnet() -> None:
+def test_a_full_subnet(arm: ArmHarness) -> None:
     """Each address is given once, then no more."""
-    with ArmHarness() as arm:
-        network(arm, "10.7.0.0/25")
-        usable = {str(host) for host in list(ip_network("10.7.0.0/25").hosts())[3:]}
-        assert {address(nic(arm, path_of(n))) for n in range(len(usable))} == usable
-        inner = {"subnet": link(SUBNET)}
-        body = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
-        response = arm.put(NIC, {"location": "local", "properties": body})
-        assert refused(response) == (400, "SubnetIsFull")
-        assert arm.get(NIC).status == 404
+    network(arm, "10.7.0.0/25")
+    usable = {str(host) for host in list(ip_network("10.7.0.0/25").hosts())[3:]}
+    assert {address(nic(arm, path_of(n))) for n in range(len(usable))} == usable
+    response = arm.put(NIC, {"location": "local", "properties": ip(subnet=link(SUBNET))})
+    assert refused(response) == (400, "SubnetIsFull")
+    assert arm.get(NIC).status == 404
 
 
-def test_several_configurations_and_subnets() -> None:
+def test_several_configurations_and_subnets(arm: ArmHarness) -> None:
     """Addresses are unique in each subnet; equal ones in different subnets do not matter."""
-    with ArmHarness() as arm:
-        network(arm)
-        other = f"{NETWORK}/virtualNetworks/other"
-        network(arm, path=other)
-        subnets = (SUBNET, SUBNET, f"{other}/subnets/front")
-        configurations = [
-            {"name": f"ip{n}", "properties": {"subnet": link(path)}}
-            for n, path in enumerate(subnets)
-        ]
-        shown = put(arm, NIC, ipConfigurations=configurations)["properties"]["ipConfigurations"]
-        addresses = [entry["properties"]["privateIPAddress"] for entry in shown]
-        assert addresses == ["10.7.0.4", "10.7.0.5", "10.7.0.4"]
-        assert [entry["properties"]["primary"] for entry in shown] == [True, False, False]
+    network(arm)
+    other = f"{NETWORK}/virtualNetworks/other"
+    network(arm, path=other)
+    subnets = (SUBNET, SUBNET, f"{other}/subnets/front")
+    configurations = [
+        {"name": f"ip{n}", "properties": {"subnet": link(path)}} for n, path in enumerate(subnets)
+    ]
+    shown = put(arm, NIC, ipConfigurations=configurations)["properties"]["ipConfigurations"]
+    addresses = [entry["properties"]["privateIPAddress"] for entry in shown]
+    assert addresses == ["10.7.0.4", "10.7.0.5", "10.7.0.4"]
+    assert [entry["properties"]["primary"] for entry in shown] == [True, False, False]
 
 
-def test_static_addresses() -> None:
+def test_static_addresses(arm: ArmHarness) -> None:
     """They are usable addresses of the subnet that no other interface has."""
-    with ArmHarness() as arm:
-        network(arm)
-        assert address(static(arm, "10.7.0.9").json) == "10.7.0.9"
-        assert address(static(arm, "10.7.0.9").json) == "10.7.0.9"
-        for wanted, code in (
-            ("10.8.0.9", "PrivateIPAddressNotInSubnet"),
-            ("10.7.0.3", "PrivateIPAddressNotInSubnet"),
-            ("10.7.0.255", "PrivateIPAddressNotInSubnet"),
-            ("10.7.0.9", "PrivateIPAddressIsAllocated"),
-            ("10.7.0", "InvalidParameter"),
-            ("", "InvalidParameter"),
-            (None, "InvalidParameter"),
-            (7, "InvalidParameter"),
-        ):
-            assert refused(static(arm, wanted, path_of(1))) == (400, code)
-            assert arm.get(path_of(1)).status == 404
-        assert static(arm, "10.7.0.10").status == 200
-        assert address(static(arm, "10.7.0.9", path_of(1)).json) == "10.7.0.9"
+    network(arm)
+    assert address(static(arm, "10.7.0.9").json) == "10.7.0.9"
+    assert address(static(arm, "10.7.0.9").json) == "10.7.0.9"
+    for wanted, code in (
+        ("10.8.0.9", "PrivateIPAddressNotInSubnet"),
+        ("10.7.0.3", "PrivateIPAddressNotInSubnet"),
+        ("10.7.0.255", "PrivateIPAddressNotInSubnet"),
+        ("10.7.0.9", "PrivateIPAddressIsAllocated"),
+        ("10.7.0", "InvalidParameter"),
+        ("", "InvalidParameter"),
+        (None, "InvalidParameter"),
+        (7, "InvalidParameter"),
+    ):
+        assert refused(static(arm, wanted, path_of(1))) == (400, code)
+        assert arm.get(path_of(1)).status == 404
+    assert static(arm, "10.7.0.10").status == 200
+    assert address(static(arm, "10.7.0.9", path_of(1)).json) == "10.7.0.9"
 
 
-def test_a_moved_interface() -> None:
+def test_a_moved_interface(arm: ArmHarness) -> None:
     """It has an address of its new subnet, and the old one is free."""
-    with ArmHarness() as arm:
-        network(arm)
-        back = {"properties": {"addressPrefix": "10.7.1.0/24"}}
-        assert arm.put(f"{VNET}/subnets/back", back).status == 201
-        nic(arm)
-        assert address(nic(arm, subnet=link(f"{VNET}/subnets/back"))) == "10.7.1.4"
-        assert address(nic(arm, path_of(1))) == "10.7.0.4"
-        arm.restart()
-        assert address(nic(arm, path_of(2))) == "10.7.0.5"
+    network(arm)
+    back = {"properties": {"addressPrefix": "10.7.1.0/24"}}
+    assert arm.put(f"{VNET}/subnets/back", back).status == 201
+    nic(arm)
+    assert address(nic(arm, subnet=link(f"{VNET}/subnets/back"))) == "10.7.1.4"
+    assert address(nic(arm, path_of(1))) == "10.7.0.4"
+    arm.restart()
+    assert address(nic(arm, path_of(2))) == "10.7.0.5"
 
 
-def test_requests_at_the_same_time() -> None:
+def test_requests_at_the_same_time(arm: ArmHarness) -> None:
     """They get different addresses."""
-    with ArmHarness() as arm:
-        network(arm)
-        inner = {"subnet": link(SUBNET)}
-        properties = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
-        body = {"location": "local", "properties": properties}
-        responses = arm.put_at_once({path_of(number): body for number in range(40)})
-        assert {response.status for response in responses} == {201}
-        assert len({address(response.json) for response in responses}) == 40
+    network(arm)
+    body = {"location": "local", "properties": ip(subnet=link(SUBNET))}
+    responses = arm.put_at_once({path_of(number): body for number in range(40)})
+    assert {response.status for response in responses} == {201}
+    assert len({address(response.json) for response in responses}) == 40
 
 
 @pytest.mark.parametrize("prefix", ["", "none", "fd00::/64", "10.9.0.0/31"])
-def test_no_usable_subnet(prefix: str) -> None:
+def test_no_usable_subnet(arm: ArmHarness, prefix: str) -> None:
     """The interface gets an address of the default range."""
-    with ArmHarness() as arm:
-        network(arm, prefix or "10.7.0.0/24")
-        inner = {"subnet": link(SUBNET)} if prefix else {}
-        document = put(arm, NIC, ipConfigurations=[{"name": "ip", "properties": inner}])
-        assert ip_address(address(document)) in ip_network("10.0.0.0/16")
+    network(arm, prefix or "10.7.0.0/24")
+    inner = {"subnet": link(SUBNET)} if prefix else {}
+    document = put(arm, NIC, **ip(**inner))
+    assert ip_address(address(document)) in ip_network("10.0.0.0/16")
 
 
-def test_an_address_stays() -> None:
+def test_an_address_stays(arm: ArmHarness) -> None:
     """Neither another PUT nor a restart changes the address or the MAC address."""
-    with ArmHarness() as arm:
-        network(arm)
-        before = nic(arm)["properties"]
-        assert len(before["macAddress"].split("-")) == 6
-        subnet = {"id": link(SUBNET)["id"].upper()}
-        assert nic(arm, subnet=subnet)["properties"]["macAddress"] == before["macAddress"]
-        arm.restart()
-        assert address(arm.get(NIC).json) == address({"properties": before})
-        other = put(arm, path_of(1), ipConfigurations=[
-            {"name": "ip", "properties": {"privateIPAddress": "10.1.2.3"}}
-        ])  # fmt: skip
-        assert address(other) == "10.1.2.3"  # without a subnet it may be any
+    network(arm)
+    before = nic(arm)["properties"]
+    assert len(before["macAddress"].split("-")) == 6
+    subnet = {"id": link(SUBNET)["id"].upper()}
+    assert nic(arm, subnet=subnet)["properties"]["macAddress"] == before["macAddress"]
+    arm.restart()
+    assert address(arm.get(NIC).json) == address({"properties": before})
+    other = put(arm, path_of(1), **ip(privateIPAddress="10.1.2.3"))
+    assert address(other) == "10.1.2.3"  # without a subnet it may be any
 
 
 @pytest.mark.spec("M22")
@@ -183,9 +165,7 @@ def test_in_a_host_run_an_interface_has_its_machine_s_address(wanted: str) -> No
 @pytest.mark.spec("M22")
 def test_addresses_of_machines_and_instances() -> None:
     """In a host run static addresses are kept, others come from the subnet, and none is twice."""
-    interface = {"name": "n", "properties": {"ipConfigurations": [
-        {"name": "ip", "properties": {"subnet": link(SUBNET)}}
-    ]}}  # fmt: skip
+    interface = {"name": "n", "properties": ip(subnet=link(SUBNET))}
     model = {"networkProfile": {"networkInterfaceConfigurations": [interface]}}
     with ArmHarness(ArmSettings(by_address=True)) as arm:
         network(arm)
@@ -212,64 +192,48 @@ def test_the_subnet_of_a_machine(*, by_address: bool) -> None:
         assert bool(machine.address) is by_address
 
 
-def test_texts_that_are_no_addresses() -> None:
+def test_texts_that_are_no_addresses(arm: ArmHarness) -> None:
     """They are refused, also where the service would choose an address."""
-    with ArmHarness() as arm:
-        network(arm)
-        for inner in (
-            {"privateIPAddress": "web"},
-            {"privateIPAddress": "fd00::4"},
-            {"privateIPAddress": "10.7.0.4/24", "subnet": link(SUBNET)},
-            {"privateIPAddress": "web", "privateIPAddressVersion": "IPv6"},
-        ):
-            body = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
-            response = arm.put(NIC, {"location": "local", "properties": body})
-            assert refused(response) == (400, "InvalidParameter"), inner
-        response = arm.put(PIP, {"location": "local", "properties": {"ipAddress": "web"}})
-        assert refused(response) == (400, "InvalidParameter")
+    network(arm)
+    for inner in (
+        {"privateIPAddress": "web"},
+        {"privateIPAddress": "fd00::4"},
+        {"privateIPAddress": "10.7.0.4/24", "subnet": link(SUBNET)},
+        {"privateIPAddress": "web", "privateIPAddressVersion": "IPv6"},
+    ):
+        response = arm.put(NIC, {"location": "local", "properties": ip(**inner)})
+        assert refused(response) == (400, "InvalidParameter"), inner
+    response = arm.put(PIP, {"location": "local", "properties": {"ipAddress": "web"}})
+    assert refused(response) == (400, "InvalidParameter")
 
 
-# --- Public addresses -----------------------------------------------------------------------------
-
-
-def test_public_addresses_are_reserved() -> None:
+def test_public_addresses_are_reserved(arm: ArmHarness) -> None:
     """They are in the documentation ranges, which are not routed."""
     ranges = [ip_network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
-    with ArmHarness() as arm:
-        arm.group()
-        documents = [put(arm, f"{PIP}{number}")["properties"] for number in range(20)]
+    documents = [put(arm, f"{PIP}{number}")["properties"] for number in range(20)]
     addresses = {document["ipAddress"] for document in documents}
     assert all(any(ip_address(text) in net for net in ranges) for text in addresses)
     assert len(addresses) > 10
     assert {document["publicIPAllocationMethod"] for document in documents} == {"Dynamic"}
 
 
-def test_the_sku_of_a_public_address() -> None:
+def test_the_sku_of_a_public_address(arm: ArmHarness) -> None:
     """Ansible reads it, also if none was sent."""
-    with ArmHarness() as arm:
-        arm.group()
-        for sku in ({}, {"name": "Standard"}):
-            document = arm.put(PIP, {"location": "local", "sku": sku}).json
-            assert document["sku"] == {"name": "Basic", "tier": "Regional", **sku}
+    for sku in ({}, {"name": "Standard"}):
+        document = arm.put(PIP, {"location": "local", "sku": sku}).json
+        assert document["sku"] == {"name": "Basic", "tier": "Regional", **sku}
 
 
-# --- Names ----------------------------------------------------------------------------------------
-
-
-def test_the_name_of_a_public_address() -> None:
+def test_the_name_of_a_public_address(arm: ArmHarness) -> None:
     """It has the label and the region."""
-    with ArmHarness() as arm:
-        arm.group()
-        public = put(arm, PIP, dnsSettings={"domainNameLabel": "shop"})["properties"]
-        assert public["dnsSettings"]["fqdn"] == "shop.local.cloudapp.azure.com"
+    public = put(arm, PIP, dnsSettings={"domainNameLabel": "shop"})["properties"]
+    assert public["dnsSettings"]["fqdn"] == "shop.local.cloudapp.azure.com"
 
 
 @pytest.mark.parametrize("label", ["Shop", "1shop", "s", "shop-", "a.b", "x" * 64])
-def test_bad_labels(label: str) -> None:
+def test_bad_labels(arm: ArmHarness, label: str) -> None:
     """They are refused, and nothing is created."""
-    with ArmHarness() as arm:
-        arm.group()
-        properties: dict[str, Any] = {"dnsSettings": {"domainNameLabel": label}}
-        response = arm.put(PIP, {"location": "local", "properties": properties})
-        assert refused(response) == (400, "InvalidDomainNameLabel")
-        assert arm.get(PIP).status == 404
+    properties: dict[str, Any] = {"dnsSettings": {"domainNameLabel": label}}
+    response = arm.put(PIP, {"location": "local", "properties": properties})
+    assert refused(response) == (400, "InvalidDomainNameLabel")
+    assert arm.get(PIP).status == 404

@@ -40,51 +40,44 @@ def sdk_versions() -> set[str]:
         ("/resources", "2024-11-01 2021-04-01 2019-10-01 2016-09-01"),
     ],
 )
-def test_versions_of_public_clients(path: str, versions: str) -> None:
+def test_versions_of_public_clients(arm: ArmHarness, path: str, versions: str) -> None:
     """The versions that clients send by default are accepted."""
-    with ArmHarness() as arm:
-        machine(arm)
-        for version in versions.split():
-            assert arm.get(path, version=version).status in {200, 404}, version
+    machine(arm)
+    for version in versions.split():
+        assert arm.get(path, version=version).status in {200, 404}, version
 
 
-def test_versions_of_the_installed_sdk() -> None:
+def test_versions_of_the_installed_sdk(arm: ArmHarness) -> None:
     """Each version of the installed SDK is accepted for the types that are served."""
     versions = sdk_versions()
     assert "2026-04-01" in versions or len(versions) >= 2
-    with ArmHarness() as arm:
-        arm.group()
-        for version in versions:
-            assert arm.get(f"{COMPUTE}/virtualMachines", version=version).status == 200, version
+    for version in versions:
+        assert arm.get(f"{COMPUTE}/virtualMachines", version=version).status == 200, version
 
 
 @pytest.mark.parametrize(
     "version", ["2024-11-02", "2031-01-01", "2014-01-01", "2024-11-01-preview"]
 )
-def test_a_version_that_never_existed(version: str) -> None:
+def test_a_version_that_never_existed(arm: ArmHarness, version: str) -> None:
     """It is refused in Azure's words, with the versions that exist, and nothing is changed."""
-    with ArmHarness() as arm:
-        arm.group()
-        for path, kind in ((VM, "virtualMachines"), (f"{NETWORKS}/net", "virtualNetworks")):
-            for method in (arm.get, arm.delete):
-                assert refused(method(path, version=version)) == (400, "NoRegisteredProviderFound")
-            response = arm.put(path, {"location": "local"}, version=version)
-            assert refused(response) == (400, "NoRegisteredProviderFound")
-            assert response.error_message.startswith(
-                "No registered resource provider found for location 'local' and API version "
-                f"'{version}' for type '{kind}'. The supported api-versions are '2026-"
-            )
-            assert arm.get(path).status == 404
-        for path in ("/resourceGroups/rg", "/resources", "/providers/Microsoft.Compute"):
-            response = arm.get(path, version=version)
-            assert refused(response) == (400, "InvalidApiVersionParameter")
-            assert "The supported versions are '2026-" in response.error_message
+    for path, kind in ((VM, "virtualMachines"), (f"{NETWORKS}/net", "virtualNetworks")):
+        for method in (arm.get, arm.delete):
+            assert refused(method(path, version=version)) == (400, "NoRegisteredProviderFound")
+        response = arm.put(path, {"location": "local"}, version=version)
+        assert refused(response) == (400, "NoRegisteredProviderFound")
+        assert response.error_message.startswith(
+            "No registered resource provider found for location 'local' and API version "
+            f"'{version}' for type '{kind}'. The supported api-versions are '2026-"
+        )
+        assert arm.get(path).status == 404
+    for path in ("/resourceGroups/rg", "/resources", "/providers/Microsoft.Compute"):
+        response = arm.get(path, version=version)
+        assert refused(response) == (400, "InvalidApiVersionParameter")
+        assert "The supported versions are '2026-" in response.error_message
 
 
-def test_an_operation_is_polled_with_any_version() -> None:
+def test_an_operation_is_polled_with_any_version(arm: ArmHarness) -> None:
     """The polling URL of a request to another provider has the version of that request."""
-    with ArmHarness() as arm:
-        arm.group()
-        arm.put(f"{NETWORKS}/net", {"location": "local"})
-        accepted = arm.delete(f"{NETWORKS}/net", version="2015-05-01-preview")
-        assert arm.ended(accepted)["status"] == "Succeeded"
+    arm.put(f"{NETWORKS}/net", {"location": "local"})
+    accepted = arm.delete(f"{NETWORKS}/net", version="2015-05-01-preview")
+    assert arm.ended(accepted)["status"] == "Succeeded"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fairwarning.arm.network import subnets
 from fairwarning.core.model import Resource
-from tests.arm.attached import IMAGE, NETWORK, SUBNET, VNET, Json, link
-from tests.arm.bodies import COMPUTE, notice
+from tests.arm.attached import IMAGE, NETWORK, SUBNET, VNET, ip, link
+from tests.arm.bodies import COMPUTE, Json, notice
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 from tests.fixtures.fleet import all_entities
 from tests.hostile.arm_requests import Choices
@@ -109,8 +109,7 @@ class Requests:
         if last := self._draw(("", "", "4", "5")):
             inner["privateIPAddress"] = f"10.7.0.{last}"
             inner["privateIPAllocationMethod"] = self._draw(("Static", "Dynamic"))
-        properties = {"ipConfigurations": [{"name": "ip", "properties": inner}]}
-        body = {"location": "local", "properties": properties}
+        body = {"location": "local", "properties": ip(**inner)}
         self._request("PUT", nic_path(self._name()), body)
 
     def put_others(self) -> None:

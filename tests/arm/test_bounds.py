@@ -18,6 +18,7 @@ from fairwarning.service.reader import FleetReader
 from tests.arm.attached import LB, NETWORK, NIC, VNET, link, network, nic, put
 from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, names, refused, scale_set
 from tests.arm.everything import state
+from tests.arm.templates import deployment
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("X7")
@@ -51,30 +52,27 @@ IDS = [f"{SUBSCRIPTION}{NETWORK}/virtualNetworks/n{n}" for n in range(REFERENCES
     ],
     ids=lambda value: value.rpartition("/")[2] if isinstance(value, str) else "",
 )
-def test_lists_that_are_too_long(path: str, properties: Json, text: str) -> None:
+def test_lists_that_are_too_long(arm: ArmHarness, path: str, properties: Json, text: str) -> None:
     """They are refused, with the limit, and nothing is created."""
-    with ArmHarness() as arm:
-        arm.group()
-        put(arm, LB, backendAddressPools=[{"name": "p"}])
-        before = state(arm)
-        response = arm.put(path, {"location": "local", "properties": properties})
-        assert response.status == 400
-        assert text in response.error_message
-        assert state(arm) == before
+    put(arm, LB, backendAddressPools=[{"name": "p"}])
+    before = state(arm)
+    response = arm.put(path, {"location": "local", "properties": properties})
+    assert response.status == 400
+    assert text in response.error_message
+    assert state(arm) == before
 
 
-def test_too_many_instance_ids() -> None:
+def test_too_many_instance_ids(arm: ArmHarness) -> None:
     """A list has as many ids as a set has instances, at most; names are looked up once."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        ids = [f"web_{number % 3}" for number in range(limits.SET_INSTANCES)]
-        response = arm.post(f"{WEB}/restart", {"instanceIds": [*ids, "0"]})
-        assert refused(response) == (400, "InvalidParameter")
-        assert arm.post(f"{WEB}/restart", {"instanceIds": ids}).status == 202
+    scale_set(arm)
+    ids = [f"web_{number % 3}" for number in range(limits.SET_INSTANCES)]
+    response = arm.post(f"{WEB}/restart", {"instanceIds": [*ids, "0"]})
+    assert refused(response) == (400, "InvalidParameter")
+    assert arm.post(f"{WEB}/restart", {"instanceIds": ids}).status == 202
 
 
 @pytest.mark.parametrize("name", ["-" * 7000, "web_1-" * 1000])
-def test_a_long_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_name(arm: ArmHarness, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The instances that may have an interface of this name are few."""
     reads = 0
     read = FleetReader.read
@@ -84,37 +82,36 @@ def test_a_long_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         reads += 1
         return await read(self, *arguments)
 
-    with ArmHarness() as arm:
-        arm.group()
-        monkeypatch.setattr(FleetReader, "read", count)
-        assert arm.get(f"{NETWORK}/networkInterfaces/{name}").status == 404
+    monkeypatch.setattr(FleetReader, "read", count)
+    assert arm.get(f"{NETWORK}/networkInterfaces/{name}").status == 404
     assert reads < 100
 
 
-def test_others_go_on_while_a_document_is_checked() -> None:
+def test_others_go_on_while_a_document_is_checked(arm: ArmHarness) -> None:
     """A write with many references, and one that looks for addresses, let other requests work."""
-    with ArmHarness() as arm:
-        network(arm)
-        nic(arm)
-        configurations = {"ipConfigurations": named(200)}
-        slow = {"location": "local", "properties": configurations}
-        order: list[str] = []
+    network(arm)
+    nic(arm)
+    configurations = {"ipConfigurations": named(200)}
+    slow = {"location": "local", "properties": configurations}
+    order: list[str] = []
 
-        async def send(path: str, body: Json) -> None:
-            assert (await arm.send_async("PUT", path, body)).status == 201
-            order.append(path)
+    async def send(path: str, body: Json) -> None:
+        assert (await arm.send_async("PUT", path, body)).status == 201
+        order.append(path)
 
-        async def both() -> None:
-            task = asyncio.create_task(send(f"{NIC}2", slow))
-            await asyncio.sleep(0)
-            await send(f"{ACCOUNTS}/quick", {})
-            await task
+    async def both() -> None:
+        task = asyncio.create_task(send(f"{NIC}2", slow))
+        await asyncio.sleep(0)
+        await send(f"{ACCOUNTS}/quick", {})
+        await task
 
-        arm.run(both())
+    arm.run(both())
     assert order == [f"{ACCOUNTS}/quick", f"{NIC}2"]
 
 
-def test_others_go_on_while_instances_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_go_on_while_instances_are_listed(
+    arm: ArmHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The documents of a page are built in steps."""
     turn, turns = 0, Counter[int]()
     document = instances.document
@@ -124,99 +121,94 @@ def test_others_go_on_while_instances_are_listed(monkeypatch: pytest.MonkeyPatch
         return document(*arguments, **options)
 
     monkeypatch.setattr(instances, "document", count)
-    with ArmHarness() as arm:
-        scale_set(arm, capacity=60)
+    scale_set(arm, capacity=60)
 
-        async def read() -> None:
-            nonlocal turn
-            reading = asyncio.create_task(arm.send_async("GET", f"{WEB}/virtualMachines", None))
-            while not reading.done():
-                await asyncio.sleep(0)
-                turn += 1
-            assert (await reading).status == 200
+    async def read() -> None:
+        nonlocal turn
+        reading = asyncio.create_task(arm.send_async("GET", f"{WEB}/virtualMachines", None))
+        while not reading.done():
+            await asyncio.sleep(0)
+            turn += 1
+        assert (await reading).status == 200
 
-        arm.run(read())
+    arm.run(read())
     assert turns.total() == 60
     assert max(turns.values()) <= targets.AT_ONCE
 
 
-def test_pages_of_long_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_of_long_documents(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page ends when its documents are long; all pages together have everything once."""
     monkeypatch.setattr(context, "PAGE_CHARACTERS", 3000)
     monkeypatch.setattr("fairwarning.arm.compute.targets.PAGE_CHARACTERS", 3000)
     monkeypatch.setattr("fairwarning.arm.compute.instances.PAGE_CHARACTERS", 3000)
-    with ArmHarness() as arm:
-        machine(arm)
-        scale_set(arm, orchestrationMode="Flexible", note="x" * 800)
-        for number in range(5):
-            assert arm.put(f"{ACCOUNTS}/a{number}", {"properties": {"x": "y" * 1000}}).status == 201
-        for number in range(3):
-            long = {"location": "local", "properties": {"note": "y" * 2000}}
-            assert arm.put(f"{COMPUTE}/virtualMachines/web_{number}", long).status == 200
-        for path, expected in (
-            (ACCOUNTS, [f"a{number}" for number in range(5)]),
-            ("/resources", ["vm", "web", *(f"a{number}" for number in range(5))]),
-            (f"{COMPUTE}/virtualMachines", ["vm", "web_0", "web_1", "web_2"]),
-            (f"{WEB}/virtualMachines", ["web_0", "web_1", "web_2"]),
-        ):
-            page = arm.get(path).json
-            pages = [page["value"]]
-            while "nextLink" in page:
-                page = arm.follow(page["nextLink"]).json
-                pages.append(page["value"])
-            assert sorted(entry["name"] for each in pages for entry in each) == sorted(expected)
-            assert len(pages) > 1
+    machine(arm)
+    scale_set(arm, orchestrationMode="Flexible", note="x" * 800)
+    for number in range(5):
+        assert arm.put(f"{ACCOUNTS}/a{number}", {"properties": {"x": "y" * 1000}}).status == 201
+    for number in range(3):
+        long = {"location": "local", "properties": {"note": "y" * 2000}}
+        assert arm.put(f"{COMPUTE}/virtualMachines/web_{number}", long).status == 200
+    for path, expected in (
+        (ACCOUNTS, [f"a{number}" for number in range(5)]),
+        ("/resources", ["vm", "web", *(f"a{number}" for number in range(5))]),
+        (f"{COMPUTE}/virtualMachines", ["vm", "web_0", "web_1", "web_2"]),
+        (f"{WEB}/virtualMachines", ["web_0", "web_1", "web_2"]),
+    ):
+        page = arm.get(path).json
+        pages = [page["value"]]
+        while "nextLink" in page:
+            page = arm.follow(page["nextLink"]).json
+            pages.append(page["value"])
+        assert sorted(entry["name"] for each in pages for entry in each) == sorted(expected)
+        assert len(pages) > 1
 
 
-def test_a_batch_of_long_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_of_long_responses(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once its responses are as long as a request may be, the rest of a batch is not done."""
     monkeypatch.setattr("fairwarning.arm.http.internal.BODY_BYTES", 2000)
     assert BODY_BYTES > 2000
-    with ArmHarness() as arm:
-        machine(arm)
-        url = f"{SUBSCRIPTION}{VM}?api-version=2024-11-01"
-        entries = [{"httpMethod": "GET", "url": url}] * 4 + [{"httpMethod": "DELETE", "url": url}]
-        responses = arm.post("//batch", {"requests": entries}).json["responses"]
-        statuses = [response["httpStatusCode"] for response in responses]
-        assert statuses == [*[200] * statuses.count(200), *[413] * statuses.count(413)]
-        assert responses[-1]["content"]["error"]["code"] == "ResponseContentTooLarge"
-        assert arm.get(VM).json["properties"]["provisioningState"] == "Succeeded"
+    machine(arm)
+    url = f"{SUBSCRIPTION}{VM}?api-version=2024-11-01"
+    entries = [{"httpMethod": "GET", "url": url}] * 4 + [{"httpMethod": "DELETE", "url": url}]
+    responses = arm.post("//batch", {"requests": entries}).json["responses"]
+    statuses = [response["httpStatusCode"] for response in responses]
+    assert statuses == [*[200] * statuses.count(200), *[413] * statuses.count(413)]
+    assert responses[-1]["content"]["error"]["code"] == "ResponseContentTooLarge"
+    assert arm.get(VM).json["properties"]["provisioningState"] == "Succeeded"
 
 
-def test_the_users_of_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_of_a_network(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document names a bounded number of users; the network is in use all the same."""
     monkeypatch.setattr(users, "SHOWN_MAX", 2)
-    with ArmHarness() as arm:
-        network(arm)
-        for number in range(4):
-            nic(arm, f"{NIC}{number}")
-        (subnet,) = arm.get(VNET).json["properties"]["subnets"]
-        assert len(subnet["properties"]["ipConfigurations"]) == 2
-        assert refused(arm.delete(VNET)) == (400, "InUseSubnetCannotBeDeleted")
-        network(arm, path=f"{VNET}2")
-        nic(arm, f"{NIC}9", subnet=link(f"{VNET}2/subnets/front"))
-        assert refused(arm.delete(f"{VNET}2")) == (400, "InUseSubnetCannotBeDeleted")
+    network(arm)
+    for number in range(4):
+        nic(arm, f"{NIC}{number}")
+    (subnet,) = arm.get(VNET).json["properties"]["subnets"]
+    assert len(subnet["properties"]["ipConfigurations"]) == 2
+    assert refused(arm.delete(VNET)) == (400, "InUseSubnetCannotBeDeleted")
+    network(arm, path=f"{VNET}2")
+    nic(arm, f"{NIC}9", subnet=link(f"{VNET}2/subnets/front"))
+    assert refused(arm.delete(f"{VNET}2")) == (400, "InUseSubnetCannotBeDeleted")
 
 
-def test_the_oldest_deployments_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_deployments_are_removed(
+    arm: ArmHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on Azure, a group keeps a number of them."""
     monkeypatch.setattr("fairwarning.arm.resources.deployment_documents.DEPLOYMENTS_MAX", 10)
     deployments = f"{arm_group()}/providers/Microsoft.Resources/deployments"
-    with ArmHarness() as arm:
-        arm.group()
-        for number in (3, 1, *range(10, 22)):
-            arm.advance(1)
-            body = {"properties": {"mode": "Incremental", "template": {"resources": []}}}
-            assert arm.put(f"{deployments}/d{number}", body).status == 201
-        assert names(arm, deployments) == [f"d{number}" for number in range(12, 22)]
-        assert len(arm.run(arm.fleet.reader.list_ids(Resource, "", 100))) == 11
+    for number in (3, 1, *range(10, 22)):
+        arm.advance(1)
+        assert arm.put(f"{deployments}/d{number}", deployment()).status == 201
+    assert names(arm, deployments) == [f"d{number}" for number in range(12, 22)]
+    assert len(arm.run(arm.fleet.reader.list_ids(Resource, "", 100))) == 11
 
-        async def fail(*_: object) -> list[str]:
-            raise Unavailable("StoreUnavailable", "the disk is full")
+    async def fail(*_: object) -> list[str]:
+        raise Unavailable("StoreUnavailable", "the disk is full")
 
-        monkeypatch.setattr(FleetReader, "list_ids", fail)
-        assert arm.put(f"{deployments}/last", body).status == 201
-        assert arm.get(f"{deployments}/last").status == 200
+    monkeypatch.setattr(FleetReader, "list_ids", fail)
+    assert arm.put(f"{deployments}/last", deployment()).status == 201
+    assert arm.get(f"{deployments}/last").status == 200
 
 
 def arm_group() -> str:

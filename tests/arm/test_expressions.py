@@ -8,7 +8,7 @@ from fairwarning.arm.templates.evaluation import MAX_VALUES, TemplateFunction
 from fairwarning.arm.templates.functions import FUNCTIONS
 from fairwarning.arm.templates.values import DEPTH
 from tests.arm import evaluation
-from tests.arm.evaluation import Value
+from tests.arm.evaluation import Value, cases
 
 TREE = {"Name": "web", "list": [10, {"deep": [True]}], "nothing": None}
 ALL_FUNCTIONS = {
@@ -79,38 +79,7 @@ def test_values_are_evaluated_at_any_depth_and_names_never() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "needs a function, a string in single quotes or an integer at character 2"),
-        ("[concat('a',)]", "at character 13"),
-        ("[concat('a' 'b')]", "needs a ',' or a ')' at character 13"),
-        ("[concat('a']", "needs a ',' or a ')'"),
-        ("[concat('a'))]", "needs the end of the expression"),
-        ("[concat]", "needs a '('"),
-        ("[tree().]", "needs the name of a property"),
-        ("[tree()[0]", "needs a ']'"),
-        ("['it's']", "needs the end of the expression"),
-        ("['open]", "cannot be parsed at character 2; put strings in single quotes"),
-        ("[1.5]", "needs the end of the expression"),
-        ("[9223372036854775808]", "must fit into 64 bits"),
-        ("[int('9999999999999999999')]", "must fit into 64 bits"),
-        ("[copyOf()]", "the function 'copyOf' is not supported; supported are add, and, array"),
-        ("[fail('no zone')]", "fail() stops the deployment: no zone"),
-        ("[copyIndex()]", "copyIndex() is not inside the copy of a resource"),
-        ("[contoso.unique('a')]", "the function 'contoso.unique' is not supported"),
-        ("[toLower()]", "toLower() takes 1 arguments, not 0"),
-        ("[concat()]", "concat() takes at least 1 arguments, not 0"),
-        ("[toLower(5)]", "toLower() takes string as its argument 1, not int"),
-        ("[if('true', 1, 2)]", "if('true') takes bool as its argument 1, not string"),
-        ("[concat('a', createArray())]", "concat('a') takes either only arrays or no arrays"),
-        ("[int('four')]", "takes a string only if it is an integer"),
-        ("[bool('yes')]", "takes a string only if it is 'true' or 'false'"),
-        ("[format('{1}', 'a')]", "has no value for {1}; the first value is {0}"),
-        ("[format('{0:N}', 1)]", "takes only the formats {0:D3}"),
-        ("[split('a', createArray(1))]", "takes strings as delimiters"),
-        ("[tree().nome]", "tree() leads to a value of type object, which has no member 'nome'"),
-        ("[tree().list[2]]", "leads to a value of type array, which has no member 2"),
-        ("[tree().list[-1]]", "which has no"),
-        ("[tree().list[true()]]", "which has no member bool"),
-        ("[tree().nothing.more]", "leads to a value of type null, which has no member 'more'"),
+        *cases("expression_errors.txt"),
         ({"a": [1, "[no()]"]}, "a[1]: the function 'no' is not supported"),
         ({"a": {"copy": [{"name": "b"}]}}, "a.copy[0]: a copy needs a name, a count and an input"),
         (10**30, "must fit into 64 bits"),

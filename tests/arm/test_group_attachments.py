@@ -54,50 +54,38 @@ def rest(arm: ArmHarness) -> list[str]:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_one_operation_deletes_all(*, restart: bool) -> None:
+def test_one_operation_deletes_all(arm: ArmHarness, *, restart: bool) -> None:
     """Nothing is left of the group, also if the service restarts meanwhile."""
-    with ArmHarness() as arm:
-        fill(arm)
-        arm.poll(VM_SCOPE)
-        accepted = arm.delete(RG)
-        assert accepted.status == 202
-        arm.advance(60)
-        assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
-        assert refused(arm.delete(NIC)) == (400, "NicInUse")
-        if restart:
-            arm.restart()
-        arm.advance(400)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert arm.get(RG).status == 404
-        assert rest(arm) == []
+    fill(arm)
+    arm.poll(VM_SCOPE)
+    accepted = arm.delete(RG)
+    assert accepted.status == 202
+    arm.advance(60)
+    assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
+    assert refused(arm.delete(NIC)) == (400, "NicInUse")
+    if restart:
+        arm.restart()
+    arm.advance(400)
+    assert arm.ended(accepted)["status"] == "Succeeded"
+    assert arm.get(RG).status == 404
+    assert rest(arm) == []
 
 
-def test_a_deletion_that_fails() -> None:
+def test_a_deletion_that_fails(arm: ArmHarness) -> None:
     """The machine and what it uses stay as they were; a second deletion removes all."""
-    with ArmHarness() as arm:
-        fill(arm)
-        arm.driver.failing["vm"] = "the host is gone"
-        accepted = arm.delete(RG)
-        arm.advance(120)
-        ended = arm.ended(accepted)
-        assert ended["status"] == "Failed"
-        assert "the host is gone" in ended["error"]["message"]
-        assert arm.get(RG).json["properties"]["provisioningState"] == "Succeeded"
-        put(arm, PIP.replace("/pip", "/new"))
-        assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
-        assert arm.get(VM).status == arm.get(VNET).status == arm.get(DISK).status == 200
-        arm.driver.failing.clear()
-        accepted = arm.delete(RG)
-        arm.advance(120)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert rest(arm) == []
-
-
-def test_a_new_group_with_the_same_name() -> None:
-    """Its addresses and disks are new."""
-    with ArmHarness() as arm:
-        for _ in range(2):
-            fill(arm)
-            assert len(arm.get(f"{COMPUTE}/disks").json["value"]) == 4
-            arm.delete(RG)
-            arm.advance(400)
+    fill(arm)
+    arm.driver.failing["vm"] = "the host is gone"
+    accepted = arm.delete(RG)
+    arm.advance(120)
+    ended = arm.ended(accepted)
+    assert ended["status"] == "Failed"
+    assert "the host is gone" in ended["error"]["message"]
+    assert arm.get(RG).json["properties"]["provisioningState"] == "Succeeded"
+    put(arm, PIP.replace("/pip", "/new"))
+    assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
+    assert arm.get(VM).status == arm.get(VNET).status == arm.get(DISK).status == 200
+    arm.driver.failing.clear()
+    accepted = arm.delete(RG)
+    arm.advance(120)
+    assert arm.ended(accepted)["status"] == "Succeeded"
+    assert rest(arm) == []

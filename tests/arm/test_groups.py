@@ -18,6 +18,7 @@ from tests.arm.bodies import (
     scale_set,
     visible_events,
 )
+from tests.arm.templates import deployment
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 RG = "/resourceGroups/rg"
@@ -32,8 +33,7 @@ def fill_group(arm: ArmHarness) -> None:
     created(arm.put(AV, LOCATION))
     machine(arm, f"{COMPUTE}/virtualMachines/in", availabilitySet={"id": f"{SUBSCRIPTION}{AV}"})
     created(arm.put(NET, LOCATION))
-    template = {"properties": {"mode": "Incremental", "template": {"resources": []}}}
-    created(arm.put(f"{RG}/providers/Microsoft.Resources/deployments/d", template))
+    created(arm.put(f"{RG}/providers/Microsoft.Resources/deployments/d", deployment()))
 
 
 @pytest.mark.spec("C1")
@@ -70,77 +70,45 @@ def test_invalid_groups() -> None:
 
 
 @pytest.mark.spec("C1", "T4", "T5")
-def test_a_group_is_deleted_with_its_resources() -> None:
+def test_a_group_is_deleted_with_its_resources(arm: ArmHarness) -> None:
     """Each machine gets its notice; the group exists until the last one is deleted."""
-    with ArmHarness() as arm:
-        fill_group(arm)
-        for scope in (VM_SCOPE, WEB_SCOPE, AV_SCOPE):
-            arm.poll(scope)
-        accepted = arm.delete(RG)
-        assert accepted.status == 202
-        assert arm.get(RG).json["properties"]["provisioningState"] == "Deleting"
-        assert visible_events(arm, VM_SCOPE) == [("Terminate", "Scheduled", ["vm"])]
-        assert {kind for kind, _, _ in visible_events(arm, WEB_SCOPE)} == {"Terminate"}
-        arm.advance(400)
-        assert refused(arm.get(VM)) == (404, "ResourceNotFound")
-        assert arm.get(WEB).status == arm.get(AV).status == arm.get(NET).status == 200
-        assert arm.ended(accepted)["status"] == "InProgress"
-        arm.advance(300)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert arm.request("HEAD", RG).status == 404
-        arm.group()
-        for path in (VM, WEB, AV, NET):
-            assert refused(arm.get(path)) == (404, "ResourceNotFound")
-        assert arm.get(f"{RG}/providers/Microsoft.Resources/deployments").json == {"value": []}
+    fill_group(arm)
+    for scope in (VM_SCOPE, WEB_SCOPE, AV_SCOPE):
+        arm.poll(scope)
+    accepted = arm.delete(RG)
+    assert accepted.status == 202
+    again = arm.delete(RG)  # which is the same operation
+    assert again.headers["azure-asyncoperation"] == accepted.headers["azure-asyncoperation"]
+    assert refused(arm.put(RG, LOCATION)) == (409, "ResourceGroupBeingDeleted")
+    assert arm.get(RG).json["properties"]["provisioningState"] == "Deleting"
+    assert visible_events(arm, VM_SCOPE) == [("Terminate", "Scheduled", ["vm"])]
+    assert {kind for kind, _, _ in visible_events(arm, WEB_SCOPE)} == {"Terminate"}
+    arm.advance(400)
+    assert refused(arm.get(VM)) == (404, "ResourceNotFound")
+    assert arm.get(WEB).status == arm.get(AV).status == arm.get(NET).status == 200
+    assert arm.ended(accepted)["status"] == "InProgress"
+    arm.advance(300)
+    assert arm.ended(accepted)["status"] == "Succeeded"
+    assert arm.request("HEAD", RG).status == 404
+    arm.group()
+    for path in (VM, WEB, AV, NET):
+        assert refused(arm.get(path)) == (404, "ResourceNotFound")
+    assert arm.get(f"{RG}/providers/Microsoft.Resources/deployments").json == {"value": []}
 
 
-def test_other_groups_are_not_deleted() -> None:
+def test_other_groups_are_not_deleted(arm: ArmHarness) -> None:
     """Resources of other groups stay, also in a group with a similar name."""
-    with ArmHarness() as arm:
-        fill_group(arm)
-        others = ["/resourceGroups/rg2", "/resourceGroups/r"]
-        for other in others:
-            machine(arm, VM.replace(RG, other), **notice())
-            scale_set(arm, WEB.replace(RG, other), capacity=1)
-        arm.delete(RG)
-        arm.advance(1000)
-        for other in others:
-            assert arm.get(other).json["properties"]["provisioningState"] == "Succeeded"
-            assert names(arm, f"{other}/providers/Microsoft.Compute/virtualMachines") == ["vm"]
-            assert arm.get(WEB.replace(RG, other)).json["sku"]["capacity"] == 1
-
-
-def test_a_group_that_is_being_deleted() -> None:
-    """It cannot be written; a second delete returns the operation of the first."""
-    with ArmHarness() as arm:
-        fill_group(arm)
-        arm.poll(VM_SCOPE)
-        accepted = arm.delete(RG)
-        assert refused(arm.put(RG, LOCATION)) == (409, "ResourceGroupBeingDeleted")
-        again = arm.delete(RG)  # which is the same operation
-        assert again.headers["azure-asyncoperation"] == accepted.headers["azure-asyncoperation"]
-
-
-def test_deletions_that_are_already_running() -> None:
-    """The group waits for deletions of its resources that were already running."""
-    with ArmHarness() as arm:
-        fill_group(arm)
-        inside = f"{COMPUTE}/virtualMachines/in"
-        arm.patch(inside, {"properties": notice()})
-        for scope in (VM_SCOPE, WEB_SCOPE, AV_SCOPE):
-            arm.poll(scope)
-        for path in (VM, inside, WEB):
-            assert arm.delete(path).status == 202
-        accepted = arm.delete(RG)
-        assert accepted.status == 202
-        arm.advance(200)
-        assert arm.get(VM).status == arm.get(WEB).status == arm.get(RG).status == 200
-        assert arm.ended(accepted)["status"] == "InProgress"
-        arm.advance(1000)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert arm.get(RG).status == 404
-        assert not arm.exists(AV_SCOPE)
-        assert arm.get("/resources").json == {"value": []}
+    fill_group(arm)
+    others = ["/resourceGroups/rg2", "/resourceGroups/r"]
+    for other in others:
+        machine(arm, VM.replace(RG, other), **notice())
+        scale_set(arm, WEB.replace(RG, other), capacity=1)
+    arm.delete(RG)
+    arm.advance(1000)
+    for other in others:
+        assert arm.get(other).json["properties"]["provisioningState"] == "Succeeded"
+        assert names(arm, f"{other}/providers/Microsoft.Compute/virtualMachines") == ["vm"]
+        assert arm.get(WEB.replace(RG, other)).json["sku"]["capacity"] == 1
 
 
 def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:

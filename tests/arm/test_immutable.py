@@ -92,68 +92,64 @@ def create(arm: ArmHarness) -> None:
     ("from_file", "path", "change", "name"),
     [*((False, *case) for case in CASES), *((True, *case) for case in OF_FILES)],
 )
-def test_immutable_members(from_file: bool, path: str, change: Json, name: str) -> None:
+def test_immutable_members(
+    arm: ArmHarness, from_file: bool, path: str, change: Json, name: str
+) -> None:
     """The error names the member, and nothing of the request is applied."""
-    with ArmHarness() as arm:
-        if from_file:
-            arm.create_fleet(FLEET)
-        else:
-            create(arm)
-        before = arm.get(path).json
-        response = arm.patch(path, {**change, "tags": {"a": "b"}})
-        assert arm.get(path).json == before
-        codes = {"PropertyChangeNotAllowed", "InvalidResourceGroupLocation"}
-        assert response.status == 409
-        assert response.error_code in codes
-        assert name in response.error_message
+    if from_file:
+        arm.create_fleet(FLEET)
+    else:
+        create(arm)
+    before = arm.get(path).json
+    response = arm.patch(path, {**change, "tags": {"a": "b"}})
+    assert arm.get(path).json == before
+    codes = {"PropertyChangeNotAllowed", "InvalidResourceGroupLocation"}
+    assert response.status == 409
+    assert response.error_code in codes
+    assert name in response.error_message
 
 
 @pytest.mark.parametrize("path", [VM, WEB, FLEXIBLE])
-def test_the_eviction_policy(path: str) -> None:
+def test_the_eviction_policy(arm: ArmHarness, path: str) -> None:
     """It cannot change, and the document still has the one that applies."""
-    with ArmHarness() as arm:
-        machine(arm, **SPOT)
-        scale_set(arm, model=SPOT, orchestrationMode="Flexible")
-        change = {"evictionPolicy": "Delete"}
-        response = arm.patch(path, model(**change) if path == WEB else properties(**change))
-        assert refused(response) == (409, "PropertyChangeNotAllowed")
-        assert '"evictionPolicy":"Deallocate"' in arm.get(path).body.decode()
+    machine(arm, **SPOT)
+    scale_set(arm, model=SPOT, orchestrationMode="Flexible")
+    change = {"evictionPolicy": "Delete"}
+    response = arm.patch(path, model(**change) if path == WEB else properties(**change))
+    assert refused(response) == (409, "PropertyChangeNotAllowed")
+    assert '"evictionPolicy":"Deallocate"' in arm.get(path).body.decode()
 
 
 @pytest.mark.parametrize("path", [VM, WEB, AV, "/resourceGroups/rg"])
-def test_the_same_location(path: str) -> None:
+def test_the_same_location(arm: ArmHarness, path: str) -> None:
     """It may be spelled differently."""
-    with ArmHarness() as arm:
-        create(arm)
-        assert arm.put(path, {"location": "Local"}).status == 200
+    create(arm)
+    assert arm.put(path, {"location": "Local"}).status == 200
 
 
 @pytest.mark.parametrize("path", [VM, AV, WEB, f"{COMPUTE}/virtualMachines/av_1"])
-def test_resources_of_a_fleet_file(path: str) -> None:
+def test_resources_of_a_fleet_file(arm: ArmHarness, path: str) -> None:
     """They can be read and changed, and writing them back changes nothing."""
-    with ArmHarness() as arm:
-        arm.create_fleet(FLEET)
-        document = arm.get(path).json
-        machines = {scope: arm.machines(scope) for scope in ("vm", "av", "web/0")}
-        response = arm.put(path, document)
-        assert response.status == 200, response.body
-        assert without_etags(arm.get(path).json) == without_etags(document)
-        for scope, before in machines.items():
-            for name, each in arm.machines(scope).items():
-                kept = ("priority", "eviction", "size", "zone", "terminate_seconds", "model")
-                assert [getattr(each, k) for k in kept] == [getattr(before[name], k) for k in kept]
-        assert arm.patch(path, {"tags": {"a": "b"}}).json["tags"] == {"a": "b"}
+    arm.create_fleet(FLEET)
+    document = arm.get(path).json
+    machines = {scope: arm.machines(scope) for scope in ("vm", "av", "web/0")}
+    response = arm.put(path, document)
+    assert response.status == 200, response.body
+    assert without_etags(arm.get(path).json) == without_etags(document)
+    for scope, before in machines.items():
+        for name, each in arm.machines(scope).items():
+            kept = ("priority", "eviction", "size", "zone", "terminate_seconds", "model")
+            assert [getattr(each, k) for k in kept] == [getattr(before[name], k) for k in kept]
+    assert arm.patch(path, {"tags": {"a": "b"}}).json["tags"] == {"a": "b"}
 
 
 @pytest.mark.spec("E8")
-def test_a_machine_in_a_set_has_no_policy_of_its_own() -> None:
+def test_a_machine_in_a_set_has_no_policy_of_its_own(arm: ArmHarness) -> None:
     """The availability set has the policy; one on the machine is refused."""
     owner = {"availabilitySet": {"id": f"{SUBSCRIPTION}{AV}"}}
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(AV, {"location": "local"}))
-        new = arm.put(VM, {"location": "local", **properties(**owner, **policy(reboot=True))})
-        assert refused(new) == (409, "OperationNotAllowed")
-        machine(arm, VM, **owner, **notice())
-        later = arm.patch(VM, properties(**policy(reboot=True)))
-        assert refused(later) == (409, "OperationNotAllowed")
+    created(arm.put(AV, {"location": "local"}))
+    new = arm.put(VM, {"location": "local", **properties(**owner, **policy(reboot=True))})
+    assert refused(new) == (409, "OperationNotAllowed")
+    machine(arm, VM, **owner, **notice())
+    later = arm.patch(VM, properties(**policy(reboot=True)))
+    assert refused(later) == (409, "OperationNotAllowed")

@@ -56,47 +56,44 @@ def with_interfaces(*paths: str) -> dict[str, Any]:
     return {"networkProfile": {"networkInterfaces": [{"id": SUBSCRIPTION + p} for p in paths]}}
 
 
-def test_a_machine_sees_its_arm_interface() -> None:
+def test_a_machine_sees_its_arm_interface(arm: ArmHarness) -> None:
     """Address, subnet and MAC address are those that Azure's tools show, also after a restart."""
-    with ArmHarness() as arm:
-        document = nic(arm)["properties"]
-        machine(arm, **with_interfaces(NIC))
-        shown = NetworkInterface(
-            document["ipConfigurations"][0]["properties"]["privateIPAddress"],
-            22,
-            document["macAddress"].replace("-", ""),
-        )
-        assert seen(arm) == shown
-        assert shown.subnet == "10.7.8.0"
-        arm.restart()
-        assert seen(arm) == shown
+    document = nic(arm)["properties"]
+    machine(arm, **with_interfaces(NIC))
+    shown = NetworkInterface(
+        document["ipConfigurations"][0]["properties"]["privateIPAddress"],
+        22,
+        document["macAddress"].replace("-", ""),
+    )
+    assert seen(arm) == shown
+    assert shown.subnet == "10.7.8.0"
+    arm.restart()
+    assert seen(arm) == shown
 
 
-def test_the_primary_interface_counts() -> None:
+def test_the_primary_interface_counts(arm: ArmHarness) -> None:
     """And its primary address, if there are several."""
-    with ArmHarness() as arm:
-        nic(arm, f"{NETWORK}/networkInterfaces/other", privateIPAddress="10.7.8.8")
-        first = {"name": "a", "properties": {"privateIPAddress": "10.9.0.4", "primary": False}}
-        second = {"name": "b", "properties": {"privateIPAddress": "10.9.0.5", "primary": True}}
-        properties = {"ipConfigurations": [first, second]}
-        created(arm.put(NIC, {"location": "local", "properties": properties}))
-        links = with_interfaces(f"{NETWORK}/networkInterfaces/other", NIC)
-        links["networkProfile"]["networkInterfaces"][1]["properties"] = {"primary": True}
-        machine(arm, **links)
-        assert (seen(arm).address, seen(arm).subnet, seen(arm).prefix) == (
-            "10.9.0.5",
-            "10.9.0.0",
-            16,
-        )
+    nic(arm, f"{NETWORK}/networkInterfaces/other", privateIPAddress="10.7.8.8")
+    first = {"name": "a", "properties": {"privateIPAddress": "10.9.0.4", "primary": False}}
+    second = {"name": "b", "properties": {"privateIPAddress": "10.9.0.5", "primary": True}}
+    properties = {"ipConfigurations": [first, second]}
+    created(arm.put(NIC, {"location": "local", "properties": properties}))
+    links = with_interfaces(f"{NETWORK}/networkInterfaces/other", NIC)
+    links["networkProfile"]["networkInterfaces"][1]["properties"] = {"primary": True}
+    machine(arm, **links)
+    assert (seen(arm).address, seen(arm).subnet, seen(arm).prefix) == (
+        "10.9.0.5",
+        "10.9.0.0",
+        16,
+    )
 
 
 @pytest.mark.parametrize("properties", [{}, {"networkProfile": {"networkInterfaces": []}}])
-def test_a_machine_without_an_arm_interface(properties: dict[str, Any]) -> None:
+def test_a_machine_without_an_arm_interface(arm: ArmHarness, properties: dict[str, Any]) -> None:
     """It has an interface by its number."""
-    with ArmHarness() as arm:
-        nic(arm)
-        machine(arm, **properties)
-        assert seen(arm) == next(derived(1))
+    nic(arm)
+    machine(arm, **properties)
+    assert seen(arm) == next(derived(1))
 
 
 def in_set(arm: ArmHarness, name: str, address: str, **members: Any) -> None:  # noqa: ANN401
@@ -108,16 +105,14 @@ def in_set(arm: ArmHarness, name: str, address: str, **members: Any) -> None:  #
     created(arm.put(f"{COMPUTE}/virtualMachines/{name}", body))
 
 
-def test_machines_of_a_set_see_what_azures_tools_show() -> None:
+def test_machines_of_a_set_see_what_azures_tools_show(arm: ArmHarness) -> None:
     """Two networks may have the same address."""
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(AV, {"location": "local", "properties": {}}))
-        for name, address in (("a", "10.7.8.9"), ("b", "10.7.8.9"), ("c", "10.7.8.10")):
-            in_set(arm, name, address)
-        shown = [seen(arm, AV_SCOPE, name) for name in ("a", "b", "c")]
-        assert [each.address for each in shown] == ["10.7.8.9", "10.7.8.9", "10.7.8.10"]
-        assert len({each.mac for each in shown}) == 3
+    created(arm.put(AV, {"location": "local", "properties": {}}))
+    for name, address in (("a", "10.7.8.9"), ("b", "10.7.8.9"), ("c", "10.7.8.10")):
+        in_set(arm, name, address)
+    shown = [seen(arm, AV_SCOPE, name) for name in ("a", "b", "c")]
+    assert [each.address for each in shown] == ["10.7.8.9", "10.7.8.9", "10.7.8.10"]
+    assert len({each.mac for each in shown}) == 3
 
 
 class Documents:
@@ -141,20 +136,18 @@ class Documents:
         return json.loads(body)
 
 
-def test_a_document_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_is_parsed_once(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cost of an answer grows neither with the members of a set nor with their documents."""
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(AV, {"location": "local", "properties": {}}))
-        for number in range(5):
-            in_set(arm, f"vm{number}", f"10.7.8.{number + 9}", tags={"x": "y" * 200})
-        finder = InterfaceFinder(arm.fleet.reader)
-        counted = Documents(monkeypatch)
-        first = seen(arm, AV_SCOPE, "vm3", finder)
-        assert counted.read == 3  # the machine, its interface and its network
-        counted.bytes = counted.read = 0
-        assert seen(arm, AV_SCOPE, "vm3", finder) == first
-        assert (counted.bytes, counted.read) == (0, 3)
-        nic(arm, f"{NETWORK}/networkInterfaces/vm3", privateIPAddress="10.7.8.77")
-        assert seen(arm, AV_SCOPE, "vm3", finder).address == "10.7.8.77"
-        assert counted.bytes > 0
+    created(arm.put(AV, {"location": "local", "properties": {}}))
+    for number in range(5):
+        in_set(arm, f"vm{number}", f"10.7.8.{number + 9}", tags={"x": "y" * 200})
+    finder = InterfaceFinder(arm.fleet.reader)
+    counted = Documents(monkeypatch)
+    first = seen(arm, AV_SCOPE, "vm3", finder)
+    assert counted.read == 3  # the machine, its interface and its network
+    counted.bytes = counted.read = 0
+    assert seen(arm, AV_SCOPE, "vm3", finder) == first
+    assert (counted.bytes, counted.read) == (0, 3)
+    nic(arm, f"{NETWORK}/networkInterfaces/vm3", privateIPAddress="10.7.8.77")
+    assert seen(arm, AV_SCOPE, "vm3", finder).address == "10.7.8.77"
+    assert counted.bytes > 0

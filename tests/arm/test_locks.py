@@ -3,8 +3,9 @@
 import pytest
 
 from fairwarning.service.tokens import Principal, Role
-from tests.arm.bodies import COMPUTE, VM, WEB, Json, machine, refused, scale_set
+from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused, scale_set
 from tests.arm.everything import state
+from tests.arm.templates import deployment, resource
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 from tests.fixtures.http import Response
 
@@ -41,137 +42,122 @@ OTHER = f"{RG}/providers/Microsoft.Foo/bars/b"
         "/providers/Microsoft.Compute/virtualMachines",
     ],
 )
-def test_a_type_that_acts_in_another_place(path: str) -> None:
+def test_a_type_that_acts_in_another_place(arm: ArmHarness, path: str) -> None:
     """It does not exist there: nothing evades a lock, and nothing is written or deleted."""
-    with ArmHarness() as arm:
-        machine(arm)
-        scale_set(arm)
-        arm.put(OTHER, {})
-        lock(arm, RG)
-        before = state(arm)
-        wrong = (404, "InvalidResourceType")
-        for name in ("vm", "0", "new"):
-            own = f"{path}/{name}"
-            for method, end in (
-                ("PUT", ""), ("PATCH", ""), ("GET", ""), ("DELETE", ""), ("POST", "/restart"),
-                ("PUT", f"/{LOCKS}/x"), ("PUT", "/providers/Microsoft.Foo/bars/x"),
-                ("GET", "/extensions"), ("PUT", "/extensions/x"),
-            ):  # fmt: skip
-                response = arm.request(method, f"{own}{end}", {"location": "local"})
-                assert refused(response) == wrong, (method, end)
-        if path.startswith(OTHER):
-            assert refused(arm.get(path)) == wrong
-        assert state(arm) == before
+    machine(arm)
+    scale_set(arm)
+    arm.put(OTHER, {})
+    lock(arm, RG)
+    before = state(arm)
+    wrong = (404, "InvalidResourceType")
+    for name in ("vm", "0", "new"):
+        own = f"{path}/{name}"
+        for method, end in (
+            ("PUT", ""), ("PATCH", ""), ("GET", ""), ("DELETE", ""), ("POST", "/restart"),
+            ("PUT", f"/{LOCKS}/x"), ("PUT", "/providers/Microsoft.Foo/bars/x"),
+            ("GET", "/extensions"), ("PUT", "/extensions/x"),
+        ):  # fmt: skip
+            response = arm.request(method, f"{own}{end}", {"location": "local"})
+            assert refused(response) == wrong, (method, end)
+    if path.startswith(OTHER):
+        assert refused(arm.get(path)) == wrong
+    assert state(arm) == before
 
 
 @pytest.mark.parametrize("path", ["", RG, VM])
-def test_a_lock(path: str) -> None:
+def test_a_lock(arm: ArmHarness, path: str) -> None:
     """`az lock create|show|update|delete` and `az group lock` on each scope."""
-    with ArmHarness() as arm:
-        machine(arm)
-        response = lock(arm, path)
-        assert response.status == 201
-        assert response.json == {
-            "id": f"{SUBSCRIPTION}{path}/{LOCKS}/keep",
-            "name": "keep",
-            "type": "Microsoft.Authorization/locks",
-            "properties": {"level": "CanNotDelete", "notes": "ask Ann"},
-        }
-        assert arm.get(f"{path}/{LOCKS}/KEEP").json == response.json
-        assert lock(arm, path, "readonly", "Keep").json["properties"]["level"] == "ReadOnly"
-        assert arm.get(f"{path}/{LOCKS}/keep").json["name"] == "keep"
-        unlock(arm, path)
-        assert refused(arm.get(f"{path}/{LOCKS}/keep")) == (404, "LockNotFound")
-        assert arm.delete(f"{path}/{LOCKS}/keep").status == 204
+    machine(arm)
+    response = lock(arm, path)
+    assert response.status == 201
+    assert response.json == {
+        "id": f"{SUBSCRIPTION}{path}/{LOCKS}/keep",
+        "name": "keep",
+        "type": "Microsoft.Authorization/locks",
+        "properties": {"level": "CanNotDelete", "notes": "ask Ann"},
+    }
+    assert arm.get(f"{path}/{LOCKS}/KEEP").json == response.json
+    assert lock(arm, path, "readonly", "Keep").json["properties"]["level"] == "ReadOnly"
+    assert arm.get(f"{path}/{LOCKS}/keep").json["name"] == "keep"
+    unlock(arm, path)
+    assert refused(arm.get(f"{path}/{LOCKS}/keep")) == (404, "LockNotFound")
+    assert arm.delete(f"{path}/{LOCKS}/keep").status == 204
 
 
-def test_other_resources_are_not_locked() -> None:
+def test_other_resources_are_not_locked(arm: ArmHarness) -> None:
     """A lock holds for its scope only, and for the instances of a scale set."""
-    with ArmHarness() as arm:
-        machine(arm)
-        machine(arm, f"{COMPUTE}/virtualMachines/vm2")
-        scale_set(arm)
-        lock(arm, VM)
-        lock(arm, WEB)
-        assert arm.delete(f"{COMPUTE}/virtualMachines/vm2").status == 202
-        assert refused(arm.delete(f"{WEB}/virtualMachines/0")) == LOCKED
-        assert arm.post(f"{WEB}/delete", {"instanceIds": ["0"]}).status == 202  # an action
+    machine(arm)
+    machine(arm, f"{COMPUTE}/virtualMachines/vm2")
+    scale_set(arm)
+    lock(arm, VM)
+    lock(arm, WEB)
+    assert arm.delete(f"{COMPUTE}/virtualMachines/vm2").status == 202
+    assert refused(arm.delete(f"{WEB}/virtualMachines/0")) == LOCKED
+    assert arm.post(f"{WEB}/delete", {"instanceIds": ["0"]}).status == 202  # an action
 
 
-def test_a_group_with_locks_of_deleted_resources() -> None:
+def test_a_group_with_locks_of_deleted_resources(arm: ArmHarness) -> None:
     """The lock of a machine that the service deleted by itself does not keep the group."""
-    with ArmHarness() as arm:
-        machine(arm, priority="Spot", evictionPolicy="Delete")
-        lock(arm, VM)
-        assert arm.post(f"{VM}/simulateEviction").status == 204
-        arm.advance(3600)
-        assert arm.get(VM).status == 404
-        assert arm.delete(RG).status == 202
-        assert arm.get(RG).status == 404
-        assert arm.get(f"/{LOCKS}").json["value"] == []
+    machine(arm, priority="Spot", evictionPolicy="Delete")
+    lock(arm, VM)
+    assert arm.post(f"{VM}/simulateEviction").status == 204
+    arm.advance(3600)
+    assert arm.get(VM).status == 404
+    assert arm.delete(RG).status == 202
+    assert arm.get(RG).status == 404
+    assert arm.get(f"/{LOCKS}").json["value"] == []
 
 
-def test_deployments() -> None:
+def test_deployments(arm: ArmHarness) -> None:
     """A deployment does not write a resource that is ReadOnly."""
-    with ArmHarness() as arm:
-        machine(arm)
-        lock(arm, VM, "ReadOnly")
-        step: Json = {
-            "type": "Microsoft.Compute/virtualMachines",
-            "name": "vm",
-            "apiVersion": "2024-11-01",
-            "location": "local",
-            "tags": {"a": "b"},
-        }
-        template = {"contentVersion": "1.0.0.0", "resources": [step]}
-        path = f"{RG}/providers/Microsoft.Resources/deployments/one"
-        body = {"properties": {"mode": "Incremental", "template": template}}
-        assert arm.put(path, body).status == 201
-        (detail,) = arm.get(path).json["properties"]["error"]["details"]
-        assert detail["code"] == "ScopeLocked"
-        assert "tags" not in arm.get(VM).json
+    machine(arm)
+    lock(arm, VM, "ReadOnly")
+    step = resource("Microsoft.Compute/virtualMachines", "vm", tags={"a": "b"})
+    path = f"{RG}/providers/Microsoft.Resources/deployments/one"
+    assert arm.put(path, deployment(step)).status == 201
+    (detail,) = arm.get(path).json["properties"]["error"]["details"]
+    assert detail["code"] == "ScopeLocked"
+    assert "tags" not in arm.get(VM).json
 
 
-def test_lists() -> None:
+def test_lists(arm: ArmHarness) -> None:
     """`az lock list`: a scope and what is in it; with atScope(), what is around it."""
-    with ArmHarness() as arm:
-        machine(arm)
-        machine(arm, VM.replace("rg", "other"))
-        paths = ["", RG, VM, VM.replace("rg", "other")]
-        for number, path in enumerate(paths):
-            lock(arm, path, name=f"l{number}")
+    machine(arm)
+    machine(arm, VM.replace("rg", "other"))
+    paths = ["", RG, VM, VM.replace("rg", "other")]
+    for number, path in enumerate(paths):
+        lock(arm, path, name=f"l{number}")
 
-        def listed(path: str, **query: str) -> set[str]:
-            value = arm.get(f"{path}/{LOCKS}", **query).json["value"]
-            return {entry["name"] for entry in value}
+    def listed(path: str, **query: str) -> set[str]:
+        value = arm.get(f"{path}/{LOCKS}", **query).json["value"]
+        return {entry["name"] for entry in value}
 
-        assert listed("") == {"l0", "l1", "l2", "l3"}
-        assert listed(RG) == {"l1", "l2"}
-        assert listed(VM) == {"l0", "l1", "l2"}
-        at_scope = {"$filter": "atScope()"}
-        assert listed(RG, **at_scope) == {"l0", "l1"}
-        ann = Principal(name="ann", role=Role.TENANT, group="rg")
-        value = arm.get(f"/{LOCKS}", principal=ann).json["value"]
-        assert {entry["name"] for entry in value} == {"l1", "l2"}
-        response = arm.get(f"{RG}/{LOCKS}", **{"$filter": "level eq 'ReadOnly'"})
-        assert refused(response) == (400, "InvalidFilterInQueryString")
+    assert listed("") == {"l0", "l1", "l2", "l3"}
+    assert listed(RG) == {"l1", "l2"}
+    assert listed(VM) == {"l0", "l1", "l2"}
+    at_scope = {"$filter": "atScope()"}
+    assert listed(RG, **at_scope) == {"l0", "l1"}
+    ann = Principal(name="ann", role=Role.TENANT, group="rg")
+    value = arm.get(f"/{LOCKS}", principal=ann).json["value"]
+    assert {entry["name"] for entry in value} == {"l1", "l2"}
+    response = arm.get(f"{RG}/{LOCKS}", **{"$filter": "level eq 'ReadOnly'"})
+    assert refused(response) == (400, "InvalidFilterInQueryString")
 
 
-def test_refusals() -> None:
+def test_refusals(arm: ArmHarness) -> None:
     """Bad input names what is allowed, and creates no lock."""
-    with ArmHarness() as arm:
-        machine(arm)
-        for properties, text in (
-            ({}, "CanNotDelete, ReadOnly"),
-            ({"level": "Never"}, "CanNotDelete, ReadOnly"),
-            ({"level": "ReadOnly", "notes": "x" * 513}, "512 characters"),
-        ):
-            response = arm.put(f"{VM}/{LOCKS}/keep", {"properties": properties})
-            assert refused(response) == (400, "InvalidParameter")
-            assert text in response.error_message
-        missing = arm.put(f"{VM}2/{LOCKS}/keep", {"properties": {"level": "ReadOnly"}})
-        assert refused(missing) == (404, "ResourceNotFound")
-        assert arm.get(f"/{LOCKS}").json["value"] == []
-        ann = Principal(name="ann", role=Role.TENANT, group="rg")
-        body = {"properties": {"level": "ReadOnly"}}
-        assert arm.put(f"/{LOCKS}/keep", body, principal=ann).status == 403
+    machine(arm)
+    for properties, text in (
+        ({}, "CanNotDelete, ReadOnly"),
+        ({"level": "Never"}, "CanNotDelete, ReadOnly"),
+        ({"level": "ReadOnly", "notes": "x" * 513}, "512 characters"),
+    ):
+        response = arm.put(f"{VM}/{LOCKS}/keep", {"properties": properties})
+        assert refused(response) == (400, "InvalidParameter")
+        assert text in response.error_message
+    missing = arm.put(f"{VM}2/{LOCKS}/keep", {"properties": {"level": "ReadOnly"}})
+    assert refused(missing) == (404, "ResourceNotFound")
+    assert arm.get(f"/{LOCKS}").json["value"] == []
+    ann = Principal(name="ann", role=Role.TENANT, group="rg")
+    body = {"properties": {"level": "ReadOnly"}}
+    assert arm.put(f"/{LOCKS}/keep", body, principal=ann).status == 403

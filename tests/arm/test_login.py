@@ -52,13 +52,9 @@ def urls(value: Any) -> list[str]:  # noqa: ANN401  (any JSON)
     return [value] if isinstance(value, str) and "://" in value else []
 
 
-# --- Cloud metadata -------------------------------------------------------------------------------
-
-
-def test_cloud_metadata() -> None:
+def test_cloud_metadata(arm: ArmHarness) -> None:
     """`az cloud register` reads all endpoints, under the host of the request."""
-    with ArmHarness() as arm:
-        document = public(arm, "/metadata/endpoints", "api-version=2022-09-01").json
+    document = public(arm, "/metadata/endpoints", "api-version=2022-09-01").json
     assert document["resourceManager"] == f"{BASE}/"
     assert document["vmImageAliasDoc"] == f"{BASE}/aliases.json"
     assert document["authentication"] == {
@@ -75,38 +71,34 @@ def test_cloud_metadata() -> None:
     assert {"storage", "keyVaultDns"} <= set(document["suffixes"])
 
 
-def test_cloud_metadata_names_no_other_hosts() -> None:
+def test_cloud_metadata_names_no_other_hosts(arm: ArmHarness) -> None:
     """Only the audience is an Azure URL, and it is only a name; no suffix is Azure's."""
-    with ArmHarness() as arm:
-        document = public(arm, "/metadata/endpoints").json
+    document = public(arm, "/metadata/endpoints").json
     others = [url for url in urls(document) if not url.startswith(BASE)]
     assert others == ["https://management.azure.com/"]
     assert all(item.endswith(".invalid") for item in document["suffixes"].values())
 
 
 @pytest.mark.parametrize("version", ["2024-01-01", "2022-09-01"])
-def test_later_versions_of_cloud_metadata(version: str) -> None:
+def test_later_versions_of_cloud_metadata(arm: ArmHarness, version: str) -> None:
     """Versions compare as dates."""
-    with ArmHarness() as arm:
-        document = public(arm, "/metadata/endpoints", f"api-version={version}").json
-        assert document == public(arm, "/metadata/endpoints").json
+    document = public(arm, "/metadata/endpoints", f"api-version={version}").json
+    assert document == public(arm, "/metadata/endpoints").json
 
 
-def test_older_versions_of_cloud_metadata() -> None:
+def test_older_versions_of_cloud_metadata(arm: ArmHarness) -> None:
     """The document is a list in 2019, and flat with three endpoints in 2015."""
-    with ArmHarness() as arm:
-        listed = public(arm, "/metadata/endpoints", "api-version=2019-05-01").json
-        assert listed == [public(arm, "/metadata/endpoints").json]
-        flat = public(arm, "/metadata/endpoints", "API-Version=2015-01-01").json
-        assert flat == public(arm, "/metadata/endpoints", "api-version=1.0").json  # Azure Stack's
+    listed = public(arm, "/metadata/endpoints", "api-version=2019-05-01").json
+    assert listed == [public(arm, "/metadata/endpoints").json]
+    flat = public(arm, "/metadata/endpoints", "API-Version=2015-01-01").json
+    assert flat == public(arm, "/metadata/endpoints", "api-version=1.0").json  # Azure Stack's
     assert set(flat) == {"galleryEndpoint", "graphEndpoint", "portalEndpoint", "authentication"}
     assert flat["authentication"] == listed[0]["authentication"]
 
 
-def test_an_invalid_version_of_cloud_metadata() -> None:
+def test_an_invalid_version_of_cloud_metadata(arm: ArmHarness) -> None:
     """An invalid api-version is refused as on all other routes."""
-    with ArmHarness() as arm:
-        response = public(arm, "/metadata/endpoints", "api-version=soon")
+    response = public(arm, "/metadata/endpoints", "api-version=soon")
     assert (response.status, response.error_code) == (400, "InvalidApiVersionParameter")
 
 
@@ -119,10 +111,9 @@ def test_urls_have_the_host_of_the_request() -> None:
     assert (response.status, response.error_code) == (400, "InvalidHost")
 
 
-def test_image_aliases() -> None:
+def test_image_aliases(arm: ArmHarness) -> None:
     """`--image UbuntuLTS` works, although current clients no longer know this alias."""
-    with ArmHarness() as arm:
-        document = public(arm, "/aliases.json").json["outputs"]["aliases"]["value"]
+    document = public(arm, "/aliases.json").json["outputs"]["aliases"]["value"]
     assert {"UbuntuLTS", "Ubuntu2204", "Ubuntu2404", "Debian11", "Debian12"} <= set(
         document["Linux"]
     )
@@ -130,9 +121,6 @@ def test_image_aliases() -> None:
     for item in [*document["Linux"].values(), *document["Windows"].values()]:
         assert set(item) == {"publisher", "offer", "sku", "version", "architecture"}
         assert (item["version"], item["architecture"]) == ("latest", "x64")
-
-
-# --- Discovery ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -144,95 +132,79 @@ def test_image_aliases() -> None:
         ("/organizations/v2.0", f"{BASE}/{TENANT}/oauth2/v2.0/token"),
     ],
 )
-def test_openid_configuration(path: str, token: str) -> None:
+def test_openid_configuration(arm: ArmHarness, path: str, token: str) -> None:
     """The OpenID document names a token endpoint that works."""
-    with ArmHarness() as arm:
-        document = public(arm, f"{path}/.well-known/openid-configuration").json
-        assert document["token_endpoint"] == token
-        assert {"authorization_endpoint", "device_authorization_endpoint"} <= set(document)
-        assert public(arm, urlsplit(document["jwks_uri"]).path).json == {"keys": []}
-        assert log_in(arm, good(arm), urlsplit(token).path).status == 200
+    document = public(arm, f"{path}/.well-known/openid-configuration").json
+    assert document["token_endpoint"] == token
+    assert {"authorization_endpoint", "device_authorization_endpoint"} <= set(document)
+    assert public(arm, urlsplit(document["jwks_uri"]).path).json == {"keys": []}
+    assert log_in(arm, good(arm), urlsplit(token).path).status == 200
 
 
-def test_the_issuer_of_tokens() -> None:
+def test_the_issuer_of_tokens(arm: ArmHarness) -> None:
     """The issuer of the OpenID document is the issuer of the tokens."""
-    with ArmHarness() as arm:
-        document = public(arm, "/adfs/.well-known/openid-configuration").json
-        payload = sign_token(arm.tokens, OPERATOR).split(".")[1]
+    document = public(arm, "/adfs/.well-known/openid-configuration").json
+    payload = sign_token(arm.tokens, OPERATOR).split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     assert document["issuer"] == claims["iss"]
 
 
-def test_there_is_one_tenant() -> None:
+def test_there_is_one_tenant(arm: ArmHarness) -> None:
     """Another tenant is refused, and the error names the valid one."""
     other = "/11111111-1111-1111-1111-111111111111"
-    with ArmHarness() as arm:
-        document = public(arm, f"{other}/v2.0/.well-known/openid-configuration")
-        token = log_in(arm, good(arm), f"{other}/oauth2/v2.0/token")
-    for response in (document, token):
+    document = public(arm, f"{other}/v2.0/.well-known/openid-configuration")
+    token = log_in(arm, good(arm), f"{other}/oauth2/v2.0/token")
+    authority = urlencode({"authorization_endpoint": f"{BASE}{other}/oauth2/v2.0/authorize"})
+    discovery = public(arm, "/common/discovery/instance", authority)
+    for response in (document, token, discovery):
         assert response.status == 400
         assert response.json["error"] == "invalid_request"
         assert TENANT in response.json["error_description"]
 
 
-def test_an_authority_of_another_tenant() -> None:
-    """An authority with another tenant is refused, like its OpenID document."""
-    with ArmHarness() as arm:
-        authority = urlencode({"authorization_endpoint": f"{BASE}/other/oauth2/v2.0/authorize"})
-        response = public(arm, "/common/discovery/instance", authority)
-    assert (response.status, response.json["error"]) == (400, "invalid_request")
-
-
-def test_instance_discovery() -> None:
+def test_instance_discovery(arm: ArmHarness) -> None:
     """Instance discovery names the OpenID document, even without the port."""
-    with ArmHarness() as arm:
-        for host in ("127.0.0.1", "127.0.0.1:8171"):
-            authority = f"https://{host}/{TENANT}/oauth2/v2.0/authorize"
-            query = urlencode({"authorization_endpoint": authority, "api-version": "1.0"})
-            document = public(arm, "/common/discovery/instance", query).json
-            url = urlsplit(document["tenant_discovery_endpoint"])
-            assert public(arm, url.path).json["issuer"]
+    for host in ("127.0.0.1", "127.0.0.1:8171"):
+        authority = f"https://{host}/{TENANT}/oauth2/v2.0/authorize"
+        query = urlencode({"authorization_endpoint": authority, "api-version": "1.0"})
+        document = public(arm, "/common/discovery/instance", query).json
+        url = urlsplit(document["tenant_discovery_endpoint"])
+        assert public(arm, url.path).json["issuer"]
 
 
 @pytest.mark.parametrize(
     "authority", ["", "https://login.test/common/oauth2/authorize", "https://[", "common"]
 )
-def test_instance_discovery_of_another_host(authority: str) -> None:
+def test_instance_discovery_of_another_host(arm: ArmHarness, authority: str) -> None:
     """Another authority is refused with the code that clients compare."""
-    with ArmHarness() as arm:
-        query = urlencode({"authorization_endpoint": authority})
-        response = public(arm, "/common/discovery/instance", query)
+    query = urlencode({"authorization_endpoint": authority})
+    response = public(arm, "/common/discovery/instance", query)
     assert (response.status, response.json["error"]) == (400, "invalid_instance")
 
 
-# --- Logging in -----------------------------------------------------------------------------------
-
-
-def test_a_client_secret_gets_a_valid_token() -> None:
+def test_a_client_secret_gets_a_valid_token(arm: ArmHarness) -> None:
     """The token of a client secret authorizes listing the subscriptions."""
-    with ArmHarness() as arm:
-        response = log_in(arm, good(arm))
-        assert response.status == 200
-        assert response.headers["cache-control"] == "no-store"
-        token = response.json.pop("access_token")
-        subscriptions = arm.send(
-            "GET",
-            "/subscriptions",
-            "api-version=2022-12-01",
-            b"",
-            {"authorization": f"Bearer {token}"},
-        )
+    response = log_in(arm, good(arm))
+    assert response.status == 200
+    assert response.headers["cache-control"] == "no-store"
+    token = response.json.pop("access_token")
+    subscriptions = arm.send(
+        "GET",
+        "/subscriptions",
+        "api-version=2022-12-01",
+        b"",
+        {"authorization": f"Bearer {token}"},
+    )
     rest = {key: value for key, value in response.json.items() if key != "access_token"}
     assert rest == {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600}
     assert subscriptions.status == 200
 
 
-def test_the_token_has_the_principal_of_the_secret() -> None:
+def test_the_token_has_the_principal_of_the_secret(arm: ArmHarness) -> None:
     """The token has the name, role and group of the secret."""
     ann = Principal(name="ann", role=Role.TENANT, group="hers")
-    with ArmHarness() as arm:
-        token = log_in(arm, good(arm, ann)).json["access_token"]
-        assert arm.tokens.read(token, TokenUse.ARM).principal == ann
+    token = log_in(arm, good(arm, ann)).json["access_token"]
+    assert arm.tokens.read(token, TokenUse.ARM).principal == ann
 
 
 @pytest.mark.parametrize(
@@ -246,16 +218,14 @@ def test_the_token_has_the_principal_of_the_secret() -> None:
         f"/{TENANT.upper()}/OAuth2/Token",
     ],
 )
-def test_token_endpoints(path: str) -> None:
+def test_token_endpoints(arm: ArmHarness, path: str) -> None:
     """The token endpoint works under all paths that clients use."""
-    with ArmHarness() as arm:
-        assert log_in(arm, good(arm), path).status == 200
+    assert log_in(arm, good(arm), path).status == 200
 
 
-def test_v1_token_responses() -> None:
+def test_v1_token_responses(arm: ArmHarness) -> None:
     """A client that names a resource and no scope gets numbers as strings."""
-    with ArmHarness() as arm:
-        document = log_in(arm, good(arm, resource="https://management.azure.com/")).json
+    document = log_in(arm, good(arm, resource="https://management.azure.com/")).json
     assert document["resource"] == "https://management.azure.com/"
     assert document["expires_in"] == "3600"
     assert int(document["expires_on"]) - int(document["not_before"]) == 3600
@@ -275,15 +245,16 @@ def test_v1_token_responses() -> None:
         ({"client_secret": "{expired}"}, 401, "invalid_client"),
     ],
 )
-def test_a_login_that_fails(change: dict[str, str], status: int, error: str) -> None:
+def test_a_login_that_fails(
+    arm: ArmHarness, change: dict[str, str], status: int, error: str
+) -> None:
     """The error has OAuth's code and a description."""
-    with ArmHarness() as arm:
-        secrets = {
-            "{access token}": sign_token(arm.tokens, OPERATOR),
-            "{expired}": sign_token(arm.tokens, OPERATOR, TokenUse.LOGIN, -1),
-        }
-        changed = {name: secrets.get(value, value) for name, value in change.items()}
-        response = log_in(arm, {**good(arm), **changed})
+    secrets = {
+        "{access token}": sign_token(arm.tokens, OPERATOR),
+        "{expired}": sign_token(arm.tokens, OPERATOR, TokenUse.LOGIN, -1),
+    }
+    changed = {name: secrets.get(value, value) for name, value in change.items()}
+    response = log_in(arm, {**good(arm), **changed})
     assert (response.status, response.json["error"]) == (status, error)
     assert set(response.json) == {"error", "error_description"}
     assert response.json["error_description"]
@@ -300,28 +271,25 @@ def test_a_login_that_fails(change: dict[str, str], status: int, error: str) -> 
         "client_id=%FF",
     ],
 )
-def test_invalid_forms(body: str) -> None:
+def test_invalid_forms(arm: ArmHarness, body: str) -> None:
     """A form with duplicates, too many or too long fields, or invalid UTF-8 is refused."""
-    with ArmHarness() as arm:
-        response = log_in(arm, body)
+    response = log_in(arm, body)
     assert (response.status, response.json["error"]) == (400, "invalid_request")
 
 
-def test_another_content_type() -> None:
+def test_another_content_type(arm: ArmHarness) -> None:
     """The token endpoint does not accept JSON."""
-    with ArmHarness() as arm:
-        body = json.dumps(good(arm)).encode()
-        response = arm.send("POST", TOKEN, "", body, {"content-type": "application/json"})
+    body = json.dumps(good(arm)).encode()
+    response = arm.send("POST", TOKEN, "", body, {"content-type": "application/json"})
     assert (response.status, response.json["error"]) == (400, "invalid_request")
 
 
-def test_secrets_are_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+def test_secrets_are_not_repeated(arm: ArmHarness, caplog: pytest.LogCaptureFixture) -> None:
     """Neither a response nor the log contains a secret."""
-    with ArmHarness() as arm:
-        form = good(arm)
-        invalid = ({"client_id": "ann"}, {"grant_type": "password"}, {"client_secret": "hunter2"})
-        for change in invalid:
-            response = log_in(arm, {**form, **change})
-            for secret in (form["client_secret"], "hunter2"):
-                assert secret not in response.body.decode()
-                assert secret not in caplog.text
+    form = good(arm)
+    invalid = ({"client_id": "ann"}, {"grant_type": "password"}, {"client_secret": "hunter2"})
+    for change in invalid:
+        response = log_in(arm, {**form, **change})
+        for secret in (form["client_secret"], "hunter2"):
+            assert secret not in response.body.decode()
+            assert secret not in caplog.text

@@ -37,55 +37,47 @@ tags = { a = "b" }
 """
 
 
-# --- Bodies ---------------------------------------------------------------------------------------
-
-
-def test_read_only_members_cannot_be_written() -> None:
+def test_read_only_members_cannot_be_written(arm: ArmHarness) -> None:
     """The service computes them, and nulls and nested members are kept as Azure keeps them."""
-    with ArmHarness() as arm:
-        machine(arm, provisioningState="Wrong", vmId="mine", new={"deep": [1, {"x": "y"}, 0.5]})
-        document = arm.get(VM).json["properties"]
-        assert document["new"] == {"deep": [1, {"x": "y"}, 0.5]}
-        assert document["provisioningState"] == "Succeeded"
-        assert document["vmId"] != "mine"
+    machine(arm, provisioningState="Wrong", vmId="mine", new={"deep": [1, {"x": "y"}, 0.5]})
+    document = arm.get(VM).json["properties"]
+    assert document["new"] == {"deep": [1, {"x": "y"}, 0.5]}
+    assert document["provisioningState"] == "Succeeded"
+    assert document["vmId"] != "mine"
 
 
-def test_secrets_are_not_stored() -> None:
+def test_secrets_are_not_stored(arm: ArmHarness) -> None:
     """Secrets are neither returned nor stored, whatever their case."""
-    with ArmHarness() as arm:
-        machine(
-            arm,
-            osProfile={"computerName": "c", "adminPassword": "s3cret", "customData": "s3cret"},
-            userData="s3cret",
-            list=[{"protectedSettings": {"key": "s3cret"}, "AdminPassword": "s3cret"}],
-        )
-        arm.patch(VM, {"properties": {"osProfile": {"adminPassword": "s3cret"}}})
-        assert b"s3cret" not in arm.get(VM).body
-        assert "s3cret" not in repr(vars(arm.store))
-        assert arm.get(VM).json["properties"]["osProfile"]["computerName"] == "c"
+    machine(
+        arm,
+        osProfile={"computerName": "c", "adminPassword": "s3cret", "customData": "s3cret"},
+        userData="s3cret",
+        list=[{"protectedSettings": {"key": "s3cret"}, "AdminPassword": "s3cret"}],
+    )
+    arm.patch(VM, {"properties": {"osProfile": {"adminPassword": "s3cret"}}})
+    assert b"s3cret" not in arm.get(VM).body
+    assert "s3cret" not in repr(vars(arm.store))
+    assert arm.get(VM).json["properties"]["osProfile"]["computerName"] == "c"
 
 
-def test_null_means_not_set() -> None:
+def test_null_means_not_set(arm: ArmHarness) -> None:
     """Clients send null for members they do not set; it changes nothing."""
-    with ArmHarness() as arm:
-        machine(arm, licenseType=None, priority=None, **notice("PT10M"))
-        assert "licenseType" not in arm.get(VM).json["properties"]
-        unset = {"tags": None, "properties": {"scheduledEventsProfile": None}}
-        assert arm.patch(VM, unset).status == 200
-        assert arm.machines(VM_SCOPE)["vm"].terminate_seconds == 600
+    machine(arm, licenseType=None, priority=None, **notice("PT10M"))
+    assert "licenseType" not in arm.get(VM).json["properties"]
+    unset = {"tags": None, "properties": {"scheduledEventsProfile": None}}
+    assert arm.patch(VM, unset).status == 200
+    assert arm.machines(VM_SCOPE)["vm"].terminate_seconds == 600
 
 
 @pytest.mark.parametrize("path", [VM, WEB])
-def test_empty_texts_mean_not_set(path: str) -> None:
+def test_empty_texts_mean_not_set(arm: ArmHarness, path: str) -> None:
     """Templates send `evictionPolicy: ''` and `zones: ''` for machines without them."""
     profile: Json = {"priority": "Regular", "evictionPolicy": ""}
     properties = profile if path == VM else {"virtualMachineProfile": profile}
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(path, {**LOCATION, "zones": "", "properties": properties}))
-        document = arm.get(path).json
-        assert "zones" not in document
-        assert "evictionPolicy" not in str(document)
+    created(arm.put(path, {**LOCATION, "zones": "", "properties": properties}))
+    document = arm.get(path).json
+    assert "zones" not in document
+    assert "evictionPolicy" not in str(document)
 
 
 @pytest.mark.parametrize(
@@ -97,37 +89,37 @@ def test_empty_texts_mean_not_set(path: str) -> None:
     ],
 )
 @pytest.mark.parametrize("mode", ["", "Uniform", "Flexible"])
-def test_windows(profile: Json, mode: str) -> None:
+def test_windows(arm: ArmHarness, profile: Json, mode: str) -> None:
     """A machine or an instance reads `osType: Windows`."""
     path, scope = (WEB, WEB_SCOPE) if mode else (VM, VM_SCOPE)
-    with ArmHarness() as arm:
-        if mode:
-            scale_set(arm, capacity=1, model=profile, orchestrationMode=mode)
-            paths = [f"{WEB}/virtualMachines/0"]
-            paths += [f"{MACHINES}/web_0"] if mode == "Flexible" else []
-            model = arm.get(path).json["properties"]["virtualMachineProfile"]
-            assert model["storageProfile"]["osDisk"]["osType"] == "Windows"
-        else:
-            machine(arm, **profile)
-            paths = [VM]
-        for shown in paths:
-            storage = arm.get(shown).json["properties"]["storageProfile"]
-            assert storage["osDisk"]["osType"] == "Windows"
-        (own,) = arm.machines(scope).values()
-        assert own.windows
+    if mode:
+        scale_set(arm, capacity=1, model=profile, orchestrationMode=mode)
+        paths = [f"{WEB}/virtualMachines/0"]
+        paths += [f"{MACHINES}/web_0"] if mode == "Flexible" else []
+        model = arm.get(path).json["properties"]["virtualMachineProfile"]
+        assert model["storageProfile"]["osDisk"]["osType"] == "Windows"
+    else:
+        machine(arm, **profile)
+        paths = [VM]
+    for shown in paths:
+        storage = arm.get(shown).json["properties"]["storageProfile"]
+        assert storage["osDisk"]["osType"] == "Windows"
+    (own,) = arm.machines(scope).values()
+    assert own.windows
 
 
-def test_eviction_policies_need_spot_machines() -> None:
-    """An eviction policy needs a Spot machine, which cannot be in an availability set."""
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(AV, LOCATION))
-        policy_alone = arm.put(VM, {**LOCATION, "properties": {"evictionPolicy": "Delete"}})
-        assert policy_alone.error_code == "EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines"
-        properties = {**SPOT, "availabilitySet": {"id": f"{SUBSCRIPTION}{AV}"}}
-        in_set = arm.put(VM, {**LOCATION, "properties": properties})
-        assert in_set.error_code == "AzureSpotVMNotSupportedInAvailabilitySet"
-        assert arm.get(VM).status == 404
+def test_eviction_policies_need_spot_machines(arm: ArmHarness) -> None:
+    """Which can neither be in an availability set nor have notice of deletes."""
+    created(arm.put(AV, LOCATION))
+    policy_alone = arm.put(VM, {**LOCATION, "properties": {"evictionPolicy": "Delete"}})
+    assert policy_alone.error_code == "EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines"
+    properties = {**SPOT, "availabilitySet": {"id": f"{SUBSCRIPTION}{AV}"}}
+    in_set = arm.put(VM, {**LOCATION, "properties": properties})
+    assert in_set.error_code == "AzureSpotVMNotSupportedInAvailabilitySet"
+    with_notice = {"virtualMachineProfile": {**SPOT, **notice()}}
+    spot_set = arm.put(WEB, {**LOCATION, "properties": with_notice})
+    assert refused(spot_set) == (409, "OperationNotAllowed")
+    assert arm.get(VM).status == 404
 
 
 @pytest.mark.parametrize(
@@ -139,51 +131,61 @@ def test_eviction_policies_need_spot_machines() -> None:
         {"properties": {"scheduledEventsProfile": {"terminateNotificationProfile": {}}}},
     ],
 )
-def test_a_patch_keeps_other_properties(change: Json) -> None:
+def test_a_patch_keeps_other_properties(arm: ArmHarness, change: Json) -> None:
     """A change is merged into the machine, including the values of a fleet file."""
-    with ArmHarness() as arm:
-        arm.create_fleet(FLEET)
-        before = arm.machines("vm")["vm"]
-        assert arm.patch(VM, change).status == 200
-        after = arm.machines("vm")["vm"]
-        assert (after.terminate_seconds, after.size) == (600, "Standard_B2s")
-        assert (after.tags, after.zone) == (before.tags, before.zone)
+    arm.create_fleet(FLEET)
+    before = arm.machines("vm")["vm"]
+    assert arm.patch(VM, change).status == 200
+    after = arm.machines("vm")["vm"]
+    assert (after.terminate_seconds, after.size) == (600, "Standard_B2s")
+    assert (after.tags, after.zone) == (before.tags, before.zone)
 
 
-# --- Lists and sizes ------------------------------------------------------------------------------
-
-
-def test_a_listing_has_pages() -> None:
+def test_a_listing_has_pages(arm: ArmHarness) -> None:
     """A page has 200 items, and its nextLink keeps the query."""
-    with ArmHarness() as arm:
-        arm.create_fleet('[[machine]]\nname = "m"\ncount = 201\ngroup = "rg"')
-        first = arm.get(MACHINES, **{"$expand": "instanceView"}).json
-        second = arm.follow(first["nextLink"]).json
-        assert len(first["value"]) == 200
-        assert len(second["value"]) == 1
-        assert "nextLink" not in second
-        assert "instanceView" in second["value"][0]["properties"]
-        seen = {item["name"] for item in [*first["value"], *second["value"]]}
-        assert seen == {f"m_{n}" for n in range(201)}
-        wrong = arm.get(MACHINES, **{"$skiptoken": "bm8="})
-        assert refused(wrong) == (400, "InvalidSkipToken")
+    arm.create_fleet('[[machine]]\nname = "m"\ncount = 201\ngroup = "rg"')
+    first = arm.get(MACHINES, **{"$expand": "instanceView"}).json
+    second = arm.follow(first["nextLink"]).json
+    assert len(first["value"]) == 200
+    assert len(second["value"]) == 1
+    assert "nextLink" not in second
+    assert "instanceView" in second["value"][0]["properties"]
+    seen = {item["name"] for item in [*first["value"], *second["value"]]}
+    assert seen == {f"m_{n}" for n in range(201)}
+    wrong = arm.get(MACHINES, **{"$skiptoken": "bm8="})
+    assert refused(wrong) == (400, "InvalidSkipToken")
 
 
-def test_sizes() -> None:
+def test_sizes(arm: ArmHarness) -> None:
     """`az vm list-vm-resize-options` and `az vmss list-skus`: those of the region."""
-    with ArmHarness() as arm:
-        machine(arm)
-        scale_set(arm)
-        region = arm.get("/providers/Microsoft.Compute/locations/local/vmSizes").json
-        assert arm.get(f"{VM}/vmSizes").json == region
-        sizes = arm.get(f"{WEB}/skus").json["value"]
-        assert [entry["sku"]["name"] for entry in sizes] == [e["name"] for e in region["value"]]
-        assert {entry["resourceType"] for entry in sizes} == {
-            "Microsoft.Compute/virtualMachineScaleSets"
-        }
+    machine(arm)
+    scale_set(arm)
+    region = arm.get("/providers/Microsoft.Compute/locations/local/vmSizes").json
+    assert arm.get(f"{VM}/vmSizes").json == region
+    sizes = arm.get(f"{WEB}/skus").json["value"]
+    assert [entry["sku"]["name"] for entry in sizes] == [e["name"] for e in region["value"]]
+    assert {entry["resourceType"] for entry in sizes} == {
+        "Microsoft.Compute/virtualMachineScaleSets"
+    }
 
 
-# --- Rules ----------------------------------------------------------------------------------------
+def test_a_method_that_is_not_allowed(arm: ArmHarness) -> None:
+    """The error names those that are."""
+    machine(arm)
+    response = arm.post(VM)
+    assert refused(response) == (405, "MethodNotAllowed")
+    assert "DELETE, GET, PATCH, PUT" in response.error_message
+
+
+def test_the_head_of_a_view(arm: ArmHarness) -> None:
+    """It has the headers of GET, and needs a token and an api-version, too."""
+    machine(arm)
+    head, get = arm.request("HEAD", f"{VM}/instanceView"), arm.get(f"{VM}/instanceView")
+    assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-length"] == get.headers["content-length"]
+    assert arm.request("HEAD", VM, version="").status == 400
+    query = "api-version=2024-11-01"
+    assert arm.send("HEAD", f"{SUBSCRIPTION}{VM}", query, b"", {}).status == 401
 
 
 def test_new_machines_have_the_rules_of_the_settings() -> None:

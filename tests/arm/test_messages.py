@@ -118,14 +118,13 @@ def test_conflicts(
                     assert_public(arm.call(request), request.label)
 
 
-def test_a_set_that_is_being_deleted() -> None:
+def test_a_set_that_is_being_deleted(arm: ArmHarness) -> None:
     """The message has the name of the set."""
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice())
-        arm.poll(WEB_SCOPE)
-        arm.delete(WEB)
-        response = arm.put(WEB, {"sku": {"capacity": 9}})
-        assert response.error_message == "scale set 'web' is being deleted"
+    scale_set(arm, model=notice())
+    arm.poll(WEB_SCOPE)
+    arm.delete(WEB)
+    response = arm.put(WEB, {"sku": {"capacity": 9}})
+    assert response.error_message == "scale set 'web' is being deleted"
 
 
 @pytest.mark.parametrize(

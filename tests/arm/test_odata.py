@@ -29,9 +29,6 @@ def matching(arm: ArmHarness, path: str, expression: str) -> list[str]:
     return [item["name"] for item in response.json["value"]]
 
 
-# --- Filters --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
@@ -52,58 +49,54 @@ def matching(arm: ArmHarness, path: str, expression: str) -> list[str]:
         ("resourceGroup eq 'other'", set()),
     ],
 )
-def test_a_filter_of_machines(expression: str, expected: set[str]) -> None:
+def test_a_filter_of_machines(arm: ArmHarness, expression: str, expected: set[str]) -> None:
     """The list and that of all resources contain exactly what the filter matches."""
-    with ArmHarness() as arm:
-        four_machines(arm)
-        assert set(matching(arm, MACHINES, expression)) == expected
-        assert set(matching(arm, "/resources", expression)) == expected
-        assert set(matching(arm, "/resourceGroups/rg/resources", expression)) == expected
+    four_machines(arm)
+    assert set(matching(arm, MACHINES, expression)) == expected
+    assert set(matching(arm, "/resources", expression)) == expected
+    assert set(matching(arm, "/resourceGroups/rg/resources", expression)) == expected
 
 
-def test_machines_of_a_scale_set() -> None:
+def test_machines_of_a_scale_set(arm: ArmHarness) -> None:
     """A filter by `virtualMachineScaleSet/id` matches no machine outside the set."""
-    with ArmHarness() as arm:
-        machine(arm)
-        scale_set(arm)
-        expression = f"'virtualMachineScaleSet/id' eq '{SUBSCRIPTION}{WEB}'"
-        assert "vm" not in matching(arm, MACHINES, expression)
-        assert matching(arm, MACHINES, "virtualMachineScaleSet/id eq ''") == ["vm"]
+    machine(arm)
+    scale_set(arm)
+    expression = f"'virtualMachineScaleSet/id' eq '{SUBSCRIPTION}{WEB}'"
+    assert "vm" not in matching(arm, MACHINES, expression)
+    assert matching(arm, MACHINES, "virtualMachineScaleSet/id eq ''") == ["vm"]
 
 
-def test_filters_of_other_lists() -> None:
+def test_filters_of_other_lists(arm: ArmHarness) -> None:
     """Groups, sets, networks and their parts can be filtered by name and tag."""
-    with ArmHarness() as arm:
-        arm.put("/resourceGroups/rg", {"location": "local", "tags": {"env": "prod"}})
-        arm.put("/resourceGroups/other", {"location": "local", "tags": {"env": "test"}})
-        scale_set(arm)
-        created(arm.put(AV, {"location": "local"}))
-        subnets = [{"name": "a"}, {"name": "b"}]
-        net = f"{NETWORK}/virtualNetworks/net"
-        created(arm.put(net, {"location": "local", "properties": {"subnets": subnets}}))
-        tag = "tagName eq 'env' and tagValue eq 'test'"
-        assert matching(arm, "/resourceGroups", tag) == ["other"]
-        for path, name in (
-            (f"{COMPUTE}/virtualMachineScaleSets", "web"),
-            (f"{COMPUTE}/availabilitySets", "av"),
-            (f"{NETWORK}/virtualNetworks", "net"),
-            (f"{net}/subnets", "a"),
-        ):
-            assert matching(arm, path, f"name eq '{name}'") == [name]
-            assert matching(arm, path, "name eq 'none'") == []
+    arm.put("/resourceGroups/rg", {"location": "local", "tags": {"env": "prod"}})
+    arm.put("/resourceGroups/other", {"location": "local", "tags": {"env": "test"}})
+    scale_set(arm)
+    created(arm.put(AV, {"location": "local"}))
+    subnets = [{"name": "a"}, {"name": "b"}]
+    net = f"{NETWORK}/virtualNetworks/net"
+    created(arm.put(net, {"location": "local", "properties": {"subnets": subnets}}))
+    tag = "tagName eq 'env' and tagValue eq 'test'"
+    assert matching(arm, "/resourceGroups", tag) == ["other"]
+    for path, name in (
+        (f"{COMPUTE}/virtualMachineScaleSets", "web"),
+        (f"{COMPUTE}/availabilitySets", "av"),
+        (f"{NETWORK}/virtualNetworks", "net"),
+        (f"{net}/subnets", "a"),
+    ):
+        assert matching(arm, path, f"name eq '{name}'") == [name]
+        assert matching(arm, path, "name eq 'none'") == []
 
 
-def test_documents_without_what_a_filter_compares() -> None:
+def test_documents_without_what_a_filter_compares(arm: ArmHarness) -> None:
     """A resource of the subscription has no group, and a part may have anything as its tags."""
     net = f"{NETWORK}/virtualNetworks/net"
     subnets = [{"name": "a", "tags": "x"}, {"name": "b", "tags": {"x": 1, "y": "z"}}]
-    with ArmHarness() as arm:
-        machine(arm)
-        arm.put("/providers/Microsoft.X/y/one", {})
-        assert matching(arm, "/resources", "resourceGroup ne 'rg'") == ["one"]
-        created(arm.put(net, {"location": "local", "properties": {"subnets": subnets}}))
-        assert matching(arm, f"{net}/subnets", "tagName eq 'x'") == []
-        assert matching(arm, f"{net}/subnets", "tagName eq 'y'") == ["b"]
+    machine(arm)
+    arm.put("/providers/Microsoft.X/y/one", {})
+    assert matching(arm, "/resources", "resourceGroup ne 'rg'") == ["one"]
+    created(arm.put(net, {"location": "local", "properties": {"subnets": subnets}}))
+    assert matching(arm, f"{net}/subnets", "tagName eq 'x'") == []
+    assert matching(arm, f"{net}/subnets", "tagName eq 'y'") == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -126,61 +119,50 @@ def test_documents_without_what_a_filter_compares() -> None:
         "name eq 'a' and " * 500,
     ],
 )
-def test_a_filter_that_cannot_be_evaluated(expression: str) -> None:
+def test_a_filter_that_cannot_be_evaluated(arm: ArmHarness, expression: str) -> None:
     """It is refused, and the error says what a filter may be."""
-    with ArmHarness() as arm:
-        arm.group()
-        for path in (MACHINES, "/resources", "/resourceGroups", f"{NETWORK}/virtualNetworks"):
-            response = arm.get(path, **{"$filter": expression})
-            assert refused(response) == (400, "InvalidFilterInQueryString")
-            if len(expression) < 1000:
-                assert "FIELD is one of name, " in response.error_message
+    for path in (MACHINES, "/resources", "/resourceGroups", f"{NETWORK}/virtualNetworks"):
+        response = arm.get(path, **{"$filter": expression})
+        assert refused(response) == (400, "InvalidFilterInQueryString")
+        if len(expression) < 1000:
+            assert "FIELD is one of name, " in response.error_message
 
 
-# --- Other options --------------------------------------------------------------------------------
-
-
-def test_top_limits_all_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_limits_all_pages(arm: ArmHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list ends after `$top` entries, on whatever page that is; a nextLink keeps the filter."""
-    with ArmHarness() as arm:
-        four_machines(arm)
-        monkeypatch.setattr("fairwarning.arm.types.context.PAGE", 2)
-        for top in range(1, 6):
-            page = arm.get(MACHINES, **{"$top": str(top), "$filter": "name ne 'x'"}).json
-            seen = [item["name"] for item in page["value"]]
-            while "nextLink" in page:
-                page = arm.follow(page["nextLink"]).json
-                seen += [item["name"] for item in page["value"]]
-            assert seen == ["db-1", "jobs", "web-1", "web-2"][:top]
+    four_machines(arm)
+    monkeypatch.setattr("fairwarning.arm.types.context.PAGE", 2)
+    for top in range(1, 6):
+        page = arm.get(MACHINES, **{"$top": str(top), "$filter": "name ne 'x'"}).json
+        seen = [item["name"] for item in page["value"]]
+        while "nextLink" in page:
+            page = arm.follow(page["nextLink"]).json
+            seen += [item["name"] for item in page["value"]]
+        assert seen == ["db-1", "jobs", "web-1", "web-2"][:top]
 
 
 @pytest.mark.parametrize("top", ["0", "-1", "x", "1.5", "10001", "9" * 30, "²"])
-def test_an_invalid_top(top: str) -> None:
+def test_an_invalid_top(arm: ArmHarness, top: str) -> None:
     """The error says what is allowed."""
-    with ArmHarness() as arm:
-        arm.group()
-        response = arm.get(MACHINES, **{"$top": top})
-        assert refused(response) == (400, "InvalidParameter")
-        assert "from 1 to 10000" in response.error_message
+    response = arm.get(MACHINES, **{"$top": top})
+    assert refused(response) == (400, "InvalidParameter")
+    assert "from 1 to 10000" in response.error_message
 
 
-def test_expand() -> None:
+def test_expand(arm: ArmHarness) -> None:
     """Known words add their members; another one is refused with those that are allowed."""
-    with ArmHarness() as arm:
-        machine(arm)
-        for path in (VM, MACHINES):
-            document = arm.get(path, **{"$expand": "InstanceView,userData"}).json
-            properties = document.get("value", [document])[0]["properties"]
-            assert properties["instanceView"]["statuses"]
-            response = arm.get(path, **{"$expand": "everything"})
-            assert refused(response) == (400, "InvalidParameter")
-            assert "instanceView" in response.error_message
-        (entry,) = arm.get("/resources", **{"$expand": "changedTime,provisioningState"}).json[
-            "value"
-        ]
-        assert entry["provisioningState"] == "Succeeded"
-        assert entry["changedTime"].endswith("Z")
-        assert "changedTime" not in arm.get("/resources").json["value"][0]
+    machine(arm)
+    for path in (VM, MACHINES):
+        document = arm.get(path, **{"$expand": "InstanceView,userData"}).json
+        properties = document.get("value", [document])[0]["properties"]
+        assert properties["instanceView"]["statuses"]
+        response = arm.get(path, **{"$expand": "everything"})
+        assert refused(response) == (400, "InvalidParameter")
+        assert "instanceView" in response.error_message
+    (entry,) = arm.get("/resources", **{"$expand": "changedTime,provisioningState"}).json["value"]
+    assert entry["provisioningState"] == "Succeeded"
+    assert entry["changedTime"].endswith("Z")
+    assert "changedTime" not in arm.get("/resources").json["value"][0]
 
 
 def test_no_option_is_ignored() -> None:

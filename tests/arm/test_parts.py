@@ -5,6 +5,7 @@ import pytest
 from tests.arm.attached import LB, SUBNET, VNET, link, network, put
 from tests.arm.bodies import created, refused
 from tests.arm.everything import state
+from tests.arm.templates import deployment, resource
 from tests.arm.type_samples import PARTS, TypeSample, label
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
@@ -20,18 +21,17 @@ BAD_SUBNETS: tuple[object, ...] = (
 )
 
 
-def test_parts_have_ids() -> None:
+def test_parts_have_ids(arm: ArmHarness) -> None:
     """Clients refer to subnets, pools and rules by their ids."""
     lists = (
         "frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules",
         "inboundNatRules", "inboundNatPools",
     )  # fmt: skip
-    with ArmHarness() as arm:
-        (subnet,) = network(arm)["properties"]["subnets"]
-        assert subnet["id"] == f"{SUBSCRIPTION}{SUBNET}"
-        assert subnet["properties"]["addressPrefix"] == "10.7.0.0/24"
-        parts = {name: [{"name": "one", "properties": {"port": 1}}] for name in lists}
-        shown = put(arm, LB, **parts)["properties"]
+    (subnet,) = network(arm)["properties"]["subnets"]
+    assert subnet["id"] == f"{SUBSCRIPTION}{SUBNET}"
+    assert subnet["properties"]["addressPrefix"] == "10.7.0.0/24"
+    parts = {name: [{"name": "one", "properties": {"port": 1}}] for name in lists}
+    shown = put(arm, LB, **parts)["properties"]
     for name in lists:
         (part,) = shown[name]
         assert part["id"] == f"{SUBSCRIPTION}{LB}/{name}/one"
@@ -41,58 +41,46 @@ def test_parts_have_ids() -> None:
 
 
 @pytest.mark.parametrize("sample", PARTS, ids=label)
-def test_a_part_is_in_its_parent(sample: TypeSample) -> None:
+def test_a_part_is_in_its_parent(arm: ArmHarness, sample: TypeSample) -> None:
     """It keeps its place when it is replaced, and the parent does not change otherwise."""
     name = sample.kind.rpartition("/")[2]
-    with ArmHarness() as arm:
-        sample.prepare(arm)
-        (path, body), *_ = sample.needs
-        created(arm.put(path, {**body, "properties": {"more": {"a": 1}}}))
-        for part in ("first", "second"):
-            created(arm.put(f"{sample.list_path}/{part}", sample.body))
-        again = arm.put(f"{sample.list_path}/First", {"properties": {"new": 2}})
-        assert (again.status, again.json["name"]) == (200, "first")
-        document = arm.get(path).json["properties"]
-        assert document["more"] == {"a": 1}
-        assert document[name] == arm.get(sample.list_path).json["value"]
-        assert [part["name"] for part in document[name]] == ["first", "second"]
-        assert "theirs" not in document[name][0]["properties"]
-        assert arm.delete(f"{sample.list_path}/first").status == 200
-        assert [part["name"] for part in arm.get(path).json["properties"][name]] == ["second"]
+    sample.prepare(arm)
+    (path, body), *_ = sample.needs
+    created(arm.put(path, {**body, "properties": {"more": {"a": 1}}}))
+    for part in ("first", "second"):
+        created(arm.put(f"{sample.list_path}/{part}", sample.body))
+    again = arm.put(f"{sample.list_path}/First", {"properties": {"new": 2}})
+    assert (again.status, again.json["name"]) == (200, "first")
+    document = arm.get(path).json["properties"]
+    assert document["more"] == {"a": 1}
+    assert document[name] == arm.get(sample.list_path).json["value"]
+    assert [part["name"] for part in document[name]] == ["first", "second"]
+    assert "theirs" not in document[name][0]["properties"]
+    assert arm.delete(f"{sample.list_path}/first").status == 200
+    assert [part["name"] for part in arm.get(path).json["properties"][name]] == ["second"]
 
 
 @pytest.mark.parametrize("subnets", BAD_SUBNETS, ids=str)
-def test_bad_parts(subnets: object) -> None:
+def test_bad_parts(arm: ArmHarness, subnets: object) -> None:
     """A parent with bad parts is neither created nor changed."""
-    with ArmHarness() as arm:
-        arm.group()
-        body = {"location": "local", "properties": {"subnets": subnets}}
-        assert refused(arm.put(VNET, body)) == (400, "InvalidParameter")
-        assert arm.get(VNET).status == 404
-        network(arm)
-        before = state(arm)
-        assert refused(arm.put(VNET, body)) == (400, "InvalidParameter")
-        assert refused(arm.put(f"{VNET}/subnets/-", {})) == (400, "InvalidParameter")
-        assert refused(arm.put(f"{VNET}/subnets/{'x' * 81}", {})) == (400, "InvalidParameter")
-        assert state(arm) == before
+    body = {"location": "local", "properties": {"subnets": subnets}}
+    assert refused(arm.put(VNET, body)) == (400, "InvalidParameter")
+    assert arm.get(VNET).status == 404
+    network(arm)
+    before = state(arm)
+    assert refused(arm.put(VNET, body)) == (400, "InvalidParameter")
+    assert refused(arm.put(f"{VNET}/subnets/-", {})) == (400, "InvalidParameter")
+    assert refused(arm.put(f"{VNET}/subnets/{'x' * 81}", {})) == (400, "InvalidParameter")
+    assert state(arm) == before
 
 
-def test_a_part_in_a_template() -> None:
+def test_a_part_in_a_template(arm: ArmHarness) -> None:
     """A template can write parts after their parent."""
-    rule = {
-        "type": "Microsoft.Network/loadBalancers/inboundNatRules",
-        "name": "lb/ssh",
-        "apiVersion": "2024-05-01",
-        "dependsOn": ["lb"],
-        "properties": {"frontendPort": 22},
-    }
-    balancer = {**rule, "type": "Microsoft.Network/loadBalancers", "name": "lb", "dependsOn": []}
-    template = {"resources": [rule, {**balancer, "location": "local"}]}
+    kind = "Microsoft.Network/loadBalancers"
+    written = resource(f"{kind}/inboundNatRules", "lb/ssh", "lb", properties={"frontendPort": 22})
     path = "/resourceGroups/rg/providers/Microsoft.Resources/deployments/d"
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(path, {"properties": {"mode": "Incremental", "template": template}}))
-        assert arm.get(path).json["properties"]["provisioningState"] == "Succeeded"
-        rule = arm.get(f"{LB}/inboundNatRules/ssh").json
-        assert link(f"{LB}/inboundNatRules/ssh") == {"id": rule["id"]}
-        assert rule["properties"]["frontendPort"] == 22
+    created(arm.put(path, deployment(written, resource(kind, "lb"))))
+    assert arm.get(path).json["properties"]["provisioningState"] == "Succeeded"
+    rule = arm.get(f"{LB}/inboundNatRules/ssh").json
+    assert link(f"{LB}/inboundNatRules/ssh") == {"id": rule["id"]}
+    assert rule["properties"]["frontendPort"] == 22

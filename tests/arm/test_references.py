@@ -1,6 +1,6 @@
 """Resources that refer to others, which show their users and are kept while they are in use."""
 
-from collections.abc import Callable
+import json
 from typing import Any
 
 import pytest
@@ -15,16 +15,16 @@ from tests.arm.attached import (
     PIP,
     SUBNET,
     VNET,
-    Json,
     address,
     delete,
+    ip,
     link,
     network,
     nic,
     put,
     vm,
 )
-from tests.arm.bodies import AV, COMPUTE, VM, WEB, refused, scale_set
+from tests.arm.bodies import AV, COMPUTE, VM, WEB, Json, refused, scale_set
 from tests.arm.everything import state
 from tests.fixtures.arm import OPERATOR, SUBSCRIPTION, ArmHarness
 
@@ -33,171 +33,150 @@ pytestmark = pytest.mark.spec("C6")
 CONFIGURATION = f"{NIC}/ipConfigurations/ip"
 
 
-# --- Both ways ------------------------------------------------------------------------------------
-
-
-def test_an_interface_shows_its_machine() -> None:
+def test_an_interface_shows_its_machine(arm: ArmHarness) -> None:
     """The machine's id, and whether the interface is the primary one."""
-    with ArmHarness() as arm:
-        network(arm)
-        other = f"{NETWORK}/networkInterfaces/other"
-        for path in (NIC, other):
-            assert "virtualMachine" not in nic(arm, path)["properties"]
-        entries = [link(other), {**link(NIC), "properties": {"primary": True}}]
-        document = vm(arm, networkProfile={"networkInterfaces": entries})
-        assert document["properties"]["networkProfile"]["networkInterfaces"] == entries
-        first, second = (arm.get(path).json["properties"] for path in (NIC, other))
-        assert first["virtualMachine"] == second["virtualMachine"] == link(VM)
-        assert (first["primary"], second["primary"]) == (True, False)
-        listed = arm.get("/providers/Microsoft.Network/networkInterfaces").json["value"]
-        assert [item["properties"]["virtualMachine"] for item in listed] == [link(VM)] * 2
-        arm.restart()
-        assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
+    network(arm)
+    other = f"{NETWORK}/networkInterfaces/other"
+    for path in (NIC, other):
+        assert "virtualMachine" not in nic(arm, path)["properties"]
+    entries = [link(other), {**link(NIC), "properties": {"primary": True}}]
+    document = vm(arm, networkProfile={"networkInterfaces": entries})
+    assert document["properties"]["networkProfile"]["networkInterfaces"] == entries
+    first, second = (arm.get(path).json["properties"] for path in (NIC, other))
+    assert first["virtualMachine"] == second["virtualMachine"] == link(VM)
+    assert (first["primary"], second["primary"]) == (True, False)
+    listed = arm.get("/providers/Microsoft.Network/networkInterfaces").json["value"]
+    assert [item["properties"]["virtualMachine"] for item in listed] == [link(VM)] * 2
+    arm.restart()
+    assert arm.get(NIC).json["properties"]["virtualMachine"] == link(VM)
 
 
-def test_a_public_address_shows_its_configuration() -> None:
+def test_a_public_address_shows_its_configuration(arm: ArmHarness) -> None:
     """That of an interface or of a load balancer; ids are shown in their usual case."""
-    with ArmHarness() as arm:
-        network(arm)
-        put(arm, PIP)
-        document = nic(arm, publicIPAddress={"id": f"{SUBSCRIPTION}{PIP.replace('IPA', 'IpA')}"})
-        (shown,) = document["properties"]["ipConfigurations"]
-        assert shown["properties"]["publicIPAddress"] == link(PIP)
-        assert arm.get(PIP).json["properties"]["ipConfiguration"] == link(CONFIGURATION)
-        again = arm.get(PIP).json
-        assert arm.put(PIP, again).json["properties"]["ipConfiguration"] == link(CONFIGURATION)
-        nic(arm)
-        assert "ipConfiguration" not in arm.get(PIP).json["properties"]
-        front = {"name": "front", "properties": {"publicIPAddress": link(PIP)}}
-        put(arm, LB, frontendIPConfigurations=[front])
-        place = link(f"{LB}/frontendIPConfigurations/front")
-        assert arm.get(PIP).json["properties"]["ipConfiguration"] == place
-        rule = f"{LB}/inboundNatRules/ssh"
-        assert arm.put(rule, {"properties": {}}).status == 201
-        assert arm.delete(rule).status == 200
-        assert arm.get(PIP).json["properties"]["ipConfiguration"] == place
-        delete(arm, LB)
-        assert "ipConfiguration" not in arm.get(PIP).json["properties"]
+    network(arm)
+    put(arm, PIP)
+    document = nic(arm, publicIPAddress={"id": f"{SUBSCRIPTION}{PIP.replace('IPA', 'IpA')}"})
+    (shown,) = document["properties"]["ipConfigurations"]
+    assert shown["properties"]["publicIPAddress"] == link(PIP)
+    assert arm.get(PIP).json["properties"]["ipConfiguration"] == link(CONFIGURATION)
+    again = arm.get(PIP).json
+    assert arm.put(PIP, again).json["properties"]["ipConfiguration"] == link(CONFIGURATION)
+    nic(arm)
+    assert "ipConfiguration" not in arm.get(PIP).json["properties"]
+    front = {"name": "front", "properties": {"publicIPAddress": link(PIP)}}
+    put(arm, LB, frontendIPConfigurations=[front])
+    place = link(f"{LB}/frontendIPConfigurations/front")
+    assert arm.get(PIP).json["properties"]["ipConfiguration"] == place
+    rule = f"{LB}/inboundNatRules/ssh"
+    assert arm.put(rule, {"properties": {}}).status == 201
+    assert arm.delete(rule).status == 200
+    assert arm.get(PIP).json["properties"]["ipConfiguration"] == place
+    delete(arm, LB)
+    assert "ipConfiguration" not in arm.get(PIP).json["properties"]
 
 
-def test_subnets_show_their_users() -> None:
+def test_subnets_show_their_users(arm: ArmHarness) -> None:
     """Configurations of interfaces and of instances."""
-    with ArmHarness() as arm:
-        arm.group()
-        put(arm, NSG)
-        secured = {"addressPrefix": "10.7.0.0/24", "networkSecurityGroup": link(NSG)}
-        document = put(arm, VNET, subnets=[{"name": "front", "properties": secured}])
-        assert "ipConfigurations" not in document["properties"]["subnets"][0]["properties"]
-        inner = {"subnet": link(SUBNET)}
-        configurations = [{"name": "ip", "properties": inner}]
-        put(arm, NIC, ipConfigurations=configurations, networkSecurityGroup=link(NSG))
-        properties = {"ipConfigurations": configurations}
-        interfaces = [{"name": "n", "properties": properties}]
-        profile = {"networkProfile": {"networkInterfaceConfigurations": interfaces}}
-        web = scale_set(arm, capacity=1, model=profile)
-        instance = f"{web}/virtualMachines/0/networkInterfaces/n/ipConfigurations/ip"
-        users = [link(CONFIGURATION), link(instance)]
-        assert arm.get(SUBNET).json["properties"]["ipConfigurations"] == users
-        (listed,) = arm.get("/providers/Microsoft.Network/virtualNetworks").json["value"]
-        assert listed["properties"]["subnets"][0]["properties"]["ipConfigurations"] == users
+    put(arm, NSG)
+    secured = {"addressPrefix": "10.7.0.0/24", "networkSecurityGroup": link(NSG)}
+    document = put(arm, VNET, subnets=[{"name": "front", "properties": secured}])
+    assert "ipConfigurations" not in document["properties"]["subnets"][0]["properties"]
+    properties = ip(subnet=link(SUBNET))
+    put(arm, NIC, **properties, networkSecurityGroup=link(NSG))
+    web = scale_set(arm, capacity=1, **model(properties))
+    instance = f"{web}/virtualMachines/0/networkInterfaces/n/ipConfigurations/ip"
+    users = [link(CONFIGURATION), link(instance)]
+    assert arm.get(SUBNET).json["properties"]["ipConfigurations"] == users
+    (listed,) = arm.get("/providers/Microsoft.Network/virtualNetworks").json["value"]
+    assert listed["properties"]["subnets"][0]["properties"]["ipConfigurations"] == users
 
 
-def test_a_load_balancer_shows_its_users() -> None:
+def test_a_load_balancer_shows_its_users(arm: ArmHarness) -> None:
     """The configurations in a pool and behind a rule."""
-    with ArmHarness() as arm:
-        network(arm)
-        put(
-            arm,
-            LB,
-            backendAddressPools=[{"name": "pool"}],
-            inboundNatRules=[{"name": "ssh"}],
-        )
-        nic(
-            arm,
-            loadBalancerBackendAddressPools=[link(f"{LB}/backendAddressPools/pool")],
-            loadBalancerInboundNatRules=[link(f"{LB}/inboundNatRules/ssh")],
-        )
-        shown = arm.get(LB).json["properties"]
-        (pool,) = shown["backendAddressPools"]
-        assert pool["properties"]["backendIPConfigurations"] == [link(CONFIGURATION)]
-        (rule,) = shown["inboundNatRules"]
-        assert rule["properties"]["backendIPConfiguration"] == link(CONFIGURATION)
-        arm.put(LB, arm.get(LB).json)
-        delete(arm, NIC)
-        after = arm.get(LB).json["properties"]
-        assert "backendIPConfigurations" not in after["backendAddressPools"][0]["properties"]
-        assert "backendIPConfiguration" not in after["inboundNatRules"][0]["properties"]
+    network(arm)
+    put(
+        arm,
+        LB,
+        backendAddressPools=[{"name": "pool"}],
+        inboundNatRules=[{"name": "ssh"}],
+    )
+    nic(
+        arm,
+        loadBalancerBackendAddressPools=[link(f"{LB}/backendAddressPools/pool")],
+        loadBalancerInboundNatRules=[link(f"{LB}/inboundNatRules/ssh")],
+    )
+    shown = arm.get(LB).json["properties"]
+    (pool,) = shown["backendAddressPools"]
+    assert pool["properties"]["backendIPConfigurations"] == [link(CONFIGURATION)]
+    (rule,) = shown["inboundNatRules"]
+    assert rule["properties"]["backendIPConfiguration"] == link(CONFIGURATION)
+    arm.put(LB, arm.get(LB).json)
+    delete(arm, NIC)
+    after = arm.get(LB).json["properties"]
+    assert "backendIPConfigurations" not in after["backendAddressPools"][0]["properties"]
+    assert "backendIPConfiguration" not in after["inboundNatRules"][0]["properties"]
 
 
-# --- In use ---------------------------------------------------------------------------------------
-
-
-def test_what_is_in_use_is_not_deleted() -> None:
+def test_what_is_in_use_is_not_deleted(arm: ArmHarness) -> None:
     """The codes and texts are Azure's, with Azure's ids."""
-    with ArmHarness() as arm:
-        network(arm)
-        put(arm, PIP)
-        nic(arm, publicIPAddress=link(PIP))
-        put(arm, DISK, diskSizeGB=4)
-        entry = {"lun": 0, "createOption": "Attach", "managedDisk": link(DISK)}
-        vm(arm, VM, NIC, storageProfile={"dataDisks": [entry]})
-        before = [arm.get(path).body for path in (NIC, PIP, VNET, DISK)]
-        for path, code, user in (
-            (NIC, (400, "NicInUse"), VM),
-            (PIP, (400, "PublicIPAddressCannotBeDeleted"), CONFIGURATION),
-            (SUBNET, (400, "InUseSubnetCannotBeDeleted"), CONFIGURATION),
-            (VNET, (400, "InUseSubnetCannotBeDeleted"), CONFIGURATION),
-            (DISK, (409, "OperationNotAllowed"), VM),
-        ):
-            response = arm.delete(path)
-            assert refused(response) == code
-            assert f"{SUBSCRIPTION}{user}" in response.json["error"]["message"]
-            assert "microsoft.network" not in response.json["error"]["message"]
-        replaced = arm.put(VNET, {"location": "local", "properties": {"subnets": []}})
-        assert refused(replaced) == (400, "InUseSubnetCannotBeDeleted")
-        assert [arm.get(path).body for path in (NIC, PIP, VNET, DISK)] == before
-        for path in (VM, NIC, PIP, SUBNET, VNET, DISK):
-            assert arm.delete(path).status in {200, 202}
-            arm.advance(120)
+    network(arm)
+    put(arm, PIP)
+    nic(arm, publicIPAddress=link(PIP))
+    put(arm, DISK, diskSizeGB=4)
+    entry = {"lun": 0, "createOption": "Attach", "managedDisk": link(DISK)}
+    vm(arm, VM, NIC, storageProfile={"dataDisks": [entry]})
+    before = [arm.get(path).body for path in (NIC, PIP, VNET, DISK)]
+    for path, code, user in (
+        (NIC, (400, "NicInUse"), VM),
+        (PIP, (400, "PublicIPAddressCannotBeDeleted"), CONFIGURATION),
+        (SUBNET, (400, "InUseSubnetCannotBeDeleted"), CONFIGURATION),
+        (VNET, (400, "InUseSubnetCannotBeDeleted"), CONFIGURATION),
+        (DISK, (409, "OperationNotAllowed"), VM),
+    ):
+        response = arm.delete(path)
+        assert refused(response) == code
+        assert f"{SUBSCRIPTION}{user}" in response.json["error"]["message"]
+        assert "microsoft.network" not in response.json["error"]["message"]
+    replaced = arm.put(VNET, {"location": "local", "properties": {"subnets": []}})
+    assert refused(replaced) == (400, "InUseSubnetCannotBeDeleted")
+    assert [arm.get(path).body for path in (NIC, PIP, VNET, DISK)] == before
+    for path in (VM, NIC, PIP, SUBNET, VNET, DISK):
+        assert arm.delete(path).status in {200, 202}
+        arm.advance(120)
 
 
-def test_an_interface_of_another_machine() -> None:
+def test_an_interface_of_another_machine(arm: ArmHarness) -> None:
     """It is refused, and nothing is created."""
-    with ArmHarness() as arm:
-        network(arm)
-        nic(arm)
-        vm(arm, VM, NIC)
-        other = f"{COMPUTE}/virtualMachines/other"
-        body = {"networkProfile": {"networkInterfaces": [link(NIC)]}, "storageProfile": {}}
-        response = arm.put(other, {"location": "local", "properties": body})
-        assert refused(response) == (400, "NicInUse")
-        assert f"{SUBSCRIPTION}{VM}" in response.json["error"]["message"]
-        assert arm.get(other).status == 404
-        assert len(arm.get(f"{COMPUTE}/disks").json["value"]) == 1
-        twice = {"networkProfile": {"networkInterfaces": [link(NIC), link(NIC)]}}
-        assert refused(arm.patch(VM, {"properties": twice})) == (400, "NicInUse")
+    network(arm)
+    nic(arm)
+    vm(arm, VM, NIC)
+    other = f"{COMPUTE}/virtualMachines/other"
+    body = {"networkProfile": {"networkInterfaces": [link(NIC)]}, "storageProfile": {}}
+    response = arm.put(other, {"location": "local", "properties": body})
+    assert refused(response) == (400, "NicInUse")
+    assert f"{SUBSCRIPTION}{VM}" in response.json["error"]["message"]
+    assert arm.get(other).status == 404
+    assert len(arm.get(f"{COMPUTE}/disks").json["value"]) == 1
+    twice = {"networkProfile": {"networkInterfaces": [link(NIC), link(NIC)]}}
+    assert refused(arm.patch(VM, {"properties": twice})) == (400, "NicInUse")
 
 
-def test_a_public_address_has_one_user() -> None:
+def test_a_public_address_has_one_user(arm: ArmHarness) -> None:
     """A second interface or frontend is refused, also within one resource."""
-    with ArmHarness() as arm:
-        network(arm)
-        put(arm, PIP)
-        nic(arm, publicIPAddress=link(PIP))
-        inner = {"publicIPAddress": link(PIP)}
-        front = {"frontendIPConfigurations": [{"name": "a", "properties": inner}]}
-        other = {"ipConfigurations": [{"name": "a", "properties": inner}]}
-        for path, properties in ((LB, front), (f"{NETWORK}/networkInterfaces/b", other)):
-            response = arm.put(path, {"location": "local", "properties": properties})
-            assert refused(response) == (400, "PublicIPAddressInUse")
-            assert arm.get(path).status == 404
-        first = {"name": "ip", "properties": inner}
-        twice = {"ipConfigurations": [first, {**first, "name": "second"}]}
-        response = arm.put(NIC, {"location": "local", "properties": twice})
+    network(arm)
+    put(arm, PIP)
+    nic(arm, publicIPAddress=link(PIP))
+    inner = {"publicIPAddress": link(PIP)}
+    front = {"frontendIPConfigurations": [{"name": "a", "properties": inner}]}
+    other = {"ipConfigurations": [{"name": "a", "properties": inner}]}
+    for path, properties in ((LB, front), (f"{NETWORK}/networkInterfaces/b", other)):
+        response = arm.put(path, {"location": "local", "properties": properties})
         assert refused(response) == (400, "PublicIPAddressInUse")
-
-
-# --- Invalid references ---------------------------------------------------------------------------
+        assert arm.get(path).status == 404
+    first = {"name": "ip", "properties": inner}
+    twice = {"ipConfigurations": [first, {**first, "name": "second"}]}
+    response = arm.put(NIC, {"location": "local", "properties": twice})
+    assert refused(response) == (400, "PublicIPAddressInUse")
 
 
 @pytest.mark.parametrize(
@@ -210,35 +189,28 @@ def test_a_public_address_has_one_user() -> None:
         {"storageProfile": {"osDisk": {"managedDisk": {"id": "disk"}}}},
     ],
 )
-def test_what_is_no_id(properties: dict[str, Any]) -> None:
+def test_what_is_no_id(arm: ArmHarness, properties: dict[str, Any]) -> None:
     """A machine that refers to nothing is not created."""
-    with ArmHarness() as arm:
-        arm.group()
-        response = arm.put(VM, {"location": "local", "properties": properties})
-        assert refused(response) in {
-            (400, "LinkedInvalidPropertyId"),
-            (400, "InvalidParameter"),  # not even an object
-        }
-        assert arm.get(VM).status == 404
-        assert arm.get(f"{COMPUTE}/disks").json == {"value": []}
+    response = arm.put(VM, {"location": "local", "properties": properties})
+    assert refused(response) in {
+        (400, "LinkedInvalidPropertyId"),
+        (400, "InvalidParameter"),  # not even an object
+    }
+    assert arm.get(VM).status == 404
+    assert arm.get(f"{COMPUTE}/disks").json == {"value": []}
 
 
-def test_a_network_of_another_group() -> None:
+def test_a_network_of_another_group(arm: ArmHarness) -> None:
     """An operator may use it, as on Azure; a tenant of one group may not."""
-    with ArmHarness() as arm:
-        network(arm)
-        arm.group("elsewhere")
-        path = NIC.replace("/resourceGroups/rg/", "/resourceGroups/elsewhere/")
-        inner = {"subnet": link(SUBNET)}
-        configurations = [{"name": "ip", "properties": inner}]
-        body = {"location": "local", "properties": {"ipConfigurations": configurations}}
-        arm.principal = Principal(name="ann", role=Role.TENANT, group="elsewhere")
-        assert refused(arm.put(path, body)) == (400, "InvalidResourceReference")
-        arm.principal = OPERATOR
-        assert address(nic(arm, path)) != address(nic(arm))  # of one subnet
+    network(arm)
+    arm.group("elsewhere")
+    path = NIC.replace("/resourceGroups/rg/", "/resourceGroups/elsewhere/")
+    body = {"location": "local", "properties": ip(subnet=link(SUBNET))}
+    arm.principal = Principal(name="ann", role=Role.TENANT, group="elsewhere")
+    assert refused(arm.put(path, body)) == (400, "InvalidResourceReference")
+    arm.principal = OPERATOR
+    assert address(nic(arm, path)) != address(nic(arm))  # of one subnet
 
-
-# --- Wherever they stand --------------------------------------------------------------------------
 
 NEW = {
     "machine": f"{COMPUTE}/virtualMachines/new",
@@ -266,11 +238,6 @@ TARGETS: tuple[tuple[str, Json], ...] = (
 """The resources that are referred to, each with its properties."""
 
 
-def ip(**inner: object) -> Json:
-    """Return an interface's properties, or those of an interface in the model of a set."""
-    return {"ipConfigurations": [{"name": "ip", "properties": inner}]}
-
-
 def model(properties: Json) -> Json:
     """Return a scale set's properties with a network interface in its model."""
     interfaces = [{"name": "n", "properties": properties}]
@@ -278,75 +245,52 @@ def model(properties: Json) -> Json:
     return {"virtualMachineProfile": profile}
 
 
-def placed(kind: str, target: str, properties: Callable[[Json], Json]) -> Any:  # noqa: ANN401
-    """Return a case: a new resource, its target, and the properties with the reference."""
-    return pytest.param(kind, target, lambda ref: {"properties": properties(ref)})
+def whole(**properties: object) -> Json:
+    """Return a body without its location."""
+    return {"properties": properties}
 
 
-CASES = [
-    placed("machine", NIC, lambda ref: {"networkProfile": {"networkInterfaces": [ref]}}),
-    placed("machine", AV, lambda ref: {"availabilitySet": ref}),
-    placed("machine", WEB, lambda ref: {"virtualMachineScaleSet": ref}),
-    placed("machine", NEAR, lambda ref: {"proximityPlacementGroup": ref}),
-    placed("machine", IMAGE, lambda ref: {"storageProfile": {"imageReference": ref}}),
-    placed(
-        "machine",
-        DISK,
-        lambda ref: {"storageProfile": {"dataDisks": [
-            {"lun": 0, "createOption": "Attach", "managedDisk": ref}
-        ]}},
-    ),
-    pytest.param(
-        "machine",
-        USER,
-        lambda ref: {"identity": {"userAssignedIdentities": {ref["id"]: {}}}},
-    ),
-    placed("interface", SUBNET, lambda ref: ip(subnet=ref)),
-    placed("interface", NSG, lambda ref: {**ip(), "networkSecurityGroup": ref}),
-    placed("interface", PIP, lambda ref: ip(publicIPAddress=ref)),
-    placed(
-        "interface",
-        f"{LB}/backendAddressPools/part",
-        lambda ref: ip(loadBalancerBackendAddressPools=[ref]),
-    ),
-    placed(
-        "interface",
-        f"{LB}/inboundNatRules/part",
-        lambda ref: ip(loadBalancerInboundNatRules=[ref]),
-    ),
-    placed("set", SUBNET, lambda ref: model(ip(subnet=ref))),
-    placed("set", NSG, lambda ref: model({**ip(), "networkSecurityGroup": ref})),
-    placed(
-        "set",
-        f"{LB}/backendAddressPools/part",
-        lambda ref: model(ip(loadBalancerBackendAddressPools=[ref])),
-    ),
-    placed(
-        "set",
-        f"{LB}/inboundNatPools/part",
-        lambda ref: model(ip(loadBalancerInboundNatPools=[ref])),
-    ),
-    placed(
-        "network",
-        NSG,
-        lambda ref: {"subnets": [{"name": "s", "properties": {"networkSecurityGroup": ref}}]},
-    ),
-    placed(
+REF = {"id": "{id}"}
+POOL, RULE, POOL_OF_RULES = (f"{LB}/{name}/part" for name in PARTS)
+SECURED = {"networkSecurityGroup": REF}
+DATA_DISK = {"lun": 0, "createOption": "Attach", "managedDisk": REF}
+COPY = {"createOption": "Copy", "sourceResourceId": "{id}"}
+CASES: list[tuple[str, str, Json]] = [
+    ("machine", NIC, whole(networkProfile={"networkInterfaces": [REF]})),
+    ("machine", AV, whole(availabilitySet=REF)),
+    ("machine", WEB, whole(virtualMachineScaleSet=REF)),
+    ("machine", NEAR, whole(proximityPlacementGroup=REF)),
+    ("machine", IMAGE, whole(storageProfile={"imageReference": REF})),
+    ("machine", DISK, whole(storageProfile={"dataDisks": [DATA_DISK]})),
+    ("machine", USER, {"identity": {"userAssignedIdentities": {"{id}": {}}}}),
+    ("interface", SUBNET, whole(**ip(subnet=REF))),
+    ("interface", NSG, whole(**ip(), **SECURED)),
+    ("interface", PIP, whole(**ip(publicIPAddress=REF))),
+    ("interface", POOL, whole(**ip(loadBalancerBackendAddressPools=[REF]))),
+    ("interface", RULE, whole(**ip(loadBalancerInboundNatRules=[REF]))),
+    ("set", SUBNET, whole(**model(ip(subnet=REF)))),
+    ("set", NSG, whole(**model({**ip(), **SECURED}))),
+    ("set", POOL, whole(**model(ip(loadBalancerBackendAddressPools=[REF])))),
+    ("set", POOL_OF_RULES, whole(**model(ip(loadBalancerInboundNatPools=[REF])))),
+    ("network", NSG, whole(subnets=[{"name": "s", "properties": SECURED}])),
+    (
         "balancer",
         PIP,
-        lambda ref: {"frontendIPConfigurations": [
-            {"name": "f", "properties": {"publicIPAddress": ref}}
-        ]},
+        whole(frontendIPConfigurations=[{"name": "f", "properties": {"publicIPAddress": REF}}]),
     ),
-    placed(
-        "disk",
-        DISK,
-        lambda ref: {"creationData": {"createOption": "Copy", "sourceResourceId": ref["id"]}},
-    ),
-    placed("image", VM, lambda ref: {"sourceVirtualMachine": ref}),
-    placed("setting", WEB, lambda ref: {"profiles": [{"rules": [f"{ref['id']}"]}]}),
-    placed("setting", f"{VNET}/subnets/front", lambda ref: {ref["id"]: [[{}]]}),
-]  # fmt: skip
+    ("disk", DISK, whole(creationData=COPY)),
+    ("image", VM, whole(sourceVirtualMachine=REF)),
+    ("setting", WEB, whole(profiles=[{"rules": ["{id}"]}])),
+    ("setting", SUBNET, whole(**{"{id}": [[{}]]})),
+]
+"""A new resource, what it refers to, and its body, in which `{id}` is the id of that."""
+
+
+def with_id(body: Json, id_: str) -> Json:
+    """Return a body that refers to the resource of this id."""
+    text = json.dumps({"location": "local", **body}).replace("{id}", id_)
+    filled: Json = json.loads(text)
+    return filled
 
 
 def create_targets(arm: ArmHarness, group: str) -> None:
@@ -357,26 +301,24 @@ def create_targets(arm: ArmHarness, group: str) -> None:
 
 @pytest.mark.spec("C8")
 @pytest.mark.parametrize(("kind", "target", "body"), CASES)
-def test_a_reference(kind: str, target: str, body: Callable[[Json], Json]) -> None:
+def test_a_reference(arm: ArmHarness, kind: str, target: str, body: Json) -> None:
     """What does not exist, or is in another group than the client's, cannot be referred to."""
     ann = Principal(name="ann", role=Role.TENANT, group="rg")
     missing, path = (400, "InvalidResourceReference"), NEW[kind]
-    other = link(target.replace("/rg/", "/other/"))
-    with ArmHarness() as arm:
-        arm.group()
-        arm.group("other")
-        before = state(arm)
-        for reference in (link(target), {"id": f"/subscriptions/other{target}"}, other):
-            response = arm.put(path, {"location": "local", **body(reference)})
-            assert refused(response) == missing
-            assert reference["id"] in response.error_message
-        assert state(arm) == before
-        create_targets(arm, "other")
-        before = state(arm)
-        response = arm.put(path, {"location": "local", **body(other)}, principal=ann)
+    ours = f"{SUBSCRIPTION}{target}"
+    other = ours.replace("/rg/", "/other/")
+    arm.group("other")
+    before = state(arm)
+    for id_ in (ours, f"/subscriptions/other{target}", other):
+        response = arm.put(path, with_id(body, id_))
         assert refused(response) == missing
-        assert state(arm) == before
-        create_targets(arm, "rg")
-        response = arm.put(path, {"location": "local", **body(link(target))}, principal=ann)
-        assert response.status in {200, 201}, response.body
-        assert link(target)["id"] in arm.get(path).body.decode()
+        assert id_ in response.error_message
+    assert state(arm) == before
+    create_targets(arm, "other")
+    before = state(arm)
+    assert refused(arm.put(path, with_id(body, other), principal=ann)) == missing
+    assert state(arm) == before
+    create_targets(arm, "rg")
+    response = arm.put(path, with_id(body, ours), principal=ann)
+    assert response.status in {200, 201}, response.body
+    assert ours in arm.get(path).body.decode()

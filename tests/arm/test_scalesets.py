@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.model import ScaleSet
+from fairwarning.core.model import ImpactKind, ScaleSet
 from tests.arm.bodies import (
     COMPUTE,
     WEB,
@@ -38,29 +38,25 @@ def web_events(arm: ArmHarness) -> list[tuple[str, str, list[str]]]:
     return visible_events(arm, WEB_SCOPE)
 
 
-# --- The set and its model ------------------------------------------------------------------------
-
-
 @pytest.mark.spec("C1", "T7")
-def test_a_set_is_created_and_read() -> None:
+def test_a_set_is_created_and_read(arm: ArmHarness) -> None:
     """The document has the written and the computed members, and is in both listings."""
-    with ArmHarness() as arm:
-        prefix = {"osProfile": {"computerNamePrefix": "front", "adminPassword": "s3cret"}}
-        scale_set(arm, capacity=2, model=prefix, zoneBalance=True)
-        document = arm.get(WEB).json
-        assert document["id"] == f"{SUBSCRIPTION}{WEB}"
-        assert document["type"] == "Microsoft.Compute/virtualMachineScaleSets"
-        assert document["sku"] == {"name": "Standard_B1s", "tier": "Standard", "capacity": 2}
-        properties = document["properties"]
-        assert properties["provisioningState"] == "Succeeded"
-        assert properties["orchestrationMode"] == "Uniform"
-        assert properties["upgradePolicy"] == {"mode": "Manual"}
-        assert properties["zoneBalance"] is True
-        assert properties["virtualMachineProfile"]["osProfile"] == {"computerNamePrefix": "front"}
-        assert arm.get(SETS).json == {"value": [document]}
-        assert arm.get("/providers/Microsoft.Compute/virtualMachineScaleSets").json["value"]
-        hosts = [machine.host_name for machine in arm.machines(WEB_SCOPE).values()]
-        assert hosts == ["front000000", "front000001"]
+    prefix = {"osProfile": {"computerNamePrefix": "front", "adminPassword": "s3cret"}}
+    scale_set(arm, capacity=2, model=prefix, zoneBalance=True)
+    document = arm.get(WEB).json
+    assert document["id"] == f"{SUBSCRIPTION}{WEB}"
+    assert document["type"] == "Microsoft.Compute/virtualMachineScaleSets"
+    assert document["sku"] == {"name": "Standard_B1s", "tier": "Standard", "capacity": 2}
+    properties = document["properties"]
+    assert properties["provisioningState"] == "Succeeded"
+    assert properties["orchestrationMode"] == "Uniform"
+    assert properties["upgradePolicy"] == {"mode": "Manual"}
+    assert properties["zoneBalance"] is True
+    assert properties["virtualMachineProfile"]["osProfile"] == {"computerNamePrefix": "front"}
+    assert arm.get(SETS).json == {"value": [document]}
+    assert arm.get("/providers/Microsoft.Compute/virtualMachineScaleSets").json["value"]
+    hosts = [machine.host_name for machine in arm.machines(WEB_SCOPE).values()]
+    assert hosts == ["front000000", "front000001"]
 
 
 @pytest.mark.parametrize(
@@ -73,151 +69,169 @@ def test_a_set_is_created_and_read() -> None:
         ({"properties": {"orchestrationMode": "Loose"}}, "orchestrationMode"),
         ({"properties": {"platformFaultDomainCount": 6}}, "platformFaultDomainCount"),
         ({"properties": {"virtualMachineProfile": []}}, "virtualMachineProfile"),
+        ({"properties": {"virtualMachineProfile": {"networkProfile": []}}}, "networkProfile"),
         ({"zones": [True]}, "zones"),
     ],
 )
-def test_invalid_values(body: Any, path: str) -> None:  # noqa: ANN401  (any JSON)
+def test_invalid_values(arm: ArmHarness, body: Any, path: str) -> None:  # noqa: ANN401  (any JSON)
     """The error names the member, and nothing is created."""
-    with ArmHarness() as arm:
-        arm.group()
-        response = arm.put(WEB, {"location": "local", **body})
-        assert refused(response) == (400, "InvalidParameter")
-        assert path in response.error_message
-        assert names(arm, SETS) == []
+    response = arm.put(WEB, {"location": "local", **body})
+    assert refused(response) == (400, "InvalidParameter")
+    assert path in response.error_message
+    assert names(arm, SETS) == []
 
 
-def test_a_put_is_merged() -> None:
+def test_a_put_is_merged(arm: ArmHarness) -> None:
     """`az vmss scale` sends only the capacity, and documentation shows only a profile."""
-    with ArmHarness() as arm:
-        scale_set(arm, capacity=1, model={"priority": "Regular", "licenseType": "None"})
-        assert arm.put(WEB, {"location": "local", "sku": {"capacity": "3"}}).status == 200
-        assert arm.put(WEB, NOTICE).status == 200
-        document = arm.get(WEB).json
-        assert document["sku"] == {"name": "Standard_B1s", "tier": "Standard", "capacity": 3}
-        profile = document["properties"]["virtualMachineProfile"]
-        assert profile["licenseType"] == "None"
-        assert profile["scheduledEventsProfile"] == notice("PT10M")["scheduledEventsProfile"]
-        assert model(arm).terminate_seconds == 600
-
-
-@pytest.mark.spec("T3")
-def test_manual_upgrades() -> None:
-    """A new notice applies to new instances, and to others after a manual upgrade."""
-    with ArmHarness() as arm:
-        scale_set(arm, capacity=2)
-        arm.poll(WEB_SCOPE)
-        arm.patch(WEB, {**NOTICE, "sku": {"capacity": 3}})
-        applied = [
-            item["properties"]["latestModelApplied"]
-            for item in arm.get(f"{WEB}/virtualMachines").json["value"]
-        ]
-        assert applied == [False, False, True]
-        assert arm.post(f"{WEB}/manualupgrade", {"instanceIds": ["1"]}).status == 200
-        arm.post(f"{WEB}/delete", {"instanceIds": ["0", "1", "2"]})
-        assert {tuple(machines) for _, _, machines in web_events(arm)} == {("web_1",), ("web_2",)}
+    scale_set(arm, capacity=1, model={"priority": "Regular", "licenseType": "None"})
+    grown = arm.put(WEB, {"location": "local", "sku": {"capacity": "3"}})
+    assert grown.status == 200
+    assert "azure-asyncoperation" not in grown.headers  # which a deletion of instances has
+    assert arm.put(WEB, NOTICE).status == 200
+    document = arm.get(WEB).json
+    assert document["sku"] == {"name": "Standard_B1s", "tier": "Standard", "capacity": 3}
+    profile = document["properties"]["virtualMachineProfile"]
+    assert profile["licenseType"] == "None"
+    assert profile["scheduledEventsProfile"] == notice("PT10M")["scheduledEventsProfile"]
+    assert model(arm).terminate_seconds == 600
 
 
 @pytest.mark.spec("T3", "M19")
-def test_changed_tags_are_a_new_model() -> None:
+def test_changed_tags_are_a_new_model(arm: ArmHarness) -> None:
     """They reach an instance when it is upgraded; the same tags again need no upgrade."""
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice())
-        for _ in range(2):
-            arm.patch(WEB, {"tags": {"team": "a"}})
-        assert model(arm).model == 2
-        assert arm.post(f"{WEB}/manualupgrade", {"instanceIds": ["1"]}).status == 200
-        instances = arm.get(f"{WEB}/virtualMachines").json["value"]
-        assert [instance.get("tags") for instance in instances] == [None, {"team": "a"}, None]
-        applied = [instance["properties"]["latestModelApplied"] for instance in instances]
-        assert applied == [False, True, False]
-
-
-@pytest.mark.spec("T3")
-def test_automatic_upgrades() -> None:
-    """All instances get the new model at once; existing events do not change."""
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice(), upgradePolicy={"mode": "Automatic"})
-        arm.poll(WEB_SCOPE)
-        arm.post(f"{WEB}/delete", {"instanceIds": ["0"]})
-        (before,) = arm.poll(WEB_SCOPE)["Events"]
-        arm.patch(WEB, NOTICE)
-        assert arm.poll(WEB_SCOPE)["Events"] == [before]
-        machines = arm.machines(WEB_SCOPE)
-        assert {machines[f"web_{n}"].terminate_seconds for n in (1, 2)} == {600}
-        assert arm.get(WEB).json["properties"]["upgradePolicy"]["mode"] == "Automatic"
-
-
-# --- Capacity -------------------------------------------------------------------------------------
+    scale_set(arm, model=notice())
+    for _ in range(2):
+        arm.patch(WEB, {"tags": {"team": "a"}})
+    assert model(arm).model == 2
+    assert arm.post(f"{WEB}/manualupgrade", {"instanceIds": ["1"]}).status == 200
+    instances = arm.get(f"{WEB}/virtualMachines").json["value"]
+    assert [instance.get("tags") for instance in instances] == [None, {"team": "a"}, None]
+    applied = [instance["properties"]["latestModelApplied"] for instance in instances]
+    assert applied == [False, True, False]
 
 
 @pytest.mark.spec("C1", "T4")
-def test_scale_in() -> None:
+def test_scale_in(arm: ArmHarness) -> None:
     """Deleted instances get notice, and the capacity excludes them from the start."""
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice())
-        arm.poll(WEB_SCOPE)
-        accepted = arm.patch(WEB, {"sku": {"capacity": 1}})
-        assert (accepted.status, accepted.json["sku"]["capacity"]) == (200, 1)
-        assert accepted.json["properties"]["provisioningState"] == "Updating"
-        assert [event[:2] for event in web_events(arm)] == [("Terminate", "Scheduled")] * 2
-        assert arm.ended(accepted)["status"] == "InProgress"
-        assert len(names(arm, f"{WEB}/virtualMachines")) == 3
-        arm.patch(WEB, {"sku": {"capacity": 1}})
-        arm.advance(400)
-        assert arm.ended(accepted)["status"] == "Succeeded"
-        assert names(arm, f"{WEB}/virtualMachines") == ["web_0"]
+    scale_set(arm, model=notice())
+    arm.poll(WEB_SCOPE)
+    accepted = arm.patch(WEB, {"sku": {"capacity": 1}})
+    assert (accepted.status, accepted.json["sku"]["capacity"]) == (200, 1)
+    assert accepted.json["properties"]["provisioningState"] == "Updating"
+    assert [event[:2] for event in web_events(arm)] == [("Terminate", "Scheduled")] * 2
+    assert arm.ended(accepted)["status"] == "InProgress"
+    assert len(names(arm, f"{WEB}/virtualMachines")) == 3
+    arm.patch(WEB, {"sku": {"capacity": 1}})
+    arm.advance(400)
+    assert arm.ended(accepted)["status"] == "Succeeded"
+    assert names(arm, f"{WEB}/virtualMachines") == ["web_0"]
 
 
-def test_an_old_capacity_is_not_restored() -> None:
+def test_an_old_capacity_is_not_restored(arm: ArmHarness) -> None:
     """After instances are deleted, another change does not create them again."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        arm.post(f"{WEB}/delete", {"instanceIds": ["0", "1"]})
-        arm.advance(60)
-        arm.patch(WEB, {"tags": {"a": "b"}})
-        assert capacity(arm) == 1
-        arm.patch(WEB, {"sku": {"capacity": 2}})
-        assert names(arm, f"{WEB}/virtualMachines") == ["web_2", "web_3"]
+    scale_set(arm)
+    arm.post(f"{WEB}/delete", {"instanceIds": ["0", "1"]})
+    arm.advance(60)
+    arm.patch(WEB, {"tags": {"a": "b"}})
+    assert capacity(arm) == 1
+    arm.patch(WEB, {"sku": {"capacity": 2}})
+    assert names(arm, f"{WEB}/virtualMachines") == ["web_2", "web_3"]
 
 
-def test_protected_instances_stay() -> None:
+def test_protected_instances_stay(arm: ArmHarness) -> None:
     """A capacity below the protected instances is refused, and nothing is applied."""
-    with ArmHarness() as arm:
-        scale_set(arm)
-        keep = {"properties": {"protectionPolicy": {"protectFromScaleIn": True}}}
-        for number in (1, 2):
-            arm.put(f"{WEB}/virtualMachines/{number}", keep)
-        response = arm.patch(WEB, {"sku": {"capacity": 1}, "tags": {"a": "b"}})
-        assert refused(response) == (409, "OperationNotAllowed")
-        assert "tags" not in arm.get(WEB).json
-        arm.patch(WEB, {"sku": {"capacity": 2}})
-        arm.advance(60)
-        assert names(arm, f"{WEB}/virtualMachines") == ["web_1", "web_2"]
+    scale_set(arm)
+    keep = {"properties": {"protectionPolicy": {"protectFromScaleIn": True}}}
+    for number in (1, 2):
+        arm.put(f"{WEB}/virtualMachines/{number}", keep)
+    response = arm.patch(WEB, {"sku": {"capacity": 1}, "tags": {"a": "b"}})
+    assert refused(response) == (409, "OperationNotAllowed")
+    assert "tags" not in arm.get(WEB).json
+    arm.patch(WEB, {"sku": {"capacity": 2}})
+    arm.advance(60)
+    assert names(arm, f"{WEB}/virtualMachines") == ["web_1", "web_2"]
 
 
 @pytest.mark.parametrize(("rule", "left"), [("NewestVM", ["web_0"]), ("OldestVM", ["web_2"])])
-def test_scale_in_rules(rule: str, left: list[str]) -> None:
+def test_scale_in_rules(arm: ArmHarness, rule: str, left: list[str]) -> None:
     """The scale-in policy selects the instances to delete."""
-    with ArmHarness() as arm:
-        scale_set(arm, scaleInPolicy={"rules": [rule]})
-        arm.patch(WEB, {"sku": {"capacity": 1}})
-        arm.advance(60)
-        assert names(arm, f"{WEB}/virtualMachines") == left
+    scale_set(arm, scaleInPolicy={"rules": [rule]})
+    arm.patch(WEB, {"sku": {"capacity": 1}})
+    arm.advance(60)
+    assert names(arm, f"{WEB}/virtualMachines") == left
 
 
-# --- Fleet files, models and the journal ----------------------------------------------------------
-
-
-def test_a_write_back_creates_no_new_model() -> None:
+def test_a_write_back_creates_no_new_model(arm: ArmHarness) -> None:
     """`az vmss update` sends the whole document; no instance needs an upgrade for it."""
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(WEB, {"location": "local", "sku": {"capacity": 1}}))
-        for path in (WEB, scale_set(arm, f"{SETS}/db", model=notice())):
-            assert arm.put(path, arm.get(path).json).status == 200
-            name = path.rpartition("/")[2]
-            assert model(arm, f"rg:{name}").model == 1
-        arm.patch(WEB, {"properties": {"zoneBalance": True}})
-        assert model(arm).model == 1
-        arm.patch(WEB, {"properties": {"virtualMachineProfile": {"licenseType": "None"}}})
-        assert model(arm).model == 2
+    created(arm.put(WEB, {"location": "local", "sku": {"capacity": 1}}))
+    for path in (WEB, scale_set(arm, f"{SETS}/db", model=notice())):
+        assert arm.put(path, arm.get(path).json).status == 200
+        name = path.rpartition("/")[2]
+        assert model(arm, f"rg:{name}").model == 1
+    arm.patch(WEB, {"properties": {"zoneBalance": True}})
+    assert model(arm).model == 1
+    arm.patch(WEB, {"properties": {"virtualMachineProfile": {"licenseType": "None"}}})
+    assert model(arm).model == 2
+
+
+@pytest.mark.spec("C1")
+@pytest.mark.parametrize(
+    ("action", "kind", "event"),
+    [
+        ("restart", ImpactKind.REBOOT, "Reboot"),
+        ("deallocate", ImpactKind.DEALLOCATE, ""),
+        ("reimageall", ImpactKind.REIMAGE, ""),
+    ],
+)
+def test_actions_on_instances(arm: ArmHarness, action: str, kind: ImpactKind, event: str) -> None:
+    """An action applies to the instances with these ids or names, or to all."""
+    scale_set(arm, model=notice())
+    arm.poll(WEB_SCOPE)
+    for body, expected in (
+        ({"instanceIds": ["1"]}, {"web_1"}),
+        ({"instanceIds": ["web_1", "2", "1"]}, {"web_1", "web_2"}),
+        ({"instanceIds": ["*"]}, {"web_0", "web_1", "web_2"}),
+        (None, {"web_0", "web_1", "web_2"}),
+    ):
+        arm.driver.impacts.clear()
+        accepted = arm.post(f"{WEB}/{action}", body)
+        assert accepted.status == 202
+        assert {event_[0] for event_ in web_events(arm)} == ({event} if event else set())
+        arm.advance(1200)
+        assert {(impact.machine, impact.kind) for impact in arm.driver.impacts} == {
+            (name, kind) for name in expected
+        }
+        assert arm.ended(accepted)["status"] == "Succeeded"
+
+
+@pytest.mark.parametrize("ids", [["7"], ["db_0"], ["x"], [0], [], "0", ["01"], ["1", "7"]])
+@pytest.mark.parametrize("action", ["restart", "delete", "manualupgrade", "performMaintenance"])
+def test_invalid_instance_ids(arm: ArmHarness, action: str, ids: Any) -> None:  # noqa: ANN401  (any JSON)
+    """If any id is invalid, the request is refused and no action runs."""
+    scale_set(arm)
+    response = arm.post(f"{WEB}/{action}", {"instanceIds": ids})
+    assert response.status >= 400
+    assert refused(response) == (400, "InvalidParameter")
+    assert arm.driver.impacts == []
+
+
+@pytest.mark.parametrize("action", ["delete", "manualupgrade"])
+def test_required_instance_ids(arm: ArmHarness, action: str) -> None:
+    """A delete or an upgrade needs instance ids."""
+    scale_set(arm)
+    response = arm.post(f"{WEB}/{action}")
+    assert refused(response) == (400, "InvalidParameter")
+    assert "instanceIds" in response.error_message
+
+
+def test_the_instance_view_of_a_set(arm: ArmHarness) -> None:
+    """It has the number of instances in each state."""
+    scale_set(arm)
+    arm.post(f"{WEB}/deallocate", {"instanceIds": ["0"]})
+    arm.advance(60)
+    view = arm.get(f"{WEB}/instanceView").json["virtualMachine"]["statusesSummary"]
+    assert {status["code"]: status["count"] for status in view} == {
+        "PowerState/deallocated": 1,
+        "PowerState/running": 2,
+        "ProvisioningState/succeeded": 3,
+    }

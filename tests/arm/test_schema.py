@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 
 from fairwarning.arm.registry import TYPES
@@ -11,6 +9,7 @@ from tests.arm.bodies import (
     VM_SCOPE,
     WEB,
     WEB_SCOPE,
+    Json,
     created,
     machine,
     notice,
@@ -21,8 +20,6 @@ from tests.arm.bodies import (
 from tests.fixtures.arm import ArmHarness
 
 pytestmark = pytest.mark.spec("C6")
-
-Json = dict[str, Any]
 
 LOCATION: Json = {"location": "local"}
 
@@ -37,79 +34,24 @@ def in_model(**model: object) -> Json:
     return in_set(virtualMachineProfile=model)
 
 
-# --- Values ---------------------------------------------------------------------------------------
-
-
-def test_strings_become_booleans_and_numbers() -> None:
-    """What `az vmss create` sends as strings reads back with the types of Azure's schema."""
-    primary = {
-        "name": "nic",
-        "properties": {"primary": "true", "enableAcceleratedNetworking": "False"},
-    }
-    disk = {"createOption": "fromimage", "caching": "readwrite", "diskSizeGB": "30"}
-    data = {"LUN": "0", "createOption": "empty", "diskSizeGB": "8", "diskIOPSReadWrite": "500"}
-    body = {
-        **LOCATION,
-        "sku": {"name": "Standard_B1s", "tier": "Standard", "capacity": "2"},
-        "properties": {
-            "overprovision": "true",
-            "singlePlacementGroup": "True",
-            "platformFaultDomainCount": "1",
-            "orchestrationMode": "uniform",
-            "upgradePolicy": {"mode": "manual"},
-            "virtualMachineProfile": {
-                "storageProfile": {"osDisk": disk, "dataDisks": [data]},
-                "osProfile": {"linuxConfiguration": {"disablePasswordAuthentication": "true"}},
-                "networkProfile": {"networkInterfaceConfigurations": [primary]},
-            },
-        },
-    }
-    with ArmHarness() as arm:
-        arm.group()
-        created(arm.put(WEB, body))
-        document = arm.get(WEB).json
-        properties = document["properties"]
-        model = properties["virtualMachineProfile"]
-        assert document["sku"]["capacity"] == 2
-        assert properties["overprovision"] is True
-        assert properties["platformFaultDomainCount"] == 1
-        assert properties["orchestrationMode"] == "Uniform"
-        assert properties["upgradePolicy"]["mode"] == "Manual"
-        assert model["storageProfile"]["osDisk"] == {
-            "osType": "Linux",
-            "createOption": "FromImage",
-            "caching": "ReadWrite",
-            "diskSizeGB": 30,
-        }
-        assert model["storageProfile"]["dataDisks"] == [
-            {"lun": 0, "createOption": "Empty", "diskSizeGB": 8, "diskIOPSReadWrite": 500}
-        ]
-        assert model["osProfile"]["linuxConfiguration"] == {"disablePasswordAuthentication": True}
-        assert model["networkProfile"]["networkInterfaceConfigurations"] == [
-            {"name": "nic", "properties": {"primary": True, "enableAcceleratedNetworking": False}}
-        ]
-        assert len(arm.machines(WEB_SCOPE)) == 2
-
-
-def test_member_names_in_any_case() -> None:
+def test_member_names_in_any_case(arm: ArmHarness) -> None:
     """Names read back in Azure's case, and a change in another case changes the same member."""
     body = {
         "LOCATION": "local",
         "Tags": {"Owner": "Ann"},
         "Properties": {"HardwareProfile": {"VMSIZE": "Standard_B2s"}, "PRIORITY": "spot"},
     }
-    with ArmHarness() as arm:
-        arm.put("/resourceGroups/rg", {"Location": "local"})
-        created(arm.put(VM, body))
-        change = {"PROPERTIES": {"hardwareprofile": {"vmsize": "Standard_B4ms"}}, "TAGS": {}}
-        assert arm.patch(VM, change).status == 200
-        document = arm.get(VM).json
-        assert document["properties"]["hardwareProfile"] == {"vmSize": "Standard_B4ms"}
-        assert document["properties"]["priority"] == "Spot"
-        assert document["tags"] == {}
-        names = {name.lower() for name in document["properties"]}
-        assert len(names) == len(document["properties"])
-        assert arm.machines(VM_SCOPE)["vm"].size == "Standard_B4ms"
+    arm.put("/resourceGroups/rg", {"Location": "local"})
+    created(arm.put(VM, body))
+    change = {"PROPERTIES": {"hardwareprofile": {"vmsize": "Standard_B4ms"}}, "TAGS": {}}
+    assert arm.patch(VM, change).status == 200
+    document = arm.get(VM).json
+    assert document["properties"]["hardwareProfile"] == {"vmSize": "Standard_B4ms"}
+    assert document["properties"]["priority"] == "Spot"
+    assert document["tags"] == {}
+    names = {name.lower() for name in document["properties"]}
+    assert len(names) == len(document["properties"])
+    assert arm.machines(VM_SCOPE)["vm"].size == "Standard_B4ms"
 
 
 @pytest.mark.parametrize(
@@ -130,27 +72,24 @@ def test_member_names_in_any_case() -> None:
         (AV, {**LOCATION, "properties": {"virtualMachines": "all"}}, "virtualMachines", "a list"),
     ],
 )
-def test_values_of_another_type(path: str, body: Json, where: str, allowed: str) -> None:
+def test_values_of_another_type(
+    arm: ArmHarness, path: str, body: Json, where: str, allowed: str
+) -> None:
     """The error names the member and what is allowed, and nothing is created."""
-    with ArmHarness() as arm:
-        arm.group()
-        response = arm.put(path, body)
-        assert refused(response) == (400, "InvalidParameter")
-        assert where in response.error_message
-        assert allowed in response.error_message
-        assert arm.get(path).status == 404
+    response = arm.put(path, body)
+    assert refused(response) == (400, "InvalidParameter")
+    assert where in response.error_message
+    assert allowed in response.error_message
+    assert arm.get(path).status == 404
 
 
-def test_other_words_are_kept() -> None:
+def test_other_words_are_kept(arm: ArmHarness) -> None:
     """A word that the service does not act on may be newer than the service."""
-    with ArmHarness() as arm:
-        machine(arm, securityProfile={"securityType": "FutureVM"}, newMember={"a": "true"})
-        properties = arm.get(VM).json["properties"]
-        assert properties["securityProfile"]["securityType"] == "FutureVM"
-        assert properties["newMember"] == {"a": "true"}
+    machine(arm, securityProfile={"securityType": "FutureVM"}, newMember={"a": "true"})
+    properties = arm.get(VM).json["properties"]
+    assert properties["securityProfile"]["securityType"] == "FutureVM"
+    assert properties["newMember"] == {"a": "true"}
 
-
-# --- Misspelled members ---------------------------------------------------------------------------
 
 TERMINATE = "terminateNotificationProfile"
 
@@ -178,30 +117,29 @@ TERMINATE = "terminateNotificationProfile"
         ),
     ],
 )
-def test_misspelled_members_are_refused(path: str, body: Json, suggestion: str) -> None:
+def test_misspelled_members_are_refused(
+    arm: ArmHarness, path: str, body: Json, suggestion: str
+) -> None:
     """A member that would have no effect is refused, with the name that was meant."""
-    with ArmHarness() as arm:
-        arm.group()
-        response = arm.put(path, {**LOCATION, **body})
-        assert refused(response) == (400, "BadRequest")
-        assert response.error_message.startswith("Could not find member '")
-        assert suggestion in response.error_message
-        assert arm.get(path).status == 404
+    response = arm.put(path, {**LOCATION, **body})
+    assert refused(response) == (400, "BadRequest")
+    assert response.error_message.startswith("Could not find member '")
+    assert suggestion in response.error_message
+    assert arm.get(path).status == 404
 
 
-def test_misspelled_members_change_nothing() -> None:
+def test_misspelled_members_change_nothing(arm: ArmHarness) -> None:
     """A PATCH with a misspelled member changes neither the set nor an instance."""
-    with ArmHarness() as arm:
-        scale_set(arm, model=notice(), **policy(reboot=True))
-        before = arm.get(WEB).json
-        wrong = {TERMINATE: {"enable": True, "notBeforeTime": "PT10M"}}
-        change = {"properties": {"virtualMachineProfile": {"scheduledEventsProfile": wrong}}}
-        assert refused(arm.patch(WEB, {"tags": {"a": "b"}, **change})) == (400, "BadRequest")
-        instance = f"{WEB}/virtualMachines/0"
-        protection = {"properties": {"protectionPolicy": {"protectFromScalein": 1, "protect": 1}}}
-        assert arm.put(instance, protection).status == 400
-        assert arm.get(WEB).json == before
-        assert not arm.machines(WEB_SCOPE)["web_0"].protected
+    scale_set(arm, model=notice(), **policy(reboot=True))
+    before = arm.get(WEB).json
+    wrong = {TERMINATE: {"enable": True, "notBeforeTime": "PT10M"}}
+    change = {"properties": {"virtualMachineProfile": {"scheduledEventsProfile": wrong}}}
+    assert refused(arm.patch(WEB, {"tags": {"a": "b"}, **change})) == (400, "BadRequest")
+    instance = f"{WEB}/virtualMachines/0"
+    protection = {"properties": {"protectionPolicy": {"protectFromScalein": 1, "protect": 1}}}
+    assert arm.put(instance, protection).status == 400
+    assert arm.get(WEB).json == before
+    assert not arm.machines(WEB_SCOPE)["web_0"].protected
 
 
 def test_every_modeled_type_has_a_shape() -> None:

@@ -11,6 +11,7 @@ from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.core.record import changed
 from fairwarning.service.resources import INSTANCE
 from tests.arm.spellings import Sample, objects
+from tests.arm.type_samples import without_etags
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.fleet import all_entities
 
@@ -42,13 +43,6 @@ def assert_contains(document: Any, expected: Any, path: str) -> None:  # noqa: A
     else:
         assert document == expected, path
         assert type(document) is type(expected), path
-
-
-def without_etags(value: Any) -> Any:  # noqa: ANN401  (any JSON)
-    """Return the value without ETags, which change with every write."""
-    if isinstance(value, dict):
-        return {key: without_etags(part) for key, part in value.items() if key != "etag"}
-    return [without_etags(part) for part in value] if isinstance(value, list) else value
 
 
 def machines_and_sets(arm: ArmHarness) -> dict[str, Scope | ScaleSet]:

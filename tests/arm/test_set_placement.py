@@ -15,91 +15,80 @@ def single(arm: ArmHarness) -> bool:
 
 
 @pytest.mark.parametrize("value", [True, False])
-def test_the_sent_value_is_shown(value: bool) -> None:
+def test_the_sent_value_is_shown(arm: ArmHarness, value: bool) -> None:
     """`singlePlacementGroup` reads back as it was sent, whatever the number of instances."""
-    with ArmHarness() as arm:
-        scale_set(arm, capacity=2, singlePlacementGroup=value)
-        assert single(arm) is value
-        created(arm.put(WEB, {"location": "local", "sku": {"capacity": 3}}))
-        assert single(arm) is value
+    scale_set(arm, capacity=2, singlePlacementGroup=value)
+    assert single(arm) is value
+    created(arm.put(WEB, {"location": "local", "sku": {"capacity": 3}}))
+    assert single(arm) is value
 
 
-def test_without_a_value_it_follows_the_set() -> None:
+def test_without_a_value_it_follows_the_set(arm: ArmHarness) -> None:
     """A set has one placement group while it has at most 100 instances; a Flexible set is false."""
-    with ArmHarness() as arm:
-        scale_set(arm, capacity=100)
-        assert single(arm) is True
-        created(arm.put(WEB, {"location": "local", "sku": {"capacity": 101}}))
-        assert single(arm) is False
-        flexible = scale_set(arm, f"{WEB}-flexible", capacity=1, orchestrationMode="Flexible")
-        assert arm.get(flexible).json["properties"]["singlePlacementGroup"] is False
+    scale_set(arm, capacity=100)
+    assert single(arm) is True
+    created(arm.put(WEB, {"location": "local", "sku": {"capacity": 101}}))
+    assert single(arm) is False
+    flexible = scale_set(arm, f"{WEB}-flexible", capacity=1, orchestrationMode="Flexible")
+    assert arm.get(flexible).json["properties"]["singlePlacementGroup"] is False
 
 
-def test_a_single_placement_group_holds_100_instances() -> None:
+def test_a_single_placement_group_holds_100_instances(arm: ArmHarness) -> None:
     """More are refused, at creation and later, and nothing changes."""
-    with ArmHarness() as arm:
-        arm.group()
-        body = {
-            "location": "local",
-            "sku": {"capacity": 101},
-            "properties": {"singlePlacementGroup": True},
-        }
-        response = arm.put(WEB, body)
-        assert refused(response) == (409, "OperationNotAllowed")
-        assert "'100'" in response.error_message
-        assert "singlePlacementGroup" in response.error_message
-        assert arm.get(WEB).status == 404
-        scale_set(arm, capacity=2, singlePlacementGroup=True)
-        change = {"sku": {"capacity": 101}, "tags": {"a": "b"}}
-        assert refused(arm.patch(WEB, change)) == (409, "OperationNotAllowed")
-        document = arm.get(WEB).json
-        assert (document["sku"]["capacity"], "tags" in document) == (2, False)
+    body = {
+        "location": "local",
+        "sku": {"capacity": 101},
+        "properties": {"singlePlacementGroup": True},
+    }
+    response = arm.put(WEB, body)
+    assert refused(response) == (409, "OperationNotAllowed")
+    assert "'100'" in response.error_message
+    assert "singlePlacementGroup" in response.error_message
+    assert arm.get(WEB).status == 404
+    scale_set(arm, capacity=2, singlePlacementGroup=True)
+    change = {"sku": {"capacity": 101}, "tags": {"a": "b"}}
+    assert refused(arm.patch(WEB, change)) == (409, "OperationNotAllowed")
+    document = arm.get(WEB).json
+    assert (document["sku"]["capacity"], "tags" in document) == (2, False)
 
 
-def test_a_single_placement_group_may_become_several() -> None:
+def test_a_single_placement_group_may_become_several(arm: ArmHarness) -> None:
     """True may become false, in the same request as a higher capacity; false stays false."""
-    with ArmHarness() as arm:
-        scale_set(arm, capacity=2, singlePlacementGroup=True)
-        change = {"sku": {"capacity": 150}, "properties": {"singlePlacementGroup": False}}
-        assert arm.patch(WEB, change).status == 200
-        assert single(arm) is False
-        response = arm.patch(WEB, {"properties": {"singlePlacementGroup": True}})
-        assert refused(response) == (409, "PropertyChangeNotAllowed")
-        assert "singlePlacementGroup" in response.error_message
+    scale_set(arm, capacity=2, singlePlacementGroup=True)
+    change = {"sku": {"capacity": 150}, "properties": {"singlePlacementGroup": False}}
+    assert arm.patch(WEB, change).status == 200
+    assert single(arm) is False
+    response = arm.patch(WEB, {"properties": {"singlePlacementGroup": True}})
+    assert refused(response) == (409, "PropertyChangeNotAllowed")
+    assert "singlePlacementGroup" in response.error_message
 
 
-def test_instances_are_spread_over_the_zones() -> None:
+def test_instances_are_spread_over_the_zones(arm: ArmHarness) -> None:
     """`--zones 1 2 3`: the set has all zones, and each instance has one of them."""
-    with ArmHarness() as arm:
-        arm.group()
-        body = {"location": "local", "zones": ["1", "2", "3"], "sku": {"capacity": 5}}
-        created(arm.put(WEB, body))
-        assert arm.get(WEB).json["zones"] == ["1", "2", "3"]
-        instances = arm.get(f"{WEB}/virtualMachines").json["value"]
-        assert [instance["zones"] for instance in instances] == [["1"], ["2"], ["3"], ["1"], ["2"]]
-        arm.post(f"{WEB}/delete", {"instanceIds": ["0", "3"]})
-        arm.advance(120)
-        created(arm.put(WEB, {"location": "local", "sku": {"capacity": 5}}))
-        instances = arm.get(f"{WEB}/virtualMachines").json["value"]
-        assert [instance["zones"][0] for instance in instances] == ["2", "3", "2", "1", "1"]
+    body = {"location": "local", "zones": ["1", "2", "3"], "sku": {"capacity": 5}}
+    created(arm.put(WEB, body))
+    assert arm.get(WEB).json["zones"] == ["1", "2", "3"]
+    instances = arm.get(f"{WEB}/virtualMachines").json["value"]
+    assert [instance["zones"] for instance in instances] == [["1"], ["2"], ["3"], ["1"], ["2"]]
+    arm.post(f"{WEB}/delete", {"instanceIds": ["0", "3"]})
+    arm.advance(120)
+    created(arm.put(WEB, {"location": "local", "sku": {"capacity": 5}}))
+    instances = arm.get(f"{WEB}/virtualMachines").json["value"]
+    assert [instance["zones"][0] for instance in instances] == ["2", "3", "2", "1", "1"]
 
 
 @pytest.mark.parametrize("zones", [["1", "1"], [""], [{}], "1"])
-def test_invalid_zones(zones: object) -> None:
+def test_invalid_zones(arm: ArmHarness, zones: object) -> None:
     """The error names the member; nothing is created."""
-    with ArmHarness() as arm:
-        arm.group()
-        for path in (WEB, VM):
-            response = arm.put(path, {"location": "local", "zones": zones})
-            assert refused(response) == (400, "InvalidParameter")
-            assert "zones" in response.error_message
-            assert arm.get(path).status == 404
-
-
-def test_a_machine_has_one_zone() -> None:
-    """Several zones are for scale sets."""
-    with ArmHarness() as arm:
-        arm.group()
-        response = arm.put(VM, {"location": "local", "zones": ["1", "2"]})
+    for path in (WEB, VM):
+        response = arm.put(path, {"location": "local", "zones": zones})
         assert refused(response) == (400, "InvalidParameter")
-        assert "one zone" in response.error_message
+        assert "zones" in response.error_message
+        assert arm.get(path).status == 404
+
+
+def test_a_machine_has_one_zone(arm: ArmHarness) -> None:
+    """Several zones are for scale sets."""
+    response = arm.put(VM, {"location": "local", "zones": ["1", "2"]})
+    assert refused(response) == (400, "InvalidParameter")
+    assert "one zone" in response.error_message

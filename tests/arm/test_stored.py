@@ -10,7 +10,7 @@ from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, VM, Json, machine, names, refused
 from tests.arm.everything import state
 from tests.arm.stored_documents import RG, StoredResource, stored_resources
-from tests.arm.templates import resource
+from tests.arm.templates import deployment, resource
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 pytestmark = pytest.mark.spec("C8")
@@ -19,9 +19,6 @@ ACCOUNTS = f"{RG}/providers/Microsoft.Storage/storageAccounts"
 ACCOUNT = f"{ACCOUNTS}/acme"
 PLACE: Json = {"location": "local"}
 ANN = Principal(name="ann", role=Role.TENANT, group="rg")
-
-
-# --- Random documents -----------------------------------------------------------------------------
 
 
 def written(arm: ArmHarness, drawn: list[StoredResource]) -> dict[str, Json]:
@@ -89,32 +86,26 @@ def test_documents_read_back_as_written(drawn: list[StoredResource]) -> None:
 
 
 @pytest.mark.parametrize("path", ["extensions/x", "providers/Microsoft.Insights/settings/x"])
-def test_what_belonged_to_an_evicted_machine(path: str) -> None:
+def test_what_belonged_to_an_evicted_machine(arm: ArmHarness, path: str) -> None:
     """It is gone, although no client deleted it, and a new machine of the name has none."""
-    with ArmHarness() as arm:
-        machine(arm, priority="Spot", evictionPolicy="Delete")
-        assert arm.put(f"{VM}/{path}", PLACE).status == 201
-        arm.post(f"{VM}/simulateEviction")
-        arm.advance(60)
-        assert refused(arm.get(f"{VM}/{path}")) == (404, "ResourceNotFound")
-        machine(arm)
-        assert refused(arm.get(f"{VM}/{path}")) == (404, "ResourceNotFound")
-        assert names(arm, f"{VM}/{path}".rpartition("/")[0]) == []
+    machine(arm, priority="Spot", evictionPolicy="Delete")
+    assert arm.put(f"{VM}/{path}", PLACE).status == 201
+    arm.post(f"{VM}/simulateEviction")
+    arm.advance(60)
+    assert refused(arm.get(f"{VM}/{path}")) == (404, "ResourceNotFound")
+    machine(arm)
+    assert refused(arm.get(f"{VM}/{path}")) == (404, "ResourceNotFound")
+    assert names(arm, f"{VM}/{path}".rpartition("/")[0]) == []
 
 
-def test_computed_members() -> None:
+def test_computed_members(arm: ArmHarness) -> None:
     """What templates refer to is made up; a client's own value wins."""
-    with ArmHarness() as arm:
-        arm.group()
-        path = f"{ACCOUNTS}/a'\"b"
-        arm.put(path, PLACE)
-        endpoints = arm.get(path).json["properties"]["primaryEndpoints"]
-        assert endpoints["blob"] == "https://a'\"b.blob.fairwarning.invalid/"
-        arm.put(path, {"properties": {"primaryEndpoints": {"blob": "own"}}})
-        assert arm.get(path).json["properties"]["primaryEndpoints"] == {"blob": "own"}
-
-
-# --- Hostile documents ----------------------------------------------------------------------------
+    path = f"{ACCOUNTS}/a'\"b"
+    arm.put(path, PLACE)
+    endpoints = arm.get(path).json["properties"]["primaryEndpoints"]
+    assert endpoints["blob"] == "https://a'\"b.blob.fairwarning.invalid/"
+    arm.put(path, {"properties": {"primaryEndpoints": {"blob": "own"}}})
+    assert arm.get(path).json["properties"]["primaryEndpoints"] == {"blob": "own"}
 
 
 def deep(levels: int) -> Json:
@@ -156,60 +147,52 @@ TOO_MANY_LEVELS = "/".join("a/b" for _ in range(9))
     ],
     ids=lambda value: value[-40:] if isinstance(value, str) else "",
 )
-def test_hostile_documents(path: str, body: Json, status: int, code: str) -> None:
+def test_hostile_documents(arm: ArmHarness, path: str, body: Json, status: int, code: str) -> None:
     """They get a clear error, and change nothing."""
-    with ArmHarness() as arm:
-        arm.group()
-        arm.put(f"{RG}/providers/Microsoft.X/a/b", {})
-        before = state(arm)
-        response = arm.put(path, body)
-        assert refused(response) == (status, code)
-        assert len(response.error_message) < 1000
-        assert state(arm) == before
+    arm.put(f"{RG}/providers/Microsoft.X/a/b", {})
+    before = state(arm)
+    response = arm.put(path, body)
+    assert refused(response) == (status, code)
+    assert len(response.error_message) < 1000
+    assert state(arm) == before
 
 
-def test_the_depth_that_is_kept() -> None:
+def test_the_depth_that_is_kept(arm: ArmHarness) -> None:
     """A document of sixty levels reads back."""
-    with ArmHarness() as arm:
-        arm.group()
-        path = f"{RG}/providers/Microsoft.X/y/z"
-        assert arm.put(path, {"properties": deep(58)}).status == 201
-        properties = arm.get(path).json["properties"]
-        properties.pop("provisioningState")
-        assert properties == deep(58)
+    path = f"{RG}/providers/Microsoft.X/y/z"
+    assert arm.put(path, {"properties": deep(58)}).status == 201
+    properties = arm.get(path).json["properties"]
+    properties.pop("provisioningState")
+    assert properties == deep(58)
 
 
-def test_the_number_of_resources_in_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_resources_in_a_group(
+    arm: ArmHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is limited, for each group and for the subscription; existing ones can be written."""
     monkeypatch.setattr(stored, "IN_GROUP_MAX", 3)
     full = (409, "ResourceGroupQuotaExceeded")
-    with ArmHarness() as arm:
-        arm.group()
-        arm.group("other")
-        for number in range(3):
-            assert arm.put(f"{ACCOUNTS}/a{number}", PLACE).status == 201
-            assert arm.put(f"/providers/Microsoft.X/y/a{number}", PLACE).status == 201
-        assert refused(arm.put(f"{ACCOUNTS}/a3", PLACE)) == full
-        assert refused(arm.put("/providers/Microsoft.X/y/a3", PLACE)) == full
-        assert arm.put(f"{ACCOUNTS}/a2", PLACE).status == 200
-        assert arm.put(f"{ACCOUNTS}/a3".replace("/rg/", "/other/"), PLACE).status == 201
-        arm.delete(f"{ACCOUNTS}/a0")
-        assert arm.put(f"{ACCOUNTS}/a3", PLACE).status == 201
-        assert names(arm, ACCOUNTS) == ["a1", "a2", "a3"]
+    arm.group("other")
+    for number in range(3):
+        assert arm.put(f"{ACCOUNTS}/a{number}", PLACE).status == 201
+        assert arm.put(f"/providers/Microsoft.X/y/a{number}", PLACE).status == 201
+    assert refused(arm.put(f"{ACCOUNTS}/a3", PLACE)) == full
+    assert refused(arm.put("/providers/Microsoft.X/y/a3", PLACE)) == full
+    assert arm.put(f"{ACCOUNTS}/a2", PLACE).status == 200
+    assert arm.put(f"{ACCOUNTS}/a3".replace("/rg/", "/other/"), PLACE).status == 201
+    arm.delete(f"{ACCOUNTS}/a0")
+    assert arm.put(f"{ACCOUNTS}/a3", PLACE).status == 201
+    assert names(arm, ACCOUNTS) == ["a1", "a2", "a3"]
 
 
-def test_secrets_are_not_stored() -> None:
+def test_secrets_are_not_stored(arm: ArmHarness) -> None:
     """Neither are those of extensions, whatever their case; the rest is kept."""
     settings = {"protectedSettings": {"k": "s3cret"}, "settings": {"a": None}}
-    with ArmHarness() as arm:
-        machine(arm)
-        response = arm.put(f"{VM}/extensions/script", {**PLACE, "properties": settings})
-        assert response.json["properties"]["settings"] == {"a": None}
-        arm.put(ACCOUNT, {"properties": {"x": [{"AdministratorLoginPassword": "s3cret"}]}})
-        assert "s3cret" not in repr(vars(arm.store))
-
-
-# --- References -----------------------------------------------------------------------------------
+    machine(arm)
+    response = arm.put(f"{VM}/extensions/script", {**PLACE, "properties": settings})
+    assert response.json["properties"]["settings"] == {"a": None}
+    arm.put(ACCOUNT, {"properties": {"x": [{"AdministratorLoginPassword": "s3cret"}]}})
+    assert "s3cret" not in repr(vars(arm.store))
 
 
 def reference(path: str) -> Json:
@@ -217,124 +200,105 @@ def reference(path: str) -> Json:
     return {"properties": {"rules": [{"target": f"{SUBSCRIPTION}{path}"}]}}
 
 
-def test_references_to_itself_and_in_a_circle() -> None:
+def test_references_to_itself_and_in_a_circle(arm: ArmHarness) -> None:
     """What exists can be named, also by itself; the group is deleted with the circle."""
     other = f"{ACCOUNTS}/other"
-    with ArmHarness() as arm:
-        arm.group()
-        assert arm.put(ACCOUNT, reference(f"{ACCOUNT}/blobServices/default")).status == 201
-        assert refused(arm.put(ACCOUNT, reference(other))) == (400, "InvalidResourceReference")
-        assert arm.put(other, reference(ACCOUNT)).status == 201
-        assert arm.put(ACCOUNT, reference(other)).status == 200
-        assert (
-            arm.delete(other).status == 200
-        )  # nothing protects a resource that a stored one names
-        arm.put(other, reference(ACCOUNT))
-        arm.delete(RG)
-        assert arm.get(RG).status == 404
-
-
-# --- Actions --------------------------------------------------------------------------------------
+    assert arm.put(ACCOUNT, reference(f"{ACCOUNT}/blobServices/default")).status == 201
+    assert refused(arm.put(ACCOUNT, reference(other))) == (400, "InvalidResourceReference")
+    assert arm.put(other, reference(ACCOUNT)).status == 201
+    assert arm.put(ACCOUNT, reference(other)).status == 200
+    assert arm.delete(other).status == 200  # nothing protects a resource that a stored one names
+    arm.put(other, reference(ACCOUNT))
+    arm.delete(RG)
+    assert arm.get(RG).status == 404
 
 
 @pytest.mark.parametrize("action", ["listKeys", "listkeys", "listAccountSas", "listSecrets"])
-def test_list_actions(action: str) -> None:
+def test_list_actions(arm: ArmHarness, action: str) -> None:
     """They return keys of a fixed form, the same each time, and say that these are made up."""
-    with ArmHarness() as arm:
-        arm.group()
-        arm.put(ACCOUNT, PLACE)
-        arm.put(f"{ACCOUNTS}/other", PLACE)
-        before = state(arm)
-        response = arm.post(f"{ACCOUNT}/{action}")
-        assert response.status == 200
-        body = response.json
-        first, second = body["keys"]
-        assert (first["keyName"], first["value"]) == ("key1", body["primaryKey"])
-        assert (second["keyName"], second["value"]) == ("key2", body["secondaryKey"])
-        assert "does not act" in response.headers[stored.HEADER]
-        assert arm.post(f"{ACCOUNT}/{action}").json == body
-        assert arm.post(f"{ACCOUNTS}/other/{action}").json["primaryKey"] != body["primaryKey"]
-        assert state(arm) == before
-        assert refused(arm.post(f"{ACCOUNT}2/{action}")) == (404, "ResourceNotFound")
+    arm.put(ACCOUNT, PLACE)
+    arm.put(f"{ACCOUNTS}/other", PLACE)
+    before = state(arm)
+    response = arm.post(f"{ACCOUNT}/{action}")
+    assert response.status == 200
+    body = response.json
+    first, second = body["keys"]
+    assert (first["keyName"], first["value"]) == ("key1", body["primaryKey"])
+    assert (second["keyName"], second["value"]) == ("key2", body["secondaryKey"])
+    assert "does not act" in response.headers[stored.HEADER]
+    assert arm.post(f"{ACCOUNT}/{action}").json == body
+    assert arm.post(f"{ACCOUNTS}/other/{action}").json["primaryKey"] != body["primaryKey"]
+    assert state(arm) == before
+    assert refused(arm.post(f"{ACCOUNT}2/{action}")) == (404, "ResourceNotFound")
 
 
-def test_other_actions() -> None:
+def test_other_actions(arm: ArmHarness) -> None:
     """They are refused by name, and change nothing."""
-    with ArmHarness() as arm:
-        machine(arm)
-        arm.put(ACCOUNT, PLACE)
-        before = state(arm)
-        response = arm.post(f"{ACCOUNT}/regenerateKey", {"keyName": "key1"})
-        assert refused(response) == (409, "OperationNotAllowed")
-        assert "'regenerateKey' is not supported" in response.error_message
-        assert "Microsoft.Storage/storageAccounts" in response.error_message
-        assert refused(arm.post(ACCOUNTS)) == (404, "InvalidResourceType")
-        assert refused(arm.post(f"{ACCOUNT}/tables/x")) == (405, "MethodNotAllowed")
-        assert refused(arm.post(f"{VM}/listKeys")) == (404, "InvalidResourceType")
-        assert arm.get(f"{VM}/providers/Microsoft.Insights/metrics").json == {"value": []}
-        assert state(arm) == before
+    machine(arm)
+    arm.put(ACCOUNT, PLACE)
+    before = state(arm)
+    response = arm.post(f"{ACCOUNT}/regenerateKey", {"keyName": "key1"})
+    assert refused(response) == (409, "OperationNotAllowed")
+    assert "'regenerateKey' is not supported" in response.error_message
+    assert "Microsoft.Storage/storageAccounts" in response.error_message
+    assert refused(arm.post(ACCOUNTS)) == (404, "InvalidResourceType")
+    assert refused(arm.post(f"{ACCOUNT}/tables/x")) == (405, "MethodNotAllowed")
+    assert refused(arm.post(f"{VM}/listKeys")) == (404, "InvalidResourceType")
+    assert arm.get(f"{VM}/providers/Microsoft.Insights/metrics").json == {"value": []}
+    assert state(arm) == before
 
 
-def test_the_subscription_is_not_for_tenants() -> None:
+def test_the_subscription_is_not_for_tenants(arm: ArmHarness) -> None:
     """A tenant of a group neither reads, lists nor calls what belongs to the subscription."""
     path = "/providers/Microsoft.Authorization/policyDefinitions/p"
     forbidden = (403, "AuthorizationFailed")
-    with ArmHarness() as arm:
-        arm.group()
-        arm.put(path, PLACE)
-        before = state(arm)
-        for method, end in (
-            ("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/listKeys"), ("GET", "/versions"),
-            ("PUT", "/versions/1"),
-        ):  # fmt: skip
-            response = arm.request(method, f"{path}{end}", PLACE, principal=ANN)
-            assert refused(response) == forbidden, (method, end)
-        assert arm.get(path.rpartition("/")[0], principal=ANN).json == {"value": []}
-        assert state(arm) == before
+    arm.put(path, PLACE)
+    before = state(arm)
+    for method, end in (
+        ("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/listKeys"), ("GET", "/versions"),
+        ("PUT", "/versions/1"),
+    ):  # fmt: skip
+        response = arm.request(method, f"{path}{end}", PLACE, principal=ANN)
+        assert refused(response) == forbidden, (method, end)
+    assert arm.get(path.rpartition("/")[0], principal=ANN).json == {"value": []}
+    assert state(arm) == before
 
 
-# --- Deployments ----------------------------------------------------------------------------------
-
-
-def test_a_deployment_says_what_is_only_stored() -> None:
+def test_a_deployment_says_what_is_only_stored(arm: ArmHarness) -> None:
     """Its diagnostics have a warning for each type, once; without such types there are none."""
-    deployment = f"{RG}/providers/Microsoft.Resources/deployments/main"
+    path = f"{RG}/providers/Microsoft.Resources/deployments/main"
     accounts = [resource("Microsoft.Storage/storageAccounts", name) for name in ("a", "b")]
     extension = resource("Microsoft.Compute/virtualMachines/extensions", "vm/x", "vm")
     acting = resource("Microsoft.Compute/virtualMachines", "vm")
-    with ArmHarness() as arm:
-        arm.group()
-        for resources, expected in (
-            ([acting], []),
-            (
-                [*accounts, acting, extension],
-                [
-                    "Microsoft.Storage/storageAccounts",
-                    "Microsoft.Compute/virtualMachines/extensions",
-                ],
-            ),
-        ):
-            template = {"resources": resources}
-            arm.put(deployment, {"properties": {"mode": "Incremental", "template": template}})
-            properties = arm.get(deployment).json["properties"]
-            assert properties["provisioningState"] == "Succeeded", properties
-            warnings = properties.get("diagnostics", [])
-            assert {(entry["level"], entry["code"]) for entry in warnings} <= {
-                ("Warning", "StoredOnly")
-            }
-            texts = sorted(entry["message"] for entry in warnings)
-            assert texts == sorted(map(stored.note, expected))
-        assert names(arm, ACCOUNTS) == ["a", "b"]
-        assert names(arm, f"{VM}/extensions") == ["x"]
-        assert names(arm, f"{COMPUTE}/virtualMachines") == ["vm"]
+    for resources, expected in (
+        ([acting], []),
+        (
+            [*accounts, acting, extension],
+            [
+                "Microsoft.Storage/storageAccounts",
+                "Microsoft.Compute/virtualMachines/extensions",
+            ],
+        ),
+    ):
+        arm.put(path, deployment(*resources))
+        properties = arm.get(path).json["properties"]
+        assert properties["provisioningState"] == "Succeeded", properties
+        warnings = properties.get("diagnostics", [])
+        assert {(entry["level"], entry["code"]) for entry in warnings} <= {
+            ("Warning", "StoredOnly")
+        }
+        texts = sorted(entry["message"] for entry in warnings)
+        assert texts == sorted(map(stored.note, expected))
+    assert names(arm, ACCOUNTS) == ["a", "b"]
+    assert names(arm, f"{VM}/extensions") == ["x"]
+    assert names(arm, f"{COMPUTE}/virtualMachines") == ["vm"]
 
 
-def test_a_refused_delete_removes_nothing() -> None:
+def test_a_refused_delete_removes_nothing(arm: ArmHarness) -> None:
     """What is stored below a machine stays while the machine does."""
-    with ArmHarness() as arm:
-        machine(arm)
-        extension = f"{VM}/extensions/x"
-        arm.put(extension, {"properties": {"a": 1}})
-        assert arm.post(f"{VM}/restart").status == 202  # at once: no machine polls
-        assert refused(arm.delete(VM)) == (409, "Conflict")
-        assert arm.get(extension).status == 200
+    machine(arm)
+    extension = f"{VM}/extensions/x"
+    arm.put(extension, {"properties": {"a": 1}})
+    assert arm.post(f"{VM}/restart").status == 202  # at once: no machine polls
+    assert refused(arm.delete(VM)) == (409, "Conflict")
+    assert arm.get(extension).status == 200

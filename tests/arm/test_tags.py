@@ -30,78 +30,73 @@ def patch(arm: ArmHarness, path: str, operation: str, **tags: str) -> dict[str, 
     return result
 
 
-def test_a_machine_gets_its_tags() -> None:
+def test_a_machine_gets_its_tags(arm: ArmHarness) -> None:
     """Tags reach the machine itself, and the rest of the resource stays."""
-    with ArmHarness() as arm:
-        machine(arm, hardwareProfile={"vmSize": "Standard_B2s"})
-        before = arm.get(VM).json
-        put(arm, VM, owner="ann")
-        assert arm.scope("rg:vm").machines["vm"].tags == {"owner": "ann"}
-        after = arm.get(VM).json
-        assert after["properties"] == before["properties"]
-        arm.create_fleet()
-        path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachines/db_0"
-        merged = patch(arm, path, "Merge", extra="1")
-        assert merged["extra"] == "1"
-        assert arm.get(path).json["tags"] == merged
+    machine(arm, hardwareProfile={"vmSize": "Standard_B2s"})
+    before = arm.get(VM).json
+    put(arm, VM, owner="ann")
+    assert arm.scope("rg:vm").machines["vm"].tags == {"owner": "ann"}
+    after = arm.get(VM).json
+    assert after["properties"] == before["properties"]
+    arm.create_fleet()
+    path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachines/db_0"
+    merged = patch(arm, path, "Merge", extra="1")
+    assert merged["extra"] == "1"
+    assert arm.get(path).json["tags"] == merged
 
 
-def test_the_subscription() -> None:
+def test_the_subscription(arm: ArmHarness) -> None:
     """The subscription has tags of its own, which a tenant of a group cannot change."""
-    with ArmHarness() as arm:
-        put(arm, "", cost="42")
-        assert patch(arm, "", "Merge", more="1") == {"cost": "42", "more": "1"}
-        ann = Principal(name="ann", role=Role.TENANT, group="rg")
-        body: Json = {"properties": {"tags": {}}}
-        assert refused(arm.put(f"/{TAGS}", body, principal=ann)) == (403, "AuthorizationFailed")
-        assert refused(arm.get(f"/{TAGS}", principal=ann)) == (403, "AuthorizationFailed")
+    put(arm, "", cost="42")
+    assert patch(arm, "", "Merge", more="1") == {"cost": "42", "more": "1"}
+    ann = Principal(name="ann", role=Role.TENANT, group="rg")
+    body: Json = {"properties": {"tags": {}}}
+    assert refused(arm.put(f"/{TAGS}", body, principal=ann)) == (403, "AuthorizationFailed")
+    assert refused(arm.get(f"/{TAGS}", principal=ann)) == (403, "AuthorizationFailed")
 
 
-def test_a_resource_of_the_subscription() -> None:
+def test_a_resource_of_the_subscription(arm: ArmHarness) -> None:
     """Its tags are its own, and not those of the subscription."""
     policy = "/providers/Microsoft.Authorization/policyDefinitions/p"
-    with ArmHarness() as arm:
-        put(arm, "", cost="42")
-        arm.put(policy, {"location": "local"})
-        put(arm, policy, owner="ann")
-        assert arm.get(policy).json["tags"] == {"owner": "ann"}
-        assert arm.get(f"/{TAGS}").json["properties"]["tags"] == {"cost": "42"}
+    put(arm, "", cost="42")
+    arm.put(policy, {"location": "local"})
+    put(arm, policy, owner="ann")
+    assert arm.get(policy).json["tags"] == {"owner": "ann"}
+    assert arm.get(f"/{TAGS}").json["properties"]["tags"] == {"cost": "42"}
 
 
-def test_tag_names() -> None:
+def test_tag_names(arm: ArmHarness) -> None:
     """`az tag list` counts the tags of all groups and resources; a tenant sees its group's."""
-    with ArmHarness() as arm:
-        machine(arm)
-        machine(arm, VM.replace("rg", "other"))
-        put(arm, VM, owner="ann")
-        put(arm, VM.replace("rg", "other"), owner="bob")
-        put(arm, RG, owner="ann")
-        (entry,) = arm.get("/tagNames").json["value"]
-        assert (entry["tagName"], entry["count"]["value"]) == ("owner", 3)
-        assert [(v["tagValue"], v["count"]["value"]) for v in entry["values"]] == [
-            ("ann", 2), ("bob", 1),
-        ]  # fmt: skip
-        ann = Principal(name="ann", role=Role.TENANT, group="rg")
-        (entry,) = arm.get("/tagNames", principal=ann).json["value"]
-        assert [v["tagValue"] for v in entry["values"]] == ["ann"]
+    machine(arm)
+    machine(arm, VM.replace("rg", "other"))
+    put(arm, VM, owner="ann")
+    put(arm, VM.replace("rg", "other"), owner="bob")
+    put(arm, RG, owner="ann")
+    (entry,) = arm.get("/tagNames").json["value"]
+    assert (entry["tagName"], entry["count"]["value"]) == ("owner", 3)
+    assert [(v["tagValue"], v["count"]["value"]) for v in entry["values"]] == [
+        ("ann", 2), ("bob", 1),
+    ]  # fmt: skip
+    ann = Principal(name="ann", role=Role.TENANT, group="rg")
+    (entry,) = arm.get("/tagNames", principal=ann).json["value"]
+    assert [v["tagValue"] for v in entry["values"]] == ["ann"]
 
 
-def test_refusals() -> None:
+def test_refusals(arm: ArmHarness) -> None:
     """Bad input names what is allowed, and changes nothing."""
-    with ArmHarness() as arm:
-        machine(arm)
-        put(arm, VM, owner="ann")
-        tags = {f"t{n}": "" for n in range(51)}
-        unknown = {"operation": "Add", "properties": {"tags": {}}}
-        for body in ({"properties": {"tags": tags}}, {"properties": {"tags": {"a": 1}}}):
-            assert refused(arm.put(f"{VM}/{TAGS}", body)) == (400, "InvalidParameter")
-        assert "Merge, Replace, Delete" in arm.patch(f"{VM}/{TAGS}", unknown).error_message
-        assert "Merge, Replace, Delete" in arm.patch(f"{VM}/{TAGS}", {}).error_message
-        empty: Json = {"properties": {"tags": {}}}
-        for path, code in (
-            (f"{COMPUTE}/virtualMachines/none", "ResourceNotFound"),
-            (f"{COMPUTE}/castles/one", "ResourceNotFound"),
-            ("/resourceGroups/none", "ResourceGroupNotFound"),
-        ):
-            assert refused(arm.put(f"{path}/{TAGS}", empty)) == (404, code)
-        assert arm.get(VM).json["tags"] == {"owner": "ann"}
+    machine(arm)
+    put(arm, VM, owner="ann")
+    tags = {f"t{n}": "" for n in range(51)}
+    unknown = {"operation": "Add", "properties": {"tags": {}}}
+    for body in ({"properties": {"tags": tags}}, {"properties": {"tags": {"a": 1}}}):
+        assert refused(arm.put(f"{VM}/{TAGS}", body)) == (400, "InvalidParameter")
+    assert "Merge, Replace, Delete" in arm.patch(f"{VM}/{TAGS}", unknown).error_message
+    assert "Merge, Replace, Delete" in arm.patch(f"{VM}/{TAGS}", {}).error_message
+    empty: Json = {"properties": {"tags": {}}}
+    for path, code in (
+        (f"{COMPUTE}/virtualMachines/none", "ResourceNotFound"),
+        (f"{COMPUTE}/castles/one", "ResourceNotFound"),
+        ("/resourceGroups/none", "ResourceGroupNotFound"),
+    ):
+        assert refused(arm.put(f"{path}/{TAGS}", empty)) == (404, code)
+    assert arm.get(VM).json["tags"] == {"owner": "ann"}

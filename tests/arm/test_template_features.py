@@ -5,6 +5,7 @@ import pytest
 from fairwarning.arm.templates.names import ReferenceNeeded
 from fairwarning.arm.templates.template import Template
 from tests.arm.evaluation import (
+    COMPUTE,
     GROUP,
     Json,
     bodies,
@@ -16,14 +17,12 @@ from tests.arm.evaluation import (
     refusal,
     refused,
 )
+from tests.arm.templates import resource
 
 pytestmark = pytest.mark.spec("C1")
 
 NET = "Microsoft.Network/virtualNetworks"
 DEPLOYMENT = "Microsoft.Resources/deployments"
-
-
-# --- Copy loops -----------------------------------------------------------------------------------
 
 
 def test_copies_of_a_resource() -> None:
@@ -50,41 +49,6 @@ def test_copies_of_a_resource() -> None:
     assert bodies(template)["a2"] == {"tags": {"n": "y"}}
 
 
-def test_copies_of_properties_variables_and_outputs() -> None:
-    """A loop of properties has a name; it may be inside a loop of the resource."""
-    disks = {
-        "name": "disks",
-        "count": 2,
-        "input": "[format('{0}-{1}', copyIndex(), copyIndex('disks'))]",
-    }
-    template = evaluate(
-        {
-            "variables": {
-                "copy": [{"name": "ports", "count": 2, "input": "[add(80, copyIndex('ports'))]"}],
-                "inside": {"copy": [{"name": "x", "count": 1, "input": "[copyIndex('x', 7)]"}]},
-            },
-            "resources": [
-                net(
-                    "[concat('a', copyIndex())]",
-                    copy={"name": "nets", "count": 2},
-                    properties={"copy": [disks]},
-                )
-            ],
-            "outputs": {
-                "ports": {"type": "array", "value": "[variables('ports')]"},
-                "inside": {"type": "object", "value": "[variables('inside')]"},
-                "ids": {
-                    "type": "array",
-                    "copy": {"count": 2, "input": "[concat('a', copyIndex())]"},
-                },
-            },
-        }
-    )
-    assert bodies(template)["a1"] == {"properties": {"disks": ["1-0", "1-1"]}}
-    expected = {"ports": [80, 81], "inside": {"x": [7]}, "ids": ["a0", "a1"]}
-    assert outputs(template) == expected
-
-
 def test_nested_resources_of_copies() -> None:
     """A nested resource is in the loop of its parent, and comes after it."""
     part = {"type": "subnets", "name": "[concat('s', copyIndex())]", "apiVersion": "2024-05-01"}
@@ -92,47 +56,9 @@ def test_nested_resources_of_copies() -> None:
     assert names(evaluate({"resources": [parent]})) == ["a0", "a1", "a0/s0", "a1/s1"]
 
 
-# --- Symbolic names -------------------------------------------------------------------------------
-
-
 def symbolic(**resources: Json) -> Json:
     """Return a template with symbolic names, as Bicep writes it."""
     return {"languageVersion": "2.0", "contentVersion": "1.0.0.0", "resources": resources}
-
-
-def test_symbolic_names() -> None:
-    """Dependencies and references use symbolic names, of one resource or of a loop."""
-    template = evaluate(
-        {
-            **symbolic(
-                last=net("c", dependsOn=["many", "[format('many[{0}]', 1)]"]),
-                many=net(
-                    "[format('b{0}', copyIndex())]",
-                    copy={"name": "many", "count": 2},
-                    dependsOn=["one"],
-                ),
-                one=net("a"),
-            ),
-            "outputs": {
-                "one": {"type": "int", "value": "[reference('one').size]"},
-                "second": {"type": "int", "value": "[reference('many[1]').size]"},
-                "all": {
-                    "type": "array",
-                    "value": "[map(references('many'), lambda('n', lambdaVariables('n').size))]",
-                },
-                "full": {"type": "string", "value": "[references('many', 'full')[0].location]"},
-                "info": {"type": "string", "value": "[resourceInfo('one').id]"},
-            },
-        }
-    )
-    assert names(template) == ["a", "b0", "b1", "c"]
-    known = {
-        f"{GROUP}/providers/{NET}/{name}".lower(): {"location": name, "properties": {"size": size}}
-        for name, size in (("a", 1), ("b0", 2), ("b1", 3))
-    }
-    assert outputs(template, known) == {
-        "one": 1, "second": 3, "all": [2, 3], "full": "b0", "info": f"{GROUP}/providers/{NET}/a"
-    }  # fmt: skip
 
 
 def test_existing_resources() -> None:
@@ -191,7 +117,40 @@ def test_extension_resources() -> None:
     assert template.resources[0].id == f"{GROUP}/providers/Microsoft.Authorization/locks/l"
 
 
-# --- Nested deployments ---------------------------------------------------------------------------
+def test_a_machine_as_the_azure_cli_sends_it() -> None:
+    """The role assignment is an extension resource: its type is part of the machine's type."""
+    machine = "Microsoft.Compute/virtualMachines"
+    path = f"{COMPUTE}/virtualMachines/gate"
+    principal = f"[reference('{path}', '2019-07-01', 'Full').identity.principalId]"
+    resources = [
+        resource(
+            f"{machine}/providers/roleAssignments",
+            "gate/Microsoft.Authorization/7",
+            f"{machine}/gate",
+            properties={"principalId": principal},
+        ),
+        resource(
+            machine,
+            "gate",
+            "Microsoft.Network/networkInterfaces/gateVMNic",
+            identity={"type": "SystemAssigned"},
+        ),
+        resource(
+            "Microsoft.Network/networkInterfaces",
+            "gateVMNic",
+            "Microsoft.Network/publicIpAddresses/gatePublicIP",
+        ),
+        resource("Microsoft.Network/publicIPAddresses", "gatePublicIP"),
+    ]
+    template = evaluate({"resources": resources, "outputs": {}})
+    assert names(template)[:3] == ["gatePublicIP", "gateVMNic", "gate"]
+    role = template.resources[3]
+    assert role.id == f"{path}/providers/Microsoft.Authorization/roleAssignments/7"
+    assert template.resource(template.resources[2], {})["identity"] == {"type": "SystemAssigned"}
+    with pytest.raises(ReferenceNeeded) as reference:
+        template.resource(role, {})
+    known = {reference.value.id: {"identity": {"principalId": "me"}, "properties": {}}}
+    assert template.resource(role, known)["properties"] == {"principalId": "me"}
 
 
 def nested(template: object, *, inner: bool = False, **more: object) -> Json:
@@ -209,39 +168,6 @@ def nested(template: object, *, inner: bool = False, **more: object) -> Json:
 def child(template: Template, known: Json | None = None) -> Template:
     """Return the template of the last resource, which is a nested deployment."""
     return template.nested(template.resources[-1], known or {})
-
-
-def test_a_nested_deployment_with_outer_scope() -> None:
-    """Its expressions use the parameters, variables and loops around it."""
-    inside = {"resources": [net("[variables('name')]", tags={"n": "[string(copyIndex())]"})]}
-    outer = {
-        "variables": {"name": "outer"},
-        "resources": [
-            nested(inside)
-            | {"copy": {"name": "loop", "count": 2}, "name": "[concat('n', copyIndex())]"}
-        ],
-    }
-    template = evaluate(outer)
-    assert names(template) == ["n0", "n1"]
-    assert bodies(child(template)) == {"outer": {"tags": {"n": "1"}}}
-
-
-def test_a_nested_deployment_with_inner_scope() -> None:
-    """It has parameters and variables of its own, and its own name."""
-    inside = {
-        "parameters": {"name": {"type": "string"}},
-        "variables": {"suffix": "inner"},
-        "resources": [net("[concat(parameters('name'), '-', variables('suffix'))]")],
-        "outputs": {"name": {"type": "string", "value": "[deployment().name]"}},
-    }
-    parameters = {"name": {"value": "[reference('first').size]"}}
-    step = nested(inside, inner=True, parameters=parameters)
-    template = evaluate({"variables": {"suffix": "outer"}, "resources": [step, net("first")]})
-    assert names(template) == ["first", "nested"]
-    with pytest.raises(ReferenceNeeded) as reference:
-        child(template)
-    inner = child(template, {reference.value.id: {"properties": {"size": "s"}}})
-    assert (names(inner), outputs(inner)) == (["s-inner"], {"name": "nested"})
 
 
 def test_a_nested_template_in_a_variable() -> None:
@@ -283,9 +209,6 @@ def test_nesting_is_limited() -> None:
     for _ in range(4):
         current = child(current)
     assert "nested 5 levels deep" in refusal(lambda: child(current))
-
-
-# --- User functions -------------------------------------------------------------------------------
 
 
 def function(value: object, *parameters: str, kind: str = "string") -> Json:

@@ -34,7 +34,7 @@ OUTPUTS: Mapping[str, Json] = {
     "extension": {"kind": "CustomScript"},
     "lock": {},
     "managed_disks": {"size": 128},
-    "nested_inner": {"vm": "module-vm"},
+    "nested_inner": {"vm": "module-vm", "own": "machine-module"},
     "nested_outer": {"tag": "RED"},
     "placement_group": {"decoded": True, "type": "ssh-rsa"},
     "scale_set": {"capacity": 2},
@@ -106,28 +106,26 @@ def test_every_file_is_tested() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OUTPUTS))
-def test_a_template_file(name: str) -> None:
+def test_a_template_file(arm: ArmHarness, name: str) -> None:
     """It deploys, its resources can be read, its document is complete, and it deploys again."""
-    with ArmHarness() as arm:
-        arm.group()
-        properties = deploy(arm, name)
-        outputs = {key: output["value"] for key, output in properties["outputs"].items()}
-        assert outputs | OUTPUTS[name] == outputs
-        deployed = [resource["id"] for resource in properties["outputResources"]]
-        for path in deployed:
-            assert arm.get(f"/{path}").json["id"] == path
-        if name in MACHINES:
-            assert machine_names(arm) == MACHINES[name]
-        check_operations(arm, deployed)
-        assert HOST not in str(properties["dependencies"])
-        exported = json.dumps(arm.post(f"{DEPLOYMENT}/exportTemplate").json["template"])
-        again = send(arm, "POST", f"{DEPLOYMENT}/validate", exported, parameters_of(name))
-        if name != "extension":  # without the default value of its secure parameter
-            assert again.status == 200, again.body
-        before = arm.get("/resourceGroups/rg/resources").json
-        assert {**deploy(arm, name)["outputs"], "run": 0} == {**properties["outputs"], "run": 0}
-        assert arm.get("/resourceGroups/rg/resources").json == before
-        assert SECRET not in repr(vars(arm.store))
+    properties = deploy(arm, name)
+    outputs = {key: output["value"] for key, output in properties["outputs"].items()}
+    assert outputs | OUTPUTS[name] == outputs
+    deployed = [resource["id"] for resource in properties["outputResources"]]
+    for path in deployed:
+        assert arm.get(f"/{path}").json["id"] == path
+    if name in MACHINES:
+        assert machine_names(arm) == MACHINES[name]
+    check_operations(arm, deployed)
+    assert HOST not in str(properties["dependencies"])
+    exported = json.dumps(arm.post(f"{DEPLOYMENT}/exportTemplate").json["template"])
+    again = send(arm, "POST", f"{DEPLOYMENT}/validate", exported, parameters_of(name))
+    if name != "extension":  # without the default value of its secure parameter
+        assert again.status == 200, again.body
+    before = arm.get("/resourceGroups/rg/resources").json
+    assert {**deploy(arm, name)["outputs"], "run": 0} == {**properties["outputs"], "run": 0}
+    assert arm.get("/resourceGroups/rg/resources").json == before
+    assert SECRET not in repr(vars(arm.store))
 
 
 def check_operations(arm: ArmHarness, deployed: list[str]) -> None:
@@ -150,17 +148,15 @@ def machine_names(arm: ArmHarness) -> list[str]:
     return sorted(set(names))
 
 
-def test_names_of_a_simple_machine() -> None:
+def test_names_of_a_simple_machine(arm: ArmHarness) -> None:
     """Its fully qualified name has the label that the template computes; its address is real."""
-    with ArmHarness() as arm:
-        arm.group()
-        outputs = deploy(arm, "vm_simple")["outputs"]
-        assert outputs["fqdn"]["value"].startswith("simple-")
-        assert outputs["address"]["value"].startswith("10.1.0.")
-        addresses = deploy(arm, "vms_in_a_loop")["outputs"]["addresses"]["value"]
-        assert len(set(addresses)) == 3
-        assert all(address.startswith("10.2.3.") for address in addresses)
-        assert SECRET not in str(arm.get(DEPLOYMENT).json)
+    outputs = deploy(arm, "vm_simple")["outputs"]
+    assert outputs["fqdn"]["value"].startswith("simple-")
+    assert outputs["address"]["value"].startswith("10.1.0.")
+    addresses = deploy(arm, "vms_in_a_loop")["outputs"]["addresses"]["value"]
+    assert len(set(addresses)) == 3
+    assert all(address.startswith("10.2.3.") for address in addresses)
+    assert SECRET not in str(arm.get(DEPLOYMENT).json)
 
 
 @pytest.mark.parametrize(
@@ -171,11 +167,11 @@ def test_names_of_a_simple_machine() -> None:
         ("scale_set", {"instanceCount": 3, "vmssName": "Other"}, ["Other_0", "Other_1", "Other_2"]),
     ],
 )
-def test_parameters_of_a_template_file(name: str, parameters: Json, machines: list[str]) -> None:
+def test_parameters_of_a_template_file(
+    arm: ArmHarness, name: str, parameters: Json, machines: list[str]
+) -> None:
     """Parameters of a parameter file change what is deployed."""
     values = {key: {"value": value} for key, value in parameters.items()}
-    with ArmHarness() as arm:
-        arm.group()
-        response = send(arm, "PUT", DEPLOYMENT, read(name), values)
-        assert arm.ended(response) == {"status": "Succeeded"}
-        assert machine_names(arm) == machines
+    response = send(arm, "PUT", DEPLOYMENT, read(name), values)
+    assert arm.ended(response) == {"status": "Succeeded"}
+    assert machine_names(arm) == machines
