@@ -91,5 +91,6 @@ def test_a_changed_machine_keeps_what_is_not_named(harness: FleetHarness) -> Non
     version = harness.scope("vm").version
     harness.do(UpdateMachine(scope="vm", machine="vm", address="10.0.0.4"))
     assert harness.scope("vm").version == version
+    assert harness.refusal(UpdateMachine(scope="vm", machine="no")).code == "UnknownMachine"
     harness.do(UpdateMachine(scope="vm", machine="vm", address=""))
     assert harness.machines("vm")["vm"].address == ""

@@ -59,6 +59,15 @@ class _SilentDriver:
         """Do nothing."""
 
 
+@pytest.fixture
+def silent() -> Iterator[FleetHarness]:
+    """A fleet with two machines whose driver has ten seconds, and reports nothing by itself."""
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
+        harness.driver.inner = _SilentDriver()
+        yield harness
+
+
 def _ended(harness: FleetHarness) -> list[str]:
     return [
         entry.line.fact.detail
@@ -131,33 +140,29 @@ def test_what_waits_for_a_start_ends_with_a_machine_that_was_deleted_late(
     assert harness.operation("host").status is OperationStatus.CANCELED
 
 
-def test_a_machine_that_did_something_before_it_was_deleted_late_is_gone() -> None:
+def test_a_machine_that_did_something_before_it_was_deleted_late_is_gone(
+    silent: FleetHarness,
+) -> None:
     """It was stopped since: that undoes no delete, so the machine is not shown any more (IL14)."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
-        harness.driver.inner = _SilentDriver()
-        harness.operate(Delete, "av", "av0", name="delete")
-        harness.advance(20)
-        harness.operate(Stop, "av", "av0", name="stop")
-        for impact in reversed(harness.driver.impacts):
-            harness.do(ReportImpact(scope="av", machine="av0", impact=impact.id))
-        assert harness.succeeded("delete", "stop")
-        assert list(harness.machines("av")) == ["av1"]
+    silent.operate(Delete, "av", "av0", name="delete")
+    silent.advance(20)
+    silent.operate(Stop, "av", "av0", name="stop")
+    for impact in reversed(silent.driver.impacts):
+        silent.do(ReportImpact(scope="av", machine="av0", impact=impact.id))
+    assert silent.succeeded("delete", "stop")
+    assert list(silent.machines("av")) == ["av1"]
 
 
-def test_a_machine_that_was_deleted_late_ends_work_in_progress() -> None:
+def test_a_machine_that_was_deleted_late_ends_work_in_progress(silent: FleetHarness) -> None:
     """It was being stopped: there is nothing left to stop, and no report to wait for."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
-        harness.driver.inner = _SilentDriver()
-        harness.operate(Delete, "av", "av0", name="delete")
-        harness.advance(20)
-        harness.operate(Stop, "av", "av0", name="stop")
-        deleting = harness.driver.impacts[0]
-        harness.do(ReportImpact(scope="av", machine="av0", impact=deleting.id))
-        assert harness.succeeded("delete")
-        assert harness.operation("stop").error == "the machine was deleted"
-        assert list(harness.machines("av")) == ["av1"]
+    silent.operate(Delete, "av", "av0", name="delete")
+    silent.advance(20)
+    silent.operate(Stop, "av", "av0", name="stop")
+    deleting = silent.driver.impacts[0]
+    silent.do(ReportImpact(scope="av", machine="av0", impact=deleting.id))
+    assert silent.succeeded("delete")
+    assert silent.operation("stop").error == "the machine was deleted"
+    assert list(silent.machines("av")) == ["av1"]
 
 
 @pytest.mark.spec("C1")
@@ -199,20 +204,17 @@ def test_what_is_not_in_progress_cannot_end(
     assert harness.scope("vm").impacts
 
 
-def test_a_late_report_of_a_machine_that_is_gone() -> None:
+def test_a_late_report_of_a_machine_that_is_gone(silent: FleetHarness) -> None:
     """It was deleted since: the report changes nothing."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
-        harness.driver.inner = _SilentDriver()
-        harness.operate(Restart, "av", "av0", name="restart")
-        harness.operate(Restart, "av", "av1", name="other")
-        harness.advance(20)
-        harness.operate(Delete, "av", "av0", name="delete")
-        restarting, other, deleting = harness.driver.impacts
-        harness.do(ReportImpact(scope="av", machine="av0", impact=deleting.id))
-        assert list(harness.scope("av").given_up) == [other.id]
-        harness.do(ReportImpact(scope="av", machine="av0", impact=restarting.id))
-        assert harness.operation("restart").status is OperationStatus.FAILED
+    silent.operate(Restart, "av", "av0", name="restart")
+    silent.operate(Restart, "av", "av1", name="other")
+    silent.advance(20)
+    silent.operate(Delete, "av", "av0", name="delete")
+    restarting, other, deleting = silent.driver.impacts
+    silent.do(ReportImpact(scope="av", machine="av0", impact=deleting.id))
+    assert list(silent.scope("av").given_up) == [other.id]
+    silent.do(ReportImpact(scope="av", machine="av0", impact=restarting.id))
+    assert silent.operation("restart").status is OperationStatus.FAILED
 
 
 def test_a_late_report_of_a_dropped_operation(harness: FleetHarness) -> None:
@@ -235,20 +237,17 @@ def test_a_late_report_of_a_dropped_operation(harness: FleetHarness) -> None:
     assert harness.facts(FactType.SET_ASIDE) == []
 
 
-def test_what_is_removed_after_late_reports() -> None:
+def test_what_is_removed_after_late_reports(silent: FleetHarness) -> None:
     """A group stays until both of its machines are gone, however late the reports come."""
-    with FleetHarness() as harness:
-        harness.availability_set(machines=2, domains=1, impact_limit_seconds=10)
-        harness.driver.inner = _SilentDriver()
-        delete = Delete(scope="av", operation="op", machines=("av0", "av1"))
-        harness.do(Write(resource="group::rg", name="rg", body="{}"))
-        harness.do(Remove(resource="group::rg", operation="op", follow=(delete,)))
-        harness.advance(20)
-        for impact, status in zip(harness.driver.impacts, ("Failed", "Succeeded"), strict=True):
-            assert harness.resource("group::rg")
-            harness.do(ReportImpact(scope="av", machine=impact.machine, impact=impact.id))
-            assert harness.operation("op").status == status
-        assert harness.resource("group::rg") is None
+    delete = Delete(scope="av", operation="op", machines=("av0", "av1"))
+    silent.do(Write(resource="group::rg", name="rg", body="{}"))
+    silent.do(Remove(resource="group::rg", operation="op", follow=(delete,)))
+    silent.advance(20)
+    for impact, status in zip(silent.driver.impacts, ("Failed", "Succeeded"), strict=True):
+        assert silent.resource("group::rg")
+        silent.do(ReportImpact(scope="av", machine=impact.machine, impact=impact.id))
+        assert silent.operation("op").status == status
+    assert silent.resource("group::rg") is None
 
 
 def test_a_late_stop_changes_the_power_state(harness: FleetHarness) -> None:

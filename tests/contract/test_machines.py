@@ -59,9 +59,10 @@ def test_a_scope_has_at_most_two_hundred_machines(harness: FleetHarness) -> None
 
 def test_a_standalone_scope_ends_with_its_machine(harness: FleetHarness) -> None:
     """The scope is deleted with its machine, and its name can be used for a new scope."""
-    two = tuple(Machine(name=name) for name in "ab")
-    command = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
-    assert harness.refusal(command).code == "OneMachine"
+    for names in ("", "ab"):
+        machines = tuple(Machine(name=name) for name in names)
+        command = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=machines)
+        assert harness.refusal(command).code == "OneMachine"
     harness.make_enabled("vm")
     harness.operate(Delete, "vm", "vm", name="delete")
     harness.advance(30)

@@ -14,12 +14,7 @@ from fairwarning.core.commands import (
     ResumeRollout,
     StartRollout,
 )
-from fairwarning.core.model import (
-    EventStatus,
-    ImpactKind,
-    OperationStatus,
-    RolloutStatus,
-)
+from fairwarning.core.model import EventStatus, ImpactKind, OperationStatus, RolloutStatus
 from fairwarning.store.memory import MemoryStore
 from tests.contract.units import DAY, HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -124,20 +119,19 @@ def test_a_finished_impact_is_not_dispatched_again(harness: FleetHarness) -> Non
     assert harness.succeeded("op")
 
 
-def test_a_rollout_continues_after_restarts() -> None:
+def test_a_rollout_continues_after_restarts(harness: FleetHarness) -> None:
     """With a restart at every step, a rollout affects each machine once, in order."""
     hit_so_far: list[str] = []
-    with FleetHarness() as harness:
-        harness.availability_set()
-        harness.poll("av")
-        harness.do(StartRollout(rollout="up", scopes=("av",)))
-        for _ in range(3):
-            harness.restart()
-            harness.advance(15 * MINUTE)
-            hit_so_far += harness.impacted()
-            harness.advance(9)
-        assert hit_so_far == ["av0", "av3", "av1", "av4", "av2", "av5"]
-        assert harness.rollout("up").status is RolloutStatus.DONE
+    harness.availability_set()
+    harness.poll("av")
+    harness.do(StartRollout(rollout="up", scopes=("av",)))
+    for _ in range(3):
+        harness.restart()
+        harness.advance(15 * MINUTE)
+        hit_so_far += harness.impacted()
+        harness.advance(9)
+    assert hit_so_far == ["av0", "av3", "av1", "av4", "av2", "av5"]
+    assert harness.rollout("up").status is RolloutStatus.DONE
 
 
 def test_a_deferred_step_and_a_pause_survive(harness: FleetHarness) -> None:

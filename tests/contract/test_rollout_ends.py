@@ -128,18 +128,17 @@ def test_a_failed_impact_counts_as_failed(harness: FleetHarness) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5])
-def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
+def test_batch_limits_the_scopes_worked_on_at_once(harness: FleetHarness, batch: int) -> None:
     """At most `batch` scopes run at once; the next one begins when one has ended."""
     scopes = [f"vm{n}" for n in range(5)]
-    with FleetHarness() as harness:
-        harness.make_enabled(*scopes)
-        _roll(harness, *scopes, batch=batch)
-        for first in range(0, 5, batch):
-            active = [scope for scope in scopes if harness.events(scope)]
-            assert active == scopes[first : first + batch]
-            harness.advance(STEP)
-        assert harness.rollout("up").status is RolloutStatus.DONE
-        assert progress(harness.rollout("up")) == 1
+    harness.make_enabled(*scopes)
+    _roll(harness, *scopes, batch=batch)
+    for first in range(0, 5, batch):
+        active = [scope for scope in scopes if harness.events(scope)]
+        assert active == scopes[first : first + batch]
+        harness.advance(STEP)
+    assert harness.rollout("up").status is RolloutStatus.DONE
+    assert progress(harness.rollout("up")) == 1
 
 
 @pytest.mark.spec("M15")

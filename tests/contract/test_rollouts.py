@@ -57,17 +57,6 @@ def test_the_impact_of_a_rollout_can_be_chosen(harness: FleetHarness, kind: Impa
     assert sorted(harness.impacts()) == [(f"av{n}", kind) for n in range(6)]
 
 
-def test_progress_adds_up(harness: FleetHarness) -> None:
-    """Progress is the share of finished machines; it is 1 at the end."""
-    _fleet(harness)
-    _roll(harness)
-    assert progress(harness.rollout("up")) == 0
-    for done in (2, 4, 6):
-        harness.advance(STEP)
-        assert progress(harness.rollout("up")) == done / 6
-    assert (harness.rollout("up").done, harness.rollout("up").machines) == (6, 6)
-
-
 @pytest.mark.parametrize("paused", [False, True])
 def test_an_abort_does_not_stop_started_events(harness: FleetHarness, paused: bool) -> None:
     """A Started step of an aborted rollout ends normally; then the rollout ends."""

@@ -4,19 +4,8 @@ from collections import Counter
 
 import pytest
 
-from fairwarning.core.commands import (
-    Evict,
-    ProtectInstances,
-    Restart,
-    Scale,
-)
-from fairwarning.core.model import (
-    EventType,
-    ImpactKind,
-    OperationStatus,
-    Priority,
-    ScaleInRule,
-)
+from fairwarning.core.commands import Evict, ProtectInstances, Restart, Scale
+from fairwarning.core.model import EventType, ImpactKind, OperationStatus, Priority, ScaleInRule
 from tests.contract.units import HOUR
 from tests.fixtures.fleet import FleetHarness, instance_names
 

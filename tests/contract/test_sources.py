@@ -23,7 +23,6 @@ from fairwarning.core.decision import FactType
 from fairwarning.core.model import (
     EventStatus,
     EventType,
-    EvictionPolicy,
     ImpactKind,
     Machine,
     OperationStatus,
@@ -39,8 +38,8 @@ SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 USER, PLATFORM = Source.USER, Source.PLATFORM
 
 
-def _spot(harness: FleetHarness, eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE) -> None:
-    harness.standalone(priority=Priority.SPOT, eviction=eviction)
+def _spot(harness: FleetHarness) -> None:
+    harness.standalone(priority=Priority.SPOT)
     harness.poll("vm")
 
 
@@ -121,28 +120,6 @@ def test_a_predicted_failure_keeps_within_notice_and_a_week(
     assert str(int(NOON) + 600) in error.message
     assert str(int(NOON) + 7 * DAY) in error.message
     assert harness.events("vm") == []
-
-
-@pytest.mark.spec("E3")
-def test_a_predicted_failure_can_be_approved_early(harness: FleetHarness) -> None:
-    """Approving a redeploy days ahead redeploys the machine at once."""
-    harness.make_enabled("vm")
-    harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 7 * DAY)
-    harness.approve("vm")
-    assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
-
-
-@pytest.mark.spec("E3")
-def test_eviction_may_delete_the_machine(harness: FleetHarness) -> None:
-    """Policy Delete deletes the machine, and a standalone machine's scope (IL11)."""
-    _spot(harness, EvictionPolicy.DELETE)
-    harness.operate(Evict, "vm", "vm")
-    harness.approve("vm")
-    harness.advance(9)
-    assert harness.exists("vm")
-    harness.advance(1)
-    assert not harness.exists("vm")
-    assert harness.succeeded("op")
 
 
 @pytest.mark.spec("E3")

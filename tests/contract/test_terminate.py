@@ -31,30 +31,28 @@ SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 
 @pytest.mark.spec("T1")
 @pytest.mark.parametrize("minutes", range(5, 16))
-def test_five_to_fifteen_minutes(minutes: int) -> None:
+def test_five_to_fifteen_minutes(harness: FleetHarness, minutes: int) -> None:
     """PT5M to PT15M are valid, and deletes get exactly that notice."""
     seconds = parse_duration(f"PT{minutes}M")
-    with FleetHarness() as harness:
-        harness.make_scale_set(1, terminate_seconds=seconds)
-        harness.delete_instances(0)
-        assert harness.only_event(GROUP).not_before == NOON + 60 * minutes
+    harness.make_scale_set(1, terminate_seconds=seconds)
+    harness.delete_instances(0)
+    assert harness.only_event(GROUP).not_before == NOON + 60 * minutes
 
 
 @pytest.mark.spec("T1")
 @pytest.mark.parametrize("text", ["PT4M59S", "PT1S", "PT15M1S", "PT1H", "P1D"])
-def test_other_durations_are_refused_with_the_range(text: str) -> None:
+def test_other_durations_are_refused_with_the_range(harness: FleetHarness, text: str) -> None:
     """A duration outside the range is refused with the allowed range."""
     seconds = parse_duration(text)
-    with FleetHarness() as harness:
-        harness.make_scale_set(1)
-        for command in (
-            UpdateSet(set="web", terminate_seconds=seconds),
-            CreateSet(set="db", capacity=1, terminate_seconds=seconds),
-        ):
-            error = harness.refusal(command)
-            assert error.status == 400
-            assert "PT5M to PT15M" in error.message
-        assert harness.scale_set("db") is None
+    harness.make_scale_set(1)
+    for command in (
+        UpdateSet(set="web", terminate_seconds=seconds),
+        CreateSet(set="db", capacity=1, terminate_seconds=seconds),
+    ):
+        error = harness.refusal(command)
+        assert error.status == 400
+        assert "PT5M to PT15M" in error.message
+    assert harness.scale_set("db") is None
 
 
 @pytest.mark.spec("T1", "T4")

@@ -18,22 +18,3 @@ def test_transcript(path: Path, request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--rewrite", default=False):
         path.write_text(replayed, encoding="utf-8")
     assert replayed == path.read_text(encoding="utf-8")
-
-
-def test_every_life_cycle_has_a_transcript() -> None:
-    """Every documented life cycle has a transcript."""
-    assert {path.stem for path in FOLDER.glob("*.txt")} >= {
-        "user-reboot-approved",
-        "user-redeploy-not-approved",
-        "host-maintenance-freeze",
-        "live-migration",
-        "host-rollout",
-        "hardware-failure",
-        "degraded-hardware",
-        "spot-eviction",
-        "terminate-queue",
-        "cancelled-maintenance",
-        "a-day-of-silence",
-        "wave",
-        "versions",
-    }

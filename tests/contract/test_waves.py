@@ -6,16 +6,13 @@ from fairwarning.core.commands import (
     AbortRollout,
     CreateScope,
     Delete,
-    PauseRollout,
     StartRollout,
     Stop,
 )
 from fairwarning.core.model import (
     EventStatus,
     EventType,
-    ImpactKind,
     Machine,
-    OperationStatus,
     RolloutStatus,
     Rules,
     ScopeKind,
@@ -44,17 +41,80 @@ def _statuses(harness: FleetHarness, *scopes: str) -> list[EventStatus]:
     return [event.status for scope in scopes for event in harness.events(scope)]
 
 
-@pytest.mark.parametrize("approving", ["", "a", "bc"])
-def test_a_wave_starts_at_not_before_otherwise(harness: FleetHarness, approving: str) -> None:
-    """At NotBefore the wave starts without the missing approvals, for all together."""
-    _wave(harness)
-    for scope in approving:
-        harness.approve(scope)
-    harness.advance(15 * MINUTE - 1)
-    assert harness.impacts() == []
-    harness.advance(1)
-    assert harness.impact_times() == dict.fromkeys(ABC, 15 * MINUTE)
-    assert sorted(harness.impacted()) == list(ABC)
+def _together(seconds: int) -> dict[str, int]:
+    return dict.fromkeys(ABC, seconds)
+
+
+CASES: dict[str, tuple[str, str, dict[str, int]]] = {
+    "without approvals": ("abc", "", _together(900)),
+    "without all approvals": ("abc", "approve b, approve c", _together(900)),
+    "a scope that is off is not waited for": ("ab", "approve a, wait 7, approve b", _together(7)),
+    "no scope is on": ("", "", _together(0)),
+    "a scope that polls later is not waited for": (
+        "ab",
+        "poll c, approve c, approve b, wait 5, approve a",
+        _together(5),
+    ),
+    "a machine is deleted": (
+        "abc",
+        "delete b, wait 30, approve a, wait 5, approve c",
+        {"b": 0, "a": 35, "c": 35},
+    ),
+    "a machine is deleted after an approval": (
+        "abc",
+        "approve a, delete b, wait 30, approve c",
+        {"b": 0, "a": 30, "c": 30},
+    ),
+    "the last that is awaited is deleted": (
+        "abc",
+        "approve a, approve c, wait 5, delete b",
+        _together(5),
+    ),
+    "an event is cancelled": ("abc", "cancel b", {}),
+    "an event is cancelled before its approval": ("abc", "approve a, approve c, cancel b", {}),
+    "an approved event is cancelled": ("abc", "approve b, cancel b", {}),
+    "the service is restarted": (
+        "abc",
+        "approve a, restart, approve b, restart, wait 5, approve c",
+        _together(5),
+    ),
+}
+"""Which scopes poll, what then happens, and when each machine has its impact, in seconds."""
+
+
+def _take(harness: FleetHarness, verb: str, argument: str) -> None:
+    if verb == "approve":
+        harness.approve(argument)
+    elif verb == "cancel":
+        harness.cancel(argument, argument)
+    elif verb == "delete":
+        harness.operate(Delete, argument, argument, name="delete")
+    elif verb == "poll":
+        assert harness.poll(argument)["Events"][0]["Resources"] == [argument]
+    elif verb == "wait":
+        harness.advance(int(argument))
+    else:
+        harness.restart()
+
+
+@pytest.mark.spec("M15", "E5", "E9")
+@pytest.mark.parametrize("case", CASES)
+def test_when_a_wave_starts(harness: FleetHarness, case: str) -> None:
+    """Once all scopes that polled before it have approved, else at NotBefore; all together."""
+    polled, steps, times = CASES[case]
+    for scope in ABC:
+        harness.standalone(scope, host="h")
+    for scope in polled:
+        harness.poll(scope)
+    _roll(harness, *ABC)
+    for step in filter(None, steps.split(", ")):
+        verb, _, argument = step.partition(" ")
+        _take(harness, verb, argument)
+    harness.advance(HOUR)
+    assert harness.impact_times() == times
+    rollout = harness.rollout("up")
+    skipped = steps.count("delete") if times else 3
+    assert (rollout.skipped, progress(rollout)) == (skipped, 1)
 
 
 @pytest.mark.spec("E1")
@@ -65,78 +125,6 @@ def test_the_longest_notice_counts_for_the_whole_wave(harness: FleetHarness) -> 
         harness.poll(scope)
     _roll(harness, *ABC)
     assert {harness.only_event(scope).not_before for scope in ABC} == {NOON + 600}
-
-
-@pytest.mark.spec("M15")
-def test_a_scope_that_is_off_is_not_waited_for(harness: FleetHarness) -> None:
-    """A disabled scope needs no approval; all three machines are affected together."""
-    harness.make_enabled("a", "b", host="h")
-    harness.standalone("c", host="h")
-    _roll(harness, *ABC)
-    assert harness.impacts() == []
-    harness.approve("a")
-    assert harness.impacts() == []
-    harness.advance(7)
-    harness.approve("b")
-    assert harness.impact_times() == dict.fromkeys(ABC, 7)
-
-
-@pytest.mark.spec("M15")
-def test_a_wave_of_disabled_scopes_starts_at_once(harness: FleetHarness) -> None:
-    """If all scopes are disabled, the wave starts at once."""
-    for scope in ABC:
-        harness.standalone(scope, host="h")
-    _roll(harness, *ABC)
-    assert harness.impact_times() == dict.fromkeys(ABC, 0)
-
-
-def test_a_scope_enabled_during_a_wave_sees_its_event(harness: FleetHarness) -> None:
-    """A scope that is enabled during a wave sees its event, but its approval is not needed."""
-    harness.make_enabled("a", host="h")
-    harness.standalone("b", host="h")
-    _roll(harness, "a", "b")
-    (seen,) = harness.poll("b")["Events"]
-    assert (seen["EventStatus"], seen["Resources"]) == ("Scheduled", ["b"])
-    harness.approve("b")  # allowed, without effect
-    assert harness.impacts() == []
-    harness.approve("a")
-    assert sorted(harness.impacted()) == ["a", "b"]
-
-
-@pytest.mark.spec("E5")
-@pytest.mark.parametrize("approved_before", [True, False])
-def test_a_machine_that_is_deleted_leaves_the_wave(
-    harness: FleetHarness, approved_before: bool
-) -> None:
-    """The remaining scopes no longer wait for the deleted machine."""
-    _wave(harness)
-    if approved_before:
-        harness.approve("a")
-    harness.operate(Delete, "b", "b", name="delete")
-    harness.advance(30)
-    assert not harness.exists("b")
-    if not approved_before:
-        harness.approve("a")
-    assert harness.impacted() == ["b"]
-    harness.approve("c")
-    assert sorted(harness.impacts()[1:]) == [("a", ImpactKind.FREEZE), ("c", ImpactKind.FREEZE)]
-    harness.advance(HOUR)
-    rollout = harness.rollout("up")
-    assert (rollout.done, rollout.skipped, progress(rollout)) == (2, 1, 1)
-
-
-@pytest.mark.spec("E5")
-def test_a_wave_starts_when_the_last_awaited_machine_is_deleted(harness: FleetHarness) -> None:
-    """If all others have approved, a wave starts when the last missing machine is deleted."""
-    _wave(harness)
-    harness.approve("a")
-    harness.approve("c")
-    harness.operate(Delete, "b", "b", name="delete")
-    assert sorted(harness.impacts()) == [
-        ("a", ImpactKind.FREEZE),
-        ("b", ImpactKind.DELETE),
-        ("c", ImpactKind.FREEZE),
-    ]
 
 
 @pytest.mark.spec("E5")
@@ -162,20 +150,6 @@ def test_a_wave_waits_for_scopes_with_new_notice(
         assert harness.impacted() == ["a0"]
         harness.approve("b")
     assert sorted(harness.impacted()) == ["a0", "a1", "b"]
-
-
-@pytest.mark.parametrize("approving", ["", "a", "c", "ac"])
-def test_cancelling_one_event_cancels_the_wave(harness: FleetHarness, approving: str) -> None:
-    """Cancelling one event cancels the wave in all scopes, approved or not."""
-    _wave(harness)
-    for scope in approving:
-        harness.approve(scope)
-    harness.cancel("b", "b")
-    assert _statuses(harness, *ABC) == []
-    harness.advance(HOUR)
-    assert harness.impacts() == []
-    assert harness.operation("up/0/0").status is OperationStatus.CANCELED
-    assert harness.rollout("up").skipped == 3
 
 
 @pytest.mark.spec("E7")
@@ -239,20 +213,6 @@ def test_only_the_chosen_hosts_are_affected(harness: FleetHarness) -> None:
     harness.do(StartRollout(rollout="up", scopes=ABC, by_host=True, hosts=("h2",)))
     assert harness.events("a") == []
     assert {harness.only_event(scope).type for scope in "bc"} == {EventType.FREEZE}
-
-
-@pytest.mark.spec("E9")
-def test_a_wave_survives_a_restart(harness: FleetHarness) -> None:
-    """Approvals before a restart count after it."""
-    _wave(harness)
-    harness.approve("a")
-    harness.restart()
-    harness.approve("b")
-    harness.do(PauseRollout(rollout="up"))
-    harness.restart()
-    assert harness.impacts() == []
-    harness.approve("c")
-    assert sorted(harness.impacted()) == list(ABC)
 
 
 @pytest.mark.spec("E10", "E5")

@@ -50,6 +50,7 @@ OPERATIONS: dict[str, tuple[type[Operate], dict[str, object]]] = {
     "recommend": (Recommend, {}),
     "fail": (Fail, {}),
 }
+OF_ROLLOUTS = {"pause": PauseRollout, "resume": ResumeRollout, "abort": AbortRollout}
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 FORMATS = {
     FactType.ENABLED: "{entity} is on",
@@ -114,6 +115,8 @@ class TranscriptRunner:
         return [*self._new_lines(), *output] or ["ok"]
 
     def _do(self, verb: str, words: list[str]) -> list[str]:
+        if verb in OF_ROLLOUTS:
+            return self._submit(OF_ROLLOUTS[verb](rollout=words[0]))
         if verb in OPERATIONS:
             action, more = OPERATIONS[verb]
             return self._submit(self._operation(action, words[0], tuple(words[1:]), **more))
@@ -223,18 +226,6 @@ class TranscriptRunner:
         """`rollout NAME SCOPES... [by-host]`: freeze their machines."""
         scopes = tuple(word for word in words if word != "by-host")
         return self._submit(StartRollout(rollout=name, scopes=scopes, by_host="by-host" in words))
-
-    def do_pause(self, name: str) -> list[str]:
-        """`pause ROLLOUT`."""
-        return self._submit(PauseRollout(rollout=name))
-
-    def do_resume(self, name: str) -> list[str]:
-        """`resume ROLLOUT`."""
-        return self._submit(ResumeRollout(rollout=name))
-
-    def do_abort(self, name: str) -> list[str]:
-        """`abort ROLLOUT`."""
-        return self._submit(AbortRollout(rollout=name))
 
     def do_advance(self, time: str) -> list[str]:
         """`advance TIME`: advance virtual time."""

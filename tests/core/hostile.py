@@ -94,7 +94,6 @@ _VALID: dict[str, Value] = {
     "reason": st.sampled_from(["", "no header", "caf\udce9", "a\0b"]),
     "not_before": st.none() | st.sampled_from([0, int(NOON) + 700, int(NOON) + 10**6]),
     "kind": st.sampled_from([ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY]),
-    "migration": st.booleans(),
     "duration_seconds": st.sampled_from([-1, 0, 5, 86_400]),
     "capacity": st.sampled_from([0, 1, 5, 120]),
     "name": st.sampled_from(["", "shown"]),
@@ -107,10 +106,8 @@ _VALID: dict[str, Value] = {
     "update_domains": st.sampled_from([1, 5, 20]),
     "fault_domains": st.sampled_from([1, 5, 20]),
     "instances": st.none() | _tuples(st.sampled_from([0, 1, 2, 7])),
-    "protected": st.booleans(),
     "action": st.sampled_from([commands.Restart, commands.Delete, commands.Evict]),
     "scopes": _tuples(_SCOPES),
-    "by_host": st.booleans(),
     "hosts": st.none() | _tuples(st.sampled_from(["av-host0", "av-host1", "h"])),
     "halt_percent": st.sampled_from([None, 0, 100]),
     "batch": st.sampled_from([1, 2, 100]),
@@ -119,13 +116,9 @@ _VALID: dict[str, Value] = {
     "power": st.sampled_from(Power),
     "size": st.sampled_from(["", "Standard_B1s"]),
     "zones": st.sampled_from([(), ("1",), ("1", "2", "3")]),
-    "windows": st.booleans(),
     "tags": st.sampled_from([{}, {"team": "web", "empty": ""}]),
-    "flexible": st.booleans(),
     "subnet": st.sampled_from(["", "10.0.0.0/28", "10.0.0.0/29", "10.0.0.0/16"]),
     "address": st.sampled_from(["", "10.0.0.4", "10.0.0.9", "10.0.1.4", "fd00::4"]),
-    "shielded": st.booleans(),
-    "renewed": st.booleans(),
     "resource": st.sampled_from(["vm:rg:vm", "group::rg", "cs:rg:cloud", "vm:rg:none"]),
     "within": st.sampled_from(["", "group::rg", "group::none"]),
     "body": st.sampled_from(["{}", '{"a": 1}']),
@@ -148,6 +141,8 @@ def _valid(kind: type[Command], field: "Field[Any]") -> Value:
         return st.none() | st.sampled_from([0, 1, 2])
     if field.name == "follow":
         return st.lists(_FOLLOWING, max_size=3).map(tuple)
+    if isinstance(field.default, bool):
+        return st.booleans()
     return _VALID[field.name]
 
 

@@ -33,12 +33,7 @@ from fairwarning.core.commands import (
     Write,
 )
 from fairwarning.core.errors import FairwarningError, Refused
-from fairwarning.core.model import (
-    Machine,
-    Priority,
-    Scope,
-    ScopeKind,
-)
+from fairwarning.core.model import Machine, Priority, Scope, ScopeKind
 from fairwarning.store import codec
 from tests.core.hostile import commands_of, every, hostile
 from tests.fixtures.fleet import FleetHarness, all_entities

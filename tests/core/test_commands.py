@@ -4,46 +4,23 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core import limits
 from fairwarning.core.commands import (
     AddMachines,
-    Approve,
     Command,
     Configure,
     CreateScope,
     CreateSet,
     Degrade,
-    Maintain,
     OperateInstances,
     Poll,
-    ReportImpact,
     Restart,
-    Scale,
     StartRollout,
-    UpdateSet,
     validate,
 )
 from fairwarning.core.errors import Refused
 from fairwarning.core.messages import MaintainForRollout
-from fairwarning.core.model import (
-    ImpactKind,
-    Machine,
-    Priority,
-    Rules,
-    ScopeKind,
-    guid,
-)
+from fairwarning.core.model import Machine, Rules, ScopeKind, guid
 from fairwarning.core.record import changed
-
-
-def test_changed_is_a_copy() -> None:
-    """The original is unchanged, and the copy shares the other fields."""
-    machine = Machine(name="a", host="h")
-    other = changed(machine, host="i", update_domain=3)
-    assert (machine.host, machine.update_domain) == ("h", 0)
-    assert (other.name, other.host, other.update_domain) == ("a", "i", 3)
-    assert changed(machine) == machine
-    assert changed(machine) is not machine
 
 
 def test_changed_refuses_an_unknown_field() -> None:
@@ -62,12 +39,6 @@ def test_changed_keeps_the_class() -> None:
     assert other.lane == "k"
 
 
-def test_records_take_keyword_arguments_only() -> None:
-    """Records take no positional arguments, which are easily swapped."""
-    with pytest.raises(TypeError):
-        Machine("a")  # type: ignore[call-arg]
-
-
 def test_ids_depend_on_their_parts() -> None:
     """The same parts give the same id; the same letters in other parts give another."""
     assert guid("a", "b") == guid("a", "b")
@@ -78,16 +49,8 @@ VALID: list[Command] = [
     Restart(scope="s", operation="o", machines=("m",)),
     Restart(scope="s" * 200, operation="o" * 200, machines=("m" * 200,)),
     Restart(scope="s", operation="o", machines=("N\u00e4me \N{SNOWMAN}",)),
-    CreateScope(scope="s", kind=ScopeKind.STANDALONE, machines=(Machine(name="m"),)),
-    CreateSet(set="s", capacity=0),
-    CreateSet(set="s", capacity=limits.SET_INSTANCES, terminate_seconds=300),
     Poll(scope="s", at=None),
     Poll(scope="s", at=5),
-    Degrade(scope="s", operation="o", machines=("m",), not_before=None),
-    Maintain(scope="s", operation="o", machines=("m",), duration_seconds=0),
-    Configure(scope="s", rules=Rules(enable_delay_seconds=120, idle_seconds=60)),
-    StartRollout(rollout="r", scopes=("a", "b"), hosts=("h",), batch=100),
-    ReportImpact(scope="s", machine="m", impact="i", error="x" * 1000),
 ]
 
 
@@ -115,22 +78,9 @@ INVALID: list[tuple[Command, str]] = [
     (_restart(operation="a/b"), "without '/'"),
     (_restart(actor=""), "actor must be"),
     (_restart(machines=()), "1 to 200 different names"),
-    (Approve(scope="s", events=tuple(map(str, range(101)))), "1 to 100"),
-    (ReportImpact(scope="s", machine="m", impact="i", error="x" * 1001), "at most 1000"),
     (Poll(scope="s", at=NAN), "at must be"),
-    (CreateSet(set="s", capacity=-1), "0 to 1000"),
-    (CreateSet(set="s", capacity=1001), "0 to 1000"),
-    (CreateSet(set="s", capacity=1, priority="Spot"), "Regular, Spot"),  # type: ignore[arg-type]
-    (CreateSet(set="s", capacity=1, terminate_seconds=299), "PT5M to PT15M"),
-    (UpdateSet(set="s", terminate_seconds=901), "PT5M to PT15M"),
-    (CreateSet(set="s", capacity=1, update_domains=0), "1 to 20"),
-    (Scale(set="s", operation="o", capacity=10**30), "capacity must be"),
     (OperateInstances(set="s", operation="o", action=Degrade), "action must be"),
     (OperateInstances(set="s", operation="o", action=Restart, instances=()), "different whole"),
-    (Maintain(scope="s", operation="o", machines=("m",), kind=ImpactKind.DELETE), "freeze"),
-    (StartRollout(rollout="r", scopes=("a",), batch=0), "1 to 100"),
-    (CreateScope(scope="s", kind=ScopeKind.PLACEMENT_GROUP, machines=(Machine(name="m"),)),
-     "Standalone, AvailabilitySet, CloudService"),
     (AddMachines(scope="s", machines=()), "1 to 200 machines"),
     (_machine(name=""), "whose name is"),
     *((_machine(name=name), "whose name is") for name in (".", "..", "a b", "a,b")),
@@ -142,20 +92,13 @@ INVALID: list[tuple[Command, str]] = [
     (_machine(update_domain=20), "whose update_domain is"),
     (_machine(instance=0), "whose instance is"),
     (_machine(model=1), "whose model is"),
-    (_machine(power="running"), "whose power is"),
-    (_machine(protected=1), "whose protected is"),
-    (_machine(priority=Priority), "whose priority is"),
-    (_rules(reboot_seconds=0), "whose reboot_seconds is"),
     (_rules(idle_seconds=59), "whose idle_seconds is"),
-    (_rules(enable_delay_seconds=121), "0 to 120"),
-    (_rules(user_operations=0), "whose user_operations is"),
-    (_rules(approve_reboot="yes"), "whose approve_reboot is"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("command", "text"), INVALID)
 def test_invalid_commands(command: Command, text: str) -> None:
-    """An invalid command is refused with the field and its allowed values."""
+    """The refusal names the field and its allowed values, which `contract/fields.txt` lists."""
     with pytest.raises(Refused) as refused:
         validate(command)
     assert (refused.value.code, refused.value.status) == ("BadCommand", 400)

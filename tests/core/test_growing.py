@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
-from fairwarning.core.growing import all_groups, groups_of_new_set, host_name
+from fairwarning.core.growing import all_groups, groups_of_new_set
 
 GROUPS = limits.SET_INSTANCES // limits.PLACEMENT_GROUP_MACHINES
 
@@ -28,13 +28,3 @@ def test_the_groups_of_a_new_set(capacity: int, groups: int) -> None:
     """As many as its instances fill."""
     command = CreateSet(set="web", capacity=capacity)
     assert groups_of_new_set(command) == [f"web/{number}" for number in range(groups)]
-
-
-@pytest.mark.spec("T7")
-@pytest.mark.parametrize(
-    ("instance", "name"),
-    [(0, "w000000"), (35, "w00000Z"), (36, "w000010"), (85, "w00002D"), (36**6 - 1, "wZZZZZZ")],
-)
-def test_host_names(instance: int, name: str) -> None:
-    """Six digits to the base of 36."""
-    assert host_name("w", instance) == name

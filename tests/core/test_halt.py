@@ -60,39 +60,37 @@ def test_a_rollout_pauses_when_too_many_failed(fails: list[bool], halt: int | No
 
 
 @pytest.mark.spec("E7")
-def test_a_paused_rollout_finishes_running_steps() -> None:
+def test_a_paused_rollout_finishes_running_steps(harness: FleetHarness) -> None:
     """Parallel lanes finish their steps, no step begins, and an abort ends the rollout."""
-    with FleetHarness() as harness:
-        begin(harness, [True, False, True, False, False, False], 0, batch=3)
-        harness.advance(60)
-        paused = harness.rollout("r")
-        assert (paused.status, paused.done, paused.failed) == (RolloutStatus.PAUSED, 1, 2)
-        assert len(harness.driver.impacts) == 3
-        harness.advance(3600)
-        assert len(harness.driver.impacts) == 3
-        harness.do(AbortRollout(rollout="r"))
-        assert harness.rollout("r").status is RolloutStatus.ABORTED
-        reasons = [
-            entry.line.fact.detail
-            for entry in harness.journal()
-            if entry.line.fact.type is FactType.ROLLOUT_PAUSED
-        ]
-        assert reasons == ["1 of 6 machines failed, more than 0 %"]
+    begin(harness, [True, False, True, False, False, False], 0, batch=3)
+    harness.advance(60)
+    paused = harness.rollout("r")
+    assert (paused.status, paused.done, paused.failed) == (RolloutStatus.PAUSED, 1, 2)
+    assert len(harness.driver.impacts) == 3
+    harness.advance(3600)
+    assert len(harness.driver.impacts) == 3
+    harness.do(AbortRollout(rollout="r"))
+    assert harness.rollout("r").status is RolloutStatus.ABORTED
+    reasons = [
+        entry.line.fact.detail
+        for entry in harness.journal()
+        if entry.line.fact.type is FactType.ROLLOUT_PAUSED
+    ]
+    assert reasons == ["1 of 6 machines failed, more than 0 %"]
 
 
 @pytest.mark.spec("E7", "E9")
-def test_an_automatic_pause_survives_a_restart() -> None:
+def test_an_automatic_pause_survives_a_restart(harness: FleetHarness) -> None:
     """The pause and its reason survive a restart, and the rollout can be resumed."""
-    with FleetHarness() as harness:
-        begin(harness, [True, False], 0)
-        harness.advance(60)
-        harness.restart()
-        restored = harness.rollout("r")
-        assert (restored.status, restored.why) == (
-            RolloutStatus.PAUSED,
-            "1 of 2 machines failed, more than 0 %",
-        )
-        harness.do(ResumeRollout(rollout="r"))
-        harness.advance(60)
-        assert harness.rollout("r").status is RolloutStatus.DONE
-        assert harness.rollout("r").why == ""
+    begin(harness, [True, False], 0)
+    harness.advance(60)
+    harness.restart()
+    restored = harness.rollout("r")
+    assert (restored.status, restored.why) == (
+        RolloutStatus.PAUSED,
+        "1 of 2 machines failed, more than 0 %",
+    )
+    harness.do(ResumeRollout(rollout="r"))
+    harness.advance(60)
+    assert harness.rollout("r").status is RolloutStatus.DONE
+    assert harness.rollout("r").why == ""

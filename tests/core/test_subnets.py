@@ -36,78 +36,72 @@ def standalone(name: str, address: str = "", subnet: str = "") -> CreateScope:
 
 
 @pytest.mark.spec("M22")
-def test_instances_get_the_first_free_addresses() -> None:
+def test_instances_get_the_first_free_addresses(harness: FleetHarness) -> None:
     """As on Azure, the first four addresses of a subnet are not given."""
-    with FleetHarness() as harness:
-        create(harness, 2)
-        assert addresses(harness) == ["10.0.0.4", "10.0.0.5"]
-        harness.do(Scale(set="web", operation="grow", capacity=3))
-        assert addresses(harness)[2] == "10.0.0.6"
+    create(harness, 2)
+    assert addresses(harness) == ["10.0.0.4", "10.0.0.5"]
+    harness.do(Scale(set="web", operation="grow", capacity=3))
+    assert addresses(harness)[2] == "10.0.0.6"
 
 
 @pytest.mark.spec("M22")
-def test_a_full_subnet_refuses_and_changes_nothing() -> None:
+def test_a_full_subnet_refuses_and_changes_nothing(harness: FleetHarness) -> None:
     """The error says how many addresses are free and how many are needed."""
-    with FleetHarness() as harness:
-        create(harness, 2)
-        text = f"subnet {SMALL} has 1 of 3 addresses free, but 2 are needed"
-        with pytest.raises(Conflict, match=text):
-            harness.do(Scale(set="web", operation="grow", capacity=4))
-        assert addresses(harness) == ["10.0.0.4", "10.0.0.5"]
+    create(harness, 2)
+    text = f"subnet {SMALL} has 1 of 3 addresses free, but 2 are needed"
+    with pytest.raises(Conflict, match=text):
+        harness.do(Scale(set="web", operation="grow", capacity=4))
+    assert addresses(harness) == ["10.0.0.4", "10.0.0.5"]
 
 
 @pytest.mark.spec("M22")
-def test_a_released_address_is_given_last() -> None:
+def test_a_released_address_is_given_last(harness: FleetHarness) -> None:
     """A new machine is not mistaken for the one that was just deleted."""
-    with FleetHarness() as harness:
-        create(harness, 2)
-        harness.do(OperateInstances(set="web", operation="out", action=Delete, instances=(0,)))
-        harness.advance(60)
-        harness.do(Scale(set="web", operation="in", capacity=3))
-        assert addresses(harness) == ["10.0.0.5", "10.0.0.6", "10.0.0.4"]
+    create(harness, 2)
+    harness.do(OperateInstances(set="web", operation="out", action=Delete, instances=(0,)))
+    harness.advance(60)
+    harness.do(Scale(set="web", operation="in", capacity=3))
+    assert addresses(harness) == ["10.0.0.5", "10.0.0.6", "10.0.0.4"]
 
 
 @pytest.mark.spec("M22")
-def test_an_address_given_by_hand_is_not_given_again() -> None:
+def test_an_address_given_by_hand_is_not_given_again(harness: FleetHarness) -> None:
     """Whether its scope has the same subnet, another one that overlaps, or none."""
-    with FleetHarness() as harness:
-        harness.do(standalone("same", "10.0.0.4", SMALL))
-        harness.do(standalone("none", "10.0.0.5"))
-        harness.do(standalone("larger", subnet="10.0.0.0/24"))
-        assert addresses(harness, "larger") == ["10.0.0.6"]
-        create(harness, 0)
-        with pytest.raises(Conflict, match="has 0 of 3 addresses free, but 1 are needed"):
-            harness.do(Scale(set="web", operation="grow", capacity=1))
+    harness.do(standalone("same", "10.0.0.4", SMALL))
+    harness.do(standalone("none", "10.0.0.5"))
+    harness.do(standalone("larger", subnet="10.0.0.0/24"))
+    assert addresses(harness, "larger") == ["10.0.0.6"]
+    create(harness, 0)
+    with pytest.raises(Conflict, match="has 0 of 3 addresses free, but 1 are needed"):
+        harness.do(Scale(set="web", operation="grow", capacity=1))
 
 
 @pytest.mark.spec("M22")
-def test_machines_of_one_command_with_and_without_addresses() -> None:
+def test_machines_of_one_command_with_and_without_addresses(harness: FleetHarness) -> None:
     """Those with an address keep it, whatever their order."""
-    with FleetHarness() as harness:
-        machines = (
-            Machine(name="a", subnet=SMALL),
-            Machine(name="b", subnet=SMALL, address="10.0.0.4"),
-            Machine(name="c", subnet=SMALL),
-        )
-        harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-        assert addresses(harness, "av") == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]
-        more = Machine(name="d", subnet=SMALL, address="10.0.0.5")
-        with pytest.raises(Conflict, match=r"another machine has address '10\.0\.0\.5'"):
-            harness.do(AddMachines(scope="av", machines=(more,)))
+    machines = (
+        Machine(name="a", subnet=SMALL),
+        Machine(name="b", subnet=SMALL, address="10.0.0.4"),
+        Machine(name="c", subnet=SMALL),
+    )
+    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    assert addresses(harness, "av") == ["10.0.0.5", "10.0.0.4", "10.0.0.6"]
+    more = Machine(name="d", subnet=SMALL, address="10.0.0.5")
+    with pytest.raises(Conflict, match=r"another machine has address '10\.0\.0\.5'"):
+        harness.do(AddMachines(scope="av", machines=(more,)))
 
 
 @pytest.mark.spec("M22")
-def test_an_address_can_be_changed() -> None:
+def test_an_address_can_be_changed(harness: FleetHarness) -> None:
     """The old address becomes free; one that another machine has is refused."""
-    with FleetHarness() as harness:
-        create(harness, 2)
-        with pytest.raises(Conflict, match=r"another machine has address '10\.0\.0\.5'"):
-            harness.do(UpdateMachine(scope="web/0", machine="web_0", address="10.0.0.5"))
-        harness.do(UpdateMachine(scope="web/0", machine="web_0", address="10.0.0.6"))
-        harness.do(UpdateMachine(scope="web/0", machine="web_1", address="10.0.0.4"))
-        harness.do(UpdateMachine(scope="web/0", machine="web_1", size="large"))
-        harness.do(UpdateMachine(scope="web/0", machine="web_1", address="10.0.0.4"))
-        assert addresses(harness) == ["10.0.0.6", "10.0.0.4"]
+    create(harness, 2)
+    with pytest.raises(Conflict, match=r"another machine has address '10\.0\.0\.5'"):
+        harness.do(UpdateMachine(scope="web/0", machine="web_0", address="10.0.0.5"))
+    harness.do(UpdateMachine(scope="web/0", machine="web_0", address="10.0.0.6"))
+    harness.do(UpdateMachine(scope="web/0", machine="web_1", address="10.0.0.4"))
+    harness.do(UpdateMachine(scope="web/0", machine="web_1", size="large"))
+    harness.do(UpdateMachine(scope="web/0", machine="web_1", address="10.0.0.4"))
+    assert addresses(harness) == ["10.0.0.6", "10.0.0.4"]
 
 
 @pytest.mark.parametrize("subnet", ["10.0.0.1/24", "10.0.0.0/30", "10.0.0.0/8", "fd00::/64", "x"])
@@ -120,12 +114,11 @@ def test_a_bad_subnet_is_refused(subnet: str) -> None:
 @pytest.mark.parametrize(
     "address", ["10.0.0.04", "::ffff:10.0.0.4", "::ffff:a00:4", "FD00::4", "web", " "]
 )
-def test_a_bad_address_is_refused(address: str) -> None:
+def test_a_bad_address_is_refused(harness: FleetHarness, address: str) -> None:
     """Only the spelling of connections can identify a machine."""
-    with FleetHarness() as harness:
-        create(harness, 1)
-        with pytest.raises(Refused, match="an IP address in its usual spelling"):
-            harness.do(UpdateMachine(scope="web/0", machine="web_0", address=address))
+    create(harness, 1)
+    with pytest.raises(Refused, match="an IP address in its usual spelling"):
+        harness.do(UpdateMachine(scope="web/0", machine="web_0", address=address))
 
 
 def test_the_largest_subnet() -> None:
