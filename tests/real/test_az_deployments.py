@@ -5,83 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.programs import ROOT
 from tests.real.azure_cli import GROUP, AzureCliService
 
 FLEET = """
 [cloud]
 group = "rg"
 """
-TEMPLATE = """// A network and machines in it.
-{
-  "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
-  "contentVersion": "1.0.0.0",
-  "parameters": {
-    "count": { "type": "int", "defaultValue": 2 /* machines */ },
-    "adminPassword": { "type": "secureString" },
-    "tags": { "type": "object", "defaultValue": {} }
-  },
-  "variables": {
-    "subnet": "[resourceId('Microsoft.Network/virtualNetworks/subnets',
-                           'net', 'default')]"
-  },
-  "resources": [
-    {
-      "type": "Microsoft.Network/virtualNetworks",
-      "apiVersion": "2023-09-01",
-      "name": "net",
-      "location": "[resourceGroup().location]",
-      "tags": "[parameters('tags')]",
-      "properties": {
-        "addressSpace": { "addressPrefixes": [ "10.1.0.0/16" ] },
-        "subnets": [ { "name": "default", "properties": { "addressPrefix": "10.1.0.0/24" } } ]
-      }
-    },
-    {
-      "copy": { "name": "nics", "count": "[parameters('count')]" },
-      "type": "Microsoft.Network/networkInterfaces",
-      "apiVersion": "2023-09-01",
-      "name": "[format('nic{0}', copyIndex())]",
-      "location": "[resourceGroup().location]",
-      "dependsOn": [ "net" ],
-      "properties": {
-        "ipConfigurations": [
-          { "name": "main", "properties": { "subnet": { "id": "[variables('subnet')]" } } }
-        ]
-      }
-    },
-    {
-      "copy": { "name": "machines", "count": "[parameters('count')]" },
-      "type": "Microsoft.Compute/virtualMachines",
-      "apiVersion": "2023-09-01",
-      "name": "[format('vm{0}', copyIndex())]",
-      "location": "[resourceGroup().location]",
-      "dependsOn": [ "nics" ],
-      "properties": {
-        "hardwareProfile": { "vmSize": "Standard_B2s" },
-        "osProfile": {
-          "computerName": "[format('vm{0}', copyIndex())]",
-          "adminUsername": "azureuser",
-          "adminPassword": "[parameters('adminPassword')]"
-        },
-        "networkProfile": {
-          "networkInterfaces": [
-            {
-              "id": "[resourceId('Microsoft.Network/networkInterfaces',
-                                 format('nic{0}', copyIndex()))]"
-            }
-          ]
-        }
-      }
-    }
-  ],
-  "outputs": {
-    "names": {
-      "type": "array",
-      "copy": { "count": "[parameters('count')]", "input": "[format('vm{0}', copyIndex())]" }
-    }
-  }
-}
-"""
+TEMPLATE = (ROOT / "tests" / "real" / "tools" / "template.json").read_text("utf-8")
 IN_GROUP = ("--resource-group", GROUP)
 DEPLOYMENT = (*IN_GROUP, "--name", "fleet")
 

@@ -39,9 +39,6 @@ from tests.real.sdk import (
 ALICE = Principal(name="alice", role=Role.TENANT, group=GROUP)
 
 
-# --- Logging in -----------------------------------------------------------------------------------
-
-
 def log_in(service: SdkService, tenant: str, secret: str) -> ClientSecretCredential:
     """Return the credential of a service principal at our authority."""
     return ClientSecretCredential(
@@ -129,9 +126,6 @@ def test_authorization(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             service.approve_for("vm")
             service.advance(60)
             wait_for(restarting)
-
-
-# --- Errors, failures and restarts ----------------------------------------------------------------
 
 
 @pytest.mark.spec("C1", "C2", "E5")

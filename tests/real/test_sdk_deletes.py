@@ -16,8 +16,6 @@ from tests.real.sdk import (
     wait_for,
 )
 
-# --- Deletes with notice --------------------------------------------------------------------------
-
 
 @pytest.mark.spec("T4", "T5", "C1", "C2")
 def test_an_approved_delete_ends(tmp_path: Path) -> None:

@@ -6,11 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.core.exceptions import (
-    HttpResponseError,
-    ResourceExistsError,
-    ResourceNotFoundError,
-)
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.core.polling import LROPoller
 from azure.mgmt.compute import models as m
 

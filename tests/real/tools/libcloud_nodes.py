@@ -8,15 +8,8 @@ import os
 import sys
 from typing import Any
 
-from libcloud.compute.base import (  # type: ignore[import-not-found]  # (in its own environment)
-    NodeAuthPassword,
-    NodeLocation,
-    NodeSize,
-)
-from libcloud.compute.drivers.azure_arm import (  # type: ignore[import-not-found]  # (likewise)
-    AzureImage,
-    AzureNodeDriver,
-)
+from libcloud.compute.base import NodeAuthPassword, NodeLocation, NodeSize  # type: ignore[import-not-found]  # (in its own environment)
+from libcloud.compute.drivers.azure_arm import AzureImage, AzureNodeDriver  # type: ignore[import-not-found]  # (likewise)
 
 GROUP = "rg"
 POLL_SECONDS = 1
