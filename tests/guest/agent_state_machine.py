@@ -24,12 +24,7 @@ from fairwarning.guest.agent.actions import (
     StopHook,
     WriteNote,
 )
-from fairwarning.guest.agent.config import (
-    AgentConfig,
-    ApprovalPolicy,
-    GroupSettings,
-    HookSettings,
-)
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings, HookSettings
 from fairwarning.guest.agent.event_state import (
     LONGEST_RETRY_SECONDS,
     NO_TIME_LEFT,

@@ -71,7 +71,6 @@ class AgentEndpoint(EndpointHarness):
         self.call(lambda: self.fleet.faults.put(FaultRule(kind=kind, **more)))
 
     def clear_faults(self) -> None:
-        """Remove all faults."""
         self.call(self.fleet.faults.clear)
 
     def finish(self, scope: str) -> None:
@@ -125,7 +124,6 @@ class AgentFolder:
         return f"while [ -d {folder} ] && [ ! -e {file} ]; do sleep 0.02; done"
 
     def release_hooks(self) -> None:
-        """Release waiting hooks."""
         (self.folder / "released").touch()
 
     def config(self) -> Path:
@@ -152,7 +150,6 @@ class AgentFolder:
         return _current(AgentJournal(self.state)._read())
 
     def steps(self) -> list[str]:
-        """Return the steps in the journal."""
         return [entry.step for entry in self.journal()]
 
 
@@ -167,9 +164,7 @@ class AgentProcess:
         runner = "tests.guest.runner", json.dumps({"every": EVERY, **how})
         start = ForkedProgram if fork else _start_python
         self.process = start(
-            [sys.executable, "-m", *runner, "agent", *words],
-            env=environment(),
-            output=self._output,
+            [sys.executable, "-m", *runner, "agent", *words], env=environment(), output=self._output
         )
 
     def output(self) -> str:
@@ -189,11 +184,9 @@ class AgentProcess:
         return f"{self.home.log()} {self.home.steps()}\n{self.output()}"
 
     def exit_code(self) -> int:
-        """Wait for the agent to exit; return its exit code."""
         return self.process.wait(LIMIT_SECONDS)
 
     def kill(self) -> None:
-        """Kill the agent with SIGKILL."""
         self.process.kill()
         self.process.wait(LIMIT_SECONDS)
 

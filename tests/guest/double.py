@@ -156,7 +156,6 @@ class Double:
 
     @property
     def polls(self) -> list[Request]:
-        """Return the requests for the document."""
         return [
             request
             for request in self.requests

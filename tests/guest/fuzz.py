@@ -30,13 +30,14 @@ from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.event_state import ApprovalResult
 from fairwarning.guest.agent.notices import EventNotice
+from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
 from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.events import to_json
 from fairwarning.guest.session import HttpRequest
 from fairwarning.guest.watch import Phase
 from tests.guest.fuzz_responses import SentDocument, damaged, document, proper
-from tests.guest.notices import ALL, ME, plan
+from tests.guest.notices import ALL, ME
 
 STEPS = 20  # responses that a client reads
 REQUEST = re.compile(
@@ -86,7 +87,6 @@ class Server:
             return b""
 
     def close(self) -> None:
-        """Close the connection."""
         if self._end is not None:
             self._end.close()
             self._end = None
@@ -98,7 +98,7 @@ class Deciding(Agent):
     def __init__(self, reader: ScheduledEvents) -> None:
         super().__init__(AgentConfig(hooks=ALL))
         self._reader = reader
-        self._plan = plan(*ALL)
+        self._plan = AgentPlan(self._config, ME)
         self._reporter = EventReporter(self._config, ME, self._notify)
         self.poisoned = ""
 
@@ -208,7 +208,6 @@ class Guest:
         return None if message else result
 
     def close(self) -> None:
-        """Close all connections."""
         for part in (*self._clients, *self._servers):
             part.close()
 

@@ -57,7 +57,6 @@ class HookHarness:
         event: Event = EVENT,
         cancelled: bool = False,
     ) -> RunHook:
-        """Start a hook."""
         deadline = self._now() + timedelta(seconds=seconds)
         run = RunHook(hook, hook.phase, event, deadline, cancelled)
         self._runs += 1

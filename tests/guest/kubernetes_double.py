@@ -44,7 +44,6 @@ class Clock:
             look(self._passed)
 
     def after(self, seconds: float) -> datetime:
-        """Return the time this many seconds from now."""
         return datetime.fromtimestamp(self.time(), UTC) + timedelta(seconds=seconds)
 
 
@@ -200,7 +199,6 @@ class Double:
         return 201, {**body, "status": {"allowed": allowed, "reason": "" if allowed else "no rule"}}
 
     def reasons(self) -> list[str]:
-        """Return the reasons of all Kubernetes Events."""
         return [event["reason"] for event in self.events]
 
     def _evict(self, key: str, body: Raw) -> Answer:

@@ -1,24 +1,9 @@
 """Short constructors of events, documents, hooks and plans for tests of the agent's plan."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from fairwarning.guest.agent.actions import (
-    Action,
-    AgentJournalEntry,
-    GroupMembers,
-    RunHook,
-    SendApproval,
-    WriteNote,
-)
-from fairwarning.guest.agent.config import (
-    AgentConfig,
-    ApprovalPolicy,
-    GroupSettings,
-    HookKind,
-    HookSettings,
-)
-from fairwarning.guest.agent.plan import AgentPlan
+from fairwarning.guest.agent.actions import GroupMembers
+from fairwarning.guest.agent.config import GroupSettings, HookKind, HookSettings
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
 from fairwarning.guest.watch import Phase
 
@@ -77,21 +62,6 @@ def hook(
     )
 
 
-def entries(actions: Iterable[Action]) -> list[AgentJournalEntry]:
-    """Return the journal entries among these actions."""
-    return [action.entry for action in actions if isinstance(action, WriteNote)]
-
-
-def runs(actions: Iterable[Action]) -> list[str]:
-    """Return the names of the hooks that these actions start."""
-    return [action.hook.name for action in actions if isinstance(action, RunHook)]
-
-
-def sends(actions: Iterable[Action]) -> list[str]:
-    """Return the events that these actions approve."""
-    return [action.event.id for action in actions if isinstance(action, SendApproval)]
-
-
 # --- Plans ----------------------------------------------------------------------------------------
 
 DRAIN = hook("drain")
@@ -103,38 +73,6 @@ FOLDER = GroupSettings(folder="/shared")
 THREE = (ME, "vm-2", "vm-3")
 
 
-def plan(
-    *hooks_: object,
-    approve: ApprovalPolicy = ApprovalPolicy.WHEN_DONE,
-    group: GroupSettings | None = None,
-) -> AgentPlan:
-    """Return a plan of this machine with these hooks."""
-    return AgentPlan(AgentConfig(hooks=hooks_ or ALL, approve={"": approve}, group=group), ME)  # type: ignore[arg-type]
-
-
-def members(*alive: str, ready: tuple[str, ...] = ()) -> GroupMembers:
-    """Return group members that are alive and ready."""
-    return GroupMembers(frozenset(alive), frozenset(ready))
-
-
-def restored(
-    *lines: AgentJournalEntry,
-    group: GroupSettings | None = None,
-    hooks: tuple[HookSettings, ...] = ALL,
-) -> AgentPlan:
-    """Return the plan of an agent with these journal entries."""
-    agent_plan = plan(*hooks, group=group)
-    agent_plan.restore(lines)
-    return agent_plan
-
-
-SEEN = AgentJournalEntry("seen", "A", seen=event())
-BEGUN = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "drain")
-DONE = AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain")
-NOTED = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "note")
-NOTE_DONE = AgentJournalEntry("done", "A", Phase.SCHEDULED, "note")
-APPROVING = AgentJournalEntry("approving", "A")
-APPROVED = AgentJournalEntry("approved", "A")
-OVER = AgentJournalEntry("over", "A", cancelled=True)
-RECOVERING = AgentJournalEntry("begun", "A", Phase.OVER, "back")
-RECOVERED = AgentJournalEntry("done", "A", Phase.OVER, "back")
+def members(*alive: str, ready: tuple[str, ...] = (), failed: tuple[str, ...] = ()) -> GroupMembers:
+    """Return group members that are alive, ready and failed."""
+    return GroupMembers(frozenset(alive), frozenset(ready), frozenset(failed))

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -15,11 +16,7 @@ from fairwarning.service.faults import FaultKind
 from tests.campaigns import split
 from tests.fixtures.http import fetch, free_port, local_url
 from tests.fixtures.programs import start_program
-from tests.fixtures.requirements import (
-    needs_children_in_proc,
-    needs_root_namespaces,
-    needs_unshare,
-)
+from tests.fixtures.requirements import needs_children_in_proc, needs_root_namespaces, needs_unshare
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, wait_until
 from tests.guest.agents import (
     EVERY,
@@ -142,6 +139,23 @@ def test_a_failed_hook_of_phase_over_runs_again_until_it_succeeds(tmp_path: Path
             fixed.touch()
             agent.wait_until(lambda: home.ran() == ["back"] and not home.steps())
             agent.wait_until(lambda: not waits())
+
+
+@pytest.mark.spec("G6")
+def test_a_reimage(tmp_path: Path) -> None:
+    """It loses the journal, so a hook with `boot` runs again; a restart of the agent keeps it."""
+    with one_machine(tmp_path) as (_, home):
+        home.hook("join", "over", more="boot = true")
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: home.ran() == ["join"] and "done" in home.steps())
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: agent.output().count("watching for db_0") == 2)
+            agent.wait_until(lambda: agent.output().count("Boot of db_0") == 2)
+        assert home.ran() == ["join"]
+        shutil.rmtree(home.state)
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: home.ran() == ["join", "join"])
+        assert home.log()[0].startswith("+ join over BOOT-")
 
 
 # --- The endpoint ---------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ class CrashingAgent:
         self._agent = AgentProcess(home, die=die)
 
     def restart_if_dead(self) -> None:
-        """Start the successor if the agent is dead."""
         code = self._agent.process.poll()
         if code is None:
             return
@@ -38,7 +37,6 @@ class CrashingAgent:
         self._agent = AgentProcess(self.home)
 
     def stop(self) -> None:
-        """Stop what is left of it."""
         self._agent.__exit__(None, None, None)
 
 
@@ -93,21 +91,6 @@ def check_hooks(home: AgentFolder, event: str) -> None:
     assert sum(begun.values()) <= 4 + 2, "only interrupted hooks run again"
     order = home.ran("+")
     assert order.index("back") > max(order.index("drain"), order.index("flush"))
-
-
-def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
-    """The agent dies with it; afterwards preparation is undone."""
-    with one_machine(tmp_path) as (endpoint, home):
-        home.usual_hooks()
-        with AgentProcess(home) as agent:
-            endpoint.restart("db_0")
-            agent.wait_until(lambda: "approved" in home.steps())
-            agent.kill()
-        endpoint.finish("db")
-        with AgentProcess(home) as agent:
-            agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-        begun = Counter(home.ran("+"))
-        assert (begun["drain"], begun["back"]) == (1, 1)
 
 
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from fairwarning.guest.events import EventType
 from fairwarning.guest.watch import Phase
 from tests.fixtures.http import free_port
 from tests.fixtures.receiver import Receiver
-from tests.guest.agents import AgentFolder, one_machine, run_agent_command
+from tests.guest.agents import one_machine, run_agent_command
 from tests.guest.double import Double
 
 pytestmark = pytest.mark.spec("G8")
@@ -277,25 +277,29 @@ def test_rights_on_kubernetes(config: AgentConfig, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.spec("G3")
-def test_an_endpoint_without_instance_metadata(tmp_path: Path) -> None:
+def test_an_endpoint_without_instance_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error names the request, what works without it, and the setting to use instead."""
+    monkeypatch.setattr(check, "ENDPOINT_SECONDS", 0.1)
     with Double(name="") as azure:
-        home = AgentFolder(tmp_path / "home", azure.url)
-        done = run_agent_command("agent", "check", "--config", str(home.config()))
-    assert done.returncode == 1
-    assert "GET /metadata/instance/compute/name" in done.stdout
-    assert "events can be read and approved" in done.stdout
-    assert "set `name` in its configuration" in done.stdout
+        results = list(check_agent(AgentConfig(endpoint=azure.url, state=tmp_path / "state")))
+    (failed,) = (check_text(result) for result in results if not result.ok)
+    assert "GET /metadata/instance/compute/name" in failed
+    assert "events can be read and approved" in failed
+    assert "set `name` in its configuration" in failed
 
 
 @pytest.mark.spec("G1")
-def test_an_endpoint_that_does_not_answer(tmp_path: Path) -> None:
+def test_an_endpoint_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is known about its instance metadata, so nothing is said about it."""
-    home = AgentFolder(tmp_path / "home", f"http://127.0.0.1:{free_port()}")
-    done = run_agent_command("agent", "check", "--config", str(home.config()))
-    assert done.returncode == 1
-    assert "there was no response" in done.stdout
-    assert "instance metadata" not in done.stdout
+    monkeypatch.setattr(check, "ENDPOINT_SECONDS", 0.1)
+    url = f"http://127.0.0.1:{free_port()}"
+    results = list(check_agent(AgentConfig(endpoint=url, state=tmp_path / "state")))
+    assert not all(result.ok for result in results)
+    text = "\n".join(map(check_text, results))
+    assert "there was no response" in text
+    assert "instance metadata" not in text
 
 
 @pytest.mark.spec("G7")

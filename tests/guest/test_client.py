@@ -7,13 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from fairwarning import (
-    AsyncScheduledEvents,
-    Document,
-    Phase,
-    Refused,
-    Unavailable,
-)
+from fairwarning import AsyncScheduledEvents, Document, Phase, Refused, Unavailable
 from fairwarning.guest import async_transport, transport
 from tests.fixtures.programs import run_python
 from tests.guest.clients import BOTH, SOON, Client, ids, in_background, result_of

@@ -87,6 +87,8 @@ def test_every_key() -> None:
         listen="127.0.0.1:9800",
         group=GroupSettings(folder="/shared"),
     )
+    group = "group = { kubernetes = true, approve_over_failures = true }"
+    assert parse(group).group == GroupSettings(kubernetes=True, approve_over_failures=True)
 
 
 @pytest.mark.spec("G8")
@@ -144,23 +146,6 @@ def test_events_of_unknown_types_are_not_approved() -> None:
     for text in (DRAIN, 'approve = "at once"', 'approve.default = "at once"'):
         assert parse(text).approves(unknown) is ApprovalPolicy.NEVER
     assert parse('approve.unknown = "at once"').approves(unknown) is ApprovalPolicy.AT_ONCE
-
-
-@pytest.mark.parametrize(
-    ("text", "group"),
-    [
-        ('group.folder = "/shared"', GroupSettings(folder="/shared")),
-        ("group.kubernetes = true", GroupSettings(kubernetes=True)),
-        (
-            "group = { kubernetes = true, approve_over_failures = true }",
-            GroupSettings(kubernetes=True, approve_over_failures=True),
-        ),
-    ],
-)
-@pytest.mark.spec("G5")
-def test_every_kind_of_group(text: str, group: GroupSettings) -> None:
-    """There are three kinds."""
-    assert parse(text).group == group
 
 
 @pytest.mark.parametrize(

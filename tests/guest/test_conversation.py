@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fairwarning import Document, Refused, Unavailable
+from fairwarning import Document, Event, Refused, Unavailable
 from fairwarning.guest import events
 from fairwarning.guest.conversation import ConnectionLost, Conversation, Script, Wait
 from fairwarning.guest.endpoint import EndpointAddress, endpoint
@@ -31,8 +31,28 @@ class Simulation:
     answer: Callable[[HttpRequest, float], HttpResponse | ConnectionLost] = lambda _, __: BUSY
     now: float = 0.0
     address: EndpointAddress = field(default_factory=lambda: endpoint("http://127.0.0.1:8169"))
+    patience: float = 70.0
     requests: list[tuple[float, HttpRequest]] = field(default_factory=list)
-    paused: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.conversation = Conversation(
+            lambda: self.now, self.address, every=1.0, patience=self.patience
+        )
+
+    def document(self) -> Document:
+        return self.run(self.conversation.document())
+
+    def wait(self, timeout: float | None = None) -> Document:
+        return self.run(self.conversation.wait(timeout))
+
+    def first(self, *, waits: bool) -> Document:
+        return self.wait() if waits else self.document()
+
+    def approve(self, *events: Event | str, others: bool = True) -> None:
+        self.run(self.conversation.approve(events, others=others))
+
+    def own_name(self) -> str:
+        return self.run(self.conversation.own_name())
 
     def run(self, script: Script[T]) -> T:
         """Run a script; pauses and missing responses take virtual time."""
@@ -44,7 +64,6 @@ class Simulation:
                 result: T = done.value
                 return result
             if isinstance(step, Wait):
-                self.paused.append(step.seconds)
                 self.now += step.seconds
                 reply = None
                 continue
@@ -54,13 +73,8 @@ class Simulation:
                 self.now += step.seconds
         raise AssertionError("the script does not end")
 
-    def conversation(self, *, every: float = 1.0, patience: float = 70.0) -> Conversation:
-        """Return a conversation that uses this clock."""
-        return Conversation(lambda: self.now, self.address, every=every, patience=patience)
-
     @property
     def times(self) -> list[float]:
-        """Return the times of the requests."""
         return [when for when, _ in self.requests]
 
 
@@ -89,7 +103,7 @@ def responding(
 def test_failures_are_retried(failure: HttpResponse | ConnectionLost) -> None:
     """Retries back off until there is a response."""
     simulation = Simulation(responding(failure, failure, failure, BUSY))
-    assert simulation.run(simulation.conversation().document()) == events.read(BUSY.body)
+    assert simulation.document() == events.read(BUSY.body)
     assert simulation.times == [0, 1, 3, 7]
 
 
@@ -100,26 +114,27 @@ def test_retries_end_after_patience(failure: HttpResponse | ConnectionLost) -> N
     """The error is raised then, not before and not much later."""
     simulation = Simulation(responding(failure))
     with pytest.raises(Unavailable) as caught:
-        simulation.run(simulation.conversation(patience=70).document())
+        simulation.document()
     assert caught.value.code == "NoDocument"
     assert 60 <= simulation.now <= 70
 
 
 def test_no_patience_means_one_request() -> None:
     """For callers that do not want to wait."""
-    simulation = Simulation(responding(ConnectionLost("reset")))
+    simulation = Simulation(responding(ConnectionLost("reset")), patience=0)
     with pytest.raises(Unavailable):
-        simulation.run(simulation.conversation(patience=0).document())
+        simulation.document()
     assert len(simulation.requests) == 1
 
 
-@pytest.mark.parametrize("approves", [False, True])
-def test_a_refusal_is_not_retried(approves: bool) -> None:
+@pytest.mark.parametrize(
+    "ask", [Simulation.document, lambda simulation: simulation.approve("A", others=False)]
+)
+def test_a_refusal_is_not_retried(ask: Callable[[Simulation], object]) -> None:
     """A retry would not help; the error has the endpoint's text."""
     simulation = Simulation(responding(refusal(400, "no such version")))
-    conversation = simulation.conversation()
     with pytest.raises(Refused, match="no such version"):
-        simulation.run(conversation.approve(["A"]) if approves else conversation.document())
+        ask(simulation)
     assert len(simulation.requests) == 1
 
 
@@ -129,9 +144,8 @@ def test_a_refusal_is_not_retried(approves: bool) -> None:
 def test_waiting_for_a_change() -> None:
     """It returns the first different document, polling once a second."""
     simulation = Simulation(lambda _, now: BUSY if now < 1 else SAME if now < 5 else IDLE)
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    assert simulation.run(conversation.wait(None)) == Document(1)
+    simulation.document()
+    assert simulation.wait() == Document(1)
     assert simulation.times == [0, 1, 2, 3, 4, 5]
 
 
@@ -140,48 +154,43 @@ def test_same_incarnation_for_another_document() -> None:
     simulation = Simulation(
         responding(BUSY, HttpResponse(200, {"etag": '"7"'}, body(incarnation=7)))
     )
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    assert simulation.run(conversation.wait(None)) == Document(7)
+    simulation.document()
+    assert simulation.wait() == Document(7)
 
 
 @pytest.mark.parametrize("timeout", [0, 0.5, 1, 2.5, 60])
 def test_waiting_without_a_change(timeout: float) -> None:
     """It returns the known document at the timeout, not later."""
     simulation = Simulation(lambda request, _: SAME if "If-None-Match" in request.headers else BUSY)
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    assert simulation.run(conversation.wait(timeout)) == events.read(BUSY.body)
+    simulation.document()
+    assert simulation.wait(timeout) == events.read(BUSY.body)
     assert timeout <= simulation.now <= timeout + 0.01
     assert len(simulation.requests) <= timeout + 1
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [ConnectionLost("reset"), EMPTY, *map(refusal, (400, 401, 403, 410, 503))],
+    "failure", [ConnectionLost("reset"), EMPTY, *map(refusal, (400, 401, 403, 410, 503))]
 )
 def test_failures_do_not_end_a_wait(failure: HttpResponse | ConnectionLost) -> None:
     """Events stay known (IG5), and later changes are returned."""
     simulation = Simulation(lambda _, now: BUSY if now < 1 else failure if now < 3_600 else IDLE)
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    assert simulation.run(conversation.wait(600)) == events.read(BUSY.body)
+    simulation.document()
+    assert simulation.wait(600) == events.read(BUSY.body)
     assert simulation.now == 600
-    assert simulation.run(conversation.wait(None)) == Document(1)
+    assert simulation.wait() == Document(1)
     assert 3_600 <= simulation.now <= 3_630
 
 
 def test_refusals_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     """Until a document is read again; other failures come and go."""
     simulation = Simulation(lambda _, now: refusal(403, "not you") if 1 <= now < 600 else BUSY)
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    simulation.run(conversation.wait(500))
+    simulation.document()
+    simulation.wait(500)
     (warning,) = caplog.messages
     assert "sends no document (the response was 403 (not you)); the last one stays" in warning
-    simulation.run(conversation.wait(500))
+    simulation.wait(500)
     simulation.answer = responding(refusal(401))
-    simulation.run(conversation.wait(10))
+    simulation.wait(10)
     assert len(caplog.messages) == 2
 
 
@@ -190,11 +199,10 @@ def test_an_outage_is_reported_with_its_end(caplog: pytest.LogCaptureFixture) ->
     caplog.set_level("INFO")
     away = ConnectionLost("refused")
     simulation = Simulation(lambda _, now: away if now == 5 or 10 <= now < 200 else BUSY)
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    simulation.run(conversation.wait(9))
-    assert (caplog.messages, conversation.failed_reads) == ([], 1)
-    simulation.run(conversation.wait(300))
+    simulation.document()
+    simulation.wait(9)
+    assert (caplog.messages, simulation.conversation.failed_reads) == ([], 1)
+    simulation.wait(300)
     begin, end = caplog.messages
     assert begin == (
         "http://127.0.0.1:8169 sends no document (there was no response: refused);"
@@ -202,7 +210,7 @@ def test_an_outage_is_reported_with_its_end(caplog: pytest.LogCaptureFixture) ->
     )
     assert re.search(r"8169 sends documents again, after 3 min \d+ s without one", end)
     requests = [when for when in simulation.times if 10 <= when < 200]
-    assert conversation.failed_reads == 1 + len(requests) > 5
+    assert simulation.conversation.failed_reads == 1 + len(requests) > 5
 
 
 MALFORMED: dict[str, Any] = {**OLDEST, "EventId": "5CAEA225", "Resources": None}
@@ -212,8 +220,7 @@ def test_malformed_events_are_reported_once(caplog: pytest.LogCaptureFixture) ->
     """Per incarnation, with the id and the reason; the other events are delivered."""
     responses = [HttpResponse(200, {}, body(OLDEST, MALFORMED, incarnation=n)) for n in (8, 8, 9)]
     simulation = Simulation(responding(*responses))
-    conversation = simulation.conversation()
-    documents = [simulation.run(conversation.document()) for _ in responses]
+    documents = [simulation.document() for _ in responses]
     assert [[event.id for event in document.events] for document in documents] == 3 * [[ID]]
     assert caplog.messages == [
         f"http://127.0.0.1:8169: a malformed event of document {number} is skipped (id: 5CAEA225):"
@@ -228,8 +235,7 @@ def test_a_malformed_event_is_not_over(malformed: object) -> None:
     known = body({**OLDEST, "EventId": "5CAEA225"}, OLDEST)
     bodies = known, body(OLDEST, malformed), body(malformed), body(OLDEST), body()
     simulation = Simulation(responding(*(HttpResponse(200, {}, sent) for sent in bodies)))
-    conversation = simulation.conversation()
-    documents = [simulation.run(conversation.document()) for _ in bodies]
+    documents = [simulation.document() for _ in bodies]
     left = {"5CAEA225"} if malformed else {"5CAEA225", ID}
     ids = [{event.id for event in document.events} for document in documents]
     assert ids == [{"5CAEA225", ID}, {"5CAEA225", ID}, left, {ID}, set()]
@@ -239,13 +245,13 @@ def test_a_malformed_event_is_not_over(malformed: object) -> None:
 @pytest.mark.parametrize("waits", [False, True])
 def test_refusals_before_the_first_document(status: int, waits: bool) -> None:
     """They are retried for `patience`; the error has the endpoint's text."""
-    simulation = Simulation(lambda _, now: refusal(status, "not yet") if now < 60 else BUSY)
-    conversation = simulation.conversation(patience=70)
-    assert simulation.run(conversation.wait(None) if waits else conversation.document()).events
+    simulation = Simulation(
+        lambda _, now: refusal(status, "not yet") if now < 60 else BUSY, patience=70
+    )
+    assert simulation.first(waits=waits).events
     simulation = Simulation(responding(refusal(status, "not you")))
-    conversation = simulation.conversation(patience=70)
     with pytest.raises(Unavailable, match=rf"{status} \(not you\)"):
-        simulation.run(conversation.wait(None) if waits else conversation.document())
+        simulation.first(waits=waits)
     assert 60 <= simulation.now <= 70
 
 
@@ -264,24 +270,15 @@ def test_a_first_response_after_two_minutes(
         return BUSY if request.seconds >= 125 else ConnectionLost("timed out")
 
     simulation.answer = slow
-    conversation = simulation.conversation()
-    assert simulation.run(conversation.wait(None) if waits else conversation.document()).events
+    assert simulation.first(waits=waits).events
     assert len(simulation.requests) == len(before) + 1
-
-
-def test_waiting_without_a_document() -> None:
-    """The timeout raises an error; "no events" is never assumed."""
-    simulation = Simulation(responding(ConnectionLost("refused")))
-    with pytest.raises(Unavailable, match="refused"):
-        simulation.run(simulation.conversation().wait(20))
-    assert simulation.now == 20
 
 
 def test_the_first_contact_fails(caplog: pytest.LogCaptureFixture) -> None:
     """It is given up after `patience`; the log at once, and the error, say why and what to do."""
     simulation = Simulation(responding(ConnectionLost("Connection refused")))
     with pytest.raises(Unavailable) as caught:
-        simulation.run(simulation.conversation(patience=70).wait(None))
+        simulation.wait()
     assert simulation.now == 70
     assert str(caught.value) == (
         "NoDocument: no document from http://127.0.0.1:8169; last time there was no response: "
@@ -296,22 +293,25 @@ def test_the_first_contact_with_azures_address_fails() -> None:
     """The error names the variable that another endpoint needs."""
     simulation = Simulation(responding(QUIET), address=endpoint("http://169.254.169.254"))
     with pytest.raises(Unavailable) as caught:
-        simulation.run(simulation.conversation().wait(None))
+        simulation.wait()
     assert "no document from http://169.254.169.254; last time" in caught.value.message
     assert "outside Azure, set FAIRWARNING_ENDPOINT to the URL of a machine" in caught.value.message
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_waiting_without_a_response(known: bool) -> None:
+@pytest.mark.parametrize("failure", [ConnectionLost("refused"), QUIET])
+def test_waiting_without_a_document(failure: ConnectionLost) -> None:
+    """The timeout raises an error; "no events" is never assumed."""
+    simulation = Simulation(responding(failure))
+    with pytest.raises(Unavailable, match=failure.reason):
+        simulation.wait(20)
+    assert 20 <= simulation.now <= 20 + 2
+
+
+def test_waiting_without_a_response() -> None:
     """A request without a response does not extend the timeout."""
-    simulation = Simulation(responding(BUSY, QUIET) if known else responding(QUIET))
-    conversation = simulation.conversation()
-    if known:
-        simulation.run(conversation.document())
-        assert simulation.run(conversation.wait(5)) == events.read(BUSY.body)
-    else:
-        with pytest.raises(Unavailable):
-            simulation.run(conversation.wait(5))
+    simulation = Simulation(responding(BUSY, QUIET))
+    simulation.document()
+    assert simulation.wait(5) == events.read(BUSY.body)
     assert simulation.now <= 5 + 2
 
 
@@ -329,9 +329,8 @@ def test_long_polls() -> None:
         return SAME if "If-None-Match" in request.headers else BUSY
 
     simulation.answer = endpoint
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    assert simulation.run(conversation.wait(None)) == Document(1)
+    simulation.document()
+    assert simulation.wait() == Document(1)
     assert simulation.now == 100
     assert simulation.times == [0, 1, 31, 61, 91]
 
@@ -346,9 +345,8 @@ def test_a_long_poll_ends_at_the_timeout(timeout: float) -> None:
         return SAME if "If-None-Match" in request.headers else BUSY
 
     simulation.answer = endpoint
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    assert simulation.run(conversation.wait(timeout)) == events.read(BUSY.body)
+    simulation.document()
+    assert simulation.wait(timeout) == events.read(BUSY.body)
     assert timeout <= simulation.now <= timeout + 0.01
 
 
@@ -365,9 +363,8 @@ def test_missing_long_poll_support_is_detected_once(to_wait: HttpResponse) -> No
         return SAME if "If-None-Match" in request.headers else BUSY
 
     simulation = Simulation(endpoint)
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    simulation.run(conversation.wait(20.5))
+    simulation.document()
+    simulation.wait(20.5)
     assert sum("wait" in query(request) for _, request in simulation.requests) == 1
     assert simulation.times == list(range(21))
 
@@ -378,9 +375,8 @@ def test_missing_long_poll_support_is_detected_once(to_wait: HttpResponse) -> No
 def test_an_approval_is_one_request() -> None:
     """It does not wait for the interval, since there may be little time."""
     simulation = Simulation(lambda request, _: OK if request.method == "POST" else BUSY)
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    simulation.run(conversation.approve(["A", "B"], others=True))
+    simulation.document()
+    simulation.approve("A", "B")
     (_, (when, request)) = simulation.requests
     assert when == 0
     assert [item["EventId"] for item in json.loads(request.body)["StartRequests"]] == ["A", "B"]
@@ -391,7 +387,7 @@ def test_an_approval_is_retried() -> None:
     simulation = Simulation(
         responding(ConnectionLost("reset"), refusal(410), refusal(429, retry_after="7"), OK)
     )
-    simulation.run(simulation.conversation().approve(["A"], others=True))
+    simulation.approve("A")
     assert simulation.times == [0, 1, 3, 10]
     assert len({request.body for _, request in simulation.requests}) == 1
 
@@ -404,7 +400,7 @@ def test_an_approval_that_cannot_be_sent(failure: HttpResponse | ConnectionLost)
     """After the patience, an error says that it may not have arrived."""
     simulation = Simulation(responding(failure))
     with pytest.raises(Unavailable) as caught:
-        simulation.run(simulation.conversation(patience=70).approve(["A"], others=True))
+        simulation.approve("A")
     assert caught.value.code == "NoAnswer"
     assert simulation.now <= 70
 
@@ -413,12 +409,11 @@ def test_an_approval_that_cannot_be_sent(failure: HttpResponse | ConnectionLost)
 def test_the_name_may_take_as_long_as_the_first_document() -> None:
     """It may be the first request; after any response the usual timeout holds."""
     simulation = Simulation(responding(refusal(503), HttpResponse(200, {}, b"web_0")))
-    assert simulation.run(simulation.conversation().own_name()) == "web_0"
+    assert simulation.own_name() == "web_0"
     assert [request.seconds for _, request in simulation.requests] == [130, 130]
     simulation = Simulation(responding(BUSY, HttpResponse(200, {}, b"web_0")))
-    conversation = simulation.conversation()
-    simulation.run(conversation.document())
-    simulation.run(conversation.own_name())
+    simulation.document()
+    simulation.own_name()
     assert [request.seconds for _, request in simulation.requests] == [130, 10]
 
 
@@ -432,10 +427,9 @@ def test_an_approval_without_instance_metadata(
 ) -> None:
     """It fails within a part of the shortest notice; the error says what to pass."""
     simulation = Simulation(lambda request, _: answer if "instance" in request.path else BUSY)
-    conversation = simulation.conversation()
-    (event,) = simulation.run(conversation.document()).events
+    (event,) = simulation.document().events
     with pytest.raises(Unavailable) as caught:
-        simulation.run(conversation.approve([event]))
+        simulation.approve(event, others=False)
     assert caught.value.code == code
     assert ("ScheduledEvents(name=...)" in caught.value.message) == (answer is not QUIET)
     assert simulation.now <= seconds
@@ -449,7 +443,6 @@ def test_own_name_is_read_once(sent: bytes | None) -> None:
     """An empty or invalid name is retried like any failure; a machine does not change its name."""
     failure = refusal(500) if sent is None else HttpResponse(200, {}, sent)
     simulation = Simulation(responding(failure, HttpResponse(200, {}, b"web_0\n")))
-    conversation = simulation.conversation()
-    assert simulation.run(conversation.own_name()) == "web_0"
-    assert simulation.run(conversation.own_name()) == "web_0"
+    assert simulation.own_name() == "web_0"
+    assert simulation.own_name() == "web_0"
     assert simulation.times == [0, 1]

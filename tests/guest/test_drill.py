@@ -62,15 +62,8 @@ def test_a_hook_ends_before_the_event(event_type: EventType) -> None:
         (AgentConfig(hooks=hooks()), WOULD_APPROVE),
         (AgentConfig(approve={"": ApprovalPolicy.AT_ONCE}), WOULD_APPROVE_AT_ONCE),
         (AgentConfig(hooks=(hook(required=False),)), WOULD_APPROVE_AT_ONCE),
-        (
-            AgentConfig(hooks=hooks(), approve={"": ApprovalPolicy.AT_ONCE}),
-            WOULD_APPROVE_AT_ONCE,
-        ),
+        (AgentConfig(hooks=hooks(), approve={"": ApprovalPolicy.AT_ONCE}), WOULD_APPROVE_AT_ONCE),
         (AgentConfig(approve={"": ApprovalPolicy.NEVER}), "not approved: policy never"),
-        (
-            AgentConfig(approve={"Reboot": ApprovalPolicy.USER_ONLY}),
-            "not approved: policy user events only, source Platform",
-        ),
     ],
 )
 def test_the_decision(config: AgentConfig, decision: str) -> None:

@@ -8,23 +8,15 @@ from pathlib import Path
 import pytest
 
 from fairwarning.guest.agent import group as module
-from fairwarning.guest.agent.actions import GroupMembers
 from fairwarning.guest.agent.group import SharedFolder
 from fairwarning.guest.events import Event
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.guest.notices import event
+from tests.guest.notices import event, members
 
 pytestmark = pytest.mark.spec("G5")
 
 NAMES = ("vm-1", "vm-2", "vm-3")
 SHARED = event("A", "VM-1", "_vm-2", "vm-3")
-
-
-def members(
-    alive: tuple[str, ...], ready: tuple[str, ...] = (), failed: tuple[str, ...] = ()
-) -> GroupMembers:
-    """Return group members that are alive, ready and failed."""
-    return GroupMembers(frozenset(alive), frozenset(ready), frozenset(failed))
 
 
 class FixedClock:
@@ -66,12 +58,12 @@ def renew_heartbeat(place: Path, name: str) -> None:
 def test_alive_and_ready(tmp_path: Path) -> None:
     """Names are normalized, whatever the event's spelling."""
     first, second, third = folders(tmp_path)
-    assert first.members(SHARED) == members(NAMES)
+    assert first.members(SHARED) == members(*NAMES)
     signal_ready(second)
     signal_ready(third)
     signal_ready(second)
-    assert first.members(SHARED) == members(NAMES, ("vm-2", "vm-3"))
-    assert third.members(event("B", *NAMES)) == members(NAMES)
+    assert first.members(SHARED) == members(*NAMES, ready=("vm-2", "vm-3"))
+    assert third.members(event("B", *NAMES)) == members(*NAMES)
 
 
 def test_a_machine_without_heartbeats_is_not_alive(tmp_path: Path, clock: FixedClock) -> None:
@@ -81,9 +73,9 @@ def test_a_machine_without_heartbeats_is_not_alive(tmp_path: Path, clock: FixedC
     assert first.members(SHARED).alive == set(NAMES)
     clock.now += module.ALIVE_SECONDS - 1
     renew_heartbeat(tmp_path, "vm-3")
-    assert first.members(SHARED) == members(NAMES, ("vm-2",))
+    assert first.members(SHARED) == members(*NAMES, ready=("vm-2",))
     clock.now += 1
-    assert first.members(SHARED) == members(("vm-1", "vm-3"), ("vm-2",))
+    assert first.members(SHARED) == members("vm-1", "vm-3", ready=("vm-2",))
     renew_heartbeat(tmp_path, "vm-2")
     assert first.members(SHARED).alive == set(NAMES)
 
@@ -93,7 +85,7 @@ def test_a_machine_that_never_started_is_not_alive(tmp_path: Path, clock: FixedC
     folder = SharedFolder(tmp_path / "new", "vm-2")
     assert folder.members(SHARED).alive == set(NAMES)
     clock.now += module.ALIVE_SECONDS
-    assert folder.members(SHARED) == members(("vm-2",))
+    assert folder.members(SHARED) == members("vm-2")
 
 
 def test_events_at_the_same_time_hear_the_same_heartbeats(
@@ -230,11 +222,11 @@ def test_a_machine_that_failed(tmp_path: Path) -> None:
     third.signal_failed(SHARED)
     second.heartbeat()
     third.heartbeat()
-    assert first.members(SHARED) == members(NAMES, (), ("vm-2", "vm-3"))
+    assert first.members(SHARED) == members(*NAMES, failed=("vm-2", "vm-3"))
     signal_ready(second)
     third.forget("A")
     third.heartbeat()
-    assert first.members(SHARED) == members(NAMES, ("vm-2",))
+    assert first.members(SHARED) == members(*NAMES, ready=("vm-2",))
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", ".", "alive", "x" * 200, "\u00fc \0"])

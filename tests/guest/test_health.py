@@ -20,10 +20,7 @@ pytestmark = pytest.mark.spec("G4")
 
 
 @contextmanager
-def health(
-    problem: Callable[[], str] = str,
-    metrics: Callable[[], str] = str,
-) -> Iterator[int]:
+def health(problem: Callable[[], str] = str, metrics: Callable[[], str] = str) -> Iterator[int]:
     """Run a server; yield its port."""
     server = HealthServer("127.0.0.1:0", problem, metrics)
     try:
@@ -47,15 +44,6 @@ def test_answers(path: str, status: int, kind: str, body: str) -> None:
         response = fetch(local_url(port, path))
     assert (response.status, response.headers["content-type"]) == (status, kind)
     assert response.body.decode() == body
-
-
-def test_an_unhealthy_agent_and_other_paths() -> None:
-    """503 with the reason; 404 with the valid paths."""
-    with health(lambda: "no document lately") as port:
-        unhealthy, other = fetch(local_url(port, "/healthz")), fetch(local_url(port, "/x"))
-    assert (unhealthy.status, unhealthy.json) == (503, {"status": "no document lately"})
-    assert other.status == 404
-    assert b"/healthz" in other.body
 
 
 def test_a_silent_client_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:

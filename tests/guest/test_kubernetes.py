@@ -67,25 +67,6 @@ def test_drain_ignores_exempt_pods(cluster: Double) -> None:
     assert len(cluster.pods) == 4
 
 
-def test_disruption_budgets(cluster: Double) -> None:
-    """A pod whose budget forbids eviction is retried, and no other pod waits for it."""
-    cluster.pod("a1", app="a", grace=1)
-    cluster.pod("a2", app="a", grace=1)
-    cluster.pod("b", grace=1)
-    cluster.budgets["a"] = 1
-
-    def another_is_up(now: float) -> None:
-        if now > 40:
-            cluster.budgets["a"] = 1
-
-    cluster.clock.each.append(another_is_up)
-    drain(cluster)
-    assert sorted(cluster.evicted) == [("a1", None), ("a2", None), ("b", None)]
-    assert 40 < cluster.clock.monotonic() < 60
-    assert {name for name, _ in cluster.evicted[:2]} != {"a1", "a2"}
-    assert 2 < len([call for call in cluster.calls if "/pods/a" in call]) < 41
-
-
 def test_remaining_pods_are_reported_at_the_deadline(cluster: Double) -> None:
     """The hook fails in time with the pods and reasons; the node stays cordoned."""
     cluster.pod("held", app="a")

@@ -44,7 +44,6 @@ class Machine:
         self._incarnation = 0
 
     def read(self, *events: Event) -> None:
-        """Read a document now."""
         self._incarnation += 1
         document = Document(self._incarnation, events)
         self.reconciler.observe(document, self.double.clock.monotonic())

@@ -4,14 +4,11 @@ import math
 import re
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairwarning.guest.agent import agent_metrics, metrics
-from fairwarning.guest.agent.agent import Agent
-from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.metrics import (
     CounterFamily,
     GaugeFamily,
@@ -93,14 +90,6 @@ def test_the_text_is_what_prometheus_reads() -> None:
     assert text.endswith("\n")
     assert read[0].samples[0].labels == {"hook": 'x"\\\n'}
     assert [sample.value for sample in read[2].samples] == [0, 1, 1, 2.5, 1]
-
-
-def test_a_failing_journal_is_shown() -> None:
-    """As long as it fails."""
-    agent = Agent(AgentConfig())
-    for failing in (True, False):
-        agent._journal = SimpleNamespace(failing=failing)  # type: ignore[assignment]
-        assert f"\nfairwarning_agent_journal_failing {failing:d}\n" in agent._metrics()
 
 
 def test_the_metrics_of_an_agent(tmp_path: Path) -> None:

@@ -1,94 +1,60 @@
 """The agent's decisions, in virtual time."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fairwarning.guest.agent.actions import (
-    Action,
-    AgentJournalEntry,
-    RunHook,
-    SendApproval,
-    ShortenHook,
-    StopHook,
-    WriteNote,
-)
+from fairwarning.guest.agent.actions import RunHook, SendApproval, ShortenHook, WriteNote
 from fairwarning.guest.agent.config import ApprovalPolicy
-from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME
+from fairwarning.guest.agent.event_state import NO_TIME_LEFT, OUT_OF_TIME, ApprovalResult
 from fairwarning.guest.agent.plan import LEAST_TIME
-from fairwarning.guest.events import EventSource, EventType
+from fairwarning.guest.events import Event, EventSource, EventType
 from fairwarning.guest.watch import Phase
-from tests.guest.notices import (
-    BACK,
-    BEGUN,
-    DRAIN,
-    FOLDER,
-    MARGIN,
-    ME,
-    NOTE,
-    NOTE_DONE,
-    NOTED,
-    NOW,
-    SEEN,
-    document,
-    entries,
-    event,
-    hook,
-    plan,
-    restored,
-    runs,
-    sends,
-)
+from tests.guest.notices import BACK, DRAIN, FOLDER, MARGIN, ME, NOTE, NOW, event, hook
+from tests.guest.planned_agent import PlannedAgent, after, drained, journal
 
 
 @pytest.mark.spec("G6")
 def test_every_step_is_journaled_before_it_is_taken() -> None:
     """A hook start and an approval come right after their journal entries."""
-    agent_plan = plan(DRAIN)
-    begun = agent_plan.read(document(event()), NOW)
-    done = agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    assert [type(action) for action in begun] == [WriteNote, WriteNote, RunHook]
-    assert [entry.step for entry in entries(begun)] == ["seen", "begun"]
-    assert [type(action) for action in done] == [WriteNote, WriteNote, SendApproval]
-    assert [entry.step for entry in entries(done)] == ["done", "approving"]
+    agent = PlannedAgent(DRAIN)
+    agent.reads(event())
+    assert [type(action) for action in agent.actions] == [WriteNote, WriteNote, RunHook]
+    assert agent.steps == ["seen", "begun"]
+    agent.ends("drain")
+    assert [type(action) for action in agent.actions] == [WriteNote, WriteNote, SendApproval]
+    assert agent.steps == ["done", "approving"]
 
 
 @pytest.mark.spec("G5")
 @pytest.mark.parametrize(
     ("rule", "source", "at_first", "when_done"),
     [
-        (ApprovalPolicy.WHEN_DONE, EventSource.PLATFORM, False, True),
-        (ApprovalPolicy.AT_ONCE, EventSource.PLATFORM, True, False),
-        (ApprovalPolicy.NEVER, EventSource.USER, False, False),
-        (ApprovalPolicy.USER_ONLY, EventSource.USER, False, True),
-        (ApprovalPolicy.USER_ONLY, EventSource.PLATFORM, False, False),
+        (ApprovalPolicy.WHEN_DONE, EventSource.PLATFORM, [], ["approve A"]),
+        (ApprovalPolicy.AT_ONCE, EventSource.PLATFORM, ["approve A"], []),
+        (ApprovalPolicy.NEVER, EventSource.USER, [], []),
+        (ApprovalPolicy.USER_ONLY, EventSource.USER, [], ["approve A"]),
+        (ApprovalPolicy.USER_ONLY, EventSource.PLATFORM, [], []),
     ],
 )
 def test_approval_policies(
-    rule: ApprovalPolicy, source: EventSource, at_first: bool, when_done: bool
+    rule: ApprovalPolicy, source: EventSource, at_first: list[str], when_done: list[str]
 ) -> None:
     """Hooks run under every policy."""
-    agent_plan = plan(approve=rule)
-    first = agent_plan.read(document(event(source=source)), NOW)
-    assert runs(first) == ["drain", "note"]
-    assert bool(sends(first)) == at_first
-    assert bool(sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW))) == when_done
+    agent = PlannedAgent(approve=rule)
+    assert agent.reads(event(source=source)) == ["run drain", "run note", *at_first]
+    assert agent.ends("drain") == when_done
 
 
 @pytest.mark.spec("G4")
 def test_hooks_are_selected_by_type_and_source() -> None:
     """Other hooks do not run."""
-    agent_plan = plan(
-        hook("freezes", Phase.SCHEDULED, EventType.FREEZE),
-        hook("users", source="User"),
-        hook("any"),
-    )
-    assert runs(agent_plan.read(document(event("A", type=EventType.FREEZE)), NOW)) == [
-        "freezes",
-        "any",
-    ]
-    two = document(event("A", type=EventType.FREEZE), event("B", source=EventSource.USER))
-    assert runs(agent_plan.read(two, NOW)) == ["users", "any"]
+    freezes = hook("freezes", Phase.SCHEDULED, EventType.FREEZE)
+    agent = PlannedAgent(freezes, hook("users", source="User"), hook("any"))
+    freeze = event("A", type=EventType.FREEZE)
+    assert agent.reads(freeze) == ["run freezes", "run any"]
+    assert agent.reads(freeze, event("B", source=EventSource.USER)) == ["run users", "run any"]
 
 
 # --- Relevance ------------------------------------------------------------------------------------
@@ -97,137 +63,256 @@ def test_hooks_are_selected_by_type_and_source() -> None:
 @pytest.mark.spec("G5")
 def test_an_event_of_another_machine_is_ignored() -> None:
     """No hook, no approval, no journal entry (IG3)."""
-    agent_plan = plan()
-    assert agent_plan.read(document(event("A", "vm-2")), NOW) == []
-    assert agent_plan.read(document(), NOW) == []
+    agent = PlannedAgent()
+    agent.reads(event("A", "vm-2"))
+    assert agent.actions == []
+    agent.reads()
+    assert agent.actions == []
 
 
 @pytest.mark.spec("G4")
 def test_recovery_after_the_event_drops_this_machine() -> None:
     """IG1: a drained machine must be recovered."""
-    agent_plan = plan(DRAIN, BACK, group=FOLDER)
-    agent_plan.read(document(event("A", ME, "vm-2")), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    after = agent_plan.read(document(event("A", "vm-2")), NOW)
-    after += agent_plan.read(document(), NOW)
-    assert runs(after) == ["back"]
+    agent = drained(DRAIN, BACK, listed=event("A", ME, "vm-2"), group=FOLDER)
+    assert agent.reads(event("A", "vm-2")) + agent.reads() == ["run back"]
 
 
 # --- Time -----------------------------------------------------------------------------------------
-
-
-def time_limits(actions: list[Action]) -> list[timedelta]:
-    """Return the time limits of the hooks that start."""
-    return [action.deadline - NOW for action in actions if isinstance(action, RunHook)]
 
 
 @pytest.mark.spec("G4")
 @pytest.mark.parametrize("seconds", [-3600, -1, 0, 2, 9])
 def test_a_hook_gets_a_minimum_of_time(seconds: int) -> None:
     """Close to NotBefore or after it, by whatever clock, it begins; its own timeout holds."""
-    late = document(event(notice=timedelta(seconds=seconds)))
-    long, short = hook("long"), hook("short", timeout=timedelta(seconds=1))
-    assert time_limits(plan(long, short).read(late, NOW)) == [LEAST_TIME, timedelta(seconds=1)]
+    agent = PlannedAgent(hook("long"), hook("short", timeout=timedelta(seconds=1)))
+    agent.reads(event(notice=timedelta(seconds=seconds)))
+    limits = [run.deadline - NOW for run in agent.runs]
+    assert limits == [LEAST_TIME, timedelta(seconds=1)]
 
 
 @pytest.mark.spec("G4")
 def test_a_hook_that_never_began_runs_when_not_before_moves_later() -> None:
     """It counts like any other then; a hook that ran and failed does not run again."""
-    soon, later = event(notice=timedelta(seconds=1)), event(notice=timedelta(minutes=5))
-    agent_plan = plan(DRAIN, NOTE)
-    agent_plan.read(document(soon), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", NO_TIME_LEFT, NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "note", "exit code 1", NOW)
-    other = event("A", ME, "vm-2", notice=timedelta(seconds=1))
-    assert runs(agent_plan.read(document(other), NOW)) == []
-    assert runs(agent_plan.read(document(later), NOW)) == ["drain"]
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    soon = timedelta(seconds=1)
+    agent = PlannedAgent(DRAIN, NOTE)
+    agent.reads(event(notice=soon))
+    agent.ends("drain", NO_TIME_LEFT)
+    agent.ends("note", "exit code 1")
+    assert agent.reads(event("A", ME, "vm-2", notice=soon)) == []
+    assert agent.reads(event(notice=timedelta(minutes=5))) == ["run drain"]
+    assert agent.ends("drain") == ["approve A"]
 
 
 @pytest.mark.spec("G4")
-@pytest.mark.parametrize(("timeout", "again"), [(300, ["drain"]), (5, [])])
+@pytest.mark.parametrize(("timeout", "again"), [(300, ["run drain"]), (5, [])])
 def test_a_hook_that_was_cut_short_runs_when_not_before_moves_later(
     timeout: int, again: list[str]
 ) -> None:
     """NotBefore left it too little time; a hook that used up its own timeout does not run again."""
-    now = NOW + timedelta(seconds=5)
-    agent_plan = plan(hook("drain", timeout=timedelta(seconds=timeout)))
-    agent_plan.read(document(event(notice=timedelta(seconds=1))), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", f"{OUT_OF_TIME}: 3 pods left", now)
-    assert runs(agent_plan.read(document(event()), now)) == again
+    agent = PlannedAgent(hook("drain", timeout=timedelta(seconds=timeout)))
+    agent.reads(event(notice=timedelta(seconds=1)))
+    agent.ends("drain", f"{OUT_OF_TIME}: 3 pods left", now=after(5))
+    assert agent.reads(event(), now=after(5)) == again
 
 
 @pytest.mark.spec("G4", "G6")
 @pytest.mark.parametrize("failed", [NO_TIME_LEFT, f"{NO_TIME_LEFT}: {OUT_OF_TIME}"])
 def test_a_hook_without_time_is_remembered(failed: str) -> None:
     """The agent restarts before NotBefore moves."""
-    late = AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", failed)
-    after = restored(SEEN, NOTED, NOTE_DONE, BEGUN, late).resume(document(event()), NOW)
-    assert runs(after) == ["drain"]
-
-
-@pytest.mark.spec("G6")
-def test_an_interrupted_hook_that_moved_to_another_phase() -> None:
-    """It does not run in the phase in which it was configured before."""
-    begun = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "flush")
-    assert runs(restored(SEEN, begun).resume(document(event()), NOW)) == ["drain", "note"]
+    lines = ("seen", "begun note", "done note", "begun drain", f"done drain: {failed}")
+    agent = PlannedAgent(journal=journal(*lines))
+    assert agent.starts(event()) == ["run drain"]
 
 
 @pytest.mark.spec("G4")
 def test_a_notice_that_gets_shorter_shortens_its_hooks() -> None:
     """Running hooks get the new deadline, but the minimum of time; finished ones do not."""
-    agent_plan = plan(DRAIN, NOTE, BACK)
-    agent_plan.read(document(event()), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "note", "", NOW)
+    agent = PlannedAgent(DRAIN, NOTE, BACK)
+    agent.reads(event())
+    agent.ends("note")
     soon = event(notice=timedelta(minutes=1))
-    changed = agent_plan.read(document(soon), NOW)
-    assert [action for action in changed if isinstance(action, ShortenHook)] == [
-        ShortenHook("A", Phase.SCHEDULED, "drain", NOW + timedelta(minutes=1) - MARGIN)
-    ]
-    assert [entry.seen for entry in entries(changed)] == [soon]
-    assert runs(changed) == []
-    past = document(event(notice=timedelta(minutes=-1)))
-    (shortened,) = [
-        action for action in agent_plan.read(past, NOW) if isinstance(action, ShortenHook)
-    ]
-    assert shortened.deadline == NOW + LEAST_TIME
+    assert agent.reads(soon) == ["shorten drain"]
+    shorter = ShortenHook("A", Phase.SCHEDULED, "drain", after(60) - MARGIN)
+    assert agent.actions[-1] == shorter
+    assert [entry.seen for entry in agent.notes] == [soon]
+    assert agent.reads(event(notice=timedelta(minutes=-1))) == ["shorten drain"]
+    assert agent.actions[-1] == replace(shorter, deadline=NOW + LEAST_TIME)
 
 
 @pytest.mark.spec("G4")
 def test_an_event_that_started_without_notice() -> None:
     """There is nothing to prepare or approve, but there is recovery."""
-    agent_plan = plan()
-    sudden = agent_plan.read(document(event(started=True)), NOW)
-    assert runs(sudden) == ["flush"]
-    assert sends(sudden) == []
-    agent_plan.done("A", Phase.STARTED, "flush", "", NOW)
-    (run,) = [action for action in agent_plan.read(document(), NOW) if isinstance(action, RunHook)]
-    assert (run.hook, run.cancelled) == (BACK, False)
+    agent = PlannedAgent()
+    assert agent.reads(event(started=True)) == ["run flush"]
+    agent.ends("flush")
+    assert agent.reads() == ["run back"]
+    assert not agent.runs[0].cancelled
 
 
 @pytest.mark.spec("G4")
 def test_a_cancelled_event_stops_preparation_then_recovers() -> None:
     """Recovery never runs together with preparation."""
-    agent_plan = plan(DRAIN, BACK)
-    agent_plan.read(document(event()), NOW)
-    cancelled = agent_plan.read(document(), NOW)
-    assert cancelled == [
-        WriteNote(AgentJournalEntry("over", "A", cancelled=True)),
-        StopHook("A", Phase.SCHEDULED, "drain"),
-    ]
-    last = agent_plan.done("A", Phase.SCHEDULED, "drain", "was stopped", NOW)
-    (run,) = [action for action in last if isinstance(action, RunHook)]
-    assert (run.hook, run.cancelled) == (BACK, True)
-    assert sends(last) == []
+    agent = PlannedAgent(DRAIN, BACK)
+    agent.reads(event())
+    assert agent.reads() == ["stop drain"]
+    assert [(entry.step, entry.cancelled) for entry in agent.notes] == [("over", True)]
+    assert agent.ends("drain", "was stopped") == ["run back"]
+    assert agent.runs[0].cancelled
 
 
 @pytest.mark.spec("G6")
 def test_a_reappearing_id_is_a_new_event() -> None:
     """It begins after recovery of the old event, whose results do not count for it."""
-    agent_plan = plan(DRAIN, BACK)
-    agent_plan.read(document(event()), NOW)
-    agent_plan.read(document(), NOW)
-    assert runs(agent_plan.read(document(event()), NOW)) == []
-    assert runs(agent_plan.done("A", Phase.SCHEDULED, "drain", "was stopped", NOW)) == ["back"]
-    assert runs(agent_plan.done("A", Phase.OVER, "back", "", NOW)) == ["drain"]
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    agent = PlannedAgent(DRAIN, BACK)
+    agent.reads(event())
+    agent.reads()
+    assert agent.reads(event()) == []
+    assert agent.ends("drain", "was stopped") == ["run back"]
+    assert agent.ends("back") == ["run drain"]
+    assert agent.ends("drain") == ["approve A"]
+
+
+# --- The order of hooks ---------------------------------------------------------------------------
+
+SAVE, STOP = hook("save"), hook("stop", order=10)
+UP, JOIN = hook("up", Phase.OVER, order=1), hook("join", Phase.OVER, order=2)
+
+
+def test_a_hook_begins_when_those_before_it_are_done() -> None:
+    """Those of the same number run at once; the approval waits for all."""
+    agent = PlannedAgent(STOP, DRAIN, SAVE)
+    assert agent.reads(event()) == ["run drain", "run save"]
+    assert agent.ends("save") == []
+    assert agent.ends("drain") == ["run stop"]
+    assert agent.ends("stop") == ["approve A"]
+
+
+def test_a_failed_hook_ends_the_order() -> None:
+    """What follows a required hook relies on it; one that is not required may fail."""
+    agent = PlannedAgent(DRAIN, STOP)
+    agent.reads(event())
+    agent.ends("drain", "exit code 1")
+    assert len(agent.actions) == 1
+    agent = PlannedAgent(NOTE, STOP)
+    agent.reads(event())
+    assert agent.ends("note", NO_TIME_LEFT) == ["run stop"]
+
+
+def test_no_hook_begins_after_the_start_of_its_event() -> None:
+    """Its phase is over; those of the phase `started` have their own order."""
+    flush, tell = hook("flush", Phase.STARTED), hook("tell", Phase.STARTED, order=1)
+    agent = PlannedAgent(DRAIN, STOP, tell, flush)
+    agent.reads(event())
+    assert agent.reads(event(started=True)) == ["run flush"]
+    assert agent.ends("drain") == []
+    assert agent.ends("flush") == ["run tell"]
+
+
+def test_what_undoes_has_an_order_too() -> None:
+    """A hook waits until the failed one before it has succeeded; a new event waits for neither."""
+    agent = drained(DRAIN, JOIN, UP)
+    assert agent.reads() == ["run up"]
+    assert agent.ends("up", "exit code 1") == []
+    assert agent.reads(event("B")) == ["run drain"]
+    assert agent.ends("drain", of="B") == ["approve B"]
+    assert agent.reads() == ["run up"]
+    assert agent.ends("up", of="B") == ["run join"]
+
+
+# --- Two events: one is finished before the other -------------------------------------------------
+
+
+@pytest.mark.spec("G4", "G6")
+@pytest.mark.parametrize("failed", ["", "exit code 1"])
+def test_a_replaced_event_is_undone_before_the_new_one_is_prepared(failed: str) -> None:
+    """The document has the new event and no longer the old one; also if undoing failed."""
+    agent = drained(DRAIN, BACK)
+    assert agent.reads(event("B", type=EventType.PREEMPT)) == ["run back"]
+    assert agent.ends("back", failed) == ["run drain"]
+    assert agent.ends("drain", of="B") == ["approve B"]
+    assert agent.waits(after(3600)) == []  # the machine stays drained
+
+
+@pytest.mark.spec("G4", "G6")
+def test_undoing_takes_at_most_half_the_notice_of_the_next_event() -> None:
+    """IG4: enough time is left to prepare for it, whichever of the two was known first."""
+    agent = PlannedAgent(DRAIN, BACK)
+    agent.reads(event("A", started=True))
+    assert agent.reads(event("B", notice=timedelta(seconds=30) + MARGIN)) == ["run back"]
+    assert agent.runs[0].deadline == after(15)
+    assert agent.reads(event("B", notice=timedelta(seconds=20) + MARGIN)) == ["shorten back"]
+    assert agent.actions[-1] == ShortenHook("A", Phase.OVER, "back", after(10))
+
+
+@pytest.mark.spec("G4", "G6")
+@pytest.mark.parametrize("other", [event("B"), event("B", "vm-2")])
+def test_an_event_that_ends_beside_a_prepared_one_is_undone_after_it(other: Event) -> None:
+    """The machine never ends undrained but approved, also if the event names it no longer.
+
+    A restart does not change that.
+    """
+    agent = PlannedAgent(DRAIN, BACK)
+    agent.reads(event("A"), event("B"))
+    agent.ends("drain")
+    agent.ends("drain", of="B")
+    assert agent.reads(other) + agent.waits() == []
+    again = PlannedAgent(DRAIN, BACK, journal=agent.journal)
+    again.starts(other)
+    assert again.runs == []
+    for each in (agent, again):
+        assert each.reads() == ["run back", "run back"]
+
+
+# --- Errors (IB1) ---------------------------------------------------------------------------------
+
+
+class PoisonType(str):
+    """The type of an event that no code can handle."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        raise ArithmeticError("poison")
+
+
+def poisoned(name: str, **more: bool) -> Event:
+    """Return an event that makes decisions about it fail."""
+    return replace(event(name, **more), type=PoisonType("Reboot"))  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("G4", "G6")
+def test_an_error_stays_in_its_event() -> None:
+    """The other event is handled, and the next document tries again, also after a restart."""
+    drain, flush = (
+        hook(name, phase, EventType.REBOOT)
+        for name, phase in (("drain", Phase.SCHEDULED), ("flush", Phase.STARTED))
+    )
+    agent = PlannedAgent(drain, flush, BACK)
+    assert sorted(agent.reads(poisoned("A"), event("B"))) == ["error in A", "run drain"]
+    assert agent.reads(poisoned("A"), event("B")) == ["error in A"]
+    assert agent.ends("drain", of="B") == ["approve B"]
+    assert agent.reads(event("A"), event("B")) == ["run drain"]
+    assert agent.reads(event("A"), poisoned("B", started=True)) == ["error in B"]
+    assert agent.ends("drain") == ["approve A"]
+    assert agent.reads() == ["run back", "run back"]
+
+
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+EDGES = [FIRST, FIRST + SECOND, NOW, LAST - SECOND, LAST]
+
+
+@pytest.mark.spec("G4", "G6")
+@pytest.mark.parametrize("policy", [ApprovalPolicy.WHEN_DONE, ApprovalPolicy.AT_ONCE])
+@pytest.mark.parametrize("now", EDGES)
+@pytest.mark.parametrize("not_before", EDGES)
+def test_dates_at_the_edge(now: datetime, not_before: datetime, policy: ApprovalPolicy) -> None:
+    """No date of an event or of the endpoint's clock is an error: the event is handled."""
+    agent = PlannedAgent(DRAIN, BACK, approve=policy)
+    listed = replace(event(), not_before=not_before)
+    first = agent.reads(listed, now=now) + agent.ends("drain", now=now)
+    assert sorted(first) == ["approve A", "run drain"]
+    later = agent.answered(ApprovalResult.ACCEPTED, now) + agent.waits(now)
+    later += agent.reads(listed, now=now) + agent.reads(now=now)
+    later += agent.ends("back", "exit code 1", now=now) + agent.waits(now)
+    assert not any(step.startswith("error") for step in later)

@@ -1,89 +1,62 @@
 """What the agent does when time passes: lost approvals, and failed hooks of phase over."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from fairwarning.guest.agent.actions import AgentJournalEntry, RunHook
+from fairwarning.guest.agent import plan
 from fairwarning.guest.agent.config import HookSettings
 from fairwarning.guest.agent.event_state import ApprovalResult
-from fairwarning.guest.agent.plan import MOST_WAITING_EVENTS, AgentPlan
 from fairwarning.guest.events import EventType
 from fairwarning.guest.watch import Phase
-from tests.guest.notices import (
-    APPROVED,
-    APPROVING,
-    BACK,
-    BEGUN,
-    DONE,
-    DRAIN,
-    NOTE,
-    NOW,
-    OVER,
-    RECOVERED,
-    RECOVERING,
-    SEEN,
-    document,
-    entries,
-    event,
-    hook,
-    plan,
-    restored,
-    runs,
-    sends,
-)
+from tests.guest.notices import BACK, DRAIN, NOTE, NOW, event, hook
+from tests.guest.planned_agent import PlannedAgent, after, drained, journal
 
-
-def seconds(number: float) -> datetime:
-    """Return a time after the notice."""
-    return NOW + timedelta(seconds=number)
+# --- Approvals ------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("G5")
 def test_an_approval_without_effect_is_sent_again() -> None:
     """After some seconds, also if the clock was moved back; not after the start."""
-    agent_plan = plan(DRAIN)
-    agent_plan.read(document(event()), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    agent_plan.approved("A", NOW, ApprovalResult.ACCEPTED)
-    assert agent_plan.due(seconds(4)) == []
-    assert sends(agent_plan.due(seconds(5))) == ["A"]
-    assert agent_plan.due(seconds(6)) == []
-    assert sends(agent_plan.due(seconds(-3600))) == ["A"]
-    agent_plan.read(document(event(started=True)), NOW)
-    assert agent_plan.due(seconds(3600)) == []
+    agent = drained(DRAIN)
+    agent.answered(ApprovalResult.ACCEPTED)
+    assert agent.waits(after(4)) == []
+    assert agent.waits(after(5)) == ["approve A"]
+    assert agent.waits(after(6)) == []
+    assert agent.waits(after(-3600)) == ["approve A"]
+    agent.reads(event(started=True))
+    assert agent.waits(after(3600)) == []
+
+
+def seconds_of_approvals(agent: PlannedAgent, result: ApprovalResult) -> list[int]:
+    """Return when the approval is sent again until NotBefore, if this is always the answer."""
+    agent.answered(result)
+    assert agent.actions == []
+    sent = []
+    for second in range(901):
+        if agent.waits(after(second)):
+            sent.append(second)
+            agent.answered(result, after(second))
+            assert agent.actions == []
+    return sent
 
 
 @pytest.mark.spec("G5")
 def test_a_refused_approval_is_sent_again_until_not_before() -> None:
     """IG7: one 400 may be a failure of the endpoint. The pause grows."""
-    agent_plan = plan(DRAIN)
-    agent_plan.read(document(event()), NOW)
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
-    sent = []
-    for second in range(901):
-        if sends(agent_plan.due(seconds(second))) or not second:
-            sent.append(second)
-            assert agent_plan.approved("A", seconds(second), ApprovalResult.REFUSED) == []
-            assert agent_plan.known["A"].refused
-    assert sent == [0, 2, 6, 14, 30, *range(62, 123, 60), *range(182, 890, 60)]
-    accepted = agent_plan.approved("A", NOW, ApprovalResult.ACCEPTED)
-    assert [entry.step for entry in entries(accepted)] == ["approved"]
-    assert not agent_plan.known["A"].refused
+    agent = drained(DRAIN)
+    sent = seconds_of_approvals(agent, ApprovalResult.REFUSED)
+    assert sent == [2, 6, 14, 30, *range(62, 123, 60), *range(182, 890, 60)]
+    assert agent.plan.known["A"].refused
+    agent.answered(ApprovalResult.ACCEPTED)
+    assert agent.steps == ["approved"]
+    assert not agent.plan.known["A"].refused
 
 
 @pytest.mark.spec("G5")
 def test_an_approval_follows_the_end_of_an_outage_within_ten_seconds() -> None:
     """It may end shortly before NotBefore, however long it lasted."""
-    agent_plan = plan(DRAIN)
-    agent_plan.read(document(event()), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    agent_plan.approved("A", NOW, ApprovalResult.FAILED)
-    sent = []
-    for second in range(901):
-        if sends(agent_plan.due(seconds(second))):
-            sent.append(second)
-            agent_plan.approved("A", seconds(second), ApprovalResult.FAILED)
+    sent = seconds_of_approvals(drained(DRAIN), ApprovalResult.FAILED)
     assert sent == [2, 6, *range(14, 901, 10)]
 
 
@@ -91,165 +64,174 @@ def test_an_approval_follows_the_end_of_an_outage_within_ten_seconds() -> None:
 @pytest.mark.parametrize("result", ApprovalResult)
 def test_an_answer_of_an_event_that_came_back_counts_for_nothing(result: ApprovalResult) -> None:
     """IG1: it was sent for the machine as it was prepared before, and is no more."""
-    agent_plan = plan(DRAIN)
-    agent_plan.read(document(event()), NOW)
-    agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    agent_plan.read(document(), NOW)
-    agent_plan.read(document(event()), NOW)
-    assert agent_plan.approved("A", NOW, result) == []
-    assert sends(agent_plan.due(seconds(60))) == []
-    assert sends(agent_plan.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    agent = drained(DRAIN)
+    agent.reads()
+    agent.reads(event())
+    agent.answered(result)
+    assert agent.actions == []
+    assert agent.waits(after(60)) == []
+    assert agent.ends("drain") == ["approve A"]
 
 
 @pytest.mark.spec("G5", "G6")
 def test_nothing_is_approved_before_a_document() -> None:
     """IG3: the resources may have changed while the agent was down."""
-    agent_plan = restored(SEEN, BEGUN, DONE, APPROVING, APPROVED)
-    assert agent_plan.due(NOW) == []
-    agent_plan.resume(document(event()), NOW)
-    assert sends(agent_plan.due(NOW)) == ["A"]
+    lines = journal("seen", "begun drain", "done drain", "approving", "approved")
+    agent = PlannedAgent(journal=lines)
+    assert agent.waits() == []
+    agent.starts(event())
+    assert agent.waits() == ["approve A"]
 
 
-def recovering(*hooks_: HookSettings) -> AgentPlan:
-    """Return a plan whose event is over and whose hook `back` runs."""
-    agent_plan = plan(*hooks_)
-    agent_plan.read(document(event(started=True)), NOW)
-    assert runs(agent_plan.read(document(), NOW)) == ["back"]
-    return agent_plan
+# --- Failed hooks of phase over -------------------------------------------------------------------
+
+
+def recovering(*hooks: HookSettings) -> PlannedAgent:
+    """Return an agent whose event is over and whose hook `back` runs."""
+    agent = PlannedAgent(*hooks)
+    agent.reads(event(started=True))
+    assert agent.reads() == ["run back"]
+    return agent
+
+
+def failed(*hooks: HookSettings) -> PlannedAgent:
+    """Return an agent whose event is over and whose hook `back` has failed."""
+    agent = recovering(*hooks)
+    agent.ends("back", "exit code 1")
+    return agent
 
 
 @pytest.mark.spec("G4")
 @pytest.mark.parametrize("required", [False, True])
 def test_a_failed_hook_of_phase_over_runs_again_until_it_succeeds(required: bool) -> None:
     """IG1: a machine does not stay half undone. The pause grows, the journal does not."""
-    agent_plan = recovering(hook("back", Phase.OVER, required=required))
+    agent = failed(hook("back", Phase.OVER, required=required))
+    assert [entry.failed for entry in agent.notes] == ["exit code 1"]
     now, pauses = NOW, []
-    failed = agent_plan.done("A", Phase.OVER, "back", "exit code 1", now)
-    assert [entry.failed for entry in entries(failed)] == ["exit code 1"]
     for _ in range(8):
-        assert agent_plan.hooks_to_retry == 1
+        assert agent.plan.hooks_to_retry == 1
         failed_at = now
-        while not (actions := agent_plan.due(now)):
+        while not agent.waits(now):
             now += timedelta(seconds=1)
-        assert runs(actions) == ["back"]
-        assert entries(actions) == []
+        assert len(agent.actions) == len(agent.runs) == 1
         pauses.append((now - failed_at).total_seconds())
-        assert agent_plan.due(now) == []
-        assert agent_plan.hooks_to_retry == 1
-        assert agent_plan.done("A", Phase.OVER, "back", "exit code 1", now) == []
+        assert agent.waits(now) == []
+        assert agent.plan.hooks_to_retry == 1
+        agent.ends("back", "exit code 1", now=now)
+        assert agent.actions == []
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300]
-    agent_plan.due(now + timedelta(seconds=300))
-    done = agent_plan.done("A", Phase.OVER, "back", "", now)
-    assert [entry.step for entry in entries(done)] == ["done", "forgotten"]
-    assert (agent_plan.known, agent_plan.hooks_to_retry) == ({}, 0)
+    agent.waits(now + timedelta(seconds=300))
+    agent.ends("back", now=now)
+    assert agent.steps == ["done", "forgotten"]
+    assert (agent.plan.known, agent.plan.hooks_to_retry) == ({}, 0)
 
 
 @pytest.mark.spec("G4", "G6")
-@pytest.mark.parametrize("again", [(), (AgentJournalEntry("begun", "A", Phase.OVER, "back"),)])
+@pytest.mark.parametrize("again", [[], ["begun back"]])
+@pytest.mark.parametrize("is_empty", [False, True])
 def test_a_failed_hook_of_phase_over_runs_again_after_a_restart(
-    again: tuple[AgentJournalEntry, ...],
+    again: list[str], is_empty: bool
 ) -> None:
     """At once, even if the endpoint's first responses are empty; it is counted before."""
-    failed = AgentJournalEntry("done", "A", Phase.OVER, "back", "exit code 1")
-    for is_empty in (False, True):
-        agent_plan = restored(SEEN, OVER, RECOVERING, failed, *again)
-        assert agent_plan.hooks_to_retry == 1
-        first = agent_plan.due(NOW) if is_empty else agent_plan.resume(document(), NOW)
-        assert runs(first) == ["back"]
-        agent_plan.done("A", Phase.OVER, "back", "", NOW)
-        assert agent_plan.known == {}
+    lines = journal("seen", "over", "begun back", "done back: exit code 1", *again)
+    agent = PlannedAgent(journal=lines)
+    assert agent.plan.hooks_to_retry == 1
+    assert (agent.waits() if is_empty else agent.starts()) == ["run back"]
+    agent.ends("back")
+    assert agent.plan.known == {}
 
 
 @pytest.mark.spec("G4")
 def test_other_hooks_of_phase_over_do_not_wait_for_a_failed_one() -> None:
     """Each runs until it has succeeded, and not again."""
-    agent_plan = plan(BACK, hook("tell", Phase.OVER))
-    agent_plan.read(document(event(started=True)), NOW)
-    assert runs(agent_plan.read(document(), NOW)) == ["back", "tell"]
-    agent_plan.done("A", Phase.OVER, "back", "exit code 1", NOW)
-    assert runs(agent_plan.due(seconds(5))) == ["back"]
-    agent_plan.done("A", Phase.OVER, "tell", "", NOW)
-    agent_plan.done("A", Phase.OVER, "back", "", NOW)
-    assert agent_plan.known == {}
+    agent = PlannedAgent(BACK, hook("tell", Phase.OVER))
+    agent.reads(event(started=True))
+    assert agent.reads() == ["run back", "run tell"]
+    agent.ends("back", "exit code 1")
+    assert agent.waits(after(5)) == ["run back"]
+    agent.ends("tell")
+    agent.ends("back")
+    assert agent.plan.known == {}
 
 
 @pytest.mark.spec("G4")
 def test_a_new_event_does_not_wait_for_a_failed_hook_of_phase_over() -> None:
     """Its hooks begin at once, and the old hook, which would undo them, waits for its end."""
-    agent_plan = recovering(DRAIN, BACK)
-    agent_plan.done("A", Phase.OVER, "back", "exit code 1", NOW)
-    assert runs(agent_plan.read(document(event("B")), NOW)) == ["drain"]
-    assert sends(agent_plan.done("B", Phase.SCHEDULED, "drain", "", NOW)) == ["B"]
-    assert agent_plan.due(seconds(4)) == []
-    assert runs(agent_plan.due(seconds(60))) == []
-    assert runs(agent_plan.read(document(), seconds(60))) == ["back"]
-    assert agent_plan.due(seconds(60)) == []
-    after = agent_plan.done("B", Phase.OVER, "back", "", seconds(60))
-    assert [action.event.id for action in after if isinstance(action, RunHook)] == ["A"]
+    agent = failed(DRAIN, BACK)
+    assert agent.reads(event("B")) == ["run drain"]
+    assert agent.ends("drain", of="B") == ["approve B"]
+    agent.waits(after(4))
+    assert agent.actions == []
+    agent.waits(after(60))
+    assert agent.runs == []
+    assert agent.reads(now=after(60)) == ["run back"]
+    assert agent.waits(after(60)) == []
+    assert agent.ends("back", of="B", now=after(60)) == ["run back"]
+    assert agent.runs[0].event.id == "A"
 
 
 @pytest.mark.spec("G4")
 def test_events_without_preparation_do_not_delay_a_failed_hook_of_phase_over() -> None:
     """There is nothing that it could undo: no hook that the approval waits for."""
     freezes = hook("freeze", Phase.SCHEDULED, EventType.FREEZE)
-    agent_plan = recovering(freezes, BACK, NOTE)
-    agent_plan.done("A", Phase.OVER, "back", "exit code 1", NOW)
-    assert runs(agent_plan.read(document(event("B")), NOW)) == ["note"]
-    assert runs(agent_plan.due(seconds(5))) == []  # nor do they run side by side
-    assert runs(agent_plan.done("B", Phase.SCHEDULED, "note", "", seconds(5))) == ["back"]
+    agent = failed(freezes, BACK, NOTE)
+    agent.reads(event("B"))
+    assert [run.hook for run in agent.runs] == [NOTE]
+    agent.waits(after(5))
+    assert agent.runs == []  # nor do they run side by side
+    assert agent.ends("note", of="B", now=after(5)) == ["run back"]
 
 
 @pytest.mark.spec("G4")
 def test_an_id_that_reappears_does_not_wait_for_a_failed_hook_of_phase_over() -> None:
     """The hook will run for the new event, so it is not tried again for the old one."""
-    agent_plan = recovering(DRAIN, BACK)
-    agent_plan.done("A", Phase.OVER, "back", "exit code 1", NOW)
-    assert runs(agent_plan.read(document(event()), NOW)) == ["drain"]
-    assert agent_plan.hooks_to_retry == 0
+    agent = failed(DRAIN, BACK)
+    assert agent.reads(event()) == ["run drain"]
+    assert agent.plan.hooks_to_retry == 0
 
 
 @pytest.mark.spec("G4", "G6")
 def test_a_failed_hook_of_phase_over_that_was_removed_from_the_configuration() -> None:
     """It is not waited for."""
-    failed = AgentJournalEntry("done", "A", Phase.OVER, "old", "exit code 1")
-    agent_plan = restored(SEEN, OVER, RECOVERED, failed)
-    assert agent_plan.hooks_to_retry == 0
-    agent_plan.resume(document(), NOW)
-    assert agent_plan.known == {}
+    lines = journal("seen", "over", "done back", "done old: exit code 1")
+    agent = PlannedAgent(journal=lines)
+    assert agent.plan.hooks_to_retry == 0
+    agent.starts()
+    assert agent.plan.known == {}
 
 
-def failing(count: int) -> AgentPlan:
-    """Return a plan with so many events whose hook `back` has failed."""
-    agent_plan = plan(BACK)
+def failing(count: int) -> PlannedAgent:
+    """Return an agent with so many events whose hook `back` has failed."""
+    agent = PlannedAgent(BACK)
     names = [f"E{number}" for number in range(count)]
-    agent_plan.read(document(*(event(name, started=True) for name in names)), NOW)
-    assert len(runs(agent_plan.read(document(), NOW))) == count
+    agent.reads(*(event(name, started=True) for name in names))
+    assert agent.reads() == ["run back"] * count
     for name in names:
-        agent_plan.done(name, Phase.OVER, "back", "exit code 1", NOW)
-    return agent_plan
+        agent.plan.done(name, Phase.OVER, "back", "exit code 1", NOW)
+    return agent
 
 
 @pytest.mark.spec("G4")
 def test_a_failed_hook_of_phase_over_does_not_run_beside_itself() -> None:
     """It is tried for one event after the other, however many wait."""
-    agent_plan = failing(3)
-    actions = agent_plan.due(seconds(5))
+    agent = failing(3)
+    agent.waits(after(5))
     for name in ("E0", "E1", "E2"):
-        (run,) = [action for action in actions if isinstance(action, RunHook)]
-        assert run.event.id == name
-        assert agent_plan.due(seconds(5)) == []
-        actions = agent_plan.done(name, Phase.OVER, "back", "", seconds(5))
-    assert agent_plan.known == {}
+        assert [run.event.id for run in agent.runs] == [name]
+        assert agent.waits(after(5)) == []
+        agent.ends("back", of=name, now=after(5))
+    assert agent.plan.known == {}
 
 
 @pytest.mark.spec("G4")
-def test_a_limited_number_of_events_waits_for_a_hook_that_always_fails() -> None:
+def test_a_limited_number_of_events_waits_for_a_hook_that_always_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The oldest are given up, so that its cost does not grow without end."""
-    agent_plan = failing(MOST_WAITING_EVENTS + 2)
-    (first, second) = entries(agent_plan.due(NOW))
-    assert [(entry.step, entry.event) for entry in (first, second)] == [
-        ("forgotten", "E0"),
-        ("forgotten", "E1"),
-    ]
-    assert "too many events" in first.failed
-    assert agent_plan.hooks_to_retry == MOST_WAITING_EVENTS
+    monkeypatch.setattr(plan, "MOST_WAITING_EVENTS", 5)
+    agent = failing(7)
+    agent.waits()
+    notes = [(note.step, note.event) for note in agent.notes]
+    assert notes == [("forgotten", "E0"), ("forgotten", "E1")]
+    assert "too many events" in agent.notes[0].failed
+    assert agent.plan.hooks_to_retry == 5

@@ -1,157 +1,185 @@
 """The agent's decisions after a restart of the agent or the machine (G6)."""
 
+from dataclasses import replace
+
 import pytest
 
-from fairwarning.guest.agent.actions import (
-    AgentJournalEntry,
-    RunHook,
-    SignalReady,
-    StopHook,
-    WriteNote,
-)
-from fairwarning.guest.events import Event
+from fairwarning.guest.agent.actions import AgentJournalEntry, SignalReady, WriteNote
+from fairwarning.guest.events import Event, EventStatus
 from fairwarning.guest.watch import Phase
-from tests.guest.notices import (
-    ALL,
-    APPROVED,
-    APPROVING,
-    BEGUN,
-    DONE,
-    FOLDER,
-    ME,
-    NOTE_DONE,
-    NOTED,
-    NOW,
-    OVER,
-    RECOVERED,
-    RECOVERING,
-    SEEN,
-    THREE,
-    document,
-    entries,
-    event,
-    hook,
-    restored,
-    runs,
-    sends,
-)
+from tests.guest.notices import ALL, DRAIN, FOLDER, ME, NOW, THREE, event, hook
+from tests.guest.planned_agent import PlannedAgent, journal
 
 pytestmark = pytest.mark.spec("G6")
 
+PREPARED = ("seen", "begun drain", "begun note", "done note", "done drain")
 
-@pytest.mark.parametrize(
-    ("lines", "expected", "approved"),
-    [
-        ([SEEN], ["drain", "note"], False),
-        ([SEEN, BEGUN], ["drain", "note"], False),
-        ([SEEN, BEGUN, NOTED], ["drain", "note"], False),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE], ["drain"], False),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE], [], True),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING], [], True),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING, APPROVED], [], False),
-    ],
-)
-def test_a_restart_during_preparation(
-    lines: list[AgentJournalEntry], expected: list[str], approved: bool
-) -> None:
-    """Interrupted hooks run again, finished ones do not, and the approval is sent."""
-    after = restored(*lines).resume(document(event()), NOW)
-    assert runs(after) == expected
-    assert set(sends(after)) == ({"A"} if approved else set())
+
+def restarted(*lines: str) -> PlannedAgent:
+    """Return an agent with this journal."""
+    return PlannedAgent(journal=journal(*lines))
 
 
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ([SEEN, BEGUN], ["back"]),
-        ([SEEN, BEGUN, NOTED, NOTE_DONE, DONE, APPROVING, APPROVED], ["back"]),
-        ([SEEN, BEGUN, DONE, OVER], ["back"]),
-        ([SEEN, BEGUN, OVER], ["back"]),
-        ([SEEN, OVER, RECOVERING], ["back"]),
-        ([SEEN, OVER, RECOVERING, RECOVERED], []),
+        (PREPARED[:1], ["run drain", "run note"]),
+        (PREPARED[:2], ["run drain", "run note"]),
+        (PREPARED[:3], ["run drain", "run note"]),
+        (PREPARED[:4], ["run drain"]),
+        (PREPARED, ["approve A"]),
+        ((*PREPARED, "approving"), ["approve A"]),
+        ((*PREPARED, "approving", "approved"), []),
+        # An interrupted hook that moved to another phase does not run in the earlier one.
+        (("seen", "begun scheduled/flush"), ["run drain", "run note"]),
     ],
 )
-def test_a_restart_after_the_event(lines: list[AgentJournalEntry], expected: list[str]) -> None:
+def test_a_restart_during_preparation(lines: tuple[str, ...], expected: list[str]) -> None:
+    """Interrupted hooks run again, finished ones do not, and the approval is sent."""
+    assert list(dict.fromkeys(restarted(*lines).starts(event()))) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (PREPARED[:2], ["run back"]),
+        ((*PREPARED, "approving", "approved"), ["run back"]),
+        (("seen", "begun drain", "done drain", "over"), ["run back"]),
+        (("seen", "begun drain", "over"), ["run back"]),
+        (("seen", "over", "begun back"), ["run back"]),
+        (("seen", "over", "begun back", "done back"), []),
+    ],
+)
+def test_a_restart_after_the_event(lines: tuple[str, ...], expected: list[str]) -> None:
     """The reboot may have been the event: no preparation, and recovery runs once."""
-    agent_plan = restored(*lines)
-    after = agent_plan.resume(document(), NOW)
-    assert runs(after) == expected
-    assert all(action.event.id == "A" for action in after if isinstance(action, RunHook))
-    agent_plan.done("A", Phase.OVER, "back", "", NOW)
-    assert agent_plan.known == {}
+    agent = restarted(*lines)
+    agent.starts()
+    assert [f"run {run.hook.name}" for run in agent.runs] == expected
+    assert all(run.event.id == "A" for run in agent.runs)
+    agent.ends("back")
+    assert agent.plan.known == {}
 
 
 def test_a_restart_after_the_event_started() -> None:
     """It is too late to prepare: the interrupted hook has failed."""
-    after = restored(SEEN, BEGUN).resume(document(event(started=True)), NOW)
-    assert runs(after) == ["flush"]
-    assert AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "was interrupted") in entries(
-        after
-    )
-    assert sends(after) == []
+    agent = restarted("seen", "begun drain")
+    assert agent.starts(event(started=True)) == ["run flush"]
+    assert journal("done drain: was interrupted")[0] in agent.notes
 
 
-def test_a_started_hook_does_not_rerun_after_the_end() -> None:
+@pytest.mark.parametrize("over", [[], ["over"]])
+def test_a_started_hook_does_not_rerun_after_the_end(over: list[str]) -> None:
     """A running one would be stopped, too; recovery does not wait for it."""
-    started = AgentJournalEntry("seen", "A", seen=event(started=True))
-    flushing = AgentJournalEntry("begun", "A", Phase.STARTED, "flush")
-    for lines in ((started, flushing), (started, flushing, AgentJournalEntry("over", "A"))):
-        agent_plan = restored(*lines)
-        after = agent_plan.resume(document(), NOW)
-        stops = [action.hook for action in after if isinstance(action, StopHook)]
-        assert runs(after) == ["back"] or stops == ["flush"], lines
+    lines = journal("seen", "begun flush", *over, seen=event(started=True))
+    agent = PlannedAgent(journal=lines)
+    assert agent.starts() in (["run back"], ["stop flush"])
 
 
 def test_a_restart_signals_readiness_again() -> None:
     """Peers that query the restarted agent must see it."""
     shared = event("A", *THREE)
-    lines = [AgentJournalEntry("seen", "A", seen=shared), BEGUN, NOTED, NOTE_DONE, DONE]
-    after = restored(*lines, group=FOLDER).resume(document(shared), NOW)
-    assert after == [SignalReady(shared)]
+    agent = PlannedAgent(group=FOLDER, journal=journal(*PREPARED, seen=shared))
+    agent.starts(shared)
+    assert agent.actions == [SignalReady(shared)]
 
 
 @pytest.mark.parametrize("listed", [True, False])
 def test_an_event_of_another_machine_in_the_journal(listed: bool) -> None:
     """An earlier version could track it: it is forgotten, and nothing runs for it."""
-    stranger = event("B", "vm-2")
-    lines = [AgentJournalEntry("seen", "B", seen=stranger), AgentJournalEntry("over", "B")]
-    agent_plan = restored(*lines[: 1 if listed else 2])
-    assert agent_plan.known == {}
-    after = agent_plan.resume(document(*[stranger] if listed else []), NOW)
-    assert after == [WriteNote(AgentJournalEntry("forgotten", "B"))]
+    stranger = event("A", "vm-2")
+    agent = PlannedAgent(journal=journal("seen", *[] if listed else ["over"], seen=stranger))
+    assert agent.plan.known == {}
+    agent.starts(*[stranger] if listed else [])
+    assert agent.actions == [WriteNote(AgentJournalEntry("forgotten", "A"))]
 
 
 @pytest.mark.spec("G5")
 @pytest.mark.parametrize("resources", [("vm-2",), (ME, "vm-2")])
 def test_no_approval_after_a_restart_for_other_machines(resources: tuple[str, ...]) -> None:
     """IG3: the resources of the event changed while the agent was down."""
-    agent_plan = restored(SEEN, BEGUN, DONE, APPROVING)
-    assert sends(agent_plan.resume(document(event("A", *resources)), NOW)) == []
+    agent = restarted("seen", "begun drain", "done drain", "approving")
+    assert "approve A" not in agent.starts(event("A", *resources))
 
 
-@pytest.mark.parametrize("lines", [[APPROVING], [APPROVING, APPROVED]])
-def test_an_approval_waits_for_a_hook_that_was_added(lines: list[AgentJournalEntry]) -> None:
+@pytest.mark.parametrize("approved", [[], ["approved"]])
+def test_an_approval_waits_for_a_hook_that_was_added(approved: list[str]) -> None:
     """IG1: while the agent was down."""
-    agent_plan = restored(SEEN, BEGUN, DONE, *lines, hooks=(*ALL, hook("save")))
-    assert "save" in runs(started := agent_plan.resume(document(event()), NOW))
-    assert sends([*started, *agent_plan.due(NOW)]) == []
-    done = agent_plan.done("A", Phase.SCHEDULED, "save", "", NOW)
-    assert sends([*done, *agent_plan.due(NOW)]) == ["A"]
+    lines = journal("seen", "begun drain", "done drain", "approving", *approved)
+    agent = PlannedAgent(*ALL, hook("save"), journal=lines)
+    first = agent.starts(event()) + agent.waits()
+    assert "run save" in first
+    assert "approve A" not in first
+    assert "approve A" in agent.ends("save") + agent.waits()
+
+
+def test_a_restart_goes_on_with_the_next_hook_of_an_order() -> None:
+    """The journal knows which are done."""
+    lines = journal("seen", "begun drain", "done drain")
+    agent = PlannedAgent(DRAIN, hook("stop", order=10), journal=lines)
+    assert agent.starts(event()) == ["run stop"]
 
 
 @pytest.mark.parametrize(
     ("lines", "listed", "expected"),
     [
         # The first line was corrupt; the document lists the event again.
-        ([BEGUN, DONE, AgentJournalEntry("what?", "A")], [event()], ["drain", "note"]),
+        (("begun drain", "done drain", "what?"), [event()], ["run drain", "run note"]),
         # Lines of an event may remain until compaction.
-        ([SEEN, OVER, AgentJournalEntry("forgotten", "A")], [], []),
+        (("seen", "over", "forgotten"), [], []),
     ],
 )
 def test_lines_that_are_ignored(
-    lines: list[AgentJournalEntry], listed: list[Event], expected: list[str]
+    lines: tuple[str, ...], listed: list[Event], expected: list[str]
 ) -> None:
     """Those without the line `seen`, and those of a forgotten event."""
-    agent_plan = restored(*lines)
-    assert agent_plan.known == {}
-    assert runs(agent_plan.resume(document(*listed), NOW)) == expected
+    agent = restarted(*lines)
+    assert agent.plan.known == {}
+    assert agent.starts(*listed) == expected
+
+
+# --- Hooks with `boot` run once after each boot of the machine ------------------------------------
+
+JOIN = hook("join", Phase.OVER, boot=True)
+BOOT = Event("BOOT-1", "Boot", EventStatus.STARTED, (ME,))
+
+
+def test_once_for_each_boot() -> None:
+    """A later start of the agent does not run it again; one that was interrupted runs."""
+    first = PlannedAgent(DRAIN, JOIN)
+    assert first.starts(boot=BOOT) == ["run join"]
+    interrupted = PlannedAgent(DRAIN, JOIN, journal=[*first.journal])
+    assert interrupted.starts(boot=BOOT) == ["run join"]
+    first.ends("join", of="BOOT-1")
+    again, later = (PlannedAgent(DRAIN, JOIN, journal=first.journal) for _ in range(2))
+    again.starts(boot=BOOT)
+    assert again.actions == []
+    assert later.starts(boot=replace(BOOT, id="BOOT-2")) == ["run join"]
+    assert AgentJournalEntry("forgotten", "BOOT-1") in later.notes
+
+
+def test_nothing_is_prepared_before_it_has_run() -> None:
+    """It would undo the preparation; a failed one runs again when nothing is prepared."""
+    agent, later = PlannedAgent(DRAIN, JOIN), NOW.replace(hour=23)
+    assert agent.starts(event(), boot=BOOT) == ["run join", "shorten join"]
+    assert agent.ends("join", "exit code 1", of="BOOT-1") == ["run drain"]
+    agent.ends("drain")
+    assert "run join" not in agent.waits(later)
+    assert agent.reads(now=later) == ["run join"]
+    agent.ends("join", now=later)
+    assert "BOOT-1" in agent.plan.known
+
+
+def test_it_does_not_run_beside_itself() -> None:
+    """After a reboot it also undoes the event that the journal knows."""
+    before = PlannedAgent(DRAIN, JOIN)
+    before.reads(event())
+    agent = PlannedAgent(DRAIN, JOIN, journal=before.journal)
+    assert agent.starts(boot=BOOT) == ["run join"]
+    assert agent.ends("join", of=agent.runs[0].event.id) == ["run join"]
+
+
+def test_without_such_a_hook_a_boot_is_nothing() -> None:
+    """Not even a line of the journal."""
+    agent = PlannedAgent()
+    agent.starts(boot=BOOT)
+    assert agent.actions == []

@@ -15,12 +15,14 @@ from fairwarning.guest.agent.plan import AgentPlan
 from fairwarning.guest.agent.reporter import EventReporter
 from fairwarning.guest.events import Document, Event, EventSource, EventType
 from fairwarning.guest.watch import Phase
-from tests.guest.notices import ME, NOW, document, event, hook, runs
+from tests.guest.notices import ME, NOW, document, event, hook
 
 pytestmark = pytest.mark.spec("G8")
 
 GROUP = GroupSettings(folder="/shared")
 AT_ONCE = AgentConfig(approve={"": ApprovalPolicy.AT_ONCE})
+NEVER = AgentConfig(approve={"": ApprovalPolicy.NEVER})
+USER_ONLY = AgentConfig(approve={"Reboot": ApprovalPolicy.USER_ONLY})
 HOOKS = (hook("drain"), hook("save"), hook("note", required=False))
 
 
@@ -34,14 +36,11 @@ class ReporterHarness:
         self.reporter = EventReporter(config, ME, self.notices.append)
         self.members: dict[str, GroupMembers] = {}
 
-    def read(self, *events: Event) -> list[str]:
-        """Read a document; return the hooks that it starts."""
-        started = runs(self.plan.read(document(*events), NOW))
+    def read(self, *events: Event) -> None:
+        self.plan.read(document(*events), NOW)
         self.tell()
-        return started
 
     def end(self, name: str, failed: str = "", phase: Phase = Phase.SCHEDULED) -> None:
-        """End a hook."""
         self.reporter.hook_ended(self.plan.known["A"].event, phase, name, failed)
         self.plan.done("A", phase, name, failed, NOW)
         self.tell()
@@ -52,7 +51,6 @@ class ReporterHarness:
 
     @property
     def decision(self) -> str:
-        """The decision about the event."""
         return describe_decision(self.plan.known["A"], self.config, ME, self.members.get("A"))
 
     @property
@@ -137,53 +135,27 @@ def test_a_refused_approval() -> None:
     assert harness.phases == ["scheduled", "failed"]
 
 
+NO_HOOK = (
+    "not approved: there is no hook of phase scheduled; to approve without one,"
+    ' set approve = "at once"'
+)
+SHARED = "not approved: it names other machines too, and no group is configured"
+UNKNOWN = "not approved: its type is unknown; see `approve.unknown`"
+FREEZES = hook("drain", Phase.SCHEDULED, EventType.FREEZE)
+
+
 @pytest.mark.parametrize(
     ("config", "notice", "decision"),
     [
-        (
-            AgentConfig(approve={"": ApprovalPolicy.NEVER}),
-            event(),
-            "not approved: policy never",
-        ),
-        (
-            AgentConfig(approve={"Reboot": ApprovalPolicy.USER_ONLY}),
-            event(),
-            "not approved: policy user events only, source Platform",
-        ),
-        (
-            AgentConfig(approve={"": ApprovalPolicy.USER_ONLY}),
-            event(source=EventSource.USER),
-            "approving",
-        ),
-        (
-            AgentConfig(),
-            event(),
-            (
-                "not approved: there is no hook of phase scheduled; to approve without one,"
-                ' set approve = "at once"'
-            ),
-        ),
-        (
-            AT_ONCE,
-            replace(event(), type="Levitate"),
-            "not approved: its type is unknown; see `approve.unknown`",
-        ),
-        (
-            AT_ONCE,
-            event("A", ME, "vm-2"),
-            "not approved: it names other machines too, and no group is configured",
-        ),
+        (NEVER, event(), "not approved: policy never"),
+        (USER_ONLY, event(), "not approved: policy user events only, source Platform"),
+        (USER_ONLY, event(source=EventSource.USER), "approving"),
+        (AgentConfig(), event(), NO_HOOK),
+        (AT_ONCE, replace(event(), type="Levitate"), UNKNOWN),
+        (AT_ONCE, event("A", ME, "vm-2"), SHARED),
         (AgentConfig(), event(started=True), "started without our approval"),
-        (
-            AgentConfig(approve={"": ApprovalPolicy.AT_ONCE}, hooks=(hook(),)),
-            event(),
-            "approving",
-        ),
-        (
-            AgentConfig(hooks=(hook("drain", Phase.SCHEDULED, EventType.FREEZE),)),
-            event(),
-            "approving",
-        ),
+        (replace(AT_ONCE, hooks=(hook(),)), event(), "approving"),
+        (AgentConfig(hooks=(FREEZES,)), event(), "approving"),
     ],
 )
 def test_the_reason(config: AgentConfig, notice: Event, decision: str) -> None:
@@ -238,7 +210,7 @@ def test_an_event_that_comes_back_is_new() -> None:
         harness.read(*listed)
     assert harness.phases == ["scheduled", "over", "scheduled"]
     assert harness.notices[1] == EventNotice(NoticePhase.OVER, event(), ME)
-    never = ReporterHarness(AgentConfig(approve={"": ApprovalPolicy.NEVER}))
+    never = ReporterHarness(NEVER)
     never.read(event())
     never.read()
     assert (never.notices[-1].reason, never.notices[-1].cancelled) == ("cancelled", True)
@@ -254,9 +226,7 @@ def test_a_restart_does_not_tell_again() -> None:
     assert harness.phases == ["scheduled"]
 
 
-def test_only_this_machines_events_count_for_the_next_one(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_only_this_machines_events_count_for_the_next_one(caplog: pytest.LogCaptureFixture) -> None:
     """An event may no longer name it."""
     caplog.set_level(logging.INFO)
     harness = ReporterHarness(AgentConfig(hooks=(hook(),)))
