@@ -72,9 +72,7 @@ def test_a_flaw_is_found_without_namespaces() -> None:
     [
         ("none", "http://127.0.0.1:"),
         pytest.param(
-            "namespaces",
-            "http://169.254.169.254/",
-            marks=[needs_namespaces, pytest.mark.campaign],
+            "namespaces", "http://169.254.169.254/", marks=[needs_namespaces, pytest.mark.campaign]
         ),
     ],
 )

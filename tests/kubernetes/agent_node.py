@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.commands import CreateScope
-from fairwarning.core.model import Machine, Priority, Rules, ScopeKind
+from fairwarning.core.model import Event, Machine, Priority, Rules, ScopeKind
 from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
-from tests.kubernetes.clusters import AgentCluster
+from tests.kubernetes.clusters import AgentCluster, is_drained, is_free
 
 LOOK_SECONDS = 0.5
 MODULE = "fairwarning.guest.agent.kubernetes"
@@ -27,12 +27,21 @@ class AgentNode:
 
     @contextmanager
     def agent(self) -> Iterator[AgentProcess]:
-        """Run the machine's agent."""
         with AgentProcess(self.home, node=LOOK_SECONDS) as agent:
             yield agent
 
+    def restart(self, agent: AgentProcess) -> Event:
+        """Restart the machine and wait until its node is drained; return the event."""
+        event = self.endpoint.restart("db_0")
+        agent.wait_until(lambda: is_drained(self.cluster, "node-1"))
+        return event
+
+    def finish(self, agent: AgentProcess) -> None:
+        """End the event and wait until the node is free."""
+        self.endpoint.finish("db")
+        agent.wait_until(lambda: is_free(self.cluster, "node-1"))
+
     def notes(self) -> dict[str, str]:
-        """Return the annotations of the node."""
         notes: dict[str, str] = self.cluster.raw_node("node-1")["metadata"].get("annotations", {})
         return notes
 

@@ -119,7 +119,6 @@ class ControlPlane:
         self._api.wait()
 
     def close(self) -> None:
-        """End everything."""
         self.stop()
         self._etcd.kill()
         self._etcd.wait()
@@ -132,7 +131,6 @@ class ControlPlane:
     # --- The administrator ---
 
     def kubectl(self, *words: str) -> str:
-        """Run kubectl as the administrator."""
         result = self._kubectl(*words)
         assert result.returncode == 0, result.stderr + self.log()
         return result.stdout

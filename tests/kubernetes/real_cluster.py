@@ -44,7 +44,6 @@ class RealCluster:
         self.plane.call("POST", LEASES, lease)
 
     def fill(self, count: int) -> None:
-        """Create large nodes."""
         for number in range(count):
             name = f"other-{number}"
             spec = {"providerID": f"x://cloud/{name}"}
@@ -52,21 +51,13 @@ class RealCluster:
             self.plane.call("PATCH", f"{NODES}/{name}/status", {"status": {"images": IMAGES}})
 
     def renew_leases(self) -> None:
-        """Renew the leases of all nodes."""
         for item in self.plane.call("GET", LEASES)["items"]:
             path = f"{LEASES}/{item['metadata']['name']}"
             self.plane.call("PATCH", path, {"spec": _renewed()})
 
     def pod(
-        self,
-        name: str,
-        node: str,
-        *,
-        owner: str = "",
-        grace: int = 1,
-        namespace: str = "default",
+        self, name: str, node: str, *, owner: str = "", grace: int = 1, namespace: str = "default"
     ) -> None:
-        """Create a running pod."""
         metadata: Raw = {"name": name, "labels": {"app": name}}
         if owner:
             reference = {"apiVersion": "apps/v1", "kind": owner, "name": "it", "uid": "0"}
@@ -102,7 +93,6 @@ class RealCluster:
         self.plane.call("PATCH", f"{BUDGETS}/{app}/status", {"status": status})
 
     def raw_node(self, name: str) -> Raw:
-        """Return a node."""
         node: Raw = self.plane.call("GET", f"{NODES}/{name}")
         return node
 
@@ -126,11 +116,9 @@ class RealCluster:
         return self.plane.kubeconfig(name, {"token": answer["status"]["token"]})
 
     def stop(self) -> None:
-        """Kill the API server."""
         self.plane.stop()
 
     def start(self) -> None:
-        """Start it again."""
         self.plane.start()
 
     def revoke(self) -> None:

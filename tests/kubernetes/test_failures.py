@@ -20,14 +20,12 @@ pytestmark = pytest.mark.spec("G9")
 def test_a_drain_from_its_notice_to_its_end(node: AgentNode) -> None:
     """Without any failure: approved once the pod is gone, free once the event is over."""
     with node.agent() as agent:
-        node.endpoint.restart("db_0")
-        agent.wait_until(lambda: is_drained(node.cluster, "node-1"))
+        node.restart(agent)
         assert node.endpoint.approvals == []
         node.cluster.set_budget("web", 1)
         agent.wait_until(lambda: node.endpoint.approvals)
         assert node.cluster.pods("node-1") == []
-        node.endpoint.finish("db")
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
+        node.finish(agent)
     assert len(set(node.endpoint.approvals)) == 1  # it may be sent again
 
 
@@ -44,8 +42,7 @@ def test_the_api_server_restarts_during_a_drain(node: AgentNode, number: int) ->
         node.cluster.start()
         agent.wait_until(lambda: node.endpoint.approvals)
         assert node.cluster.pods("node-1") == []
-        node.endpoint.finish("db")
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
+        node.finish(agent)
     assert len(set(node.endpoint.approvals)) == 1  # it may be sent again
 
 
@@ -67,16 +64,14 @@ def test_the_api_server_restarts_during_an_uncordon(node: AgentNode, number: int
 def test_the_role_is_removed_and_given_back(node: AgentNode) -> None:
     """During a drain; the agent needs no restart."""
     with node.agent() as agent:
-        node.endpoint.restart("db_0")
-        agent.wait_until(lambda: is_drained(node.cluster, "node-1"))
+        node.restart(agent)
         node.cluster.revoke()
         node.cluster.set_budget("web", 1)
         agent.wait_until(lambda: "the agent lacks the right to" in node.output())
         assert node.endpoint.approvals == []
         node.cluster.grant()
         agent.wait_until(lambda: node.endpoint.approvals)
-        node.endpoint.finish("db")
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
+        node.finish(agent)
     assert len(set(node.endpoint.approvals)) == 1  # it may be sent again
 
 
@@ -100,8 +95,7 @@ def test_pods_that_come_back(node: AgentNode) -> None:
             agent.wait_until(lambda: node.endpoint.approvals)
             assert len(created) == 2
             assert node.cluster.pods("node-1") == created[-1:]
-            node.endpoint.finish("db")
-            agent.wait_until(lambda: is_free(node.cluster, "node-1"))
+            node.finish(agent)
     finally:
         ended.set()
         controller.join()

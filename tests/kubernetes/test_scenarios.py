@@ -55,8 +55,7 @@ def test_what_people_changed_stays(node: AgentNode, moment: str) -> None:
 def test_an_event_that_another_replaces(node: AgentNode) -> None:
     """A reboot gives way to an eviction: one is undone, and the other is prepared and approved."""
     with node.agent() as agent:
-        first = node.endpoint.restart("db_0")
-        agent.wait_until(lambda: is_drained(node.cluster, "node-1"))
+        first = node.restart(agent)
         node.endpoint.do(Evict(scope="db", operation="evict", machines=("db_0",)))
         (second,) = node.endpoint.scope("db").events
         agent.wait_until(lambda: node.notes().get("fairwarning.dev/event-id") == second)
@@ -69,14 +68,12 @@ def test_an_event_that_another_replaces(node: AgentNode) -> None:
 def test_a_node_that_is_deleted_meanwhile(node: AgentNode) -> None:
     """The agent lives on, and keeps the node that comes back in its place."""
     with node.agent() as agent:
-        node.endpoint.restart("db_0")
-        agent.wait_until(lambda: is_drained(node.cluster, "node-1"))
+        node.restart(agent)
         node.cluster.delete_node("node-1")
         node.cluster.set_budget("web", 1)
         agent.wait_until(lambda: ") failed after" in node.output() or node.endpoint.approvals)
         node.cluster.node("node-1", "db_0")
-        node.endpoint.finish("db")
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
+        node.finish(agent)
 
 
 def test_an_agent_that_is_killed_again_and_again(node: AgentNode) -> None:
@@ -91,28 +88,24 @@ def test_an_agent_that_is_killed_again_and_again(node: AgentNode) -> None:
     with node.agent() as agent:
         agent.wait_until(lambda: node.endpoint.approvals)
         assert node.cluster.pods("node-1") == []
-        node.endpoint.finish("db")
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
+        node.finish(agent)
 
 
 def test_a_rolling_update_of_the_agents(node: AgentNode) -> None:
     """During a drain: the old pod ends in time, and the new one goes on with the same journal."""
     with node.agent() as agent:
-        node.endpoint.restart("db_0")
-        agent.wait_until(lambda: is_drained(node.cluster, "node-1"))
+        node.restart(agent)
         assert agent.stop() < 10  # terminationGracePeriodSeconds of the DaemonSet
     node.cluster.set_budget("web", 1)
     with node.agent() as agent:
         agent.wait_until(lambda: node.endpoint.approvals)
-        node.endpoint.finish("db")
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
+        node.finish(agent)
 
 
 def test_an_event_that_is_cancelled_while_the_api_server_is_away(node: AgentNode) -> None:
     """Once it is back, the node is free, and no pod was evicted for nothing."""
     with node.agent() as agent:
-        event = node.endpoint.restart("db_0")
-        agent.wait_until(lambda: is_drained(node.cluster, "node-1"))
+        event = node.restart(agent)
         node.cluster.stop()
         node.endpoint.do(Cancel(scope="db", event=event.id))
         node.cluster.set_budget("web", 1)
@@ -130,8 +123,7 @@ def test_a_freeze_evicts_nothing(node: AgentNode) -> None:
         agent.wait_until(lambda: node.endpoint.approvals)
         assert node.cluster.pods("node-1", staying=True) == ["web"]
         assert not node.cluster.raw_node("node-1")["spec"].get("unschedulable")
-        node.endpoint.finish("db")
-        agent.wait_until(lambda: is_free(node.cluster, "node-1"))
+        node.finish(agent)
 
 
 @pytest.mark.campaign

@@ -1,22 +1,17 @@
 """A harness for the command driver: shell scripts to run for impacts, and their log."""
 
-import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-import uvloop
-
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.command.driver import CommandDriver
-from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, wait_until_async
-
-MakeLoop = Callable[[], asyncio.AbstractEventLoop]
-Test = Callable[[Path], Coroutine[Any, Any, None]]
+from tests.fixtures.waiting import wait_until_async
+from tests.machines import harness
 
 # $0 is the test's folder. Each run logs its start and its end in one file.
 NOTES = 'echo "begun $FAIRWARNING_IMPACT_ID $FAIRWARNING_REPEAT $$ $PPID" >> "$0/log"\n'
@@ -26,22 +21,7 @@ WAITS = NOTES + 'while [ ! -e "$0/go" ]; do sleep 0.02; done\n' + ENDS
 """Runs until the test releases it."""
 
 
-def in_both_loops(test: Test) -> Callable[[MakeLoop, Path], None]:
-    """Run a test on the asyncio loop and on the loop of the service; fail if it hangs."""
-
-    def run(make_loop: MakeLoop, tmp_path: Path) -> None:
-        with asyncio.Runner(loop_factory=make_loop) as runner:
-            runner.run(asyncio.wait_for(test(tmp_path), OUTER_LIMIT_SECONDS))
-
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    loops = [
-        pytest.param(uvloop.new_event_loop, id="uvloop"),
-        pytest.param(asyncio.new_event_loop, id="asyncio", marks=pytest.mark.campaign),
-    ]
-    return pytest.mark.parametrize("make_loop", loops)(run)
-
-
-class CommandDriverHarness:
+class CommandHarness:
     """A sequence of drivers that share a state folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -96,8 +76,14 @@ class CommandDriverHarness:
     def _report(self, impact: Impact, error: str) -> None:
         self.reports.setdefault(impact.id, []).append(error)
 
+    async def begin(self, script: str, **how: Any) -> CommandDriver:  # noqa: ANN401  (of `start_driver`)
+        """Start a driver, hand an impact to it and wait until the script has begun."""
+        driver = self.start_driver(script, **how)
+        self.submit()
+        await self.wait_for_runs()
+        return driver
+
     async def result(self, name: str = "one", times: int = 1) -> str:
-        """Wait for the given report of an impact and return its error."""
         await wait_until_async(lambda: len(self.reports.get(name, [])) == times, f"{name} is over")
         return self.reports[name][-1]
 
@@ -113,7 +99,6 @@ class CommandDriverHarness:
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
     def words(self) -> list[str]:
-        """Return the first word of each line."""
         return [line[0] for line in self.log()]
 
     async def wait_for_runs(self, count: int = 1) -> None:
@@ -121,11 +106,9 @@ class CommandDriverHarness:
         await wait_until_async(lambda: self.words().count("begun") == count, f"{count} have begun")
 
     def release(self) -> None:
-        """Let waiting scripts end."""
         (self.folder / "go").touch()
 
     async def close(self) -> None:
-        """Close all drivers and kill all scripts."""
         self.release()
         for driver in self.drivers:
             await driver.close()
@@ -135,10 +118,14 @@ class CommandDriverHarness:
 
 
 @asynccontextmanager
-async def command_harness(folder: Path) -> AsyncIterator[CommandDriverHarness]:
+async def command_harness(folder: Path) -> AsyncIterator[CommandHarness]:
     """Provide a harness and clean up after it."""
-    harness = CommandDriverHarness(folder)
+    drivers = CommandHarness(folder)
     try:
-        yield harness
+        yield drivers
     finally:
-        await harness.close()
+        await drivers.close()
+
+
+with_command_harness = partial(harness.with_harness, command_harness)
+in_both_loops = partial(harness.in_both_loops, command_harness)

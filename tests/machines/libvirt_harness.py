@@ -17,7 +17,7 @@ from fairwarning.machines.libvirt.driver import LibvirtDriver
 from fairwarning.machines.libvirt.host import library
 from fairwarning.machines.libvirt.record import MACHINE, RECORD, DomainRecord, read
 from tests.fixtures.requirements import DEBIAN_PACKAGES, LIBVIRT_MODULES
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import using, wait_until_async
 
 URI = "test:///default"
 
@@ -71,7 +71,6 @@ class Hypervisor:
         self._events.append((domain.UUIDString(), _EVENTS[event]))
 
     def define(self, name: str, metadata: str = "", *, running: bool = True) -> Any:  # noqa: ANN401
-        """Define a domain."""
         domain = self.connection.defineXML(_DOMAIN.format(name=name, metadata=metadata))
         if running:
             domain.create()
@@ -85,7 +84,6 @@ class Hypervisor:
         return domain
 
     def domain(self, name: str = "web_0") -> Any:  # noqa: ANN401
-        """Return the current domain of this name."""
         return self.connection.lookupByName(name)
 
     def state(self, name: str = "web_0") -> str:
@@ -141,7 +139,7 @@ def impact(kind: str, machine: str = "web_0", seconds: int = -1, number: int = 1
     )
 
 
-class LibvirtDriverHarness:
+class LibvirtHarness:
     """A libvirt driver and its reports."""
 
     def __init__(self, driver: LibvirtDriver) -> None:
@@ -149,7 +147,6 @@ class LibvirtDriverHarness:
         self.reports: list[tuple[str, str]] = []
 
     def submit(self, *impacts: Impact) -> None:
-        """Hand impacts to the driver."""
         for impact in impacts:
             self.driver.carry_out(
                 impact, lambda reported, error: self.reports.append((reported.id, error))
@@ -171,7 +168,7 @@ async def libvirt_harness(
     timeout_seconds: float = 20,
     grace_seconds: float = 5,
     destination: str = "",
-) -> AsyncIterator[LibvirtDriverHarness]:
+) -> AsyncIterator[LibvirtHarness]:
     """Provide a driver with short time limits."""
     driver = LibvirtDriver(
         uri,
@@ -181,6 +178,17 @@ async def libvirt_harness(
         claim_seconds=claim_seconds,
     )
     try:
-        yield LibvirtDriverHarness(driver)
+        yield LibvirtHarness(driver)
     finally:
         await driver.close()
+
+
+@asynccontextmanager
+async def _hypervisor_and_driver() -> AsyncIterator[tuple[Hypervisor, LibvirtHarness]]:
+    with open_hypervisor() as hypervisor:
+        async with libvirt_harness() as driver:
+            yield hypervisor, driver
+
+
+with_driver = using(_hypervisor_and_driver, 2)
+"""Run a coroutine test with a hypervisor without any domain, and a driver."""

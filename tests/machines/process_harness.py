@@ -1,14 +1,13 @@
 """A harness for the process driver: a service with nothing else, and programs as its machines."""
 
 import asyncio
-import functools
-import inspect
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from fairwarning.core.model import Impact, ImpactKind, Machine, Power
 from fairwarning.machines.driver import Report
 from fairwarning.machines.process.driver import ProcessDriver
 from fairwarning.service.clock import VirtualClock
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
+from tests.machines.harness import with_harness
 
 EXEC = (sys.executable, "-c", "from fairwarning.cli.commands.exec import command; command()")
 
@@ -33,13 +33,6 @@ trap 'echo ended >> {out}/log; exit 0' TERM
 echo started >> {out}/log
 while :; do echo >> {out}/count; sleep 0.01; done
 """
-
-
-async def steady(read: Callable[[], object]) -> bool:
-    """Return whether a value stays the same for longer than any test program ever pauses."""
-    before = read()
-    await asyncio.sleep(0.3)
-    return read() == before
 
 
 class FallbackDriver:
@@ -121,9 +114,13 @@ class ProcessHarness:
         self._impacts = 0
 
     async def start_service(self) -> None:
-        """Start the service."""
         self.driver = self.make_driver()
         await self.driver.listen()
+
+    async def replace_driver(self) -> None:
+        """Stop the service; the next one does not listen yet."""
+        await self.driver.close()
+        self.driver = self.make_driver()
 
     def make_driver(self) -> ProcessDriver:
         return ProcessDriver(
@@ -138,6 +135,10 @@ class ProcessHarness:
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         self.boots += 1
         self.clock.call_at(self.clock.now() + seconds, call)
+
+    @property
+    def temporary(self) -> Path:
+        return self.data / "machines" / "web_0" / "tmp"
 
     async def _find(self, name: str) -> tuple[str, Machine]:
         if name == "shy":
@@ -154,7 +155,6 @@ class ProcessHarness:
         before: Iterable[str] = (),
         **settings: object,
     ) -> subprocess.Popen[bytes]:
-        """Start a program as a machine."""
         words = [*before, *EXEC, "--data", str(self.data), *options, machine, "--", *command]
         number = len(self.programs)
         with (
@@ -187,7 +187,6 @@ class ProcessHarness:
         return [line for line in lines if line.startswith("fairwarning: ")]
 
     def log(self, number: int = 0) -> list[str]:
-        """Return what a counting program logged."""
         path = self.folder / str(number) / "log"
         return path.read_text().split() if path.exists() else []
 
@@ -195,11 +194,29 @@ class ProcessHarness:
         path = self.folder / str(number) / "count"
         return path.stat().st_size if path.exists() else 0
 
+    async def logged(self, *lines: str) -> None:
+        """Wait until the first counting program has logged exactly these lines."""
+        await wait_until_async(lambda: self.log() == [*lines], lambda: f"{lines}: {self.log()}")
+
+    async def started(self, times: int) -> None:
+        """Wait until the first counting program has started so often."""
+        await wait_until_async(lambda: self.log().count("started") == times, "it starts again")
+
+    async def printed(self, text: str, number: int = 0) -> None:
+        """Wait until a program has printed exactly this text."""
+        await wait_until_async(lambda: self.out(number) == text, lambda: repr(self.out(number)))
+
     async def exit_code(self, program: subprocess.Popen[bytes]) -> int:
-        """Wait for the end of a program and return its exit code."""
         await wait_until_async(lambda: program.poll() is not None, "it ends")
         assert program.returncode is not None
         return program.returncode
+
+    async def output(self, *command: str, **how: Any) -> str:  # noqa: ANN401  (of `start`)
+        """Run a program to its end, which must be a success; return what it printed."""
+        number = len(self.programs)
+        program = self.start(*command, **how)
+        assert await self.exit_code(program) == 0, self.err(number)
+        return self.out(number)
 
     def submit(self, kind: str, machine: str = "web_0", seconds: int = -1, again: str = "") -> str:
         """Hand an impact to the driver and return its id."""
@@ -233,7 +250,6 @@ class ProcessHarness:
         return self.processes_inside() + _mentioning(str(self.data), "cmdline")
 
     async def close(self) -> None:
-        """Stop the service and kill all programs."""
         await self.driver.close()
         for program in self.programs:
             if program.poll() is None:
@@ -264,20 +280,4 @@ async def process_harness(folder: Path, *, boot_seconds: int = 0) -> AsyncIterat
         await harness.close()
 
 
-def with_process_harness(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a coroutine test; its first argument is a harness in the folder of the test."""
-
-    @run_async
-    async def run(tmp_path: Path, **arguments: Any) -> None:  # noqa: ANN401  (those of the test)
-        async with process_harness(tmp_path) as harness:
-            if "tmp_path" in parameters:
-                arguments["tmp_path"] = tmp_path
-            await test(harness, **arguments)
-
-    parameters = dict(inspect.signature(test).parameters)
-    _, *others = parameters.values()
-    folder = inspect.signature(run).parameters["tmp_path"]
-    own = [parameter for parameter in others if parameter.name != "tmp_path"]
-    functools.update_wrapper(run, test)
-    run.__signature__ = inspect.Signature([folder, *own])  # type: ignore[attr-defined]
-    return run
+with_process_harness = partial(with_harness, process_harness)

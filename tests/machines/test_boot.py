@@ -29,7 +29,7 @@ async def test_a_machine_boots_for_as_long_as_the_setting_says(tmp_path: Path, k
         assert impact not in harness.reports
         await harness.clock.advance(1)
         assert await harness.result(impact) == ""
-        await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
+        await harness.started(2)
         assert harness.listeners.open == ["web_0"]
 
 
@@ -42,16 +42,16 @@ async def test_a_machine_boots_when_all_its_programs_are_down(tmp_path: Path) ->
     async with process_harness(tmp_path, boot_seconds=BOOT_SECONDS) as harness:
         await harness.start_counter()
         harness.start("sh", "-c", slow, options=("--grace", "1000"))
-        await wait_until_async(lambda: harness.out(1) == "up\n", "both run")
+        await harness.printed("up\n", 1)
         reboot = harness.submit("reboot")
-        await wait_until_async(lambda: harness.log() == ["started", "ended"], "one is down")
+        await harness.logged("started", "ended")
         await harness.clock.advance(10 * BOOT_SECONDS)
         assert harness.boots == 0
         go.touch()
         await wait_until_async(lambda: harness.boots == 1, "both are down")
         await harness.clock.advance(BOOT_SECONDS)
         assert await harness.result(reboot) == ""
-        await wait_until_async(lambda: harness.out(1) == "up\nup\n", "both start again")
+        await harness.printed("up\nup\n", 1)
 
 
 @run_async
@@ -65,4 +65,4 @@ async def test_a_booting_machine_outlives_a_service_that_forgets_it(tmp_path: Pa
         await harness.start_service()
         await wait_until_async(lambda: harness.boots == 2, "it is attached again")
         await harness.clock.advance(BOOT_SECONDS)
-        await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
+        await harness.started(2)

@@ -10,11 +10,7 @@ from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import wait_until_async
-from tests.machines.process_harness import (
-    EXEC,
-    ProcessHarness,
-    with_process_harness,
-)
+from tests.machines.process_harness import EXEC, ProcessHarness, with_process_harness
 
 pytestmark = pytest.mark.spec("O3")
 
@@ -33,20 +29,7 @@ print(connection.recv(65536).decode())
 """
 
 # As above, but the process that connected has ended when the service looks at it.
-ORPHAN_ATTACK = """
-import os, socket, sys
-folder, machine = sys.argv[1:]
-os.chdir(folder)
-connection = socket.socket(socket.AF_UNIX)
-connection.connect("control.sock")
-if os.fork():
-    os._exit(0)
-try:
-    connection.sendall(b'{"attach": "%s"}\\n' % machine.encode())
-except BrokenPipeError:
-    pass  # it was refused at once
-print(connection.recv(65536).decode())
-"""
+ORPHAN_ATTACK = ATTACK.replace("try:", "if os.fork():\n    os._exit(0)\ntry:")
 
 REFUSAL = "a program inside a machine cannot act as another one"
 

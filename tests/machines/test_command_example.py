@@ -32,12 +32,10 @@ class Site:
         self.open(folder / "state")
 
     def open(self, state: Path) -> None:
-        """Create a driver with this state folder."""
         command = [sys.executable, str(PROGRAM), str(self.folder)]
         self.driver = CommandDriver(command, check=[*command, "--done"], state=state)
 
     async def execute(self, kind: str, name: str = "", machine: str = "web_0") -> str:
-        """Execute an impact and return its error."""
         before = len(self.reports)
         impact = Impact(
             id=name or kind,

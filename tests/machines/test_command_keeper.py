@@ -11,8 +11,8 @@ import pytest
 
 import fairwarning
 from fairwarning.machines.command import driver, keepers
-from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, run_async
-from tests.machines.command_harness import QUICK, command_harness
+from tests.fixtures.waiting import OUTER_LIMIT_SECONDS
+from tests.machines.command_harness import QUICK, CommandHarness, with_command_harness
 
 # Executes one impact and prints its error: the folder of the package, the folder of the test.
 SERVICE = """
@@ -80,16 +80,19 @@ def _replace_interpreter(path: Path, monkeypatch: pytest.MonkeyPatch, content: s
         ("kill -KILL $$", "cannot run (ended by signal SIGKILL)"),
     ],
 )
-@run_async
+@with_command_harness
 async def test_a_keeper_that_fails_at_its_start(
-    ending: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: CommandHarness,
+    ending: str,
+    error: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The reason is reported and logged, and the program does not run."""
-    async with command_harness(tmp_path) as harness:
-        _replace_interpreter(tmp_path / "python", monkeypatch, f"#!/bin/sh\n{ending}\n")
-        reported = await harness.outcome(QUICK)
-        assert reported.startswith(f"failed on every attempt: the keeper process {error}")
-        assert harness.log() == []
+    _replace_interpreter(tmp_path / "python", monkeypatch, f"#!/bin/sh\n{ending}\n")
+    reported = await harness.outcome(QUICK)
+    assert reported.startswith(f"failed on every attempt: the keeper process {error}")
+    assert harness.log() == []
 
 
 @pytest.mark.parametrize(
@@ -99,24 +102,26 @@ async def test_a_keeper_that_fails_at_its_start(
         (b"not JSON\n", "the driver failed: Expecting value"),
     ],
 )
-@run_async
+@with_command_harness
 async def test_an_answer_that_is_no_result(
-    answer: bytes, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: CommandHarness,
+    answer: bytes,
+    error: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A keeper that is killed while it answers has not answered; the impact fails at once."""
     script = f"#!{sys.executable}\n{_ANSWERING}".replace("ANSWER", repr(answer))
-    async with command_harness(tmp_path) as harness:
-        _replace_interpreter(tmp_path / "python", monkeypatch, script)
-        assert (await harness.outcome(QUICK)).startswith(error)
+    _replace_interpreter(tmp_path / "python", monkeypatch, script)
+    assert (await harness.outcome(QUICK)).startswith(error)
 
 
-@run_async
+@with_command_harness
 async def test_an_interpreter_that_does_not_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: CommandHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reason names it. It may be gone after an upgrade."""
-    async with command_harness(tmp_path) as harness:
-        monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
-        error = await harness.outcome(QUICK)
-        assert error.startswith("not started: cannot start a process: ")
-        assert str(tmp_path / "gone") in error
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "gone"))
+    error = await harness.outcome(QUICK)
+    assert error.startswith("not started: cannot start a process: ")
+    assert str(tmp_path / "gone") in error

@@ -16,10 +16,7 @@ from fairwarning.machines.process.control import ControlConnection, Message, Pro
 from fairwarning.machines.process.peers import check_peer
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
-from tests.machines.process_harness import (
-    ProcessHarness,
-    with_process_harness,
-)
+from tests.machines.process_harness import ProcessHarness, with_process_harness
 
 
 async def answer(harness: ProcessHarness, line: bytes, *descriptors: int) -> Message | None:

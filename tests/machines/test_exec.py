@@ -71,15 +71,13 @@ async def test_the_environment_of_a_program(harness: ProcessHarness, tmp_path: P
     """
     outside = {"A": "b", "http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
     env = {**os.environ, **outside}
-    program = harness.start(sys.executable, "-c", LOOK, cwd=tmp_path, env=env)
-    assert await harness.exit_code(program) == 0, harness.err()
-    seen = json.loads(harness.out())
+    seen = json.loads(await harness.output(sys.executable, "-c", LOOK, cwd=tmp_path, env=env))
     assert seen["host"] == "web000000"
     assert seen["user"] == os.getuid()
     assert seen["folder"] == str(tmp_path)
     assert seen["networks"] == ["lo"]
     assert seen["environment"]["FAIRWARNING_MACHINE"] == "web_0"
-    assert seen["environment"]["TMPDIR"] == str(harness.data / "machines" / "web_0" / "tmp")
+    assert seen["environment"]["TMPDIR"] == str(harness.temporary)
     assert seen["environment"]["A"] == "b"
     assert not {"http_proxy", "ALL_PROXY"} & seen["environment"].keys()
     assert seen["temporary"]
@@ -105,13 +103,10 @@ print(socket.gethostbyname("localhost"))
 """
     before = hosts()
     async with process_harness(tmp_path) as harness:
-        program = harness.start(sys.executable, "-c", script)
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert harness.out() == "web000000 web000000 web000000\n127.0.0.1\n"
+        printed = await harness.output(sys.executable, "-c", script)
+        assert printed == "web000000 web000000 web000000\n127.0.0.1\n"
         if shutil.which("hostname"):
-            program = harness.start("hostname", "-f")
-            assert await harness.exit_code(program) == 0, harness.err(1)
-            assert harness.out(1) == "web000000\n"
+            assert await harness.output("hostname", "-f") == "web000000\n"
     assert hosts() == before
 
 
@@ -125,9 +120,7 @@ mount --bind /etc/os-release /etc/hosts && mount --bind /etc/os-release /etc/hos
 cmp /etc/hosts /etc/os-release && cmp /etc/hostname /etc/os-release && ls -A "$TMPDIR"
 """
     before = hosts()
-    program = harness.start("sh", "-ec", script)
-    assert await harness.exit_code(program) == 0, harness.err()
-    assert harness.out() == ""
+    assert await harness.output("sh", "-ec", script) == ""
     assert hosts() == before
 
 

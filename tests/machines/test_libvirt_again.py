@@ -21,10 +21,12 @@ from tests.fixtures.fleet import restart, standalone
 from tests.fixtures.requirements import needs_libvirt
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.libvirt_harness import (
-    LibvirtDriverHarness,
+    Hypervisor,
+    LibvirtHarness,
     impact,
     libvirt_harness,
     open_hypervisor,
+    with_driver,
 )
 
 pytestmark = needs_libvirt
@@ -89,7 +91,7 @@ async def test_a_driver_that_is_suspended_at_any_point(kind: str) -> None:
         calls = await _calls_of(kind)
         assert calls > 5
         async with AsyncExitStack() as stack:
-            first: list[tuple[LibvirtDriverHarness, Stall]] = []
+            first: list[tuple[LibvirtHarness, Stall]] = []
             for number in range(1, calls + 1):
                 hypervisor.define(f"web_{number}")
                 stopped = await stack.enter_async_context(libvirt_harness(claim_seconds=1))
@@ -192,24 +194,22 @@ async def test_an_impact_that_takes_too_long_fails() -> None:
 
 
 @pytest.mark.spec("E2", "E9")
-@run_async
-async def test_a_restart_from_the_command_to_the_reboot() -> None:
+@with_driver
+async def test_a_restart_from_the_command_to_the_reboot(
+    hypervisor: Hypervisor, driver: LibvirtHarness
+) -> None:
     """One event by the user; the domain is powered off only once it has started (IC3)."""
-    with open_hypervisor() as hypervisor:
-        hypervisor.define("vm")
-        async with libvirt_harness() as driver:
-            fleet = Fleet(MemoryStore(), RealClock(), driver.driver)
-            await fleet.start()
-            await fleet.submit(standalone())
-            published = await fleet.poll("vm")
-            await fleet.submit(restart())
-            (event,) = json.loads(published.body("2020-07-01"))["Events"]
-            assert (event["EventType"], event["EventSource"]) == ("Reboot", "User")
-            assert await hypervisor.history("vm") == ""
-            await fleet.submit(Approve(scope="vm", events=(event["EventId"],)))
-            await wait_until_async(
-                lambda: b'"Events":[]' in published.body("2020-07-01"), "it is over"
-            )
-            assert await hypervisor.history("vm") == "stopped started"
-            assert hypervisor.record("vm").done == (f"{event['EventId']}:vm",)
-            await fleet.stop()
+    hypervisor.define("vm")
+    fleet = Fleet(MemoryStore(), RealClock(), driver.driver)
+    await fleet.start()
+    await fleet.submit(standalone())
+    published = await fleet.poll("vm")
+    await fleet.submit(restart())
+    (event,) = json.loads(published.body("2020-07-01"))["Events"]
+    assert (event["EventType"], event["EventSource"]) == ("Reboot", "User")
+    assert await hypervisor.history("vm") == ""
+    await fleet.submit(Approve(scope="vm", events=(event["EventId"],)))
+    await wait_until_async(lambda: b'"Events":[]' in published.body("2020-07-01"), "it is over")
+    assert await hypervisor.history("vm") == "stopped started"
+    assert hypervisor.record("vm").done == (f"{event['EventId']}:vm",)
+    await fleet.stop()

@@ -100,9 +100,7 @@ async def test_a_system_without_the_paths_and_flags_of_linux() -> None:
         async with process_harness(folder) as harness:
             script = 'echo "${FAIRWARNING_ENDPOINT%:*}"'
             patch.setattr("tests.machines.process_harness.EXEC", (sys.executable, "-c", code))
-            program = harness.start("sh", "-c", script)
-            assert await harness.exit_code(program) == 0, harness.err()
-            assert harness.out() == "http://127.0.0.1\n"
+            assert await harness.output("sh", "-c", script) == "http://127.0.0.1\n"
             assert "web_0 runs without namespaces (only Linux has them)" in harness.err()
 
 

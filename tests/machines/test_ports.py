@@ -60,9 +60,7 @@ async def test_a_program_reaches_a_forwarded_port(tmp_path: Path, host: str) -> 
     """At the same address as outside; everything arrives, in both directions."""
     async with process_harness(tmp_path) as harness, echo_server() as port:
         client = (sys.executable, "-c", ECHO_CLIENT, host.rstrip(":") or "127.0.0.1", port)
-        program = harness.start(*client, options=("--forward", f"{host}{port}"))
-        assert await harness.exit_code(program) == 0, harness.err()
-        assert harness.out() == "5000000\n"
+        assert await harness.output(*client, options=("--forward", f"{host}{port}")) == "5000000\n"
 
 
 @needs_namespaces
@@ -102,9 +100,8 @@ except OSError as error:
     print(os.strerror(error.errno))
 """
     options = ("--forward", "192.0.2.7:6443", "--forward", "192.0.2.8:6443")
-    program = harness.start(sys.executable, "-c", script, options=options)
-    assert await harness.exit_code(program) == 0, harness.err()
-    assert harness.out() == "Address already in use\n"
+    printed = await harness.output(sys.executable, "-c", script, options=options)
+    assert printed == "Address already in use\n"
 
 
 @needs_namespaces
@@ -114,9 +111,7 @@ async def test_the_name_of_a_forwarded_host_resolves_inside(harness: ProcessHarn
     """To the address at which the port is forwarded."""
     script = "import socket; print(socket.gethostbyname('api.example'))"
     options = ("--forward", "api.example:6443")
-    program = harness.start(sys.executable, "-c", script, options=options)
-    assert await harness.exit_code(program) == 0, harness.err()
-    assert harness.out() == "127.0.0.1\n"
+    assert await harness.output(sys.executable, "-c", script, options=options) == "127.0.0.1\n"
 
 
 @needs_namespaces

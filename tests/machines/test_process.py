@@ -13,12 +13,8 @@ import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_nsenter
 from tests.fixtures.waiting import run_async, wait_until, wait_until_async
-from tests.machines.process_harness import (
-    ProcessHarness,
-    process_harness,
-    steady,
-    with_process_harness,
-)
+from tests.machines.harness import steady
+from tests.machines.process_harness import ProcessHarness, process_harness, with_process_harness
 
 pytestmark = [needs_namespaces, pytest.mark.spec("O4")]
 
@@ -172,15 +168,14 @@ async def test_once_ends_with_the_first_impact(
     """The program ends, exec ends with its exit code, and the machine boots without it."""
     async with process_harness(tmp_path) as harness:
         program = await harness.start_counter(options=("--once",))
-        temporary = harness.data / "machines" / "web_0" / "tmp"
-        (temporary / "file").write_text("text")
+        (harness.temporary / "file").write_text("text")
         assert await harness.result(harness.submit("freeze", seconds=0)) == ""
         impact = harness.submit(kind)
         assert await harness.exit_code(program) == 0
         assert await harness.result(impact) == ""
         assert harness.log() == ["started", "ended"]
         assert harness.fallback.executed == ([impact] if handed_over else [])
-        assert (temporary / "file").exists() == (kind != "redeploy")
+        assert (harness.temporary / "file").exists() == (kind != "redeploy")
 
 
 @pytest.mark.parametrize("kind", ["redeploy", "reimage"])
@@ -190,17 +185,16 @@ async def test_a_redeploy_empties_the_temporary_disk(
 ) -> None:
     """Other files stay. A reboot leaves the temporary disk as it is."""
     await harness.start_counter()
-    temporary = harness.data / "machines" / "web_0" / "tmp"
-    (temporary / "folder").mkdir()
-    (temporary / "folder" / "file").write_text("text")
-    (temporary / "file").write_text("text")
-    (temporary / "link").symlink_to(tmp_path)
+    (harness.temporary / "folder").mkdir()
+    (harness.temporary / "folder" / "file").write_text("text")
+    (harness.temporary / "file").write_text("text")
+    (harness.temporary / "link").symlink_to(tmp_path)
     assert await harness.result(harness.submit("reboot")) == ""
-    assert len(list(temporary.iterdir())) == 3
-    await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
+    assert len(list(harness.temporary.iterdir())) == 3
+    await harness.started(2)
     assert await harness.result(harness.submit(kind)) == ""
-    assert list(temporary.iterdir()) == []
-    await wait_until_async(lambda: harness.log().count("started") == 3, "it starts again")
+    assert list(harness.temporary.iterdir()) == []
+    await harness.started(3)
     assert harness.count() > 0
 
 
@@ -209,10 +203,9 @@ async def test_a_redeploy_empties_the_temporary_disk(
 async def test_impacts_that_end_the_machine(harness: ProcessHarness, kind: str) -> None:
     """Program and exec end, the temporary disk is lost, and the fallback driver takes over."""
     program = await harness.start_counter()
-    temporary = harness.data / "machines" / "web_0" / "tmp"
-    (temporary / "file").touch()
+    (harness.temporary / "file").touch()
     assert await harness.result(harness.submit(kind)) == ""
-    assert list(temporary.iterdir()) == []
+    assert list(harness.temporary.iterdir()) == []
     assert await harness.exit_code(program) == 0
     assert harness.log() == ["started", "ended"]
     assert harness.err().startswith(f"fairwarning: web_0 is {kind}")
@@ -226,7 +219,7 @@ async def test_impacts_that_end_the_machine(harness: ProcessHarness, kind: str) 
 async def test_a_stopped_machine_can_be_started(harness: ProcessHarness, kind: str) -> None:
     """Exec waits without a program; only a deallocated machine has lost its temporary disk."""
     program = await harness.start_counter()
-    file = harness.data / "machines" / "web_0" / "tmp" / "file"
+    file = harness.temporary / "file"
     file.touch()
     assert await harness.result(harness.submit(kind)) == ""
     assert file.exists() == (kind == "stop")
@@ -236,9 +229,7 @@ async def test_a_stopped_machine_can_be_started(harness: ProcessHarness, kind: s
     assert program.poll() is None
     assert await harness.result(harness.submit("start")) == ""
     assert await harness.result(harness.submit("start")) == ""
-    await wait_until_async(
-        lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-    )
+    await harness.logged("started", "ended", "started")
     assert harness.listeners.open == ["web_0"]
 
 
@@ -328,8 +319,8 @@ async def test_a_temporary_disk_that_is_gone_is_made_again(
     await harness.start_counter()
     shutil.rmtree(harness.data / "machines")
     assert await harness.result(harness.submit(kind)) == ""
-    assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
-    await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
+    assert list(harness.temporary.iterdir()) == []
+    await harness.started(2)
 
 
 @with_process_harness
@@ -340,9 +331,7 @@ async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(
     await harness.start_counter()
     moved = harness.data.rename(tmp_path / "moved")
     assert "No such file" in await harness.result(harness.submit("redeploy"))
-    await wait_until_async(
-        lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-    )
+    await harness.logged("started", "ended", "started")
     moved.rename(harness.data)
 
 

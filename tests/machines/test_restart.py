@@ -8,12 +8,8 @@ import pytest
 from fairwarning.machines.process import driver
 from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.waiting import wait_until_async
-from tests.machines.process_harness import (
-    MACHINES,
-    ProcessHarness,
-    steady,
-    with_process_harness,
-)
+from tests.machines.harness import steady
+from tests.machines.process_harness import MACHINES, ProcessHarness, with_process_harness
 
 pytestmark = [needs_namespaces, pytest.mark.spec("O4")]
 
@@ -48,11 +44,10 @@ async def test_an_impact_is_not_executed_twice(harness: ProcessHarness) -> None:
     """The service restarts during an impact and hands it over before any program reconnects."""
     await harness.start_counter()
     reboot = harness.submit("reboot")
-    await wait_until_async(lambda: harness.log().count("started") == 2, "it restarts")
+    await harness.started(2)
     for _ in range(2):
         harness.reports.clear()
-        await harness.driver.close()
-        harness.driver = harness.make_driver()
+        await harness.replace_driver()
         harness.submit("reboot", again=reboot)
         await harness.driver.listen()
         assert await harness.result(reboot) == ""
@@ -81,15 +76,12 @@ async def test_a_stopped_machine_reconnects(harness: ProcessHarness) -> None:
     """It has no endpoint to pass on until it is started."""
     await harness.start_counter()
     assert await harness.result(harness.submit("stop")) == ""
-    await harness.driver.close()
-    harness.driver = harness.make_driver()
+    await harness.replace_driver()
     start = harness.submit("start")
     await harness.driver.listen()
     assert await harness.result(start) == ""
     await wait_until_async(lambda: harness.listeners.open == ["web_0"], "its listener opens")
-    await wait_until_async(
-        lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-    )
+    await harness.logged("started", "ended", "started")
 
 
 @with_process_harness
@@ -121,8 +113,7 @@ async def test_a_program_that_ended_is_not_waited_for(harness: ProcessHarness) -
     await wait_until_async(
         lambda: not list((harness.data / "attached").iterdir()), "its marker goes"
     )
-    await harness.driver.close()
-    harness.driver = harness.make_driver()
+    await harness.replace_driver()
     harness.submit("reboot")
     assert len(harness.fallback.executed) == 1
     await harness.driver.listen()

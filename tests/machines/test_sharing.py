@@ -7,10 +7,7 @@ import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_root_namespaces, needs_setpriv
 from tests.fixtures.waiting import wait_until_async
-from tests.machines.process_harness import (
-    ProcessHarness,
-    with_process_harness,
-)
+from tests.machines.process_harness import ProcessHarness, with_process_harness
 from tests.machines.test_exec import ASK
 
 pytestmark = [needs_namespaces, pytest.mark.spec("O3")]
@@ -55,10 +52,8 @@ async def start_network(harness: ProcessHarness, before: tuple[str, ...] = ()) -
 async def test_programs_of_one_machine_reach_each_other(harness: ProcessHarness) -> None:
     """A program of another machine does not reach them."""
     harness.start(sys.executable, "-c", SERVER)
-    await wait_until_async(lambda: harness.out() == "ready\n", "it serves")
-    client = harness.start(sys.executable, "-c", CLIENT)
-    assert await harness.exit_code(client) == 0, harness.err(1)
-    assert harness.out(1) == "hello\n"
+    await harness.printed("ready\n")
+    assert await harness.output(sys.executable, "-c", CLIENT) == "hello\n"
     stranger = harness.start(sys.executable, "-c", CLIENT, machine="web_1")
     assert await harness.exit_code(stranger) == 1
     assert "ConnectionRefusedError" in harness.err(2)
@@ -87,9 +82,7 @@ async def test_the_network_outlives_the_program_that_created_it(
     await harness.exit_code(harness.programs[0])
     await wait_until_async(lambda: harness.listeners.open == ["web_0"], "it is gone")
     assert await start_network(harness) == network
-    asking = harness.start(sys.executable, "-c", ASK)
-    assert await harness.exit_code(asking) == 0, harness.err(3)
-    assert harness.out(3) == "web/web_0\n"
+    assert await harness.output(sys.executable, "-c", ASK) == "web/web_0\n"
 
 
 @with_process_harness

@@ -11,10 +11,7 @@ import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_root
 from tests.fixtures.waiting import wait_until_async
-from tests.machines.process_harness import (
-    ProcessHarness,
-    with_process_harness,
-)
+from tests.machines.process_harness import ProcessHarness, with_process_harness
 
 pytestmark = needs_namespaces
 
@@ -89,9 +86,9 @@ async def test_root_is_told_that_exec_is_no_boundary(harness: ProcessHarness) ->
 async def test_a_rebooted_program_has_the_terminal_again(harness: ProcessHarness) -> None:
     """The foreground process group of the terminal had ended."""
     _, keyboard = at_terminal(harness)
-    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    await harness.printed("foreground\n")
     assert await harness.result(harness.submit("reboot")) == ""
-    await wait_until_async(lambda: harness.out() == 2 * "foreground\n", "it has the terminal again")
+    await harness.printed(2 * "foreground\n")
     os.close(keyboard)
 
 
@@ -100,7 +97,7 @@ async def test_a_rebooted_program_has_the_terminal_again(harness: ProcessHarness
 async def test_a_suspended_program_is_rebooted(harness: ProcessHarness) -> None:
     """Exec stopped by Ctrl-Z does not hold up the impact, and the shell keeps the terminal."""
     program, keyboard = at_terminal(harness)
-    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    await harness.printed("foreground\n")
     os.write(keyboard, b"\x1a")
     await wait_until_async(lambda: state(program) == "T", "exec is stopped")
     assert await harness.result(harness.submit("reboot")) == ""
@@ -121,7 +118,7 @@ async def test_a_suspended_program_stays_suspended_after_a_freeze(
 ) -> None:
     """Only the user resumes it."""
     program, keyboard = at_terminal(harness)
-    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    await harness.printed("foreground\n")
     os.write(keyboard, b"\x1a")
     await wait_until_async(lambda: state(program) == "T", "exec is stopped")
     assert await harness.result(harness.submit("freeze", seconds=0)) == ""

@@ -13,12 +13,8 @@ import pytest
 from tests.fixtures.programs import ROOT, run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
 from tests.fixtures.waiting import wait_until_async
-from tests.machines.process_harness import (
-    EXEC,
-    ProcessHarness,
-    steady,
-    with_process_harness,
-)
+from tests.machines.harness import steady
+from tests.machines.process_harness import EXEC, ProcessHarness, with_process_harness
 from tests.machines.test_process import frozen
 from tests.machines.test_terminal import at_terminal
 
@@ -75,12 +71,11 @@ async def test_the_endpoint_answers_as_the_machine(harness: ProcessHarness) -> N
 @with_process_harness
 async def test_a_variable_of_the_program_gets_the_endpoint(harness: ProcessHarness) -> None:
     """For a handler whose endpoint can be configured."""
-    program = harness.start(
+    printed = await harness.output(
         *(sys.executable, "-c", ASK_BY_VARIABLE, "IMDS_URL"),
         options=(*NONE, "--endpoint-variable", "IMDS_URL"),
     )
-    assert await harness.exit_code(program) == 0, harness.err()
-    assert harness.out() == "web/web_0\n"
+    assert printed == "web/web_0\n"
 
 
 @with_process_harness
@@ -92,9 +87,11 @@ async def test_the_environment_of_a_child(harness: ProcessHarness) -> None:
         "NO_PROXY": "db.example, 169.254.169.254",
         "FAIRWARNING_ENDPOINT": "http://127.1.0.1:8169",
     }
-    program = harness.start(sys.executable, "-c", SHOW, options=NONE, env={**os.environ, **outside})
-    assert await harness.exit_code(program) == 0, harness.err()
-    seen = json.loads(harness.out())
+    seen = json.loads(
+        await harness.output(
+            sys.executable, "-c", SHOW, options=NONE, env={**os.environ, **outside}
+        )
+    )
     url = seen["FAIRWARNING_ENDPOINT"]
     assert url.startswith("http://127.0.0.1:")
     assert (seen["http_proxy"], seen["HTTP_PROXY"]) == (url, url)
@@ -104,7 +101,7 @@ async def test_the_environment_of_a_child(harness: ProcessHarness) -> None:
     assert {"localhost", "127.0.0.1", "db.example"} <= set(direct)
     assert "169.254.169.254" not in direct
     assert seen["FAIRWARNING_MACHINE"] == "web_0"
-    assert seen["TMPDIR"] == str(harness.data / "machines" / "web_0" / "tmp")
+    assert seen["TMPDIR"] == str(harness.temporary)
 
 
 # --- Impacts --------------------------------------------------------------------------------------
@@ -145,7 +142,7 @@ async def test_a_deleted_child_ends_with_all_that_it_started(harness: ProcessHar
     """Also processes that ignore SIGTERM and that it has left to another parent."""
     script = "(trap '' TERM; while :; do sleep 0.1; done) & echo ready; exec sleep 1000"
     program = harness.start("sh", "-c", script, options=(*NONE, "--grace", "0.2"))
-    await wait_until_async(lambda: harness.out() == "ready\n", "it runs")
+    await harness.printed("ready\n")
     assert await harness.result(harness.submit("delete")) == ""
     assert await harness.exit_code(program) == 128 + signal.SIGTERM
     await wait_until_async(lambda: not harness.processes_inside(), "all have ended")
@@ -185,7 +182,7 @@ async def test_a_program_has_the_terminal(
 ) -> None:
     """Ctrl-C reaches the program once each time, and exec ends with its exit code."""
     program, keyboard = at_terminal(harness, options=options)
-    await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+    await harness.printed("foreground\n")
     os.write(keyboard, b"\x03")
     await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it is interrupted")
     os.write(keyboard, b"\x03")
@@ -203,9 +200,7 @@ async def test_a_rebooted_program_starts_again(
     """It is asked to end, does so, and is started again; exec keeps running."""
     program = await harness.start_counter(options=options)
     assert await harness.result(harness.submit("reboot")) == ""
-    await wait_until_async(
-        lambda: harness.log() == ["started", "ended", "started"], "it starts again"
-    )
+    await harness.logged("started", "ended", "started")
     assert harness.listeners.open == ["web_0"]
     assert program.poll() is None
     assert harness.messages()[-1] == "fairwarning: web_0 is rebooted"
@@ -234,9 +229,9 @@ async def test_it_says_at_once_what_a_child_cannot_show(harness: ProcessHarness)
 @with_process_harness
 async def test_a_kernel_that_refuses_namespaces(harness: ProcessHarness) -> None:
     """The program runs without them, by itself; the first line says why."""
-    program = harness.start(sys.executable, "-c", ASK_BY_PROXY, before=REFUSING)
-    assert await harness.exit_code(program) == 0, harness.err()
-    assert harness.out() == "web/web_0\n"
+    assert (
+        await harness.output(sys.executable, "-c", ASK_BY_PROXY, before=REFUSING) == "web/web_0\n"
+    )
     assert "web_0 runs without namespaces (the limit user.max_" in harness.err()
 
 

@@ -11,22 +11,28 @@ from fairwarning.testing import Cloud, MachineHandle
 from tests.examples.copies import AGENT
 from tests.fixtures.http import free_port
 from tests.fixtures.programs import BackgroundProgram, start_program
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 
 class Backend:
-    """A web server on a fixed port, which answers its name; a reboot breaks its connections."""
+    """A web server on a fixed port, which answers its name; a reboot breaks its connections.
 
-    def __init__(self, name: str) -> None:
+    The path /slow waits for `release`.
+    """
+
+    def __init__(self, name: str, release: threading.Event | None = None) -> None:
         self.name = name
+        self._release = release
         self.port = free_port()
         self._stop: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        name = self.name.encode()
+        name, release = self.name.encode(), self._release
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                if release and self.path == "/slow":
+                    assert release.wait(LIMIT_SECONDS)
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(name)))
                 self.end_headers()

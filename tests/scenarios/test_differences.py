@@ -128,8 +128,7 @@ def test_a_deleted_machine() -> None:
     assert (actual.expected, actual.found) == ("machine spot: power 'running'", "'gone'")
     assert "404" in actual.document[0]
     actual = difference(
-        'do = "delete"\nset = "web"',
-        'at = "1h"\nexpect = { set = "web", machines = [] }',
+        'do = "delete"\nset = "web"', 'at = "1h"\nexpect = { set = "web", machines = [] }'
     )
     assert actual.found == "'the set is gone'"
 

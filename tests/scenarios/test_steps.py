@@ -3,13 +3,7 @@
 import pytest
 
 from fairwarning.testing.scenarios import run_scenario
-from tests.scenarios.scenario_builder import (
-    FLEET,
-    assert_passes,
-    difference,
-    run_steps,
-    scenario,
-)
+from tests.scenarios.scenario_builder import FLEET, assert_passes, difference, run_steps, scenario
 
 pytestmark = pytest.mark.spec("O6")
 
