@@ -17,6 +17,8 @@ from tests.fixtures.http import LOOPBACK, Response, fetch, send
 from tests.fixtures.service import FREE_PORTS, ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
+pytestmark = pytest.mark.spec("O13")
+
 FLEET = '[[machine]]\nname = "vm"\n'
 
 
@@ -56,7 +58,6 @@ class OwnFiles:
         return issued
 
 
-@pytest.mark.spec("O13")
 def test_a_console_with_tls_of_its_own_authority(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,10 @@ def test_a_console_with_tls_of_its_own_authority(
         assert service.ready["page"].startswith(console)
         assert service.json("machine", "list")[0]["name"] == "vm"
         assert service.run("healthcheck").returncode == 0
+        for port in ("console", "arm"):
+            plain = fetch(f"{service.ready[port].replace('https', 'http')}/readyz")
+            assert (plain.status, plain.error_code) == (400, "TlsRequired")
+            assert "https://" in plain.error_message
         page = fetch_tls(console, ca, service.ready["page"].removeprefix(console))
         assert "; Secure" in page.headers["set-cookie"]
         monkeypatch.setenv("FAIRWARNING_TOKEN", service.ready["token"])
@@ -79,18 +84,6 @@ def test_a_console_with_tls_of_its_own_authority(
             assert part in unknown.stderr
 
 
-@pytest.mark.spec("O13")
-@pytest.mark.parametrize("port", ["console", "arm"])
-def test_a_plain_request_to_a_port_with_tls(tmp_path: Path, port: str) -> None:
-    """It gets an answer that says to use https."""
-    with ServiceProcess(tmp_path / "data", "--memory", "--tls", fleet=FLEET) as service:
-        plain = service.ready[port].replace("https", "http")
-        response = fetch(f"{plain}/readyz")
-    assert (response.status, response.error_code) == (400, "TlsRequired")
-    assert "https://" in response.error_message
-
-
-@pytest.mark.spec("O13")
 def test_the_scheme_of_the_other_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client of TLS at a console without it is told to use http."""
     with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as service:
@@ -101,7 +94,6 @@ def test_the_scheme_of_the_other_kind(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "does not use TLS; use http://" in done.stderr
 
 
-@pytest.mark.spec("O13")
 def test_a_certificate_for_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says for which names it is, and where to add one."""
     data = tmp_path / "data"
@@ -115,7 +107,6 @@ def test_a_certificate_for_another_name(tmp_path: Path, monkeypatch: pytest.Monk
     assert "add this one to [console] hosts" in done.stderr
 
 
-@pytest.mark.spec("O13")
 def test_a_certificate_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients that trust its authority connect; commands on the host trust the file itself."""
     own = OwnFiles(tmp_path)
@@ -171,7 +162,6 @@ def served_certificate(files: CertificateFiles, client: ssl.SSLContext) -> Certi
     return load_der_x509_certificate(client_side.getpeercert(binary_form=True) or b"")
 
 
-@pytest.mark.spec("O13")
 def test_certificate_files_that_do_not_match(tmp_path: Path) -> None:
     """The service does not start, and says what it needs."""
     own = OwnFiles(tmp_path)

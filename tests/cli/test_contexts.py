@@ -10,6 +10,8 @@ from fairwarning.server.contexts import NamedService
 from tests.fixtures.http import free_port
 from tests.fixtures.service import ServiceProcess, run_command
 
+pytestmark = pytest.mark.spec("O13")
+
 FLEET = '[[machine]]\nname = "vm"\n'
 
 
@@ -20,7 +22,6 @@ def token_file(folder: Path, text: str) -> tuple[str, str]:
     return ("--token-file", str(path))
 
 
-@pytest.mark.spec("O13")
 def test_a_context_from_its_start_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,7 +52,6 @@ def test_a_context_from_its_start_to_its_end(
         assert contexts.read() == contexts.Contexts()
 
 
-@pytest.mark.spec("O13")
 def test_a_context_that_does_not_work_is_not_stored(tmp_path: Path) -> None:
     """The error says why; `--no-check` stores it and says that it is not checked."""
     url = f"http://127.0.0.1:{free_port()}"
@@ -66,7 +66,6 @@ def test_a_context_that_does_not_work_is_not_stored(tmp_path: Path) -> None:
     assert contexts.read().services == {"lab": NamedService(url, "secret")}
 
 
-@pytest.mark.spec("O13")
 def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     """It is created so; a file that others can read is refused, with the command to fix it."""
     with contexts.changing() as stored:
@@ -81,7 +80,6 @@ def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     assert "chmod 600" in done.stderr
 
 
-@pytest.mark.spec("O13")
 @pytest.mark.parametrize(
     "text",
     ["{", "[]", '{"contexts": {"lab": {"server": 1}}}', '{"contexts": {}, "current": "lab"}'],
@@ -99,7 +97,6 @@ def test_a_broken_file(text: str) -> None:
     assert run_command("machine", "list", "--data", "nowhere").returncode == 1
 
 
-@pytest.mark.spec("O13")
 def test_an_unknown_context() -> None:
     """The error lists those that exist."""
     with contexts.changing() as stored:
@@ -110,7 +107,6 @@ def test_an_unknown_context() -> None:
         assert "there is no context 'x'; the contexts are: lab" in done.stderr
 
 
-@pytest.mark.spec("O13")
 def test_a_new_token_for_a_context(tmp_path: Path) -> None:
     """`add` without --server keeps the URL and the CA."""
     with contexts.changing() as stored:
@@ -120,7 +116,6 @@ def test_a_new_token_for_a_context(tmp_path: Path) -> None:
     assert contexts.read().services["lab"] == NamedService("http://lab:1", "new", "the CA")
 
 
-@pytest.mark.spec("O13")
 def test_up_names_its_folder_when_a_context_is_current(tmp_path: Path) -> None:
     """Commands that are printed for the default folder go there, and not to the context."""
     assert "--data" not in hints.command_line(Path(hints.DATA), "machine list")

@@ -17,6 +17,8 @@ from tests.fixtures.http import Response
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess
 
+pytestmark = pytest.mark.spec("X1")
+
 SETS = ("web", "db", "cache", "queue")
 ROUNDS = 5  # each in a resource group of its own
 FLEET = """
@@ -65,7 +67,7 @@ def put(service: ServiceProcess, path: str, body: object) -> Response:
     return arm_request(service, "PUT", target, headers, json.dumps(body))
 
 
-@pytest.mark.spec("C4", "X1")
+@pytest.mark.spec("C4")
 def test_different_sets_through_the_operator_api(services: list[ServiceProcess]) -> None:
     """All succeed. A name that is taken is refused, also in a new resource group."""
     for number in range(ROUNDS):
@@ -86,7 +88,7 @@ def test_different_sets_through_the_operator_api(services: list[ServiceProcess])
     assert len(services[-1].ok("GET", "/api/sets?limit=100")["sets"]) == ROUNDS * len(SETS)
 
 
-@pytest.mark.spec("C1", "X1")
+@pytest.mark.spec("C1")
 def test_different_sets_through_the_control_plane(services: list[ServiceProcess]) -> None:
     """Each client creates the resource group and then its set, as `az` does."""
     for number in range(ROUNDS):
@@ -103,7 +105,6 @@ def test_different_sets_through_the_control_plane(services: list[ServiceProcess]
             assert all(response.status in {200, 201} for response in responses), responses
 
 
-@pytest.mark.spec("X1")
 def test_processes_that_start_at_once_with_different_fleet_files(tmp_path: Path) -> None:
     """Each creates its set; the resource group of all is created once."""
     url = database_or_skip()

@@ -14,6 +14,8 @@ VIRTUAL = ("--memory", "--clock", "virtual")
 SOON_SECONDS = 10.0  # of the fleet's clock
 POLLS = 3  # of a handler that could have approved
 
+pytestmark = [pytest.mark.spec("O1"), pytest.mark.up("--demo", *VIRTUAL)]
+
 
 def events(service: ServiceProcess) -> dict[str, str]:
     """The status of the event of each machine, as `event list` shows them."""
@@ -44,7 +46,6 @@ def count_polls(service: ServiceProcess) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith("fairwarning_polls_"))
 
 
-@pytest.mark.spec("O1")
 def test_something_happens_at_once(tmp_path: Path) -> None:
     """One event is pending, and another one is approved after a moment, by a rollout."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
@@ -55,46 +56,41 @@ def test_something_happens_at_once(tmp_path: Path) -> None:
         assert (rollout["status"], rollout["machines"]) == ("Running", 3)
 
 
-@pytest.mark.spec("O1")
 @pytest.mark.parametrize("machine", split(["web_0", "db_1"], 1))
-def test_a_restart_right_after_the_start_gives_notice(tmp_path: Path, machine: str) -> None:
+def test_a_restart_right_after_the_start_gives_notice(
+    service: ServiceProcess, machine: str
+) -> None:
     """A simulated handler polls in the scope, and leaves the approval to the user."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        (accepted,) = service.json("machine", "restart", machine)
-        assert [event["status"] for event in accepted["events"]] == ["Scheduled"]
-        for handled in ("api_0", machine):
-            wait_until_read(service, handled)
-        service.advance(SOON_SECONDS)
-        wait_until_started(service, "api_0")
-        assert events(service)[machine] == "Scheduled"
+    (accepted,) = service.json("machine", "restart", machine)
+    assert [event["status"] for event in accepted["events"]] == ["Scheduled"]
+    for handled in ("api_0", machine):
+        wait_until_read(service, handled)
+    service.advance(SOON_SECONDS)
+    wait_until_started(service, "api_0")
+    assert events(service)[machine] == "Scheduled"
 
 
-@pytest.mark.spec("O1")
-def test_a_virtual_clock_that_stands_still_stops_the_demo(tmp_path: Path) -> None:
+def test_a_virtual_clock_that_stands_still_stops_the_demo(service: ServiceProcess) -> None:
     """Handlers prepare by the fleet's clock: they poll, and approve when it has moved."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        before = events(service)
-        assert before == {"mail": "Scheduled", "api_0": "Scheduled"}
-        wait_until_read(service, "api_0")
-        polls = count_polls(service)
-        wait_until(lambda: count_polls(service) >= polls + POLLS, "the handlers poll")
-        assert events(service) == before
-        service.advance(SOON_SECONDS)
-        wait_until_started(service, "api_0")
-        assert events(service)["mail"] == "Scheduled"
+    before = events(service)
+    assert before == {"mail": "Scheduled", "api_0": "Scheduled"}
+    wait_until_read(service, "api_0")
+    polls = count_polls(service)
+    wait_until(lambda: count_polls(service) >= polls + POLLS, "the handlers poll")
+    assert events(service) == before
+    service.advance(SOON_SECONDS)
+    wait_until_started(service, "api_0")
+    assert events(service)["mail"] == "Scheduled"
 
 
-@pytest.mark.spec("O1")
-def test_the_handler_of_the_spot_machine_approves_an_eviction(tmp_path: Path) -> None:
+def test_the_handler_of_the_spot_machine_approves_an_eviction(service: ServiceProcess) -> None:
     """The eviction starts before its notice of 30 seconds has passed."""
-    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        service.json("machine", "evict", "batch_0")
-        wait_until_read(service, "batch_0")
-        service.advance(SOON_SECONDS)
-        wait_until_started(service, "batch_0")
+    service.json("machine", "evict", "batch_0")
+    wait_until_read(service, "batch_0")
+    service.advance(SOON_SECONDS)
+    wait_until_started(service, "batch_0")
 
 
-@pytest.mark.spec("O1")
 def test_a_second_start_continues(tmp_path: Path) -> None:
     """It keeps the pending event and the rollout, starts no other one, and logs nothing."""
     seen = []
@@ -108,7 +104,6 @@ def test_a_second_start_continues(tmp_path: Path) -> None:
     assert seen[0] == seen[1]
 
 
-@pytest.mark.spec("O1")
 def test_a_start_after_the_rollout(tmp_path: Path) -> None:
     """The rollout is not repeated; a small event takes its place."""
     with ServiceProcess(tmp_path / "data", "--demo", "--clock", "virtual") as service:
@@ -122,7 +117,6 @@ def test_a_start_after_the_rollout(tmp_path: Path) -> None:
         assert rollout["status"] == "Aborted"
 
 
-@pytest.mark.spec("O1")
 def test_machines_without_a_url(tmp_path: Path) -> None:
     """The handlers also poll if machines are identified by their source address."""
     words = ("--demo", *VIRTUAL)
@@ -130,7 +124,7 @@ def test_machines_without_a_url(tmp_path: Path) -> None:
         assert events(service) == {"mail": "Scheduled", "api_0": "Scheduled"}
 
 
-@pytest.mark.spec("O1", "O2")
+@pytest.mark.spec("O2")
 def test_a_stop_while_the_handlers_poll(tmp_path: Path) -> None:
     """SIGTERM stops the demo in order, which takes less than the limit that forces it."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
@@ -139,12 +133,13 @@ def test_a_stop_while_the_handlers_poll(tmp_path: Path) -> None:
         assert (service.process.returncode, errors) == (0, "")
 
 
-@pytest.mark.spec("O1")
 def test_the_output_says_what_is_simulated(tmp_path: Path) -> None:
     """It also has the command that starts an empty fleet, in another folder."""
     words = ["up", "--demo", "--memory", "--data", str(tmp_path / "d"), *FREE_PORTS]
     with BackgroundCommand(*words) as command:
         output = "\n".join(command.read_until("Ctrl-C"))
+        code, rest, _ = command.interrupt()
+    assert (code, rest) == (0, "Stopped. No data was kept.\n")
     assert "Created 11 machines in 6 scopes." in output
     assert "simulated handlers poll on every machine but FrontEnd_IN_0" in output
     assert " up --data my-fleet\n" in output

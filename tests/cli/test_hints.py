@@ -14,13 +14,12 @@ from fairwarning.service.config.settings import TENANT
 from tests.fixtures.files import short_folder
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_curl, needs_namespaces
-from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
+from tests.fixtures.service import FREE_PORTS, BackgroundCommand, ServiceProcess, run_command
 
 NAME = """it's"$1"&co"""
 """A name that a shell would take apart."""
 MACHINE = f"[[machine]]\nname = '''{NAME}'''\n"
 SET = f"[[scale_set]]\nname = '''{NAME}'''\ncapacity = 1\n"
-PORTS = ("--metadata", FREE, "--console", FREE, "--arm", FREE)
 VIRTUAL = ("--memory", "--clock", "virtual")
 
 
@@ -43,7 +42,7 @@ class PrintedHints:
     def __init__(self, folder: Path, *words: str) -> None:
         (folder / "fleet.toml").write_text(MACHINE)
         where = ("--data", str(folder / "the data"))
-        self._up = BackgroundCommand("up", str(folder / "fleet.toml"), *where, *PORTS, *words)
+        self._up = BackgroundCommand("up", str(folder / "fleet.toml"), *where, *FREE_PORTS, *words)
 
     def __enter__(self) -> Self:
         self._up.__enter__()

@@ -1,6 +1,5 @@
 """End to end: a handler under `exec` reads its event, approves it, and is rebooted."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,13 +53,6 @@ if sys.argv[2:] == ["stay"]:
 os._exit(0)
 """
 
-# Sends one request, through a proxy if the environment names one.
-REQUEST = """
-import sys, urllib.request
-request = urllib.request.Request(sys.argv[1], headers={"Metadata": "true"})
-sys.stdout.write(urllib.request.urlopen(request).read().decode())
-"""
-
 
 pytestmark = [needs_namespaces, pytest.mark.up("--sample", "--memory")]
 
@@ -77,16 +69,6 @@ def running_inside(
             yield program, iter(program.stdout)
         finally:
             program.kill()
-
-
-@pytest.mark.spec("O3")
-def test_the_documented_request_works_inside(service: ServiceProcess) -> None:
-    """It uses Azure's address, is identified as the machine, and needs no root."""
-    proxy = os.environ | {"http_proxy": "http://127.0.0.1:1"}
-    done = run_program(*service.inside("web_0", sys.executable, "-c", REQUEST, ENDPOINT), env=proxy)
-    assert (done.stdout, done.stderr, done.returncode) == (
-        '{"DocumentIncarnation":1,"Events":[]}', "", 0,
-    )  # fmt: skip
 
 
 @pytest.mark.spec("O4")

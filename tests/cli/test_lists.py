@@ -202,16 +202,15 @@ SHORT_LISTS = "fault", "webhook", "bug", "context", "scenario"
 
 
 @pytest.mark.parametrize("noun", SHORT_LISTS)
-def test_short_lists_have_the_same_forms(noun: str, tmp_path: Path) -> None:
+def test_short_lists_have_the_same_forms(service: ServiceProcess, noun: str) -> None:
     """-o, --columns and --sort work as for the others; what is for people goes to stderr."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        service.run("fault", "set", "500", "--machine", "web_0")
-        words = [] if noun in {"context", "scenario"} else ["--data", str(service.data)]
-        listed = json.loads(run_command(noun, "list", *words, "--json").stdout)
-        forms = {
-            form: run_command(noun, "list", *words, "-o", form)
-            for form in ("table", "csv", "jsonl", "name")
-        }
+    service.run("fault", "set", "500", "--machine", "web_0")
+    words = [] if noun in {"context", "scenario"} else ["--data", str(service.data)]
+    listed = json.loads(run_command(noun, "list", *words, "--json").stdout)
+    forms = {
+        form: run_command(noun, "list", *words, "-o", form)
+        for form in ("table", "csv", "jsonl", "name")
+    }
     assert {done.returncode for done in forms.values()} == {0}
     assert len(forms["csv"].stdout.splitlines()) == len(listed) + 1
     assert [json.loads(line) for line in forms["jsonl"].stdout.splitlines()] == listed

@@ -1,53 +1,32 @@
 """The commands of an operator: machines, clock and faults."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 from tests.fixtures.service import ServiceProcess
-
-pytestmark = pytest.mark.up("--sample", "--memory")
-
-
-def event_types(service: ServiceProcess) -> dict[str, list[str]]:
-    """Return the types of the events of each machine."""
-    machines = json.loads(service.run("machine", "list", "--json").stdout)
-    return {machine["name"]: [event["type"] for event in machine["events"]] for machine in machines}
 
 
 def test_a_scope_without_polls(service: ServiceProcess) -> None:
     """It gets no notice, and the output says so (M15)."""
     output = service.run("machine", "restart", "db_0").stdout
     assert "no notice, because no machine of the scope polls" in output
-    assert event_types(service)["db_0"] == []
+    assert service.json("machine", "show", "db_0")["events"] == []
 
 
-def test_a_virtual_clock(tmp_path: Path) -> None:
+@pytest.mark.spec("O5")
+def test_a_virtual_clock(service: ServiceProcess) -> None:
     """It can be shown, advanced, run and stopped; an event starts at its time."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory", "--clock", "virtual") as service:
-        service.poll("db_0")
-        service.run("machine", "restart", "db_0")
-        before = json.loads(service.run("clock", "show", "--json").stdout)
-        assert (before["virtual"], before["rate"]) == (True, 0.0)
-        assert service.run("clock", "advance", "14m59s").returncode == 0
-        assert service.poll("db_0")["Events"][0]["EventStatus"] == "Scheduled"
-        assert "stopped" in service.run("clock", "advance", "1").stdout
-        assert service.poll("db_0")["Events"][0]["EventStatus"] == "Started"
-        service.run("clock", "advance", "60")
-        assert service.poll("db_0")["Events"] == []
-        assert "60 times real time" in service.run("clock", "run", "60").stdout
-        assert "stopped" in service.run("clock", "freeze").stdout
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        for wrong in (
-            b'{"advance_seconds": true}',
-            b'{"advance_seconds": 1e400}',
-            b'{"rate": %d}' % 10**400,
-        ):
-            assert service.api("POST", "/api/clock", wrong).status == 400
-        refused = service.run("clock", "advance", "1")
-        assert refused.returncode == 4
-        assert "start it with a virtual clock" in refused.stderr
+    service.poll("db_0")
+    service.run("machine", "restart", "db_0")
+    before = service.json("clock", "show")
+    assert (before["virtual"], before["rate"]) == (True, 0.0)
+    assert service.run("clock", "advance", "14m59s").returncode == 0
+    assert service.poll("db_0")["Events"][0]["EventStatus"] == "Scheduled"
+    assert "stopped" in service.run("clock", "advance", "1").stdout
+    assert service.poll("db_0")["Events"][0]["EventStatus"] == "Started"
+    service.run("clock", "advance", "60")
+    assert service.poll("db_0")["Events"] == []
+    assert "60 times real time" in service.run("clock", "run", "60").stdout
+    assert "stopped" in service.run("clock", "freeze").stdout
 
 
 @pytest.mark.spec("M21")

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_inside import APPROVER
-from tests.fixtures.private_network import run_inside
 from tests.fixtures.programs import ROOT, run_program, run_python
 from tests.fixtures.service import PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -139,22 +138,19 @@ def _remove_ipv4() -> None:
         probe.bind(("127.0.0.1", 0))
 
 
+@pytest.mark.private_network
 @pytest.mark.spec("O3")
 def test_a_host_without_ipv4(tmp_path: Path) -> None:
     """The service and a program without namespaces use ::1."""
-
-    def work() -> None:
-        _remove_ipv4()
-        free = "[::1]:0"
-        with ServiceProcess(
-            tmp_path / "data", "--sample", "--memory", metadata=free, console=free, arm=free
-        ) as service:
-            words = [*PROGRAM, "exec", "--data", str(service.data), "--isolation", "none", "web_0"]
-            done = run_program(*words, "--", sys.executable, "-c", ASK_NAME)
-            assert done.returncode == 0, done.stderr
-            assert done.stdout == "web_0 http://[::1]\n"
-
-    run_inside(work)
+    _remove_ipv4()
+    free = "[::1]:0"
+    with ServiceProcess(
+        tmp_path / "data", "--sample", "--memory", metadata=free, console=free, arm=free
+    ) as service:
+        words = [*PROGRAM, "exec", "--data", str(service.data), "--isolation", "none", "web_0"]
+        done = run_program(*words, "--", sys.executable, "-c", ASK_NAME)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "web_0 http://[::1]\n"
 
 
 def test_a_request_for_another_host(service: ServiceProcess) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from tests.fixtures.http import fetch
 from tests.fixtures.loopback import NETWORKS
-from tests.fixtures.private_network import run_inside
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import (
     needs_ip,
@@ -21,10 +20,10 @@ from tests.fixtures.requirements import (
     needs_root_namespaces,
     needs_unshare,
 )
-from tests.fixtures.service import ServiceProcess, run_command
+from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
-pytestmark = [needs_linux, pytest.mark.spec("M22", "O12")]
+pytestmark = [needs_linux, pytest.mark.private_network, pytest.mark.spec("M22", "O12")]
 
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 EVERY = "0.0.0.0"
@@ -63,20 +62,16 @@ def listed(service: ServiceProcess) -> dict[str, str | None]:
 @pytest.mark.parametrize("limit_network", NETWORKS.values(), ids=NETWORKS)
 def test_every_url_answers(tmp_path: Path, limit_network: Callable[[], None]) -> None:
     """Those of `up` and of `machine list`, and those of a machine that is created later."""
-
-    def check() -> None:
-        limit_network()
-        with started(tmp_path / "d", "--demo") as service:
-            assert_all_answer(service.ready["machines"])
-            service.json("machine", "create", "late")
-            assert listed(service).keys() == {*service.ready["machines"], "late"}
-            assert_all_answer(listed(service))
-            url = service.run("machine", "url", "late").stdout.strip()
-            assert (url, name_at(url)) == (listed(service)["late"], "late")
-            assert url in service.run("machine", "show", "late").stdout
-            assert url in service.api("GET", "/machines/late").text
-
-    run_inside(check)
+    limit_network()
+    with started(tmp_path / "d", "--demo") as service:
+        assert_all_answer(service.ready["machines"])
+        service.json("machine", "create", "late")
+        assert listed(service).keys() == {*service.ready["machines"], "late"}
+        assert_all_answer(listed(service))
+        url = service.run("machine", "url", "late").stdout.strip()
+        assert (url, name_at(url)) == (listed(service)["late"], "late")
+        assert url in service.run("machine", "show", "late").stdout
+        assert url in service.api("GET", "/machines/late").text
 
 
 @pytest.mark.parametrize("limit_network", NETWORKS.values(), ids=NETWORKS)
@@ -88,47 +83,28 @@ def test_a_url_is_the_same_after_a_restart(
     def durable(*words: str) -> ServiceProcess:
         return ServiceProcess(tmp_path / "d", *words, metadata="", console="", arm="")
 
-    def check() -> None:
-        limit_network()
-        with durable("--demo") as service:
-            before = service.ready["machines"]
-            assert service.stop()[0] == 0
-        with durable() as service:
-            assert service.ready["machines"] == before
-            assert_all_answer(before)
-
-    run_inside(check)
+    limit_network()
+    with durable("--demo") as service:
+        before = service.ready["machines"]
+        assert service.stop()[0] == 0
+    with durable() as service:
+        assert service.ready["machines"] == before
+        assert_all_answer(before)
 
 
 @pytest.mark.parametrize("limit_network", NETWORKS.values(), ids=NETWORKS)
 def test_localhost(tmp_path: Path, limit_network: Callable[[], None]) -> None:
     """It is the loopback address of the system, for every port."""
-
-    def check() -> None:
-        limit_network()
-        with started(tmp_path / "d", "--demo", host="localhost") as service:
-            assert_all_answer(listed(service))
-
-    run_inside(check)
+    limit_network()
+    with started(tmp_path / "d", "--demo", host="localhost") as service:
+        assert_all_answer(listed(service))
 
 
 def test_ports_where_each_machine_could_have_an_address(tmp_path: Path) -> None:
     """`--machine-ports` decides."""
-
-    def check() -> None:
-        with started(tmp_path / "d", "--demo", "--machine-ports", "9300-9400") as service:
-            assert service.ready["machines"]["web_1"] == "http://127.0.0.1:9301"
-            assert_all_answer(listed(service))
-
-    run_inside(check)
-
-
-@pytest.mark.parametrize("ports", ["8200", "x-", "0-5", "9-8", "8200-70000", "-"])
-def test_ports_that_are_none(tmp_path: Path, ports: str) -> None:
-    """The error says what a range looks like."""
-    done = run_command("up", "--data", str(tmp_path), "--machine-ports", ports)
-    assert done.returncode == 2
-    assert "is not FIRST-LAST or FIRST-, such as 8200-9199" in done.stderr
+    with started(tmp_path / "d", "--demo", "--machine-ports", "9300-9400") as service:
+        assert service.ready["machines"]["web_1"] == "http://127.0.0.1:9301"
+        assert_all_answer(listed(service))
 
 
 # --- A service for other hosts ---
@@ -201,61 +177,39 @@ def urls_there(there: str, service: ServiceProcess) -> dict[str, str | None]:
 def test_machines_that_call_from_their_address(tmp_path: Path) -> None:
     """Only a reader at the machine's address has its URL; the text says how to reach a machine."""
     fleet = f'[[machine]]\nname = "guest"\naddress = "{GUEST}"\n[[machine]]\nname = "away"\n'
-
-    def check() -> None:
-        with (
-            neighbour() as there,
-            started(tmp_path / "d", fleet=fleet, host=EVERY) as service,
-        ):
-            assert service.ready["machines"] == {"guest": None, "away": None}
-            assert "--default-machine" in name_at(service.ready["metadata"])
-            assert urls_there(there, service) == {"guest": f"http://{HOST}:8169", "away": None}
-            assert name_there(there, f"http://{HOST}:8169") == "guest"
-            refused = service.run("machine", "url", "guest")
-            assert refused.returncode == 1
-            assert "--machine-ports" in refused.stderr
-            assert "fairwarning exec" in service.run("machine", "list").stderr
-
-    run_inside(check)
+    with (
+        neighbour() as there,
+        started(tmp_path / "d", fleet=fleet, host=EVERY) as service,
+    ):
+        assert service.ready["machines"] == {"guest": None, "away": None}
+        assert "--default-machine" in name_at(service.ready["metadata"])
+        assert urls_there(there, service) == {"guest": f"http://{HOST}:8169", "away": None}
+        assert name_there(there, f"http://{HOST}:8169") == "guest"
+        refused = service.run("machine", "url", "guest")
+        assert refused.returncode == 1
+        assert "--machine-ports" in refused.stderr
+        assert "fairwarning exec" in service.run("machine", "list").stderr
 
 
 @needs_neighbour
 def test_ports_for_another_host(tmp_path: Path) -> None:
     """Each reader gets the URL that answers where it is."""
-
-    def check() -> None:
-        words = ("--demo", "--machine-ports", "8200-")
-        with neighbour() as there, started(tmp_path / "d", *words, host=EVERY) as service:
-            assert_all_answer(service.ready["machines"])
-            for name, url in urls_there(there, service).items():
-                assert url is not None
-                assert url.startswith(f"http://{HOST}:82")
-                assert name_there(there, url) == name
-
-    run_inside(check)
+    words = ("--demo", "--machine-ports", "8200-")
+    with neighbour() as there, started(tmp_path / "d", *words, host=EVERY) as service:
+        assert_all_answer(service.ready["machines"])
+        for name, url in urls_there(there, service).items():
+            assert url is not None
+            assert url.startswith(f"http://{HOST}:82")
+            assert name_there(there, url) == name
 
 
 @needs_neighbour
 def test_the_default_machine_for_another_host(tmp_path: Path) -> None:
     """A published port answers as one machine, which has a URL on either host."""
-
-    def check() -> None:
-        words = ("--demo", "--default-machine", "web_1")
-        with neighbour() as there, started(tmp_path / "d", *words, host=EVERY) as service:
-            here = {name: url for name, url in service.ready["machines"].items() if url}
-            assert here == {"web_1": "http://127.0.0.1:8169"}
-            assert name_at(here["web_1"]) == "web_1"
-            assert urls_there(there, service)["web_1"] == f"http://{HOST}:8169"
-            assert name_there(there, f"http://{HOST}:8169") == "web_1"
-
-    run_inside(check)
-
-
-@pytest.mark.spec("O2")
-def test_a_default_machine_that_does_not_exist(tmp_path: Path) -> None:
-    """The service starts, because the machine may be created later, and warns."""
-    words = ("--demo", "--memory", "--default-machine", "nobody")
-    with ServiceProcess(tmp_path / "d", *words) as service:
-        assert "There is no machine 'nobody'" in name_at(service.ready["metadata"])
-        _, log = service.stop()
-    assert "no default machine: there is no machine 'nobody'" in log
+    words = ("--demo", "--default-machine", "web_1")
+    with neighbour() as there, started(tmp_path / "d", *words, host=EVERY) as service:
+        here = {name: url for name, url in service.ready["machines"].items() if url}
+        assert here == {"web_1": "http://127.0.0.1:8169"}
+        assert name_at(here["web_1"]) == "web_1"
+        assert urls_there(there, service)["web_1"] == f"http://{HOST}:8169"
+        assert name_there(there, f"http://{HOST}:8169") == "web_1"

@@ -1,6 +1,8 @@
 """Commands that talk to a service on another host: by its URL, with a token (O13)."""
 
 import os
+import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from tests.fixtures.http import free_port
 from tests.fixtures.receiver import Receiver, ReceiverResponse
 from tests.fixtures.service import ServiceProcess, run_command
 
+pytestmark = pytest.mark.spec("O13")
+
 NAMING = {"--server", "--context", "--data", "--token-file", "--ca"}
 NO_SERVICE = {
     *("up", "certify", "completion", "version"),
@@ -21,61 +25,8 @@ NO_SERVICE = {
 """Commands that use no running service; those of `context` too."""
 FLEET = '[[machine]]\nname = "vm"\n[[scale_set]]\nname = "web"\ncapacity = 2\n'
 
-SUCCEED = {
-    "status": (),
-    "journal": (),
-    "machine list": (),
-    "machine show": ("vm",),
-    "machine explain": ("vm",),
-    "machine create": ("more",),
-    "machine set-address": ("vm", "10.0.0.9"),
-    "machine url": ("vm",),
-    "event list": (),
-    "event show": ("EVENT",),
-    "event explain": ("EVENT",),
-    "event approve": ("EVENT",),
-    "operation show": ("OPERATION",),
-    "operation explain": ("OPERATION",),
-    "set list": (),
-    "set show": ("web",),
-    "set create": ("other", "--capacity", "1"),
-    "set update": ("web", "--size", "Standard_B2s"),
-    "set upgrade": ("web",),
-    "set scale": ("web", "1", "--yes"),
-    "set delete": ("other", "--yes"),
-    "rollout start": ("web/0",),
-    "rollout list": (),
-    "operation list": (),
-    "clock show": (),
-    "clock advance": ("1s",),
-    "clock run": ("1",),
-    "clock freeze": (),
-    "fault set": ("410",),
-    "fault list": (),
-    "fault clear": (),
-    "webhook list": (),
-    "token create": ("ci", "--role", "reader"),
-    "token list": (),
-    "bug list": (),
-    "healthcheck": (),
-}
-"""Commands that the service carries out, with their arguments."""
+COMMANDS = tomllib.loads(Path(__file__).with_name("remote_commands.toml").read_text("utf-8"))
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
-REFUSED = {
-    **dict.fromkeys(
-        (
-            "event watch", "event cancel", "rollout status", "rollout pause", "rollout resume",
-            "webhook delete", "webhook test", "token revoke", "bug release",
-        ),
-        (UNKNOWN,),
-    ),
-    "rollout abort": (UNKNOWN, "--yes"),
-    "set delete-instances": (UNKNOWN, "0", "--yes"),
-    "machine delete": (UNKNOWN, "--yes"),
-    "machine fail": (UNKNOWN, "--yes"),
-    "webhook create": ("pager", "https://receiver.example/in"),
-}  # fmt: skip
-"""Commands that the service refuses; those that act on machines get an unknown machine."""
 ELSEWHERE = {"exec", "az"}
 """Commands that other tests try: they need more than the service."""
 
@@ -91,7 +42,6 @@ def client_commands() -> dict[str, set[str]]:
     }
 
 
-@pytest.mark.spec("O13")
 def test_every_command_names_its_service_in_the_same_way() -> None:
     """By the same options; none of them takes a token on the command line."""
     commands = client_commands()
@@ -100,7 +50,6 @@ def test_every_command_names_its_service_in_the_same_way() -> None:
     assert {words for words, options in commands.items() if "--token" in options} == set()
 
 
-@pytest.mark.spec("O13")
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -123,7 +72,6 @@ def test_a_command_that_needs_this_host(words: tuple[str, ...], why: str) -> Non
 # --- Which service --------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("O13")
 @pytest.mark.parametrize(
     ("given", "environment", "current", "chosen"),
     [
@@ -159,7 +107,6 @@ def test_the_order_of_precedence(
         assert service.folder == Path(chosen)
 
 
-@pytest.mark.spec("O13")
 def test_a_token_of_the_environment_does_not_go_to_a_context(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -171,7 +118,6 @@ def test_a_token_of_the_environment_does_not_go_to_a_context(
     assert choose(ServiceOptions(server="http://x:1")).address().token == "other"
 
 
-@pytest.mark.spec("O13")
 def test_without_a_service_the_error_says_where_it_was_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +133,6 @@ def test_without_a_service_the_error_says_where_it_was_looked_for(
     assert "--server URL, --context NAME or --data PATH" in done.stderr
 
 
-@pytest.mark.spec("O13")
 @pytest.mark.parametrize(
     "url", ["fleet:8170", "http://u:secret@fleet", "http://fleet/login?key=secret", "http://h:x"]
 )
@@ -202,7 +147,6 @@ def test_a_url_that_names_no_console(url: str) -> None:
 # --- A real service -------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("O13")
 def test_every_command_works_by_url_and_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,16 +159,24 @@ def test_every_command_works_by_url_and_token(
         monkeypatch.setenv("FAIRWARNING_TOKEN", there.ready["token"])
         there.poll("vm")
         started = there.ok("POST", "/api/machines/vm/restart", {})
-        ids = {"EVENT": started["events"][0]["id"], "OPERATION": started["operation"]["id"]}
-        for words, arguments in SUCCEED.items():
-            done = run_command(*words.split(), *(ids.get(word, word) for word in arguments))
-            assert done.returncode == 0, (words, done.stderr)
-        rest = client_commands().keys() - SUCCEED.keys() - ELSEWHERE
-        for words in rest:
-            default = (UNKNOWN,) if words.startswith("machine ") else ()
-            done = run_command(*words.split(), *REFUSED.get(words, default))
-            assert done.returncode in {3, 4}, (words, done.stderr)
-            assert "token" not in done.stderr or words == "token revoke", done.stderr
+        words = {
+            "EVENT": started["events"][0]["id"],
+            "OPERATION": started["operation"]["id"],
+            "UNKNOWN": UNKNOWN,
+        }
+
+        def run(command: str, arguments: str) -> subprocess.CompletedProcess[str]:
+            return run_command(*command.split(), *(words.get(w, w) for w in arguments.split()))
+
+        succeed, refused = COMMANDS["succeed"], COMMANDS["refused"]
+        for command, arguments in succeed.items():
+            done = run(command, arguments)
+            assert done.returncode == 0, (command, done.stderr)
+        for command in client_commands().keys() - succeed.keys() - ELSEWHERE:
+            default = "UNKNOWN" if command.startswith("machine ") else ""
+            done = run(command, refused.get(command, default))
+            assert done.returncode in {3, 4}, (command, done.stderr)
+            assert "token" not in done.stderr or command == "token revoke", done.stderr
 
 
 AZ = """#!/bin/sh
@@ -235,7 +187,6 @@ echo '{"azure-cli": "2.80.0"}'
 """An Azure CLI that records how it is called."""
 
 
-@pytest.mark.spec("O13")
 def test_the_azure_cli_for_a_service_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +212,6 @@ def test_the_azure_cli_for_a_service_elsewhere(
         assert f"REQUESTS_CA_BUNDLE={ca}" in login.stdout
 
 
-@pytest.mark.spec("O13")
 def test_a_token_file(tmp_path: Path) -> None:
     """The file is read by the command; without a token, or with a wrong one, it says what to do."""
     with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as there:
@@ -279,7 +229,6 @@ def test_a_token_file(tmp_path: Path) -> None:
         assert "fairwarning token create" in wrong.stderr
 
 
-@pytest.mark.spec("O13")
 def test_a_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what named it, and how to name another."""
     monkeypatch.setenv("FAIRWARNING_URL", f"http://127.0.0.1:{free_port()}")
@@ -290,7 +239,6 @@ def test_a_service_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None
     assert "--context NAME" in done.stderr
 
 
-@pytest.mark.spec("O13")
 def test_a_redirect_does_not_get_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command fails, and says where the redirect leads."""
     monkeypatch.setenv("FAIRWARNING_TOKEN", "secret")
@@ -302,7 +250,6 @@ def test_a_redirect_does_not_get_the_token(monkeypatch: pytest.MonkeyPatch) -> N
     assert other.requests == []
 
 
-@pytest.mark.spec("O13")
 @pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
 def test_a_warning_before_a_token_is_sent_unencrypted(
     host: str, monkeypatch: pytest.MonkeyPatch, *, warned: bool

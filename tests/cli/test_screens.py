@@ -7,7 +7,7 @@ from typing import Self
 
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_tmux
-from tests.fixtures.service import FREE, PROGRAM, ServiceProcess
+from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess
 from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, wait_until
 
 pytestmark = needs_tmux
@@ -65,8 +65,7 @@ def lines_of(screen: str) -> list[str]:
 def test_the_output_of_up(tmp_path: Path) -> None:
     """It has every machine, commands to try, and how to stop."""
     words = ["up", "--sample", "--memory", "--data", str(tmp_path / "d")]
-    words += ["--metadata", FREE, "--console", FREE, "--arm", FREE]
-    with Terminal(*words) as terminal:
+    with Terminal(*words, *FREE_PORTS) as terminal:
         lines = lines_of(terminal.wait_for("Ctrl-C"))
         assert lines[0].startswith("Fairwarning is up")
         assert any("web_0" in line for line in lines)
@@ -90,16 +89,7 @@ def test_watch_in_colour(service: ServiceProcess) -> None:
 def test_the_progress_bar_of_a_rollout(service: ServiceProcess) -> None:
     """There is one bar from start to end, with the pending events below it."""
     service.poll("db_0")
-    words = [
-        "rollout",
-        "start",
-        "db",
-        "--kind",
-        "reboot",
-        "--wait",
-        "--data",
-        str(service.data),
-    ]
+    words = ["rollout", "start", "db", "--kind", "reboot", "--wait", "--data", str(service.data)]
     with Terminal(*words) as terminal:
         lines = lines_of(terminal.wait_for("0 of 2 done", "not before", "clock is stopped"))
         assert sum("━" in line for line in lines) == 1

@@ -17,6 +17,7 @@ import pytest
 from fairwarning.server.ready import read_ready
 from tests.campaigns import split
 from tests.cli.test_workers import is_running, workers
+from tests.fixtures.forked import ForkedProgram
 from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.postgres.locks import count_waiting
@@ -24,12 +25,15 @@ from tests.fixtures.programs import ROOT
 from tests.fixtures.service import FREE_PORTS, PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, wait_until
 
+pytestmark = pytest.mark.spec("O2")
+
 STOP_SECONDS = 5.0
 MIGRATION_LOCK = 0x46616972
 MOMENTS = 6
 SIGNALS = pytest.mark.parametrize("number", split([signal.SIGTERM, signal.SIGINT], 1))
 WORKERS = pytest.param(2, id="workers", marks=pytest.mark.campaign)
 PROCESSES = pytest.mark.parametrize("count", [pytest.param(1, id="alone"), WORKERS])
+Process = subprocess.Popen[bytes] | subprocess.Popen[str] | ForkedProgram
 ONE = '[[machine]]\nname = "vm"\n'
 LARGE = "".join(f'[[scale_set]]\nname = "set{n}"\ncapacity = 1000\n' for n in range(50))
 
@@ -63,11 +67,12 @@ def on_database(url: str, folder: Path, count: int) -> list[str]:
     return ["--data", url, "--run", str(folder), "--workers", str(count)]
 
 
-def end(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
-    """Send a signal; return the exit code. The process and its workers end in time."""
+def end(process: Process, *numbers: signal.Signals) -> int:
+    """Send signals; return the exit code. The process and its workers end in time."""
     family = [process.pid, *children(process.pid)]
-    process.send_signal(number)
     sent_at = time.monotonic()
+    for number in numbers:
+        process.send_signal(number)
     process.wait(LIMIT_SECONDS)
     assert time.monotonic() - sent_at <= on_this_machine(STOP_SECONDS)
     wait_until(lambda: not any(map(is_running, family)), "the end of the workers")
@@ -107,7 +112,6 @@ def full_pipe() -> tuple[int, int]:
     return read_end, write_end
 
 
-@pytest.mark.spec("O2")
 @SIGNALS
 def test_a_stop_at_every_moment_of_a_start(tmp_path: Path, number: signal.Signals) -> None:
     """From the first import to the ready line: nothing is left in the folders."""
@@ -127,7 +131,6 @@ def test_a_stop_at_every_moment_of_a_start(tmp_path: Path, number: signal.Signal
         assert not list(sockets.glob("*")), moment
 
 
-@pytest.mark.spec("O2")
 @SIGNALS
 def test_a_stop_during_a_large_import(tmp_path: Path, number: signal.Signals) -> None:
     """The machines created so far stay; the next start has no lock in its way."""
@@ -141,7 +144,7 @@ def test_a_stop_during_a_large_import(tmp_path: Path, number: signal.Signals) ->
         assert service.poll("vm")["Events"] == []
 
 
-@pytest.mark.spec("O2", "X1")
+@pytest.mark.spec("X1")
 @SIGNALS
 @PROCESSES
 def test_a_stop_while_another_process_migrates(
@@ -160,7 +163,7 @@ def test_a_stop_while_another_process_migrates(
         assert service.poll("vm")["Events"] == []
 
 
-@pytest.mark.spec("O2", "X1")
+@pytest.mark.spec("X1")
 @SIGNALS
 @PROCESSES
 def test_a_stop_while_the_database_does_not_answer(
@@ -179,7 +182,6 @@ def test_a_stop_while_the_database_does_not_answer(
     assert leftovers(tmp_path) == []
 
 
-@pytest.mark.spec("O2")
 @SIGNALS
 @pytest.mark.parametrize("count", [pytest.param(0, id="folder"), WORKERS])
 def test_a_stop_while_nobody_reads_the_output(
@@ -200,7 +202,6 @@ def test_a_stop_while_nobody_reads_the_output(
     assert leftovers(tmp_path) == []
 
 
-@pytest.mark.spec("O2")
 @SIGNALS
 def test_a_stop_while_nobody_reads_the_log(tmp_path: Path, number: signal.Signals) -> None:
     """A log line that cannot be written blocks the whole process, but not its end."""
@@ -217,7 +218,7 @@ def test_a_stop_while_nobody_reads_the_log(tmp_path: Path, number: signal.Signal
     assert not data.exists()
 
 
-@pytest.mark.spec("O2", "X1")
+@pytest.mark.spec("X1")
 @SIGNALS
 @PROCESSES
 def test_a_second_signal_in_the_middle_of_a_stop(
@@ -233,13 +234,7 @@ def test_a_second_signal_in_the_middle_of_a_stop(
             client = Thread(target=restart, args=(service,), daemon=True)
             client.start()
             wait_until(lambda: count_waiting(other) > 0, "the commit waits")
-            family = [service.process.pid, *children(service.process.pid)]
-            service.process.send_signal(number)
-            sent_at = time.monotonic()
-            service.process.send_signal(number)
-            service.process.wait(LIMIT_SECONDS)
-            assert time.monotonic() - sent_at <= on_this_machine(STOP_SECONDS)
-            wait_until(lambda: not any(map(is_running, family)), "the end of the workers")
+            end(service.process, number, number)
         client.join(LIMIT_SECONDS)
     assert leftovers(tmp_path / "run") == []
 
@@ -252,17 +247,12 @@ def restart(service: ServiceProcess) -> None:
         return
 
 
-@pytest.mark.spec("O2", "X1")
+@pytest.mark.spec("X1")
 @SIGNALS
 def test_a_worker_that_hangs_is_killed(tmp_path: Path, number: signal.Signals) -> None:
     """A suspended worker handles no signal; it ends with the others."""
     url = database_or_skip()
     with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=ONE, database=url) as service:
-        started_workers = workers(service.process.pid)
-        os.kill(started_workers[0], signal.SIGSTOP)
-        service.process.send_signal(number)
-        sent_at = time.monotonic()
-        service.process.wait(LIMIT_SECONDS)
-        assert time.monotonic() - sent_at <= on_this_machine(STOP_SECONDS)
-        wait_until(lambda: not any(map(is_running, started_workers)), "the end of the workers")
+        os.kill(workers(service.process.pid)[0], signal.SIGSTOP)
+        end(service.process, number)
     assert leftovers(tmp_path / "run") == []

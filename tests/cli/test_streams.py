@@ -65,14 +65,6 @@ each_command = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """A service for all tests."""
-    data = tmp_path_factory.mktemp("streams") / "data"
-    with ServiceProcess(data, "--sample", "--memory", "--clock", "virtual") as started:
-        yield started
-
-
 def run(words: list[str], stdout: IO[bytes] | None = None) -> tuple[int, str]:
     """Run a command; return its exit code and stderr, which has no traceback."""
     program = ForkedProgram(["fairwarning", *words], stdout=stdout)
@@ -82,9 +74,9 @@ def run(words: list[str], stdout: IO[bytes] | None = None) -> tuple[int, str]:
     return program.wait(), errors
 
 
-def on(service: ServiceProcess, words: list[str]) -> list[str]:
+def on(shared_service: ServiceProcess, words: list[str]) -> list[str]:
     """Return the command for this service, if it is for a service."""
-    return words if words[0] in LOCAL else [*words, "--data", str(service.data)]
+    return words if words[0] in LOCAL else [*words, "--data", str(shared_service.data)]
 
 
 @contextmanager
@@ -104,20 +96,20 @@ def ended_reader() -> Iterator[IO[bytes]]:
 
 
 @each_command
-def test_output_that_cannot_be_written(service: ServiceProcess, words: list[str]) -> None:
+def test_output_that_cannot_be_written(shared_service: ServiceProcess, words: list[str]) -> None:
     """A full disk is reported; a reader that has ended is not."""
     with full_disk() as file:
-        code, errors = run(on(service, words), file)
+        code, errors = run(on(shared_service, words), file)
     assert code, (words, errors)
     assert errors.startswith(("Error: ", "Usage: ", "Connected ", "Created ")), (words, errors)
     with ended_reader() as file:
-        run(on(service, words), file)
+        run(on(shared_service, words), file)
 
 
 @each_command
-def test_arguments_that_are_not_utf8(service: ServiceProcess, words: list[str]) -> None:
+def test_arguments_that_are_not_utf8(shared_service: ServiceProcess, words: list[str]) -> None:
     """Nothing is named so; the error shows the bytes."""
-    code, errors = run(on(service, [*words[:-1], f"{words[-1]}\udcff"]))
+    code, errors = run(on(shared_service, [*words[:-1], f"{words[-1]}\udcff"]))
     assert code, (words, errors)
 
 
@@ -154,19 +146,19 @@ def test_answers_of_another_server(monkeypatch: pytest.MonkeyPatch, step: int) -
     ids=str,
 )
 def test_a_terminal_that_lacks_characters(
-    service: ServiceProcess, variables: dict[str, str], shown: str
+    shared_service: ServiceProcess, variables: dict[str, str], shown: str
 ) -> None:
     """They are shown as escapes; where only ASCII is known, as UTF-8."""
-    service.api("POST", "/api/machines", {"name": "\N{SNOWMAN}"})
-    command = [*PROGRAM, *on(service, ["machine", "list"])]
+    shared_service.api("POST", "/api/machines", {"name": "\N{SNOWMAN}"})
+    command = [*PROGRAM, *on(shared_service, ["machine", "list"])]
     done = run_program(*command, env=os.environ | variables)
     assert (done.returncode, done.stderr) == (0, "")
     assert shown in done.stdout
 
 
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_closed_streams(service: ServiceProcess, closed: str) -> None:
+def test_closed_streams(shared_service: ServiceProcess, closed: str) -> None:
     """The command runs, and nothing else gets their descriptors."""
-    command = [*PROGRAM, *on(service, ["machine", "list"])]
+    command = [*PROGRAM, *on(shared_service, ["machine", "list"])]
     done = run_program("sh", "-c", f'exec "$@" {closed}', "sh", *command)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -3,10 +3,16 @@
 import json
 import os
 import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from fairwarning.console.access import COOKIE
 from fairwarning.core.times import parse_date
 from fairwarning.server.start_token import START_TOKEN_SECONDS
 from tests.cli.test_workers import workers
@@ -22,7 +28,7 @@ from tests.fixtures.credentials import (
 )
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, wait_until
 
 pytestmark = [pytest.mark.spec("C7"), pytest.mark.up("--memory")]
 
@@ -144,21 +150,6 @@ def test_the_list(service: ServiceProcess) -> None:
     assert all(word in table for word in (*headings, reader["id"], secret["id"]))
 
 
-def test_the_list_has_pages(service: ServiceProcess) -> None:
-    """They are in the order of ids, and complete."""
-    made = {create(service)["id"] for _ in range(4)}
-    listed: list[str] = []
-    after: str | None = ""
-    while after is not None:
-        page = service.ok("GET", f"/api/tokens?limit=2&after={after}")
-        listed += [token["id"] for token in page["tokens"]]
-        after = page["next"]
-    assert listed == sorted(listed)
-    assert made < set(listed)
-    assert len(listed) == len(made) + 1  # and the start token
-    assert service.api("GET", "/api/tokens?after=x").status == 400
-
-
 def test_an_unknown_id(service: ServiceProcess) -> None:
     """The error says how to list the ids, and no other token is revoked."""
     token = create(service)
@@ -169,25 +160,6 @@ def test_an_unknown_id(service: ServiceProcess) -> None:
     assert api_status(service, token["text"]) == 200
     assert service.api("GET", f"/api/tokens/{token['id']}").json["revoked_at"] is None
     assert service.api("GET", "/api/tokens/x").status == 404
-
-
-def test_what_a_token_may_be(service: ServiceProcess) -> None:
-    """The error lists what is allowed."""
-    for settings, allowed in (
-        ({"role": "owner"}, "operator, tenant, reader"),
-        ({"use": "page"}, "api or login"),
-        ({"use": "arm"}, "api or login"),
-        ({"seconds": 0}, "from 1 to"),
-        ({"name": ""}, "choose another name"),
-    ):
-        body = {"name": "ann", "role": "reader", **settings}
-        response = service.api("POST", "/api/tokens", body)
-        assert response.status == 400, settings
-        assert allowed in response.error_message
-    reader = create(service, role="reader")["text"]
-    assert service.api("GET", "/api/tokens", token=reader).status == 200
-    for path in ("/api/tokens", "/api/tokens/revoke"):
-        assert service.api("POST", path, {}, token=reader).status == 403
 
 
 STUB = """#!/bin/sh
@@ -320,3 +292,67 @@ def test_a_revocation_reaches_every_process(tmp_path: Path) -> None:
         assert not is_logged_in(two, cookie)
         assert [api_status(two, api["text"]), arm_status(two, arm)] == [401, 401]
         assert is_logged_in(two, kept)
+
+
+# --- Streams end with the token or the session of their client -----------------------------------
+
+LIFETIME_SECONDS = 2
+SOON_SECONDS = 8.0  # well below the 15 seconds between two keep-alives of a stream
+
+
+@contextmanager
+def open_stream(service: ServiceProcess, headers: Mapping[str, str]) -> Iterator[HTTPResponse]:
+    """Open a stream, and read its first line."""
+    url = urlsplit(service.ready["console"])
+    connection = HTTPConnection(url.hostname or "", url.port, LIMIT_SECONDS)
+    connection.request("GET", "/api/stream", headers=dict(headers))
+    response = connection.getresponse()
+    assert response.readline() == b"retry: 1000\n"
+    yield response
+    connection.close()
+
+
+def bearer(text: str) -> dict[str, str]:
+    """The header of a request with this token."""
+    return {"Authorization": f"Bearer {text}"}
+
+
+def test_a_log_out_ends_the_open_streams_of_the_session(service: ServiceProcess) -> None:
+    """The page's stream ends cleanly and at once."""
+    cookie = open_session(service)
+    with open_stream(service, {"Cookie": f"{COOKIE}={cookie}"}) as response:
+        log_out(service, cookie)
+        response.read()  # until the stream ends
+
+
+def test_a_stream_ends_when_its_token_expires(service: ServiceProcess) -> None:
+    """At that moment, and not with the next keep-alive."""
+    settings = {"name": "ann", "role": "reader", "seconds": LIFETIME_SECONDS}
+    token = service.ok("POST", "/api/tokens", settings)["token"]
+    began = time.monotonic()
+    with open_stream(service, bearer(token)) as response:
+        response.read()
+    assert time.monotonic() - began < LIFETIME_SECONDS + on_this_machine(SOON_SECONDS)
+
+
+def test_a_revocation_ends_the_streams_of_every_process(tmp_path: Path) -> None:
+    """Of the process that revokes the token and of the others; other tokens' streams go on."""
+    url = database_or_skip()
+    with (
+        ServiceProcess(tmp_path / "one", database=url) as one,
+        ServiceProcess(tmp_path / "two", database=url) as two,
+    ):
+        token, other = create(one), create(one)
+        with (
+            open_stream(one, bearer(token["text"])) as here,
+            open_stream(two, bearer(token["text"])) as there,
+            open_stream(two, bearer(other["text"])) as kept,
+        ):
+            one.ok("POST", "/api/tokens/revoke", {"ids": [token["id"]]})
+            began = time.monotonic()
+            here.read()
+            there.read()
+            assert time.monotonic() - began < on_this_machine(SOON_SECONDS)
+            one.ok("POST", "/api/machines", {"name": "vm"})
+            while kept.readline() != b"event: line\n":
+                pass

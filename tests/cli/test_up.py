@@ -11,12 +11,13 @@ import pytest
 from tests.fixtures.endpoint import POLL_TARGET
 from tests.fixtures.files import short_folder
 from tests.fixtures.http import fetch
-from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
+from tests.fixtures.service import ServiceProcess, run_command
 from tests.fixtures.waiting import wait_until
 
 pytestmark = pytest.mark.up("--sample", "--memory")
 
 COMMAND = '[[machine]]\nname = "vm"\n[driver]\nkind = "command"\nprogram = ["true"]\n'
+RANGE = "is not FIRST-LAST or FIRST-, such as 8200-9199"
 ONE = '[[machine]]\nname = "vm"\n'
 
 
@@ -24,15 +25,7 @@ ONE = '[[machine]]\nname = "vm"\n'
 def test_the_json_line_has_the_address_of_every_machine(service: ServiceProcess) -> None:
     """`--json` prints one line when ready; each machine has its own address."""
     machines = service.ready["machines"]
-    assert list(machines) == [
-        "web_0",
-        "web_1",
-        "web_2",
-        "db_0",
-        "db_1",
-        "batch_0",
-        "FrontEnd_IN_0",
-    ]
+    assert list(machines) == ["web_0", "web_1", "web_2", "db_0", "db_1", "batch_0", "FrontEnd_IN_0"]
     port = service.ready["metadata"].rpartition(":")[2]
     assert machines["web_0"] == f"http://127.1.0.1:{port}"
     assert len(set(machines.values())) == len(machines)
@@ -151,6 +144,8 @@ def test_a_second_service_in_the_same_folder_is_refused(
         (["--workers", "0"], 2, "range 1<=x<=256"),
         (["--data", "postgresql://x", "--memory"], 2, "omit --memory or --data"),
         (["--data", "postgresql://x", "--clock", "virtual"], 2, "use a data folder or --memory"),
+        *((["--machine-ports", ports], 2, RANGE) for ports in ("8200", "x-", "0-5", "9-8", "-")),
+        (["--machine-ports", "8200-70000"], 2, RANGE),
         (["--data", "postgresql://%zz"], 1, "this is not a postgresql:// URL"),
     ],
 )
@@ -184,25 +179,6 @@ def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O10")
-def test_health_readiness_and_metrics(tmp_path: Path) -> None:
-    """The console answers them without a token; `healthcheck` checks readiness."""
-    with ServiceProcess(tmp_path / "data", "--sample", "--memory") as service:
-        console = service.ready["console"]
-        service.poll("db_0")
-        service.get("db_0", "/wrong")
-        for path in ("/healthz", "/readyz"):
-            response = fetch(f"{console}{path}")
-            assert (response.status, response.json["status"]) == (200, "ok")
-        response = fetch(f"{console}/metrics")
-        assert response.status == 200
-        lines = response.text.splitlines()
-        assert "fairwarning_polls_total 1.0" in lines
-        assert 'fairwarning_requests_refused_total{reason="path"} 1.0' in lines
-        healthy = service.run("healthcheck")
-        assert (healthy.returncode, healthy.stderr) == (0, "")
-
-
-@pytest.mark.spec("O10")
 def test_json_logs(tmp_path: Path) -> None:
     """With `--json`, every line on stderr is an object with time, level and message."""
     long = tmp_path / ("deep" * 30)  # too long for a socket path, which logs a warning
@@ -216,17 +192,14 @@ def test_json_logs(tmp_path: Path) -> None:
     assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
 
 
-@pytest.mark.spec("O1")
-def test_the_text_output(tmp_path: Path) -> None:
-    """Without `--json`, it prints the machines and commands to try."""
-    words = ["up", "--sample", "--memory", "--data", str(tmp_path / "d")]
-    words += ["--metadata", FREE, "--console", FREE, "--arm", FREE]
-    with BackgroundCommand(*words) as command:
-        lines = command.read_until("Ctrl-C")
-        code, rest, _ = command.interrupt()
-    assert code == 0
-    assert lines[0] == "Fairwarning is up. Created 7 machines in 4 scopes."
-    assert any(line.startswith("  web_0          http://127.1.0.1:") for line in lines)
-    assert any(line.startswith("  curl -H Metadata:true ") for line in lines)
-    assert all(len(line) <= 100 for line in lines if str(tmp_path) not in line)
-    assert rest == "Stopped. No data was kept.\n"
+@pytest.mark.spec("M22", "O2", "O12")
+def test_a_default_machine_that_does_not_exist(tmp_path: Path) -> None:
+    """The service starts, because the machine may be created later, and warns."""
+    words = ("--demo", "--memory", "--default-machine", "nobody")
+    with ServiceProcess(tmp_path / "d", *words) as service:
+        assert (
+            "There is no machine 'nobody'"
+            in fetch(service.ready["metadata"] + POLL_TARGET, headers={"Metadata": "true"}).text
+        )
+        _, log = service.stop()
+    assert "no default machine: there is no machine 'nobody'" in log

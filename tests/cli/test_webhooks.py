@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.fixtures.receiver import Receiver, ReceiverResponse
 from tests.fixtures.service import ServiceProcess
-
-pytestmark = pytest.mark.up("--sample", "--memory")
 
 FLEET = '[console]\nwebhook_hosts = ["127.0.0.1"]\n[[machine]]\nname = "vm"\n'
 
@@ -37,17 +33,3 @@ def test_a_webhook_is_created_listed_tested_and_removed(tmp_path: Path) -> None:
         assert service.run("webhook", "delete", "pager").stdout == "pager: deleted\n"
         assert [hook["name"] for hook in service.json("webhook", "list")] == ["own"]
         assert receiver.posts
-
-
-WRONG = [
-    (("webhook", "create", "x", "http://elsewhere.example/in"), 4, "webhook_hosts"),
-    (("webhook", "create", "x", "u", "--secret-file", "/nowhere"), 2, "/nowhere"),
-    (("webhook", "delete", "nothing"), 3, "nothing"),
-    (("webhook", "test", "nothing"), 3, "nothing"),
-]
-
-
-def test_wrong_usage(service: ServiceProcess) -> None:
-    """The error says what is allowed; the exit code gives the kind of error."""
-    for words, code, message in WRONG:
-        service.assert_refused(words, code, message)

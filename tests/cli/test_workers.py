@@ -11,7 +11,7 @@ from tests.campaigns import split
 from tests.fixtures.loopback import free_range
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.programs import run_program
-from tests.fixtures.service import PROGRAM, ServiceProcess, run_command
+from tests.fixtures.service import PROGRAM, ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 FLEET = """
@@ -133,15 +133,6 @@ def test_a_worker_that_cannot_start_ends_all(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "the database failed: connection" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_the_url_can_come_from_the_environment(tmp_path: Path) -> None:
-    """So a password is in no command line; it is not in the error either."""
-    environment = os.environ | {"FAIRWARNING_DATA": "postgresql://x:secret@127.0.0.1:1/x"}
-    done = run_command("up", "--run", str(tmp_path), env=environment)
-    assert done.returncode == 1
-    assert "the database failed: connection" in done.stderr
-    assert "secret" not in done.stderr
 
 
 def test_exec_and_faults_need_a_data_folder(tmp_path: Path) -> None:

@@ -1,19 +1,8 @@
 """Wrong usage of every command: the error says what is allowed, the exit code the kind of error."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.fixtures.service import ServiceProcess, run_command
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """A service for all tests, which change nothing."""
-    data = tmp_path_factory.mktemp("wrong") / "data"
-    with ServiceProcess(data, "--sample", "--memory") as started:
-        yield started
-
 
 WRONG = [
     (("machine", "list", "--set", ""), 2, "Invalid value for '--set': must not be empty"),
@@ -61,6 +50,7 @@ WRONG = [
     (("machine", "degrade", "db_0", "--days", "inf"), 2, "'inf' is not a number such as"),
     (("set", "update", "web"), 2, "nothing to change"),
     (("set", "update", "web", "--terminate-notice", "16m"), 4, "PT15M"),
+    (("set", "create", "x", "--capacity", "1", "--terminate-notice", "4m"), 4, "PT5M"),
     (("set", "delete-instances", "web", "db_0"), 2, "write a number such as 3, or web_3"),
     (("set", "delete-instances", "web"), 2, "Missing argument"),
     (("set", "delete-instances", "web", "77", "--yes"), 3, "77"),
@@ -75,20 +65,32 @@ WRONG = [
     (("fault", "set", "418"), 2, "'410'"),
     (("fault", "set", "delay", "--delay", "999"), 4, "delay_seconds must be a number from 0"),
     (("clock", "advance", "-1"), 2, "-1"),
+    (("webhook", "create", "x", "http://elsewhere.example/in"), 4, "webhook_hosts"),
+    (("webhook", "create", "x", "u", "--secret-file", "/nowhere"), 2, "/nowhere"),
+    (("webhook", "delete", "nothing"), 3, "nothing"),
+    (("webhook", "test", "nothing"), 3, "nothing"),
+    # What cannot be done is refused before the question whether to go ahead.
+    (("rollout", "start", "db", "nowhere"), 3, "there is no scope 'nowhere'"),
+    (("rollout", "start", "web/0", "db", "--by-host"), 4, "has no host"),
+    (("rollout", "start", "--host", "rack1"), 4, "none of these scopes has a machine"),
+    (("machine", "delete", "nobody"), 3, "there is no machine 'nobody'"),
+    (("machine", "delete", "nobody", "--yes"), 3, "there is no machine 'nobody'"),
+    (("set", "delete", "nothing"), 3, "there is no scale set 'nothing'"),
+    (("set", "delete", "nothing", "--yes"), 3, "there is no scale set 'nothing'"),
     (("clock", "advance", "soon"), 2, "write 90, 90s, 15m"),
 ]
 
 
-def test_a_machine_of_exec(service: ServiceProcess) -> None:
+def test_a_machine_of_exec(shared_service: ServiceProcess) -> None:
     """An unknown name is answered with the most similar one."""
-    done = run_command("exec", "--data", str(service.data), "wbe_0", "--", "true")
+    done = run_command("exec", "--data", str(shared_service.data), "wbe_0", "--", "true")
     assert done.returncode == 3
     assert done.stderr == "fairwarning: there is no machine 'wbe_0'; did you mean 'web_0'?\n"
 
 
 @pytest.mark.parametrize(("words", "code", "message"), WRONG)
 def test_wrong_usage(
-    service: ServiceProcess, words: tuple[str, ...], code: int, message: str
+    shared_service: ServiceProcess, words: tuple[str, ...], code: int, message: str
 ) -> None:
     """An argument that is unknown, missing, or out of range."""
-    service.assert_refused(words, code, message)
+    shared_service.assert_refused(words, code, message)

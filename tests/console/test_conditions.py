@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.fixtures.console import HOST, ConsoleHarness
-from tests.fixtures.http import asgi_request, asgi_scope
+from tests.fixtures.console import ConsoleHarness
 
 
 @pytest.mark.spec("O5", "C4")
@@ -17,29 +16,14 @@ def test_virtual_time(console: ConsoleHarness) -> None:
         "rate": 0.0,
         "ahead_seconds": 0.0,
     }
-    assert (
-        console.ok("POST", "/api/clock", {"advance_seconds": 90})["now"] == "2026-01-09T12:01:30Z"
-    )
-    assert (
-        console.ok("POST", "/api/clock", {"advance_seconds": 0.5})["now"] == "2026-01-09T12:01:30Z"
-    )
-    assert (
-        console.ok("POST", "/api/clock", {"advance_seconds": 0.5})["now"] == "2026-01-09T12:01:31Z"
-    )
-    assert console.ok("POST", "/api/clock", {"advance_seconds": 0})["now"] == "2026-01-09T12:01:31Z"
+    for seconds, now in ((90, "12:01:30"), (0.5, "12:01:30"), (0.5, "12:01:31"), (0, "12:01:31")):
+        advanced = console.ok("POST", "/api/clock", {"advance_seconds": seconds})
+        assert advanced["now"] == f"2026-01-09T{now}Z"
     assert console.ok("POST", "/api/clock", {"rate": 1000})["rate"] == 1000
     console.wait_until(lambda: console.clock.now() > 1_767_960_100)
     stopped = console.ok("POST", "/api/clock", {"rate": 0})
     assert stopped["rate"] == 0
     assert console.ok("GET", "/api/clock") == stopped
-
-
-@pytest.mark.spec("O5", "E9")
-def test_time_survives_a_restart(console: ConsoleHarness) -> None:
-    """Advanced time is stored even if nothing else happened."""
-    console.ok("POST", "/api/clock", {"advance_seconds": 3600})
-    console.restart_service()
-    assert console.ok("GET", "/api/clock")["now"] == "2026-01-09T13:00:00Z"
 
 
 @pytest.mark.spec("O5")
@@ -49,17 +33,10 @@ def test_concurrent_advances(console: ConsoleHarness) -> None:
     console.poll(*(f"vm_{n}" for n in range(20)))
     for number in range(20):
         console.act(f"vm_{number}", "restart", key=f"op{number}")
-    headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
 
     async def all_at_once() -> list[str]:
-        requests = [
-            asgi_request(
-                console.app,
-                asgi_scope("POST", "/api/clock", headers),
-                b'{"advance_seconds": 500}',
-            )
-            for _ in range(5)
-        ]
+        body = b'{"advance_seconds": 500}'
+        requests = [console.request("POST", "/api/clock", body) for _ in range(5)]
         return [reply.json["now"] for reply in await asyncio.gather(*requests)]
 
     times = console.run(all_at_once())
@@ -67,29 +44,6 @@ def test_concurrent_advances(console: ConsoleHarness) -> None:
     console.ok("POST", "/api/clock", {"advance_seconds": 3600})
     for number in range(20):
         assert console.ok("GET", f"/api/operations/op{number}")["status"] == "Succeeded"
-
-
-@pytest.mark.spec("O5", "C4")
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{}", b'{"advance_seconds": 1, "rate": 1}', b'{"advance_seconds": -1}',
-        b'{"advance_seconds": 1e12}', b'{"advance_seconds": NaN}', b'{"advance_seconds": Infinity}',
-        b'{"advance_seconds": 1e400}', b'{"advance_seconds": true}', b'{"advance_seconds": "60"}',
-        b'{"advance_seconds": null}', b'{"advance_seconds": [1]}',
-        b'{"rate": -1}', b'{"rate": 1e7}', b'{"rate": 1e400}', b'{"rate": true}', b'{"rate": "1"}',
-        b'{"advance_seconds": ' + b"9" * 400 + b"}", b'{"rate": ' + b"9" * 5000 + b"}",
-        b'{"now": "2026-01-09T12:00:00Z"}', b'{"advance_seconds": -0.001}',
-    ],
-)  # fmt: skip
-def test_invalid_clock_changes(console: ConsoleHarness, body: bytes) -> None:
-    """They are refused, and the clock does not move."""
-    before = console.state()
-    reply = console.api("POST", "/api/clock", body)
-    assert reply.status == 400
-    assert reply.error_code
-    assert console.state() == before
-    assert console.ok("GET", "/api/clock")["now"] == "2026-01-09T12:00:00Z"
 
 
 @pytest.mark.spec("O5")
@@ -113,10 +67,8 @@ def test_faults_apply_and_expire(console: ConsoleHarness) -> None:
     console.created("machines", name="vm")
     console.created("machines", name="other")
     console.poll("vm", "other")
-    assert (
-        console.api("POST", "/api/faults", {"kind": "500", "machine": "vm", "count": 2}).status
-        == 204
-    )
+    fault = {"kind": "500", "machine": "vm", "count": 2}
+    assert console.api("POST", "/api/faults", fault).status == 204
     console.ok("POST", "/api/faults", {"kind": "404", "scope": "other", "seconds": 60})
     shown = console.ok("GET", "/api/faults")["faults"]
     names = ("kind", "scope", "machine", "count", "seconds", "delay_seconds")
@@ -136,29 +88,3 @@ def test_faults_apply_and_expire(console: ConsoleHarness) -> None:
     assert (console.get("vm").status, console.get("other").status) == (410, 410)
     assert console.api("DELETE", "/api/faults", b"it has no body").status == 204
     assert console.get("vm").status == 200
-
-
-@pytest.mark.spec("M21", "C4")
-@pytest.mark.parametrize(
-    ("fault", "status"),
-    [
-        ({}, 400),
-        ({"kind": "502"}, 400),
-        ({"kind": 500}, 400),
-        ({"kind": "500", "count": -1}, 400),
-        ({"kind": "500", "count": 1.5}, 400),
-        ({"kind": "500", "count": 10**30}, 400),
-        ({"kind": "500", "seconds": -1}, 400),
-        ({"kind": "500", "seconds": True}, 400),
-        ({"kind": "delay", "delay_seconds": 121}, 400),
-        ({"kind": "500", "machine": "none"}, 404),
-        ({"kind": "500", "scope": "none"}, 404),
-        ({"kind": "500", "for": "all"}, 400),
-    ],
-)
-def test_invalid_faults(console: ConsoleHarness, fault: dict[str, object], status: int) -> None:
-    """An invalid fault is refused, and no fault is active."""
-    reply = console.api("POST", "/api/faults", fault)
-    assert reply.status == status
-    assert reply.error_code
-    assert console.ok("GET", "/api/faults") == {"faults": []}

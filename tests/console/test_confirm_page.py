@@ -224,32 +224,3 @@ def test_what_is_small_is_not_asked_about(
     assert reply.status == 303
     assert not reply.headers["location"].startswith("/confirm")
     assert console.state() != before
-
-
-@pytest.mark.parametrize(
-    ("path", "fields", "error"),
-    [
-        ("/new/rollout", [("id", "running")], "a rollout 'running' exists already"),
-        ("/new/rollout", [("id", "a/b")], "must be"),
-        ("/new/rollout", [("scopes", "vm nowhere")], "there is no scope 'nowhere'"),
-        ("/new/rollout", [("scopes", "vm " * 12_000 + "web/0")], "too much to be confirmed"),
-        ("/rollouts/none/abort", [], "there is no rollout 'none'"),
-        ("/machines/nobody/delete", [], "there is no machine 'nobody'"),
-        ("/sets/nothing/delete", [], "there is no scale set 'nothing'"),
-        ("/sets/web/instances", [("action", "delete"), ("instance", "7")], "7"),
-        ("/sets/web/instances", [("action", "delete")], "select at least one instance"),
-        ("/sets/web/instances", [("action", "delete"), ("instance", "x")], "whole number"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_before_the_question(
-    console: ConsoleHarness, path: str, fields: Fields, error: str
-) -> None:
-    """The error is shown beside the form, with and without JavaScript."""
-    before = console.state()
-    browser = Browser(console)
-    body = urlencode(fields).encode()
-    plain = browser.post_raw(path, body)
-    assert 400 <= plain.status < 500
-    assert error in unescape(plain.body.decode())
-    assert error in browser.post_raw(path, body, ("X-Page", "/")).json["error"]
-    assert console.state() == before

@@ -5,9 +5,9 @@ import pytest
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope
-from fairwarning.store.store import Batch
+from fairwarning.store.store import Batch, Store
+from tests.console.conftest import each_store
 from tests.console.explanation_cases import CASES, Case, render
-from tests.console.test_machines import STORES, store_of
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.fleet import NOON
 
@@ -20,11 +20,11 @@ def path_of(case: Case) -> Path:
 
 
 @pytest.mark.spec("O7")
-@pytest.mark.parametrize("kind", STORES)
+@each_store
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_explanation(case: Case, kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_explanation(case: Case, store: Store, request: pytest.FixtureRequest) -> None:
     """Each life cycle is explained exactly as its file says, whatever the store."""
-    text = render(case, store_of(kind, tmp_path))
+    text = render(case, store)
     if request.config.getoption("--rewrite-explanations", default=False):
         path_of(case).write_text(text, encoding="utf-8")
     assert text == path_of(case).read_text(encoding="utf-8")

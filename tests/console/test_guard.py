@@ -97,16 +97,8 @@ def assert_refused(reply: Response, status: int, code: str, console: ConsoleHarn
 def assert_no_secrets(reply: Response, console: ConsoleHarness) -> None:
     """Assert that a response contains no token, no local path and no stack trace."""
     text = reply.body.decode() + repr(sorted(reply.headers.items()))
-    for secret in (
-        console.token,
-        KEY,
-        "Traceback",
-        'File "',
-        str(Path.cwd()),
-        "site-packages",
-        "/root",
-    ):
-        assert secret not in text
+    paths = ("Traceback", 'File "', str(Path.cwd()), "site-packages", "/root")
+    assert not [secret for secret in (console.token, KEY, *paths) if secret in text]
 
 
 def send_everywhere(
@@ -158,6 +150,17 @@ def test_a_forged_host_on_every_route(console: ConsoleHarness) -> None:
 def bearer(token: str) -> tuple[str, str]:
     """Return the header by which programs authenticate."""
     return "Authorization", f"Bearer {token}"
+
+
+def in_browser(session: str) -> list[tuple[str, str]]:
+    """Return the headers of the console's own page, with this session."""
+    return [("Cookie", f"{COOKIE}={session}"), ("Origin", f"http://{HOST}")]
+
+
+def in_browser_of(login: Response) -> list[tuple[str, str]]:
+    """Return all headers of the page after this login."""
+    session = login.headers["set-cookie"].partition(";")[0].removeprefix(f"{COOKIE}=")
+    return [("Host", HOST), *in_browser(session)]
 
 
 def cookie(console: ConsoleHarness) -> tuple[str, str]:
@@ -294,13 +297,13 @@ def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
         yield use, [bearer(console.token_of(Role.OPERATOR, use=use))]
     for use in (TokenUse.API, TokenUse.ARM, TokenUse.LOGIN):
         token = console.token_of(Role.OPERATOR, use=use)
-        yield f"{use} as a cookie", [("Cookie", f"{COOKIE}={token}"), ("Origin", f"http://{HOST}")]
+        yield f"{use} as a cookie", in_browser(token)
     yield "expired", [bearer(expired)]
     yield "cut", [bearer(f"{head}.{body}.{signature[:-1]}")]
     yield "unsigned", [bearer(f"{head}.{body}.")]
     yield "odd", [bearer("\xff" * 50)]
     yield "long", [bearer("a" * 10_000)]
-    yield "cookie", [("Cookie", f"{COOKIE}=garbage"), ("Origin", f"http://{HOST}")]
+    yield "cookie", in_browser("garbage")
     yield "key", [bearer(KEY)]
 
 
@@ -324,10 +327,7 @@ def test_a_reader_reads_and_changes_nothing(console: ConsoleHarness) -> None:
     make_fleet(console)
     token = console.token_of(Role.READER)
     session = console.token_of(Role.READER, use=TokenUse.PAGE)
-    for headers in (
-        [bearer(token)],
-        [("Cookie", f"{COOKIE}={session}"), ("Origin", f"http://{HOST}")],
-    ):
+    for headers in ([bearer(token)], in_browser(session)):
         host = ("Host", HOST)
         for request, reply in send_everywhere(
             console, host, *headers, wanted=lambda each: each.changes and is_closed(each)
@@ -378,9 +378,8 @@ def test_tokens_for_the_control_plane_get_nothing(
     """Those of tenants, and those for one group: the console covers the whole fleet."""
     make_fleet(console)
     session = console.token_of(role, group=group, use=TokenUse.PAGE)
-    by_cookie = [("Cookie", f"{COOKIE}={session}"), ("Origin", f"http://{HOST}")]
     token = console.token_of(role, group=group)
-    headers = by_cookie if by_session else [bearer(token)]
+    headers = in_browser(session) if by_session else [bearer(token)]
     for request, reply in send_everywhere(console, ("Host", HOST), *headers, wanted=is_closed):
         assert reply.status == 403, request
         assert request.method == "HEAD" or reason in unescape(reply.text), request
@@ -427,6 +426,8 @@ def test_readyz_lists_every_part(tmp_path: Path) -> None:
     ports = free_range(1)
     words = ("--memory", "--machine-ports", f"{ports.first}-{ports.last}")
     with ServiceProcess(tmp_path / "data", *words, fleet=FLEET) as service:
+        service.poll("vm")
+        service.get("vm", "/wrong")
         ready = fetch(f"{service.ready['console']}/readyz")
         names = {"metadata", "driver", "console", "arm", "webhooks", "store", "writer", "clock"}
         assert names <= {part["name"] for part in ready.json["parts"]}
@@ -443,6 +444,8 @@ def test_readyz_lists_every_part(tmp_path: Path) -> None:
         metrics = fetch(f"{service.ready['console']}/metrics").text
         assert 'fairwarning_part_healthy{part="metadata"} 0.0' in metrics
         assert 'fairwarning_part_healthy{part="store"} 1.0' in metrics
+        assert "fairwarning_polls_total 1.0" in metrics.splitlines()
+        assert 'fairwarning_requests_refused_total{reason="path"} 1.0' in metrics
 
 
 def test_login_by_link(console: ConsoleHarness) -> None:
@@ -452,8 +455,7 @@ def test_login_by_link(console: ConsoleHarness) -> None:
     session = reply.headers["set-cookie"]
     assert "HttpOnly" in session
     assert "samesite=lax" in session.lower()
-    pair = session.partition(";")[0]
-    headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
+    headers = in_browser_of(reply)
     assert console.send("GET", "/api/clock", headers).status == 200
     assert console.send("POST", "/api/clock", headers, b'{"advance_seconds": 1}').status == 200
     for wrong in ("", "x", KEY[:-1], KEY + "x", "%ff", "%00"):
@@ -470,8 +472,7 @@ def test_login_with_a_token(console: ConsoleHarness) -> None:
     body = urlencode({"token": f" {reader} "}).encode()
     reply = console.send("POST", "/login", [("Host", HOST), form], body)
     assert reply.status == 303
-    pair = reply.headers["set-cookie"].partition(";")[0]
-    headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
+    headers = in_browser_of(reply)
     assert console.send("GET", "/api/clock", headers).status == 200
     assert console.send("POST", "/api/clock", headers, b'{"advance_seconds": 1}').status == 403
     for bad in ("", "token=", "token=x", "other=1"):
@@ -485,8 +486,7 @@ def test_login_with_a_token(console: ConsoleHarness) -> None:
 def test_a_log_out_that_cannot_be_stored(console: ConsoleHarness) -> None:
     """The browser is told and keeps its cookie; it can try again."""
     reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)])
-    pair = reply.headers["set-cookie"].partition(";")[0]
-    headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
+    headers = in_browser_of(reply)
     console.run(console._store.close())
     refused = console.send("POST", "/logout", headers)
     assert refused.status == 503

@@ -92,36 +92,6 @@ def test_lines_are_found_by_actor_type_time_and_text(console: ConsoleHarness) ->
     }
 
 
-@pytest.mark.parametrize(
-    ("query", "allowed"),
-    [
-        ("type=Dance", "type must be one of ScopeCreated"),
-        ("since=yesterday", "'yesterday' is not a date: write '2016-09-19T18:29:47Z'"),
-        ("until=12", "is not a date"),
-        ("since=2026-01-02&until=2026-01-01", "since must not be later than until"),
-    ],
-)
-def test_a_wrong_filter_is_refused_with_what_is_allowed(
-    console: ConsoleHarness, query: str, allowed: str
-) -> None:
-    """By the API and by the page."""
-    reply = console.api("GET", f"/api/journal?newest=true&{query}")
-    assert reply.status == 400
-    assert allowed in reply.error_message
-    page = Browser(console).get(f"/journal?{query}")
-    assert page.status == 400
-    assert allowed in unescape(page.body.decode())
-
-
-@pytest.mark.parametrize("name", ["scope", "q", "about", "actor", "type", "since", "until"])
-def test_filters_need_the_newest_lines_first(console: ConsoleHarness, name: str) -> None:
-    """Otherwise they would be ignored."""
-    value = "2026-11-15T10:00:00Z" if name in {"since", "until"} else "Ended"
-    reply = console.api("GET", f"/api/journal?{name}={value}")
-    assert reply.error_code == "BadQuery"
-    assert "needs newest=true" in reply.error_message
-
-
 def test_a_search_reads_a_limited_number_of_lines(
     console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,8 @@ import pytest
 
 from tests.fixtures.console import ConsoleHarness, bare
 
+pytestmark = pytest.mark.spec("C4")
+
 Repeat = tuple[str, str, dict[str, object]]
 
 REQUESTS: list[Repeat] = [
@@ -27,7 +29,6 @@ def make_fleet(console: ConsoleHarness) -> None:
     console.poll("vm", "web_0")
 
 
-@pytest.mark.spec("C4")
 @pytest.mark.parametrize(("method", "target", "body"), REQUESTS)
 def test_an_immediate_repeat(
     console: ConsoleHarness, method: str, target: str, body: dict[str, object]
@@ -43,7 +44,6 @@ def test_an_immediate_repeat(
     assert console.state() == before
 
 
-@pytest.mark.spec("C4")
 @pytest.mark.parametrize(
     ("method", "target"), [("POST", "/api/machines/vm/delete"), ("DELETE", "/api/sets/web")]
 )
@@ -57,7 +57,6 @@ def test_a_repeat_after_deletion(console: ConsoleHarness, method: str, target: s
     assert again.json["operation"]["status"] == "Succeeded"
 
 
-@pytest.mark.spec("C4")
 def test_a_repeat_of_a_cancellation(console: ConsoleHarness) -> None:
     """A repeated cancellation gets the same response."""
     make_fleet(console)
@@ -67,7 +66,6 @@ def test_a_repeat_of_a_cancellation(console: ConsoleHarness) -> None:
     assert bare(console.api("POST", f"/api/events/{event}/cancel", key="key")) == bare(first)
 
 
-@pytest.mark.spec("C4")
 @pytest.mark.parametrize("key", ["a/b", " ", "x" * 201, "é\x7f"])
 def test_invalid_keys(console: ConsoleHarness, key: str) -> None:
     """A key is the id of the operation; an invalid id is refused and changes nothing."""
@@ -77,7 +75,7 @@ def test_invalid_keys(console: ConsoleHarness, key: str) -> None:
     assert console.state() == before
 
 
-@pytest.mark.spec("C4", "E9")
+@pytest.mark.spec("E9")
 def test_a_repeat_after_a_restart(console: ConsoleHarness) -> None:
     """Keys are stored with their operations."""
     make_fleet(console)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from html import unescape
 from importlib.metadata import version
 from pathlib import Path
@@ -22,17 +21,7 @@ from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_curl
 from tests.fixtures.service import ServiceProcess
 
-pytestmark = pytest.mark.spec("O8")
-
-
-@pytest.fixture
-def console() -> Iterator[ConsoleHarness]:
-    """A scale set that polls, and a machine that does not."""
-    with ConsoleHarness() as harness:
-        harness.created("sets", name="web", capacity=3, terminate_notice="PT5M")
-        harness.created("machines", name="vm")
-        harness.poll("web_0")
-        yield harness
+pytestmark = [pytest.mark.spec("O8"), pytest.mark.usefixtures("web_and_vm")]
 
 
 def part(text: str, name: str) -> str:

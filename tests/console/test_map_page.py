@@ -202,8 +202,10 @@ def test_ten_thousand_machines_are_less_than_100_kb() -> None:
     """Without compression, while one machine in ten has an event."""
     with ConsoleHarness() as console:
         for number in range(100):
-            console.created("sets", name=f"set{number}", capacity=100)
-            console.poll(f"set{number}_0")
+            console.ok("POST", "/api/sets", {"name": f"set{number}", "capacity": 100})
+        console.learn_addresses()
+        console.poll(*(f"set{number}_0" for number in range(100)))
+        for number in range(100):
             instances = {"instances": list(range(0, 100, 10))}
             console.ok("POST", f"/api/sets/set{number}/restart", instances)
         console.settle()

@@ -1,7 +1,6 @@
 """The way to a page: through the login, by a link, or to none that exists (O8)."""
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from importlib.metadata import version
 from urllib.parse import quote, urlencode
@@ -14,19 +13,9 @@ from fairwarning.service.tokens import Role
 from tests.console.test_page import EVIL, FORM, PATHS, Browser
 from tests.fixtures.console import HOST, KEY, ConsoleHarness
 
-pytestmark = pytest.mark.spec("O8")
+pytestmark = [pytest.mark.spec("O8"), pytest.mark.usefixtures("web_and_vm")]
 
 HTML = ("Accept", "text/html,application/xhtml+xml")
-
-
-@pytest.fixture
-def console() -> Iterator[ConsoleHarness]:
-    """A scale set that polls, and a machine that does not."""
-    with ConsoleHarness() as harness:
-        harness.created("sets", name="web", capacity=3)
-        harness.created("machines", name="vm")
-        harness.poll("web_0")
-        yield harness
 
 
 def log_in(console: ConsoleHarness, login: str) -> str:
@@ -43,9 +32,10 @@ def log_in(console: ConsoleHarness, login: str) -> str:
 
 @pytest.mark.parametrize("link", ["/machines/vm", "/events?set=web&size=50", "/sets/a%3Fb%20c"])
 def test_the_login_leads_to_the_page_that_was_asked_for(console: ConsoleHarness, link: str) -> None:
-    """With its query, also after a wrong token, and also by the link of `up`."""
+    """With its query, also after a wrong token, and by the link of `up`; page.js gets 401."""
     browser = Browser(console)
     browser.cookies.clear()
+    assert browser.get(link, ("X-Page", "/")).status == 401
     login = browser.get(link).headers["location"]
     assert login == f"/login?{urlencode({'next': link})}"
     assert log_in(console, login) == link
@@ -108,6 +98,7 @@ def test_a_reader_sees_no_form_that_it_may_not_use(console: ConsoleHarness) -> N
     console.ok("POST", "/api/rollouts", {"id": "patches", "scopes": ["web/0"]})
     (event, *_) = console.ok("GET", "/api/events")["events"]
     browser = Browser(console, Role.READER)
+    assert "/events/confirm" not in browser.text("/events")
     more = ("/rollouts/patches", f"/events/{event['id']}", "/confirm/sets/web/delete")
     for path in (*PATHS, *more):
         if path == "/login" or path.startswith("/map/machine"):  # a piece of a page
@@ -217,6 +208,7 @@ def test_all_instances_of_a_set_are_selected(console: ConsoleHarness) -> None:
 def test_the_footer_and_the_help(console: ConsoleHarness) -> None:
     """Every page names the version and leads to the help."""
     browser = Browser(console)
-    assert f"Fairwarning {version('fairwarning')}" in browser.text("/")
-    assert 'href="/help"' in browser.text("/")
+    text = browser.text("/")
+    assert f"Fairwarning {version('fairwarning')}" in text
+    assert 'href="/help"' in text
     assert "<h1>Help</h1>" in browser.text("/help")

@@ -12,22 +12,21 @@ from fairwarning.console.api import openapi
 from tests.campaigns import split
 from tests.fixtures.console import ConsoleHarness
 
+pytestmark = pytest.mark.spec("C4")
+
 FILE = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
-@pytest.mark.spec("C4")
 def test_the_file_in_docs_is_current() -> None:
     """Regenerate it with `python -m fairwarning.console.api.openapi > docs/openapi.json`."""
     assert FILE.read_text("utf-8") == openapi.text(), test_the_file_in_docs_is_current.__doc__
 
 
-@pytest.mark.spec("C4")
 def test_the_service_serves_its_document(console: ConsoleHarness) -> None:
     """It is the generated document."""
     assert console.ok("GET", "/api/openapi.json") == json.loads(openapi.text())
 
 
-@pytest.mark.spec("C4")
 def test_every_route_is_documented_and_nothing_else() -> None:
     """Only the route of the document itself is left out."""
     with ConsoleHarness() as console:
@@ -43,7 +42,6 @@ def test_every_route_is_documented_and_nothing_else() -> None:
     assert routes == documented | {("get", openapi.PATH)}
 
 
-@pytest.mark.spec("C4")
 def test_the_document_is_well_formed() -> None:
     """It is valid OpenAPI 3.1; operation ids are unique, and all references resolve."""
     from tests.console.generated_requests import schema  # noqa: PLC0415  (slow to import)
@@ -70,7 +68,6 @@ OPERATIONS = [
 ]
 
 
-@pytest.mark.spec("C4")
 @pytest.mark.parametrize("examples", split([2, 20], 1))
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_generated_requests_get_documented_responses(operation: str, examples: int) -> None:

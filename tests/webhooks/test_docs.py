@@ -16,8 +16,8 @@ from typing import IO
 from fairwarning.service.webhooks.targets import AllowedTargets
 from tests.fixtures.http import free_port, is_listening, local_url
 from tests.fixtures.receiver import SECRET, Receiver
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
-from tests.webhooks.webhook_fleet import webhook_fleet
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
+from tests.webhooks.webhook_fleet import subscribed, webhook_fleet
 
 PAGE = Path(__file__).parents[2] / "docs" / "webhooks.md"
 
@@ -58,7 +58,6 @@ def _copy_lines(lines: IO[str], lines_printed: "Queue[str]") -> None:
         lines_printed.put(line)
 
 
-@run_async
 async def test_the_receiver_accepts_signed_messages(tmp_path: Path) -> None:
     """The receiver checks signatures and prints each message once."""
     with receiver(tmp_path, SECRET) as (port, lines_printed):
@@ -77,7 +76,6 @@ async def test_the_receiver_accepts_signed_messages(tmp_path: Path) -> None:
     ]
 
 
-@run_async
 async def test_the_receiver_refuses_a_wrong_signature(tmp_path: Path) -> None:
     """With another secret, the receiver answers 401 and prints nothing."""
     with receiver(tmp_path, "another-secret-of-theirs") as (port, lines_printed):
@@ -88,14 +86,11 @@ async def test_the_receiver_refuses_a_wrong_signature(tmp_path: Path) -> None:
     assert lines_printed.empty()
 
 
-@run_async
 async def test_messages_look_as_shown() -> None:
     """Messages have the documented members, in the same order."""
     (shown,) = map(json.loads, blocks("json"))
     with Receiver() as receiver:
-        async with webhook_fleet() as fleet:
-            await fleet.machine()
-            await fleet.create(receiver)
+        async with subscribed(receiver) as fleet:
             await fleet.restart()
             await wait_until_async(lambda: receiver.posts)
     sent = receiver.posts[0].json

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.webhooks.http_sender import (
@@ -17,9 +19,9 @@ from fairwarning.service.webhooks.http_sender import (
     WebhookSendFailed,
 )
 from fairwarning.service.webhooks.targets import AllowedTargets
+from tests.fixtures.certificates import certificate, key_pem, named, new_key
 from tests.fixtures.receiver import Receiver, ReceiverResponse
-from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine, run_async
-from tests.webhooks.authority import authority
+from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine
 from tests.webhooks.webhook_fleet import ALLOWED, CountedPauses
 
 SHORT_SECONDS = 0.3  # a timeout short enough for a test
@@ -47,7 +49,6 @@ async def send(
             sender.close()
 
 
-@run_async
 async def test_a_request_and_its_response() -> None:
     """Path, query, headers and body are sent unchanged; status and headers are returned."""
     with Receiver(lambda _: ReceiverResponse(201, {"X-C": "d"}, b"thanks")) as receiver:
@@ -59,7 +60,6 @@ async def test_a_request_and_its_response() -> None:
     assert request.headers["x-a"] == "b"
 
 
-@run_async
 async def test_no_redirect_is_followed() -> None:
     """A 3xx response is returned, and its target gets no request."""
     with (
@@ -70,7 +70,6 @@ async def test_no_redirect_is_followed() -> None:
         assert other.requests == []
 
 
-@run_async
 async def test_no_proxy_is_used() -> None:
     """Proxy variables are ignored: a proxy would resolve names without our checks."""
     with Receiver() as proxy, Receiver() as receiver, pytest.MonkeyPatch.context() as patch:
@@ -88,7 +87,6 @@ def _send_headers_slowly(handler: BaseHTTPRequestHandler) -> None:
         time.sleep(0.02)
 
 
-@run_async
 async def test_a_hanging_receiver_times_out(receiver: Receiver) -> None:
     """The timeout covers the whole request, also if header lines keep arriving."""
     for raw in (receiver.hang, _send_headers_slowly):
@@ -99,7 +97,6 @@ async def test_a_hanging_receiver_times_out(receiver: Receiver) -> None:
         assert time.monotonic() - started < on_this_machine(5)
 
 
-@run_async
 async def test_a_slow_body_does_not_fail_the_request(receiver: Receiver) -> None:
     """The status is returned at the timeout, even if the body never ends."""
 
@@ -111,7 +108,6 @@ async def test_a_slow_body_does_not_fail_the_request(receiver: Receiver) -> None
     assert (await send(receiver.url, seconds=SHORT_SECONDS)).status == 200
 
 
-@run_async
 async def test_a_huge_response_is_not_read_to_its_end() -> None:
     """At most 64 KiB of a response is read; its status is all that matters of a longer one."""
     sent: list[int] = []
@@ -147,7 +143,6 @@ async def test_a_huge_response_is_not_read_to_its_end() -> None:
     ],
     ids=["nothing", "tls", "ssh", "status", "controls", "marks", "long line", "many lines"],
 )
-@run_async
 async def test_an_invalid_response_is_a_failure(answer: bytes) -> None:
     """Data that is not an HTTP response is a failure with a short, printable reason."""
 
@@ -161,7 +156,6 @@ async def test_an_invalid_response_is_a_failure(answer: bytes) -> None:
         assert str(failure.value).isprintable()
 
 
-@run_async
 async def test_an_unreachable_receiver() -> None:
     """A closed port, a host without address and an unknown name have clear errors."""
     with socket.socket() as free:
@@ -179,7 +173,6 @@ async def test_an_unreachable_receiver() -> None:
         await send("http://hooks.example/", resolve=unknown)
 
 
-@run_async
 async def test_a_hanging_look_up_times_out(receiver: Receiver) -> None:
     """The caller does not wait for a hanging look-up, and nothing is sent when it returns."""
     resume = threading.Event()
@@ -202,7 +195,6 @@ def _join_threads() -> None:
             thread.join(LIMIT_SECONDS)
 
 
-@run_async
 async def test_the_next_address_is_tried(receiver: Receiver) -> None:
     """If one address of a host does not answer, the next one is tried."""
     url = receiver.url.replace("127.0.0.1", "hooks.example")
@@ -210,7 +202,6 @@ async def test_the_next_address_is_tried(receiver: Receiver) -> None:
     assert (await send(url, resolve=lambda _host, _port: resolved)).status == 200
 
 
-@run_async
 async def test_a_forbidden_address_is_never_connected_to(receiver: Receiver) -> None:
     """The request is refused before any connection, even to the allowed address."""
     url = receiver.url.replace("127.0.0.1", "hooks.example")
@@ -223,7 +214,29 @@ async def test_a_forbidden_address_is_never_connected_to(receiver: Receiver) -> 
 # --- TLS -----------------------------------------------------------------------------------------
 
 
-@run_async
+def authority(folder: Path, host: str, days: int = 1) -> tuple[Path, ssl.SSLContext]:
+    """Return the authority's certificate file, and the TLS context of a server at this host.
+
+    With a negative number of days, the server's certificate has expired.
+    """
+    key, server_key, issuer = new_key(), new_key(), named("A test")
+    file, chain = folder / "authority.pem", folder / "server.pem"
+    file.write_bytes(certificate(issuer, issuer, key, key))
+    signed = certificate(
+        named("A receiver"),
+        issuer,
+        server_key,
+        key,
+        ExtendedKeyUsageOID.SERVER_AUTH,
+        host=host,
+        days=days,
+    )
+    chain.write_bytes(key_pem(server_key) + signed)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain)
+    return file, context
+
+
 async def test_tls_with_a_trusted_authority(tmp_path: Path) -> None:
     """TLS works by address and by name, and the name is checked against the certificate."""
     file, context = authority(tmp_path, "127.0.0.1")
@@ -237,7 +250,6 @@ async def test_tls_with_a_trusted_authority(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["unknown authority", "another host", "expired"])
-@run_async
 async def test_nothing_is_sent_over_untrusted_tls(tmp_path: Path, case: str) -> None:
     """Nothing is sent if the authority is unknown, the host differs or the certificate expired."""
     host = "other.example" if case == "another host" else "127.0.0.1"
@@ -248,7 +260,6 @@ async def test_nothing_is_sent_over_untrusted_tls(tmp_path: Path, case: str) -> 
         assert receiver.requests == []
 
 
-@run_async
 async def test_a_tls_receiver_without_a_handshake_times_out(tmp_path: Path) -> None:
     """The timeout also covers the TLS handshake."""
     file, _ = authority(tmp_path, "127.0.0.1")

@@ -1,16 +1,16 @@
 """The content of messages, and their signatures."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from fairwarning.core.commands import Cancel, CreateScope, Fail, Operate, Recommend, Restart
 from fairwarning.core.model import Machine, Priority, ScopeKind
 from fairwarning.service.webhooks.messages import WebhookMessage, render, signature
+from fairwarning.store.store import Store
 from tests.fixtures.receiver import Receiver, ReceiverResponse, agree
-from tests.fixtures.waiting import run_async, wait_until_async
-from tests.webhooks.webhook_fleet import Make, each_store, webhook_fleet
+from tests.fixtures.waiting import wait_until_async
+from tests.webhooks.webhook_fleet import each_store, subscribed, webhook_fleet
 
 MESSAGE = WebhookMessage(
     id="17",
@@ -44,12 +44,9 @@ def test_the_signature_can_be_recomputed() -> None:
     assert signature("secret", b"hello", 17) == f"t=17,v1={digest}"
 
 
-@run_async
 async def test_the_data_matches_the_document(receiver: Receiver) -> None:
     """The data has the document's names and values; NotBefore is empty after the start (M8)."""
-    async with webhook_fleet() as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
+    async with subscribed(receiver) as fleet:
         event = await fleet.reboot()
         await wait_until_async(lambda: len(receiver.posts) == 4)
     data = [message.json["data"] for message in receiver.posts]
@@ -103,7 +100,6 @@ PAIR = CreateScope(
         (PAIR, Restart, ["Scheduled", "Started", "Ended"], "Reboot"),
     ],
 )
-@run_async
 async def test_messages_of_other_events(
     receiver: Receiver, scope: CreateScope, command: type[Operate], statuses: list[str],
     event_type: str,
@@ -124,12 +120,9 @@ async def test_messages_of_other_events(
     assert all(bool(change["NotBefore"]) == (statuses[0] == "Scheduled") for change in data[:1])
 
 
-@run_async
 async def test_a_cancelled_event(receiver: Receiver) -> None:
     """A cancellation is sent, with the data of the event."""
-    async with webhook_fleet() as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
+    async with subscribed(receiver) as fleet:
         event = await fleet.restart()
         await fleet.fleet.submit(Cancel(scope="vm", event=event))
         await wait_until_async(lambda: len(receiver.posts) == 2)
@@ -142,12 +135,8 @@ async def test_a_cancelled_event(receiver: Receiver) -> None:
 
 
 @each_store
-@run_async
-async def test_a_line_gives_the_same_message_whenever_it_is_sent(
-    tmp_path: Path, make: Make
-) -> None:
+async def test_a_line_gives_the_same_message_whenever_it_is_sent(store: Store) -> None:
     """A line gives the same message immediately and after a restart, when the event has ended."""
-    store = make(tmp_path)
     with Receiver() as early, Receiver() as late:
         async with webhook_fleet(store) as fleet:
             await fleet.machine()
@@ -165,7 +154,6 @@ async def test_a_line_gives_the_same_message_whenever_it_is_sent(
     ]
 
 
-@run_async
 async def test_lines_without_an_announcement(receiver: Receiver) -> None:
     """For journal lines without an announcement, type and NotBefore are null."""
     async with webhook_fleet() as fleet:

@@ -1,15 +1,13 @@
 """Webhooks and the retention of the journal: no webhook depends on a line that was dropped."""
 
-from pathlib import Path
-
 import pytest
 
 from fairwarning.service.webhooks.cursors import drop_orphaned_cursors
 from fairwarning.store.store import Store
 from tests.fixtures.fleet import NOON
 from tests.fixtures.receiver import Receiver
-from tests.fixtures.waiting import run_async, wait_until_async
-from tests.webhooks.webhook_fleet import Make, each_store, webhook_fleet
+from tests.fixtures.waiting import wait_until_async
+from tests.webhooks.webhook_fleet import each_store, subscribed, webhook_fleet
 
 
 async def drop_all_lines(store: Store) -> None:
@@ -20,15 +18,11 @@ async def drop_all_lines(store: Store) -> None:
 
 @pytest.mark.parametrize("reboots", [0, 1])  # a webhook has no cursor before its first message
 @each_store
-@run_async
 async def test_a_webhook_continues_when_its_first_line_is_gone(
-    receiver: Receiver, tmp_path: Path, make: Make, reboots: int
+    receiver: Receiver, store: Store, reboots: int
 ) -> None:
     """After retention and a restart, new messages arrive and old ones are not repeated."""
-    store = make(tmp_path)
-    async with webhook_fleet(store) as fleet:
-        await fleet.machine()
-        await fleet.create(receiver)
+    async with subscribed(receiver, store) as fleet:
         for _ in range(reboots):
             await fleet.reboot()
             await fleet.caught_up()
@@ -43,12 +37,8 @@ async def test_a_webhook_continues_when_its_first_line_is_gone(
 
 
 @each_store
-@run_async
-async def test_the_cursor_of_a_removed_webhook_is_dropped(
-    receiver: Receiver, tmp_path: Path, make: Make
-) -> None:
+async def test_the_cursor_of_a_removed_webhook_is_dropped(receiver: Receiver, store: Store) -> None:
     """Those of other webhooks stay, and another webhook of the name starts at its creation."""
-    store = make(tmp_path)
     async with webhook_fleet(store) as fleet:
         await fleet.machine()
         for name in ("Ops", "dev"):

@@ -19,8 +19,10 @@ from tests.fixtures.receiver import (
     line_number,
     verified,
 )
-from tests.fixtures.waiting import on_this_machine, run_async, wait_until_async
+from tests.fixtures.waiting import on_this_machine, wait_until_async
 from tests.webhooks.webhook_fleet import WebhookFleet, webhook_fleet
+
+pytestmark = pytest.mark.spec("X1")
 
 OTHER_SECRET = "another-secret-of-a-test"
 CHANGED_SECONDS = 10.0  # five times what is promised on an idle machine
@@ -34,8 +36,6 @@ async def two_events(first: WebhookFleet, second: WebhookFleet) -> None:
     await second.restart("vm2")
 
 
-@pytest.mark.spec("X1")
-@run_async
 async def test_one_process_delivers_and_another_takes_over(receiver: Receiver) -> None:
     """Messages arrive in order and once; each process knows the other's subscriptions."""
     url = database_or_skip()
@@ -69,17 +69,6 @@ async def two_fleets() -> AsyncIterator[tuple[WebhookFleet, WebhookFleet]]:
         yield first, second
 
 
-@run_async
-async def test_a_removal_by_another_process_ends_the_delivery(receiver: Receiver) -> None:
-    """A subscription that another process removes also ends here."""
-    async with two_fleets() as (first, second):
-        await first.machine("vm")
-        await first.create(receiver)
-        await wait_until_async(lambda: second.webhooks._deliveries)
-        await second.webhooks.remove("ops")
-        await wait_until_async(lambda: not first.webhooks._tasks and not first.webhooks._deliveries)
-
-
 async def create_again(fleet: WebhookFleet, receiver: Receiver) -> int:
     """Create the webhook for another receiver; return the last journal line before."""
     (line,) = await fleet.fleet.store.latest_lines(1)
@@ -87,9 +76,7 @@ async def create_again(fleet: WebhookFleet, receiver: Receiver) -> int:
     return line.number
 
 
-@pytest.mark.spec("X1")
 @pytest.mark.parametrize("remover", [0, 1])
-@run_async
 async def test_a_webhook_that_another_process_creates_again(remover: int) -> None:
     """Every later event goes to the new receiver, with the new secret, and none to the old one."""
     with Receiver() as old, Receiver() as new:
@@ -110,8 +97,6 @@ async def test_a_webhook_that_another_process_creates_again(remover: int) -> Non
         assert len(old.posts) == 1
 
 
-@pytest.mark.spec("X1")
-@run_async
 async def test_a_backlog_is_not_sent_to_a_removed_receiver() -> None:
     """The process that delivers stops within two seconds of the change, and follows the new one."""
     with Receiver() as old, Receiver() as new:
@@ -136,8 +121,6 @@ async def test_a_backlog_is_not_sent_to_a_removed_receiver() -> None:
         assert old.ids == [line.number for line in entries][: len(old.ids)]
 
 
-@pytest.mark.spec("X1")
-@run_async
 async def test_a_test_through_another_process_resumes_a_webhook() -> None:
     """Every process shows that it is stopped, and why; nothing is lost."""
     with Receiver(in_turn(ReceiverResponse(410))) as receiver:
@@ -156,8 +139,6 @@ async def test_a_test_through_another_process_resumes_a_webhook() -> None:
             assert (await second.status()).cursor == (await first.status()).cursor
 
 
-@pytest.mark.spec("X1")
-@run_async
 async def test_a_webhook_that_fails_is_shown_by_every_process() -> None:
     """With its error, until a message arrives."""
 
@@ -179,8 +160,6 @@ async def test_a_webhook_that_fails_is_shown_by_every_process() -> None:
             assert (await second.status()).state == SubscriptionState.FOLLOWING
 
 
-@pytest.mark.spec("X1")
-@run_async
 async def test_a_process_that_lost_the_duty_stops_at_once(receiver: Receiver) -> None:
     """It notices when it saves a cursor, and the cursor of its successor stays."""
     async with two_fleets() as (first, second):
@@ -202,8 +181,6 @@ async def test_a_process_that_lost_the_duty_stops_at_once(receiver: Receiver) ->
         assert sorted(set(receiver.ids)) == numbers
 
 
-@pytest.mark.spec("X1")
-@run_async
 async def test_an_answer_that_cannot_be_stored_holds_up_no_webhook(receiver: Receiver) -> None:
     """IB4: a NUL in an answer is stored escaped; the cursors of other webhooks are stored."""
 

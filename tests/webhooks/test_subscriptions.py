@@ -1,7 +1,6 @@
 """Subscriptions: validation, persistence and secrets."""
 
 import logging
-from pathlib import Path
 
 import pytest
 
@@ -9,11 +8,11 @@ from fairwarning.core.commands import Write
 from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.subscription import read
+from fairwarning.store.store import Store
 from tests.fixtures.receiver import Receiver, ReceiverResponse, verified
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.webhooks.webhook_fleet import (
     CountedPauses,
-    Make,
     each_store,
     webhook_fleet,
 )
@@ -38,7 +37,6 @@ from tests.webhooks.webhook_fleet import (
         ({"url": "nonsense"}, "BadUrl"),
     ],
 )
-@run_async
 async def test_an_invalid_subscription_is_refused(
     receiver: Receiver, invalid: dict[str, str], code: str
 ) -> None:
@@ -53,7 +51,6 @@ async def test_an_invalid_subscription_is_refused(
     assert receiver.requests == []
 
 
-@run_async
 async def test_names_are_case_insensitive(receiver: Receiver) -> None:
     """A second subscription of the same name is refused before any request."""
     async with webhook_fleet() as fleet:
@@ -67,7 +64,6 @@ async def test_names_are_case_insensitive(receiver: Receiver) -> None:
         assert [status.name for status in await fleet.webhooks.list()] == ["oPS"]
 
 
-@run_async
 async def test_at_most_sixteen_subscriptions(receiver: Receiver) -> None:
     """Beyond sixteen subscriptions, one must be removed first."""
     async with webhook_fleet() as fleet:
@@ -84,12 +80,8 @@ async def test_at_most_sixteen_subscriptions(receiver: Receiver) -> None:
 
 
 @each_store
-@run_async
-async def test_subscriptions_survive_a_restart(
-    receiver: Receiver, tmp_path: Path, make: Make
-) -> None:
+async def test_subscriptions_survive_a_restart(receiver: Receiver, store: Store) -> None:
     """After a restart subscriptions exist, except those that were removed."""
-    store = make(tmp_path)
     async with webhook_fleet(store) as fleet:
         await fleet.create(receiver, "stays")
         await fleet.create(receiver, "goes")
@@ -102,7 +94,6 @@ async def test_subscriptions_survive_a_restart(
             await fleet.webhooks.remove("goes")
 
 
-@run_async
 async def test_a_secret_is_shown_once() -> None:
     """No later response, text or log contains it, or the path of the URL, which may be a key."""
     records: list[str] = []
@@ -141,7 +132,6 @@ async def test_a_secret_is_shown_once() -> None:
 
 
 @pytest.mark.parametrize("secret", ["correct horse battery staple", "x" * 16, "~" * 256])
-@run_async
 async def test_a_chosen_secret(receiver: Receiver, secret: str) -> None:
     """A chosen secret of 16 to 256 printable characters is used, with spaces inside."""
     async with webhook_fleet() as fleet:
@@ -150,7 +140,6 @@ async def test_a_chosen_secret(receiver: Receiver, secret: str) -> None:
     assert verified(receiver.posts[0], secret)
 
 
-@run_async
 async def test_an_undecodable_subscription_can_be_removed(receiver: Receiver) -> None:
     """A subscription that cannot be decoded prevents neither the start nor other deliveries."""
     async with webhook_fleet() as fleet:
@@ -173,7 +162,6 @@ async def test_an_undecodable_subscription_can_be_removed(receiver: Receiver) ->
         await fleet.fleet.start()
 
 
-@run_async
 async def test_figures() -> None:
     """The metrics count delivered, failed, dropped and waiting messages by webhook."""
     pauses = CountedPauses(1)

@@ -5,7 +5,7 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.service.webhooks.targets import AllowedTargets, addresses
 from tests.fixtures.receiver import Receiver
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.webhooks.webhook_fleet import CountedPauses, webhook_fleet
 
 TARGETS = AllowedTargets(
@@ -146,7 +146,6 @@ def test_no_host_is_allowed_by_default() -> None:
         AllowedTargets().check("https://hooks.example/")
 
 
-@run_async
 async def test_a_name_is_resolved_once_per_request(receiver: Receiver) -> None:
     """Each request resolves the name once, so DNS rebinding has no effect."""
     look_ups: list[str] = []
@@ -167,7 +166,6 @@ async def test_a_name_is_resolved_once_per_request(receiver: Receiver) -> None:
     assert len(look_ups) == 5  # three arrived; in between, two resolved to a forbidden address
 
 
-@run_async
 async def test_a_host_that_is_no_longer_allowed_gets_no_messages(receiver: Receiver) -> None:
     """The allowed hosts are checked for every message, so a restart with fewer takes effect."""
     pauses = CountedPauses(3)

@@ -2,10 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,6 @@ from fairwarning.service.webhooks.status import SubscriptionStatus
 from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.memory import MemoryStore
-from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, JournalEntry, Store
 from tests.fixtures.fleet import NOON, standalone
 from tests.fixtures.receiver import SECRET, Receiver
@@ -40,13 +38,7 @@ REPORTED = frozenset(
     }
 )
 
-
-Make = Callable[[Path], Store]
-STORES: dict[str, Make] = {
-    "memory": lambda _: MemoryStore(),
-    "sqlite": lambda folder: SQLiteStore(folder / "fleet.db", reserved_bytes=4096),
-}
-each_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+each_store = pytest.mark.parametrize("store", ["memory", "sqlite"], indirect=True)
 
 
 # --- Time ----------------------------------------------------------------------------------------
@@ -204,3 +196,14 @@ async def webhook_fleet(
     finally:
         await webhooks.stop()
         await fleet.stop()
+
+
+@asynccontextmanager
+async def subscribed(
+    receiver: Receiver, store: Store | None = None, environment: Environment | None = None
+) -> AsyncIterator[WebhookFleet]:
+    """A running fleet with the machine `vm`, and the webhook `ops` for this receiver."""
+    async with webhook_fleet(store, environment) as fleet:
+        await fleet.machine()
+        await fleet.create(receiver)
+        yield fleet
