@@ -44,6 +44,11 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
+def name(page: Path) -> str:
+    """Return the name of a page for test reports."""
+    return str(page.relative_to(ROOT))
+
+
 @cache
 def text_of(page: Path) -> str:
     """Return the text of a page."""

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
+from string import Template
 
 Step = tuple[str, str, str, float]
 """A prompt, the text that is typed after it, the output, and the seconds that the command took."""
@@ -27,31 +29,7 @@ _SGR = re.compile(r"\x1b\[([\d;]*)m")
 _CLASSES = {"1": "b", "2": "dim", "31": "red", "32": "green", "33": "amber", "36": "cyan"}
 _RESETS = ("", "0")
 
-_FONTS = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace'
-STYLE = f"""
-    .t {{ font: {FONT}px {_FONTS}; white-space: pre }}
-    .type {{ visibility: hidden; animation: type 1s }}
-    .show {{ animation: show 1ms both }}
-    @keyframes show {{ from {{ visibility: hidden }} to {{ visibility: visible }} }}
-    @keyframes type {{
-      from {{ visibility: visible }}
-      to {{ visibility: visible; transform: translateX(var(--way)) }}
-    }}
-    @media (prefers-reduced-motion: reduce) {{ .show, .type {{ animation: none }} }}
-    .b, .prompt {{ font-weight: 600 }}
-    .t {{ fill: #1f2933 }} .title, .dim {{ fill: #56616e }} .prompt, .cursor {{ fill: #2f6fd0 }}
-    .red {{ fill: #b3261e }} .green {{ fill: #2b7a46 }} .amber {{ fill: #8a5d00 }}
-    .cyan {{ fill: #0b6e7f }}
-    .window, .cover {{ fill: #fbfbfd }} .border {{ fill: none; stroke: #d5d9e0 }}
-    .bar {{ fill: #eceff4 }} .dot {{ fill: #c3cad5 }}
-    @media (prefers-color-scheme: dark) {{
-      .t {{ fill: #e6e9ef }} .title, .dim {{ fill: #a9b3c1 }} .prompt, .cursor {{ fill: #6ea8ff }}
-      .red {{ fill: #ff8a80 }} .green {{ fill: #66c58a }} .amber {{ fill: #e0b04a }}
-      .cyan {{ fill: #63cbd9 }}
-      .window, .cover {{ fill: #16181d }} .border {{ stroke: #3a404b }}
-      .bar {{ fill: #23262e }} .dot {{ fill: #4b5260 }}
-    }}
-"""
+TEMPLATE = Template(Path(__file__).with_name("session_picture.svg.template").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -184,18 +162,13 @@ def draw(steps: list[Step], *, title: str, columns: int, rows: int) -> str:
     described = "; ".join(typed for _, typed, _, _ in steps)
     dots = "".join(f'<circle class="dot" cx="{x}" cy="17" r="5.5"/>' for x in (20, 38, 56))
     body = "\n  ".join(drawing.elements)
-    return f"""\
-<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="t d">
-  <title id="t">A terminal session</title>
-  <desc id="d">{heading}. Commands in this terminal: {escape(described)}</desc>
-  <style>{STYLE}  </style>
-  <clipPath id="window"><rect {inner} height="{height - 2:g}" rx="9"/></clipPath>
-  <rect class="window" {inner} height="{height - 2:g}" rx="9"/>
-  <g clip-path="url(#window)">
-  <rect class="bar" {inner} height="{BAR - 1}"/>{dots}
-  <text class="t title" x="{width / 2:g}" y="22" text-anchor="middle">{heading}</text>
-  {body}
-  </g>
-  <rect class="border" {inner} height="{height - 2:g}" rx="9"/>
-</svg>
-"""
+    return TEMPLATE.substitute(
+        size=size,
+        heading=heading,
+        described=escape(described),
+        inner=inner,
+        inner_height=f"{height - 2:g}",
+        dots=dots,
+        middle=f"{width / 2:g}",
+        body=body,
+    )

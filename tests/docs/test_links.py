@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, anchors, links, pages
+from tests.docs.pages import DOCS, ROOT, anchors, links, name, pages
 
 TOP = [
     *pages(),
@@ -13,11 +13,6 @@ TOP = [
 ]
 _ELSEWHERE = ("http://", "https://", "mailto:")
 _FEWEST_WORDS = 4  # of the alternative text of an image
-
-
-def name(page: Path) -> str:
-    """Return the name of a page for test reports."""
-    return str(page.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("page", TOP, ids=name)

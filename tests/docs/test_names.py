@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 import pytest
 
+from fairwarning.arm.registry import TYPES
 from fairwarning.service.config import values
 from tests.docs.chapters import api, cli, invariants
-from tests.docs.pages import GENERATED, ROOT, pages, text_of
+from tests.docs.pages import GENERATED, ROOT, name, pages, text_of
 from tests.release.conformance.rows import all_rows, planned
 
 PAGES = [page for page in pages() if GENERATED not in page.parents]
@@ -17,11 +18,6 @@ COMMANDS = cli.tree()
 AGENT = cli.agent_help()
 _FREE = {"exec", "certify", "az"}  # their arguments belong to another program
 _TARGETS = re.findall(r"^([\w.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-
-
-def name(page: Path) -> str:
-    """Return the name of a page for test reports."""
-    return str(page.relative_to(ROOT))
 
 
 def _snippets(page: Path) -> list[str]:
@@ -141,3 +137,12 @@ def _comments(path: Path) -> list[str]:
         for token in tokens
         if token.type == tokenize.COMMENT or token.string.startswith('"""')
     ]
+
+
+@pytest.mark.spec("C8")
+def test_the_table_of_types_is_that_of_the_registry() -> None:
+    """docs/arm.md lists what acts, with what the service does with it; all else is only stored."""
+    text = text_of(ROOT / "docs" / "arm.md")
+    table = text.partition("<!-- types")[2].partition("<!-- end of types")[0].splitlines()[3:]
+    expected = [f"| `{kind.name}` | {kind.purpose} |" for kind in TYPES]
+    assert table == [*expected, "| any other `Microsoft.*` type | is only stored |"]

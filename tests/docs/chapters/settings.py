@@ -1,10 +1,12 @@
 """Settings and limits, from the parsers of the fleet file and of the agent's configuration."""
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 
 from fairwarning.core import limits, windows
 from fairwarning.core.commands import CreateSet
@@ -28,51 +30,16 @@ from tests.docs.pages import ROOT
 
 # No key accepts the first two, and few the third; the error then lists the allowed values.
 _WRONG = (-1, object(), "A")
-_OTHER = {  # where a parser accepts more than its error lists
-    "machines": "a whole number from 1 to 200, or an array of names and of tables with the keys "
-    "of a machine",
-    "rules": "a table with keys of [`[rules]`](#rules)",
-    "approve": "one of when done, at once, never, user events only; or a table of these by type of "
-    "event, and `default`",
-    "[group]": "a table with one key of [`[group]`](#group)",
-    "[[hook]]": "tables, each with the keys of [`[[hook]]`](#hook)",
-    "[[notify]]": "tables, each with the keys of [`[[notify]]`](#notify)",
-    "on": "an array of event types",
-    "phases": "an array of scheduled, approved, started, over, failed",
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_OTHER = {
+    **_WORDS["allowed"],
     "text": "a template with the fields " + ", ".join(f"`{{{name}}}`" for name in TEMPLATE_FIELDS),
-    "url": "a URL such as http://HOST:PORT/PATH or https://USER:PASSWORD@HOST/PATH",
     "maintenance_window": f"empty, or a window: {windows.FORM}",
-    "url_file": "the path of a file that holds the URL",
-    "url_env": "the name of an environment variable that holds the URL",
-    "command": "an array: a program and its arguments",
-    "state": "the path of a directory",
-    "folder": "the path of a directory",
-    "hooks_folder": "the path of a directory",
 }
-_LEFT_OUT = {  # where the default is not a constant
-    "requests_per_second": "0 in a local run, 5 in a host run",
-    "hosts": "the standard names only",
-    "host_name": "its `name`",
-    "prefix": "its `name`",
-    "host": "a host of its own",
-    "key": "the file of `certificate`",
-    "rules": "those of `[rules]`",
-    "count": "a single machine called `name`",
-    "terminate_notice": "no notice",
+_LEFT_OUT = {
+    **_WORDS["default"],
     "update_domains": str(limits.UPDATE_DOMAINS),
     "fault_domains": str(limits.FAULT_DOMAINS),
-}
-_OF_ENTRY = {"group": "that of `[cloud]`", "size": "that of `[cloud]`"}
-_OF_AGENT = {
-    "endpoint": "`FAIRWARNING_ENDPOINT`, else 169.254.169.254",
-    "name": "read from the endpoint",
-    "state": "a system directory",
-    "approve": "`when done`",
-    "listen": "no listener",
-    "on": "all",
-    "phases": "all",
-    "text": "a short sentence",
-    "source": "both",
 }
 _NEEDED = {"capacity", "machines", "roles"}
 
@@ -129,7 +96,7 @@ def fleet_tables() -> Iterator[SettingsTable]:
     ]
     for heading, keys, defaults in ours:
         entry = heading.startswith("[[")
-        left_out = _LEFT_OUT | (_OF_ENTRY if entry else {})
+        left_out = _LEFT_OUT | (_WORDS["default_of_entry"] if entry else {})
         needed = _NEEDED | ({"name"} if entry else set())
         rows = [
             [f"`{key}`", allowed_values(key, read), _left_out(key, needed, left_out, defaults)]
@@ -159,7 +126,7 @@ def agent_tables() -> Iterator[SettingsTable]:
                 [
                     f"`{shown}`",
                     allowed_values(shown, read),
-                    _left_out(key, needed, _OF_AGENT, default),
+                    _left_out(key, needed, _WORDS["default_of_agent"], default),
                 ]
             )
         yield heading, rows

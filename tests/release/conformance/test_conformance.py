@@ -1,14 +1,10 @@
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.docs.chapters.contract import proofs
 from tests.fixtures.programs import run_program
 from tests.release.conformance.__main__ import ROOT
 from tests.release.conformance.rows import all_rows, chapters, planned, statements
-
-pytest_plugins = ["pytester"]
 
 CONFTEST = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
 
@@ -54,12 +50,3 @@ def test_a_required_row_without_a_test(tmp_path: Path) -> None:
     done = run_program(sys.executable, *words, cwd=ROOT)
     assert done.returncode == 1
     assert "without a test: E3" in done.stderr
-
-
-def test_a_test_may_only_name_rows_that_exist(pytester: pytest.Pytester) -> None:
-    """A wrong marker stops the run before any test, in one line."""
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile("import pytest\n@pytest.mark.spec('E2', 'E99')\ndef test_a(): ...")
-    result = pytester.runpytest("-n0")
-    result.stdout.fnmatch_lines(["test_a: *'E99' is no row of the contract*"])
-    result.assert_outcomes(errors=1)

@@ -8,34 +8,10 @@ from tests.release.containers.needs import COMPOSE
 
 _KEPT = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
-# Containers without cgroups leave nothing behind in those of the system. Podman's default limits
-# are higher than a process without CAP_SYS_RESOURCE may set.
-_CONTAINERS = """
-[containers]
-cgroups = "disabled"
-dns_options = ["timeout:1", "attempts:5"]
-default_ulimits = ["nofile={files}:{files}", "nproc={processes}:{processes}"]
-http_proxy = false
-log_driver = "k8s-file"
-
-[engine]
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-runtime = "crun"
-
-[network]
-network_backend = "netavark"
-network_config_dir = "{networks}"
-"""
-_STORAGE = """
-[storage]
-driver = "overlay"
-graphroot = "{storage}"
-runroot = "/run/containers/storage"
-
-[storage.options]
-additionalimagestores = [{images}]
-"""
+_CONTAINERS, _STORAGE = (
+    Path(__file__).with_name(f"{name}.conf").read_text("utf-8")
+    for name in ("containers", "storage")
+)
 _REGISTRIES = "unqualified-search-registries = []\n"
 # The page says `docker compose`; podman-compose takes the same arguments.
 _DOCKER = '#!/bin/sh\nshift\nexec "{compose}" "$@"\n'

@@ -2,6 +2,8 @@
 
 import os
 import re
+import signal
+import subprocess
 import tomllib
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -12,6 +14,8 @@ from ruamel.yaml import YAML
 
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.programs import ROOT, run_program
+from tests.fixtures.service import PROGRAM, run_command
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.release.deploy.files import (
     COMPOSE,
     CONTAINERFILE,
@@ -141,3 +145,24 @@ def test_no_token_gets_into_the_log(word: str, output: str, tmp_path: Path) -> N
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = run_program(ENTRYPOINT, word, "--json", env=path, check=True)
     assert (done.stdout, done.stderr) == (output, f"{word} --json\n")
+
+
+def test_the_service_of_the_image_is_healthy(tmp_path: Path) -> None:
+    """By the commands of the Containerfile, but for ports and folder; SIGTERM stops it."""
+    folder = image().option("--data")
+    words = [word.replace(folder, str(tmp_path / "data")) for word in image().words]
+    for name in ("metadata", "console", "arm"):
+        words = [word.replace(f":{image().port(f'--{name}')}", ":0") for word in words]
+    process = subprocess.Popen([*PROGRAM, *words], stdout=subprocess.DEVNULL)
+    try:
+        ready = tmp_path / "data" / "up.json"
+        wait_until(lambda: ready.exists() or process.poll() is not None, "the service is up")
+        assert process.poll() is None
+        check = [word.replace(folder, str(tmp_path / "data")) for word in healthcheck().words]
+        done = run_command(*check)
+        assert (done.returncode, done.stderr) == (0, "")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()

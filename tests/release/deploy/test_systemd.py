@@ -29,15 +29,10 @@ def installed(folder: Path, *drop_ins: Path) -> Path:
 @needs_systemd
 @pytest.mark.parametrize("drop_ins", [ALONE, TOGETHER], ids=["alone", "in a cluster"])
 def test_systemd_accepts_the_unit(drop_ins: tuple[Path, ...], tmp_path: Path) -> None:
-    """Without errors or warnings."""
-    assert_accepted(installed(tmp_path, *drop_ins), str(tmp_path))
-
-
-@needs_systemd
-@pytest.mark.parametrize("drop_ins", [ALONE, TOGETHER], ids=["alone", "in a cluster"])
-def test_the_unit_is_confined(drop_ins: tuple[Path, ...], tmp_path: Path) -> None:
-    """Systemd's exposure level is below 2 of 10."""
-    assert_confined(installed(tmp_path, *drop_ins))
+    """Without errors or warnings; its exposure level is below 2 of 10."""
+    unit = installed(tmp_path, *drop_ins)
+    assert_accepted(unit, str(tmp_path))
+    assert_confined(unit)
 
 
 def test_it_uses_its_state_directory() -> None:

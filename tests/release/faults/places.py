@@ -5,59 +5,16 @@ where the module imports it (`os.fsync`), and by the name of the method otherwis
 """
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[3] / "src" / "fairwarning"
 
-IMPORTED = {
-    "waits": """
-        asyncio.sleep asyncio.wait asyncio.wait_for asyncio.timeout asyncio.timeout_at
-        asyncio.open_connection asyncio.open_unix_connection fcntl.flock http.client.HTTPConnection
-        http.client.HTTPSConnection msvcrt.locking os.read os.waitid os.waitpid select.epoll
-        select.poll select.select socket.create_connection socket.getaddrinfo
-        socket.recv_fds ssl.get_server_certificate sys.stdin.read time.sleep""",
-    "writes": """
-        os.chmod os.fchmod os.fsync os.ftruncate os.link os.mkdir os.rename os.replace os.unlink
-        os.write print shutil.rmtree socket.send_fds sqlite3.connect sys.stderr.write
-        sys.stdout.write tempfile.NamedTemporaryFile tempfile.mkdtemp tempfile.mkstemp""",
-    "spawns": """
-        asyncio.create_subprocess_exec asyncio.create_task asyncio.ensure_future asyncio.to_thread
-        concurrent.futures.ThreadPoolExecutor os.execve os.execvpe os.fork os.posix_spawn
-        subprocess.Popen subprocess.run threading.Thread threading.Timer""",
-    "foreign bytes": """
-        base64.b64decode base64.urlsafe_b64decode httptools.HttpRequestParser json.load json.loads
-        cryptography.hazmat.primitives.serialization.load_pem_private_key
-        cryptography.x509.load_pem_x509_certificate lightkube.core.decoders.decode_list
-        lightkube.core.decoders.decode_object lightkube.core.decoders.decode_status msgspec.convert
-        msgspec.json.Decoder msgspec.json.decode psycopg.conninfo.conninfo_to_dict
-        ssl.PEM_cert_to_DER_cert ssl.SSLContext ssl.create_default_context tomllib.load
-        tomllib.loads urllib.parse.parse_qsl urllib.parse.unquote_plus urllib.parse.urlsplit
-        xml.etree.ElementTree.fromstring yaml.safe_load""",
-}
-METHODS = {
-    "waits": """
-        accept acquire communicate connect drain getresponse readexactly readline readuntil recv
-        recv_into recvfrom sock_accept sock_connect sock_recv wait wait_closed wait_for""",
-    "writes": """
-        chmod execute executemany executescript mkdir rename send sendall sendto sock_sendall
-        symlink_to touch unlink write write_bytes write_text writelines""",
-    "spawns": "create_task run_in_executor",
-    "foreign bytes": "feed_data fromhex unpack unpack_from",
-}
-KINDS_BY_NAME = {name: kind for kind, names in IMPORTED.items() for name in names.split()}
-KINDS_BY_METHOD = {name: kind for kind, names in METHODS.items() for name in names.split()}
-# Modules that turn received text into numbers.
-PARSERS = {
-    "arm/http/listing.py",
-    "console/api/endpoints.py",
-    "console/api/routes.py",
-    "console/page/request.py",
-    "guest/http_message.py",
-    "metadata/reader.py",
-    "metadata/validation.py",
-}
+CALLS = tomllib.loads(Path(__file__).with_name("calls.toml").read_text("utf-8"))
+KINDS_BY_NAME = {name: kind for kind, names in CALLS["imported"].items() for name in names.split()}
+KINDS_BY_METHOD = {name: kind for kind, names in CALLS["methods"].items() for name in names.split()}
 
 
 @cache
@@ -68,7 +25,7 @@ def places() -> set[str]:
         f"{module} {kind}"
         for module in modules
         if not module.startswith("core/")
-        for kind in kinds((SOURCE / module).read_text("utf-8"), parses=module in PARSERS)
+        for kind in kinds((SOURCE / module).read_text("utf-8"), parses=module in CALLS["parsers"])
     }
 
 

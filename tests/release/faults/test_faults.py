@@ -4,28 +4,8 @@ from collections import Counter
 from dataclasses import astuple
 
 from tests.docs.pages import ROOT
-from tests.release.faults.places import kinds, places
+from tests.release.faults.places import places
 from tests.release.faults.table import own_calls, rows
-
-SAMPLES = {
-    "import asyncio as a\na.wait_for(x, 1)": "waits",
-    "jobs.get()": "waits",
-    "path.open('ab')": "writes",
-    "connection.execute('SELECT 1')": "writes",
-    "loop.create_task(work())": "spawns",
-    "import json\njson.loads(text)": "foreign bytes",
-    "settings.get('a')": "",
-    "', '.join(names)": "",
-    "text.replace('a', 'b')": "",
-    "open(path)": "",
-}
-
-
-def test_a_call_is_found() -> None:
-    """By its full name or its method, but for those that mappings and texts have, too."""
-    assert {source: list(kinds(source)) for source in SAMPLES} == {
-        source: [kind] if kind else [] for source, kind in SAMPLES.items()
-    }
 
 
 def test_every_place_has_one_row() -> None:

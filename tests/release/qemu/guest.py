@@ -23,32 +23,7 @@ CONSOLE = "FAIRWARNING_QEMU_CONSOLE"  # a file to which the guest's console is a
 # QEMU starts a program for each connection, which its sandbox would forbid.
 SETTINGS = 'stdio_handler = "file"\nseccomp_sandbox = 0\n'
 _NETWORK = "user,id=net,net=169.254.169.0/24,restrict=on,guestfwd=tcp:169.254.169.254:80-cmd:{cmd}"
-_DOMAIN = """
-<domain type="qemu" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
-  <name>{name}</name>
-  <metadata>{metadata}</metadata>
-  <memory unit="MiB">256</memory>
-  <os>
-    <type arch="{arch}" machine="{machine}">hvm</type>
-    <kernel>{folder}/kernel</kernel>
-    <initrd>{folder}/initramfs</initrd>
-    <cmdline>console={console} quiet panic=-1 {options}</cmdline>
-  </os>
-  {features}{cpu}
-  <devices>
-    <emulator>{emulator}</emulator>
-    <console type="file"><source path="{folder}/console" append="on"/></console>
-    <channel type="unix"><target type="virtio" name="org.qemu.guest_agent.0"/></channel>
-    <memballoon model="none"/>
-  </devices>
-  <qemu:commandline>
-    <qemu:arg value="-netdev"/>
-    <qemu:arg value="{network}"/>
-    <qemu:arg value="-device"/>
-    <qemu:arg value="virtio-net-pci,netdev=net,romfile=,bus=pcie.0,addr=0x10"/>
-  </qemu:commandline>
-</domain>
-"""
+_DOMAIN = Path(__file__).with_name("domain.xml").read_text("utf-8")
 
 
 class Guest:
