@@ -9,25 +9,25 @@ import pytest
 
 from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Delete, Start
 from fairwarning.core.model import Machine, ScopeKind
-from fairwarning.metadata.callers import by_local_address, by_source_address, for_machine
+from fairwarning.metadata.callers import by_source_address, for_machine
 from fairwarning.metadata.listeners import open_tcp, open_unix
 from fairwarning.service.config.settings import MetadataSettings
 from fairwarning.service.guest_addresses import GuestAddresses
 from fairwarning.store.store import MachineLocation
-from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll
+from tests.fixtures.endpoint import POLL_TARGET, EndpointHarness, poll
+from tests.fixtures.fleet import standalone
 from tests.fixtures.http import Response, send
 from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.metadata.conftest import METADATA, NAME
 
 pytestmark = pytest.mark.spec("M22")
 
-NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-POLL = f"{EVENTS}?api-version=2020-07-01"
 AWAY = "127.9.9.9"
 
 
 def _name(connection: HTTPConnection, **headers: str) -> str:
     """The name under which the server knows this connection; empty if it knows none."""
-    response = send(connection, "GET", NAME, {"Metadata": "true", **headers})
+    response = send(connection, "GET", NAME, METADATA | headers)
     if response.status == 200:
         return response.body.decode()
     assert _unknown(response)
@@ -51,23 +51,12 @@ def _unix(endpoint: EndpointHarness, path: Path) -> HTTPConnection:
     return connection
 
 
-def _once(connection: HTTPConnection, target: str = POLL) -> Response:
-    return send(connection, "GET", target, {"Metadata": "true"})
+def _once(connection: HTTPConnection) -> Response:
+    return send(connection, "GET", POLL_TARGET, METADATA)
 
 
 def _unknown(response: Response) -> bool:
     return response.status == 404 and bool(response.error)
-
-
-def test_each_machine_at_an_address_of_its_own(endpoint: EndpointHarness) -> None:
-    """One listener, also that of `open_tcp`, serves an address in 127.0.0.0/8 for each machine."""
-    endpoint.make("db", 3)
-    listener = open_tcp("127.0.0.1", 0)
-    endpoint.listen_on(listener, by_local_address)
-    for name in ("db_0", "db_1", "db_2"):
-        assert _name(endpoint.client(name)) == name
-        address = endpoint.address(name)[0]
-        assert _name(_at(endpoint, address, listener.getsockname()[1])) == name
 
 
 def test_an_unknown_caller_is_told_the_ways(endpoint: EndpointHarness) -> None:
@@ -81,7 +70,7 @@ def test_the_default_machine() -> None:
     """It stands in for callers that are no machine, not for the address of a deleted one."""
     with EndpointHarness(MetadataSettings(default_machine="db_1")) as endpoint:
         endpoint.make("db", 2)
-        _with_address(endpoint)
+        endpoint.create(standalone("guest", AWAY))
         by_source = endpoint.listen(by_source_address)
         assert _name(_at(endpoint, "127.0.0.1", endpoint.port)) == "db_1"
         assert _name(_from(endpoint, "127.0.0.8", by_source)) == "db_1"
@@ -97,26 +86,8 @@ def test_a_default_machine_that_does_not_exist_yet() -> None:
         response = _once(connection)
         assert response.status == 404
         assert "There is no machine 'late'" in response.error
-        _with_address(endpoint, "late")
+        endpoint.create(standalone("late"))
         assert _name(connection) == "late"
-
-
-def _with_address(endpoint: EndpointHarness, name: str = "guest", address: str = AWAY) -> None:
-    machine = Machine(name=name, address=address)
-    endpoint.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=(machine,)))
-
-
-def test_by_source_address(endpoint: EndpointHarness) -> None:
-    """On a host with real guests, the source address identifies a machine."""
-    endpoint.make("db")
-    _with_address(endpoint)
-    _with_address(endpoint, "other", "127.9.9.10")
-    port = endpoint.listen(by_source_address)
-    for source, name in ((AWAY, "guest"), ("127.9.9.10", "other"), ("127.9.9.11", "")):
-        connection = _from(endpoint, source, port)
-        assert _name(connection) == name
-    assert _unknown(_once(_from(endpoint, "127.9.9.11", port)))
-    assert _once(_from(endpoint, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
 
 
 class _Host:
@@ -127,7 +98,6 @@ class _Host:
         self.asked: list[str] = []
 
     async def guest_at(self, address: str) -> str:
-        """Return the machine that has this address."""
         self.asked.append(address)
         return self.guests.get(address, "")
 
@@ -137,7 +107,7 @@ def test_a_host_that_knows_its_guests() -> None:
     host = _Host()
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
-        _with_address(endpoint, "other", "127.9.9.12")
+        endpoint.create(standalone("other", "127.9.9.12"))
         endpoint.server.callers.find_guest = GuestAddresses(endpoint.fleet, host).find
         port = endpoint.listen(by_source_address)
         for source, name in ((AWAY, "db_0"), ("127.9.9.10", "db_1"), ("127.9.9.12", "other")):
@@ -171,102 +141,45 @@ def test_a_unix_socket_of_one_machine(endpoint: EndpointHarness, tmp_path: Path)
         assert poll(connection).json == {"DocumentIncarnation": 1, "Events": []}
 
 
-def test_a_listener_of_one_machine(endpoint: EndpointHarness) -> None:
-    """As in a network namespace: every connection is that machine, from any address."""
-    endpoint.make("db", 2)
-    port = endpoint.listen(for_machine("db", "db_1"))
-    for address in ("127.0.0.1", endpoint.address("db_0")[0], AWAY):
-        connection = _at(endpoint, address, port)
-        assert _name(connection) == "db_1"
+@pytest.mark.parametrize("kind", [ScopeKind.AVAILABILITY_SET, ScopeKind.STANDALONE])
+def test_machine_recreated_under_the_same_name(endpoint: EndpointHarness, kind: ScopeKind) -> None:
+    """The new machine is identified in every way that worked for the old one.
 
-
-@pytest.mark.parametrize(("scope", "machine"), [("db", "db_9"), ("nowhere", "db_0"), ("", "")])
-def test_a_listener_of_an_unknown_machine(
-    endpoint: EndpointHarness, scope: str, machine: str
-) -> None:
-    """404, as for any unknown caller."""
-    endpoint.make("db")
-    port = endpoint.listen(for_machine(scope, machine))
-    assert _unknown(_once(_at(endpoint, "127.0.0.1", port)))
-
-
-def _delete(endpoint: EndpointHarness, machine: str) -> None:
-    endpoint.do(Delete(scope="db", operation=f"delete {machine}", machines=(machine,)))
-    endpoint.advance(3600)
-
-
-def _recreate(endpoint: EndpointHarness, *, scope_stays: bool) -> None:
-    """Poll from machine `vm` of scope `db` in every way, delete it, and create it again."""
+    Its scope is still there, or is created again with it.
+    """
     vm = Machine(name="vm", address=AWAY)
-    kind = ScopeKind.AVAILABILITY_SET if scope_stays else ScopeKind.STANDALONE
     endpoint.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
-    for connection in _ways(endpoint).values():
-        assert _name(connection) == "vm"
-        assert poll(connection).status == 200
-    _delete(endpoint, "vm")
-    if scope_stays:
-        endpoint.create(AddMachines(scope="db", machines=(vm,)))
-    else:
-        endpoint.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
+    by_source, fixed = endpoint.listen(by_source_address), endpoint.listen(for_machine("db", "vm"))
+    for is_new in (False, True):
+        if is_new:
+            endpoint.do(Delete(scope="db", operation="delete", machines=("vm",)))
+            endpoint.advance(3600)
+            if kind is ScopeKind.STANDALONE:
+                endpoint.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
+            else:
+                endpoint.create(AddMachines(scope="db", machines=(vm,)))
+        for connection in (
+            endpoint.client("vm"),
+            _from(endpoint, AWAY, by_source),
+            _at(endpoint, "127.0.0.1", fixed),
+        ):
+            assert _name(connection) == "vm"
+            assert poll(connection).status == 200
 
 
-def _ways(endpoint: EndpointHarness) -> dict[str, HTTPConnection]:
-    return {
-        "loopback": endpoint.client("vm"),
-        "source": _from(endpoint, AWAY, endpoint.listen(by_source_address)),
-        "fixed": _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "vm"))),
-    }
-
-
-@pytest.mark.parametrize("scope_stays", [True, False])
-@pytest.mark.parametrize("way", ["loopback", "source", "fixed"])
-def test_machine_recreated_under_the_same_name(
-    endpoint: EndpointHarness, way: str, scope_stays: bool
-) -> None:
-    """The new machine is identified in every way that worked for the old one."""
-    _recreate(endpoint, scope_stays=scope_stays)
-    connection = _ways(endpoint)[way]
-    assert _name(connection) == "vm"
-    assert poll(connection).status == 200
-
-
-def test_recreated_machine_gets_a_new_address(endpoint: EndpointHarness) -> None:
-    """The new machine has its own address in 127.0.0.0/8; the old address has no machine."""
-    endpoint.make("db", 2)
-    old = endpoint.address("db_0")
-    assert endpoint.get("db_0").status == 200
-    _delete(endpoint, "db_0")
-    endpoint.create(AddMachines(scope="db", machines=(Machine(name="db_0"),)))
-    assert endpoint.address("db_0") != old
-    assert _unknown(_once(_at(endpoint, *old)))
-    assert endpoint.get("db_0").status == 200
-
-
-def test_a_deallocated_machine_is_refused(endpoint: EndpointHarness) -> None:
-    """A request from its address cannot be from it: 404 until the machine is started again."""
-    endpoint.make("db", 2)
+def test_a_deallocated_machine(endpoint: EndpointHarness) -> None:
+    """A request from its address cannot be from it, and enables nothing, until it is started."""
+    endpoint.make("db")
     kept = endpoint.client("db_0")
-    assert poll(kept).status == 200
-    event = endpoint.restart("db_1")
+    assert _name(kept) == "db_0"
     endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
     endpoint.advance(60)
     assert _unknown(poll(kept))
     assert _unknown(endpoint.get("db_0"))
-    assert _unknown(_once(endpoint.client("db_0"), NAME))
-    assert _unknown(endpoint.approve("db_0", event.id))
-    assert endpoint.get("db_1").json["Events"][0]["EventStatus"] == "Scheduled"
+    assert not endpoint.scope("db").enabled
     endpoint.do(Start(scope="db", operation="on", machines=("db_0",)))
     endpoint.advance(60)
     assert (poll(kept).status, endpoint.get("db_0").status) == (200, 200)
-
-
-def test_a_deallocated_machine_enables_nothing(endpoint: EndpointHarness) -> None:
-    """Nor does it keep the feature enabled."""
-    endpoint.make("db")
-    endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
-    endpoint.advance(60)
-    assert _unknown(endpoint.get("db_0"))
-    assert not endpoint.scope("db").enabled
 
 
 def test_a_new_machine_is_known_at_once(endpoint: EndpointHarness) -> None:

@@ -1,18 +1,17 @@
 """Every response has the fleet's time, so that a machine with a wrong clock knows its notice."""
 
-import ssl
 from email.utils import formatdate
-from http.client import HTTPSConnection
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
+from tests.fixtures.credentials import arm_request
 from tests.fixtures.endpoint import POLL_TARGET, EndpointHarness, poll
 from tests.fixtures.fleet import NOON
 from tests.fixtures.http import Response
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+from tests.fixtures.waiting import wait_until
+from tests.metadata.conftest import INSTANCE, METADATA
 
 pytestmark = pytest.mark.spec("E11")
 
@@ -22,33 +21,21 @@ def _is_dated(response: Response, moment: float) -> bool:
 
 
 def test_every_response_has_the_time(endpoint: EndpointHarness) -> None:
-    """Documents, from the cache or not, 304, refusals and instance metadata."""
-    endpoint.make("db")
-    kept = endpoint.client("db_0")
-    for status, headers in ((200, {}), (200, {}), (304, {"If-None-Match": '"1"'})):
-        response = poll(kept, **headers)
-        assert response.status == status
-        assert _is_dated(response, NOON)
-    refused = endpoint.send_from("db_0", "GET", POLL_TARGET, {})
-    assert refused.status == 400
-    assert _is_dated(refused, NOON)
-    target = "/metadata/instance?api-version=2021-02-01"
-    described = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
-    assert _is_dated(described, NOON)
-
-
-def test_a_large_document_has_the_time_and_every_byte(endpoint: EndpointHarness) -> None:
-    """A document of many events is not copied to add the time."""
+    """Documents, large or from the cache, 304, refusals and instance metadata."""
     endpoint.make("db", 40)
     kept = endpoint.client("db_0")
-    poll(kept)
+    responses = [poll(kept), poll(kept), poll(kept, **{"If-None-Match": '"1"'})]
     for number in range(40):
         endpoint.restart(f"db_{number}")
-    first, second = poll(kept), poll(kept)
-    assert len(first.body) > 8192
-    assert first.body == second.body
-    assert len(second.json["Events"]) == 40
-    assert _is_dated(second, NOON)
+    responses += [poll(kept), poll(kept)]
+    assert [response.status for response in responses] == [200, 200, 304, 200, 200]
+    assert responses[3].body == responses[4].body
+    assert len(responses[4].body) > 8192  # so that it is not copied to add the time
+    assert len(responses[4].json["Events"]) == 40
+    responses.append(endpoint.send_from("db_0", "GET", POLL_TARGET, {}))
+    assert responses[-1].status == 400
+    responses.append(endpoint.send_from("db_0", "GET", INSTANCE, METADATA))
+    assert all(_is_dated(response, NOON) for response in responses)
 
 
 def test_the_time_of_an_advanced_clock(endpoint: EndpointHarness) -> None:
@@ -80,19 +67,4 @@ def test_the_console_and_the_control_plane_have_the_same_time(tmp_path: Path) ->
         service.advance(7 * 86_400)
         date = service.get("db_0").headers["date"]
         assert service.api("GET", "/healthz").headers["date"] == date
-        assert _arm_date(service) == date
-
-
-def _arm_date(service: ServiceProcess) -> str | None:
-    address = urlsplit(service.ready["arm"])
-    trust = ssl.create_default_context(cafile=service.ready["ca"])
-    connection = HTTPSConnection(
-        str(address.hostname), address.port, context=trust, timeout=LIMIT_SECONDS
-    )
-    try:
-        connection.request("GET", "/subscriptions")
-        response = connection.getresponse()
-        response.read()
-        return response.getheader("Date")
-    finally:
-        connection.close()
+        assert arm_request(service, "GET", "/subscriptions", {}).headers["date"] == date

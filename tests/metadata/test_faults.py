@@ -1,7 +1,7 @@
 """Injected faults: for one machine, a scope or all; for a count or a time (M21)."""
 
 import json
-from http.client import HTTPException, IncompleteRead
+from http.client import HTTPConnection, HTTPException, IncompleteRead
 from time import monotonic
 from typing import Any
 
@@ -9,34 +9,26 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.faults import FaultKind, FaultRule
-from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll
-from tests.fixtures.http import Response, receive, send
+from tests.fixtures.endpoint import EndpointHarness, poll
+from tests.fixtures.http import Response, receive
+from tests.metadata.conftest import EMPTY, INSTANCE, METADATA
 
 pytestmark = pytest.mark.spec("M21")
 
-POLL = f"{EVENTS}?api-version=2020-07-01"
-EMPTY = b'{"DocumentIncarnation":1,"Events":[]}'
 STATUSES = {
     FaultKind.NOT_FOUND: 404,
     FaultKind.GONE: 410,
     FaultKind.TOO_MANY: 429,
     FaultKind.ERROR: 500,
 }
-REACH = pytest.mark.parametrize(
-    ("scope", "machine", "hit"),
-    [
-        ("db", "db_0", {"db_0"}),
-        ("db", "", {"db_0", "db_1"}),
-        ("", "", {"db_0", "db_1", "web_0"}),
-    ],
-)
+MACHINES = ("db_0", "db_1", "web_0")
 
 
 def _fleet(endpoint: EndpointHarness) -> None:
     """Create two enabled scopes; each machine has polled on its own connection."""
     endpoint.make("db", 2)
     endpoint.make("web")
-    for machine in ("db_0", "db_1", "web_0"):
+    for machine in MACHINES:
         endpoint.get(machine)
 
 
@@ -51,11 +43,11 @@ def _put(
     endpoint.call(lambda: endpoint.server.faults.put(fault))
 
 
-def _hits_fault(endpoint: EndpointHarness, machine: str, kind: FaultKind) -> bool:
+def _hits_fault(endpoint: EndpointHarness, connection: HTTPConnection, kind: FaultKind) -> bool:
     """Whether a poll hits this fault; otherwise its response must be correct."""
     before = endpoint.call(lambda: endpoint.server.counts.faults[kind])
     try:
-        response = endpoint.get(machine)
+        response = poll(connection)
     except (ConnectionError, HTTPException) as error:
         return _is_expected_error(kind, error)
     faulty = endpoint.call(lambda: endpoint.server.counts.faults[kind]) > before
@@ -84,39 +76,24 @@ def _is_faulty(kind: FaultKind, response: Response) -> bool:
     return False
 
 
-@REACH
+@pytest.mark.parametrize(
+    ("scope", "machine", "hit"),
+    [("db", "db_0", {"db_0"}), ("db", "", {"db_0", "db_1"}), ("", "", set(MACHINES))],
+)
 @pytest.mark.parametrize("kind", FaultKind)
 def test_reach_of_a_fault(
     endpoint: EndpointHarness, kind: FaultKind, scope: str, machine: str, hit: set[str]
 ) -> None:
-    """A fault hits one machine, a scope or all, on every request, and no other machine."""
+    """A fault hits a machine, a scope or all, with every request, also with cached polls."""
     _fleet(endpoint)
-    _put(endpoint, kind, scope, machine, delay_seconds=0)
-    for _ in range(2):
-        for name in ("db_0", "db_1", "web_0"):
-            assert _hits_fault(endpoint, name, kind) == (name in hit)
-
-
-@REACH
-@pytest.mark.parametrize("kind", FaultKind)
-def test_faults_hit_connections_with_cached_polls(
-    endpoint: EndpointHarness, kind: FaultKind, scope: str, machine: str, hit: set[str]
-) -> None:
-    """A connection with cached polls hits the fault with its next request."""
-    _fleet(endpoint)
-    for name in ("db_0", "db_1", "web_0"):
+    for name in MACHINES:
         connection = endpoint.client(name)
         for _ in range(3):
             assert poll(connection).body == EMPTY
         _put(endpoint, kind, scope, machine, delay_seconds=0)
-        before = endpoint.call(endpoint.server.counts.faults.total)
-        try:
-            poll(connection)
-        except (ConnectionError, HTTPException):
-            assert kind in {FaultKind.RESET, FaultKind.TRUNCATED}
-        assert endpoint.call(endpoint.server.counts.faults.total) - before == (name in hit)
+        for polling in (connection, endpoint.client(name), endpoint.client(name)):
+            assert _hits_fault(endpoint, polling, kind) == (name in hit)
         endpoint.call(endpoint.server.faults.clear)
-        connection.close()
         assert endpoint.get(name).body == EMPTY
 
 
@@ -197,8 +174,7 @@ def test_faults_hit_approvals_and_instance_metadata(endpoint: EndpointHarness) -
     event = endpoint.restart("db_0")
     _put(endpoint, FaultKind.ERROR, "db", count=2)
     assert endpoint.approve("db_0", event.id).status == 500
-    target = "/metadata/instance?api-version=2021-02-01"
-    assert endpoint.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 500
+    assert endpoint.send_from("db_0", "GET", INSTANCE, METADATA).status == 500
     assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
     assert endpoint.approve("db_0", event.id).status == 200
 
@@ -208,9 +184,7 @@ def test_response_of_an_injected_error(endpoint: EndpointHarness, kind: FaultKin
     """It has the status, an error text that names the cause, and `Connection: close`."""
     _fleet(endpoint)
     _put(endpoint, kind, count=1)
-    connection = endpoint.client("db_0")
-    response = send(connection, "GET", POLL, {"Metadata": "true"})
-    connection.close()
+    response = endpoint.get("db_0")
     assert response.status == STATUSES[kind]
     assert "injected fault" in response.error
     assert response.headers["connection"] == "close"

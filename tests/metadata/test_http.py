@@ -5,12 +5,18 @@ import pytest
 from fairwarning.core.commands import AddMachines
 from fairwarning.core.model import Machine
 from fairwarning.service.documents import PublishedScope
-from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll, raw_request, read_all
+from tests.fixtures.endpoint import (
+    EVENTS,
+    POLL_TARGET,
+    EndpointHarness,
+    approval,
+    poll,
+    raw_request,
+    read_all,
+)
+from tests.metadata.conftest import EMPTY
 
 pytestmark = pytest.mark.spec("M20")
-
-POLL = f"{EVENTS}?api-version=2020-07-01"
-EMPTY = b'{"DocumentIncarnation":1,"Events":[]}'
 
 
 def _until_closed(endpoint: EndpointHarness, sent: bytes) -> bytes:
@@ -25,10 +31,10 @@ def _until_closed(endpoint: EndpointHarness, sent: bytes) -> bytes:
     [
         raw_request("/nowhere", "Connection: close"),
         raw_request(EVENTS, "Connection: close"),
-        raw_request(POLL, "Connection: close", "If-None-Match: *"),
+        raw_request(POLL_TARGET, "Connection: close", "If-None-Match: *"),
         raw_request("/metadata/versions", "connection: CLOSE"),
-        raw_request(POLL, "Connection: close", "X-Forwarded-For: 1"),
-        raw_request(POLL, "Connection: close", method="PUT"),
+        raw_request(POLL_TARGET, "Connection: close", "X-Forwarded-For: 1"),
+        raw_request(POLL_TARGET, "Connection: close", method="PUT"),
     ],
 )
 def test_every_kind_of_response_closes(endpoint: EndpointHarness, sent: bytes) -> None:
@@ -52,20 +58,11 @@ def test_connection_is_kept_alive_by_default(endpoint: EndpointHarness) -> None:
     assert endpoint.call(lambda: endpoint.server.accepted) == 1
 
 
-def test_refusals_keep_the_connection(endpoint: EndpointHarness) -> None:
-    """A refused request keeps the connection open if the next request can be located."""
-    endpoint.make("db")
-    connection = endpoint.client("db_0")
-    for version, status in (("latest", 400), ("2031-01-01", 404), ("2020-07-01", 200)):
-        assert poll(connection, version).status == status
-    assert endpoint.call(lambda: endpoint.server.accepted) == 1
-
-
 @pytest.mark.parametrize("headers", [(), ("Connection: keep-alive",), ("Connection: close",)])
 def test_http_1_0_works(endpoint: EndpointHarness, headers: tuple[str, ...]) -> None:
     """An HTTP/1.0 client gets a response with a length, then the connection closes."""
     endpoint.make("db")
-    response = _until_closed(endpoint, raw_request(POLL, *headers, http="1.0"))
+    response = _until_closed(endpoint, raw_request(POLL_TARGET, *headers, http="1.0"))
     head, _, body = response.partition(b"\r\n\r\n")
     assert head.split(b" ")[1] == b"200"
     assert b"\r\nContent-Length: 37" in head
@@ -78,7 +75,7 @@ def test_an_approval_in_http_1_0(endpoint: EndpointHarness) -> None:
     endpoint.make("db")
     endpoint.get("db_0")
     body = approval(endpoint.restart("db_0").id)
-    head = raw_request(POLL, f"Content-Length: {len(body)}", method="POST", http="1.0")
+    head = raw_request(POLL_TARGET, f"Content-Length: {len(body)}", method="POST", http="1.0")
     response = _until_closed(endpoint, head + body.encode())
     assert response.split(b" ")[1] == b"200"
     assert response.endswith(b"\r\n\r\n")

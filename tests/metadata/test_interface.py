@@ -21,27 +21,7 @@ pytestmark = pytest.mark.spec("M19")
 
 Json = dict[str, Any]
 NUMBERS = st.integers(min_value=1, max_value=16_600_000)
-FLEET = """
-[[machine]]
-name = "vm"
-count = 3
-
-[[machine]]
-name = "db"
-address = "192.168.7.9"
-
-[[availability_set]]
-name = "av"
-machines = 3
-
-[[scale_set]]
-name = "web"
-capacity = 3
-
-[[cloud_service]]
-name = "shop"
-roles = { FrontEnd = 2 }
-"""
+FLEET = Path(__file__).with_name("fleet.toml").read_text("utf-8")
 
 
 def valid(answer: Json) -> Json:
@@ -115,9 +95,8 @@ def test_values_of_a_machine_never_change(tmp_path: Path) -> None:
     with EndpointHarness(store=SQLiteStore(tmp_path / "store")) as endpoint:
         endpoint.learn_addresses()
         assert {name: interface_of(endpoint, name) for name in names} == before
-        endpoint.create(
-            CreateScope(scope="later", kind=ScopeKind.STANDALONE, machines=(Machine(name="av_1"),))
-        )
+        machines = (Machine(name="av_1"),)
+        endpoint.create(CreateScope(scope="later", kind=ScopeKind.STANDALONE, machines=machines))
         assert not set(interface_of(endpoint, "av_1")) & set(lost)
 
 

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 import pytest
 
 from fairwarning.console.readers import Reader
-from fairwarning.core.commands import CreateScope, Delete
-from fairwarning.core.model import Machine, ScopeKind
+from fairwarning.core.commands import Delete
 from fairwarning.metadata.listeners import PortRange
 from fairwarning.server.reach import machine_ports
 from fairwarning.server.reach.reach import Reach, ReachWay
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.files import no_free_descriptor
+from tests.fixtures.fleet import standalone
 from tests.fixtures.http import fetch
 from tests.fixtures.loopback import HERE, free_range, is_free
 
@@ -63,12 +63,6 @@ def name_at(url: str | None) -> str:
     return fetch(f"{url}{NAME}", headers={"Metadata": "true"}).text
 
 
-def make_machine(endpoint: EndpointHarness, name: str) -> None:
-    """Create a machine in a scope of its own."""
-    machines = (Machine(name=name),)
-    endpoint.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=machines))
-
-
 def delete(endpoint: EndpointHarness, name: str) -> None:
     """Delete a machine of a scope of its own."""
     endpoint.do(Delete(scope=name, machines=(name,), operation=f"delete {name}"))
@@ -81,7 +75,7 @@ def test_each_machine_has_its_port() -> None:
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         with opened(endpoint, ports) as reach:
-            make_machine(endpoint, "late")
+            endpoint.create(standalone("late"))
             found = urls(endpoint, reach)
             assert list(found.values()) == [f"http://{HERE}:{ports.first + n}" for n in range(3)]
             assert [name_at(url) for url in found.values()] == ["db_0", "db_1", "late"]
@@ -92,7 +86,7 @@ def test_a_port_is_the_same_after_a_restart() -> None:
     ports, store = free_range(3), MemoryStore()
     with EndpointHarness(store=store) as endpoint:
         for name in ("one", "two", "three"):
-            make_machine(endpoint, name)
+            endpoint.create(standalone(name))
         with opened(endpoint, ports) as reach:
             before = urls(endpoint, reach)
         delete(endpoint, "one")
@@ -104,13 +98,13 @@ def test_the_port_of_a_deleted_machine_is_closed() -> None:
     """A machine of the same name that is created again has a port of its own."""
     ports = free_range(3)
     with EndpointHarness() as endpoint:
-        make_machine(endpoint, "vm")
-        make_machine(endpoint, "other")
+        endpoint.create(standalone("vm"))
+        endpoint.create(standalone("other"))
         with opened(endpoint, ports) as reach:
             before = urls(endpoint, reach)["vm"]
             delete(endpoint, "vm")
             endpoint.wait_until(lambda: is_free(ports.first))
-            make_machine(endpoint, "vm")
+            endpoint.create(standalone("vm"))
             after = urls(endpoint, reach)["vm"]
             assert after != before
             assert name_at(after) == "vm"
@@ -161,10 +155,10 @@ def test_no_free_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     with EndpointHarness() as endpoint, opened(endpoint, ports) as reach:
         monkeypatch.setattr(machine_ports, "raise_file_limit", lambda _: sys.maxsize)
         with no_free_descriptor():
-            make_machine(endpoint, "one")
+            endpoint.create(standalone("one"))
             endpoint.wait_until(lambda: endpoint.server.health().problem)
         assert "1 machines: cannot open it: Too many" in endpoint.server.health().problem
-        make_machine(endpoint, "two")
+        endpoint.create(standalone("two"))
         assert name_at(urls(endpoint, reach)["two"]) == "two"
         assert reach._machine_ports
         endpoint.call(reach._machine_ports._retry)

@@ -6,15 +6,14 @@ from http.client import HTTPConnection
 import pytest
 
 from fairwarning.metadata.callers import for_machine
-from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval
+from tests.fixtures.endpoint import POLL_TARGET, EndpointHarness, approval
 from tests.fixtures.http import Response, send
 from tests.fixtures.waiting import LIMIT_SECONDS
+from tests.metadata.conftest import METADATA, NAME
 
 pytestmark = pytest.mark.spec("O12")
 
 AZURE = "http://169.254.169.254"
-TARGET = f"{EVENTS}?api-version=2020-07-01"
-NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 
 def proxy_of(endpoint: EndpointHarness, machine: str) -> HTTPConnection:
@@ -36,16 +35,16 @@ def test_the_proxy_answers_as_the_machine(endpoint: EndpointHarness, base: str) 
     connection = proxy_of(endpoint, "db_1")
     for _ in range(3):
         assert ask(connection, base + NAME).text == "db_1"
-        assert ask(connection, base + TARGET).json == {"DocumentIncarnation": 1, "Events": []}
+        assert ask(connection, base + POLL_TARGET).json == {"DocumentIncarnation": 1, "Events": []}
 
 
 def test_an_approval_through_the_proxy(endpoint: EndpointHarness) -> None:
     """It is the machine's own."""
     endpoint.make("db", 1)
     connection = proxy_of(endpoint, "db_0")
-    ask(connection, AZURE + TARGET)
+    ask(connection, AZURE + POLL_TARGET)
     event = endpoint.restart("db_0")
-    answer = send(connection, "POST", AZURE + TARGET, {"Metadata": "true"}, approval(event.id))
+    answer = send(connection, "POST", AZURE + POLL_TARGET, METADATA, approval(event.id))
     assert answer.status == 200, answer.body
 
 
@@ -53,12 +52,12 @@ def test_an_approval_through_the_proxy(endpoint: EndpointHarness) -> None:
     "url",
     [
         "http://example.com/",
-        f"http://169.254.169.253{TARGET}",
-        f"http://169.254.169.254.example.com{TARGET}",
-        f"http://169.254.169.254:8080{TARGET}",
-        f"http://me@169.254.169.254{TARGET}",
-        f"https://169.254.169.254{TARGET}",
-        f"http://168.63.129.16{TARGET}",
+        f"http://169.254.169.253{POLL_TARGET}",
+        f"http://169.254.169.254.example.com{POLL_TARGET}",
+        f"http://169.254.169.254:8080{POLL_TARGET}",
+        f"http://me@169.254.169.254{POLL_TARGET}",
+        f"https://169.254.169.254{POLL_TARGET}",
+        f"http://168.63.129.16{POLL_TARGET}",
     ],
 )
 def test_the_proxy_refuses_other_hosts(endpoint: EndpointHarness, url: str) -> None:
@@ -86,11 +85,11 @@ def test_the_proxy_makes_no_tunnel(endpoint: EndpointHarness) -> None:
 def test_a_listener_that_is_no_proxy_refuses_urls(endpoint: EndpointHarness) -> None:
     """Also after a proxy has accepted the same bytes."""
     endpoint.make("db", 1)
-    assert ask(proxy_of(endpoint, "db_0"), AZURE + TARGET).status == 200
+    assert ask(proxy_of(endpoint, "db_0"), AZURE + POLL_TARGET).status == 200
     port = endpoint.listen(for_machine("db", "db_0"))
     connection = endpoint.keep(HTTPConnection("127.0.0.1", port, LIMIT_SECONDS))
-    assert ask(connection, TARGET).status == 200
+    assert ask(connection, POLL_TARGET).status == 200
     for _ in range(2):
-        answer = ask(connection, AZURE + TARGET)
+        answer = ask(connection, AZURE + POLL_TARGET)
         assert answer.status == 400
         assert "the target must be a path" in answer.error

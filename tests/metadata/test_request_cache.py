@@ -3,10 +3,8 @@
 import pytest
 
 from fairwarning.metadata.request_cache import CACHE_REQUESTS
-from tests.fixtures.endpoint import EVENTS, EndpointHarness, raw_request
-
-POLL = f"{EVENTS}?api-version=2020-07-01"
-NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+from tests.fixtures.endpoint import EVENTS, POLL_TARGET, EndpointHarness, raw_request
+from tests.metadata.conftest import NAME
 
 
 def _send(endpoint: EndpointHarness, machine: str, *sent: bytes) -> list[bytes]:
@@ -27,11 +25,11 @@ def _cached_requests(endpoint: EndpointHarness) -> int:
 @pytest.mark.parametrize(
     "sent",
     [
-        raw_request(POLL),
+        raw_request(POLL_TARGET),
         raw_request(f"{EVENTS}?api-version=2017-03-01"),
-        raw_request(POLL, "Connection: keep-alive", "User-Agent: x"),
-        raw_request(POLL, 'If-None-Match: "2"'),
-        raw_request(POLL, 'If-None-Match: "1"'),
+        raw_request(POLL_TARGET, "Connection: keep-alive", "User-Agent: x"),
+        raw_request(POLL_TARGET, 'If-None-Match: "2"'),
+        raw_request(POLL_TARGET, 'If-None-Match: "1"'),
         raw_request(NAME),
         raw_request("/metadata/versions"),
     ],
@@ -55,7 +53,7 @@ def test_identical_bytes_of_two_machines(endpoint: EndpointHarness) -> None:
     for machine in ("db_0", "web_0"):
         endpoint.get(machine)
     events = {"db_0": endpoint.restart("db_0").id, "web_0": endpoint.restart("web_1").id}
-    sent = raw_request(POLL)
+    sent = raw_request(POLL_TARGET)
     for _ in range(3):
         for machine, event in events.items():
             (response,) = _send(endpoint, machine, sent)
@@ -73,7 +71,7 @@ def test_cache_is_bounded(endpoint: EndpointHarness) -> None:
     endpoint.make("web")
     endpoint.get("db_0"), endpoint.get("web_0")
     event = endpoint.restart("db_0").id.encode()
-    many = [raw_request(f"{POLL}&n={n}") for n in range(CACHE_REQUESTS + 50)]
+    many = [raw_request(f"{POLL_TARGET}&n={n}") for n in range(CACHE_REQUESTS + 50)]
     responses = _send(endpoint, "db_0", *many, *many[:10], *many[-10:])
     assert 0 < _cached_requests(endpoint) <= CACHE_REQUESTS == 1024
     assert len(set(responses)) == 1

@@ -6,6 +6,7 @@ import pytest
 
 from tests.fixtures.endpoint import EndpointHarness, poll
 from tests.fixtures.http import Response, receive
+from tests.metadata.conftest import INSTANCE, METADATA
 
 pytestmark = pytest.mark.spec("X3")
 
@@ -26,9 +27,7 @@ def test_past_the_limit_every_response_is_503_with_retry_after(endpoint: Endpoin
     endpoint.server.date.expire()  # as it does at the limit
     assert _is_refused(poll(kept))
     assert _is_refused(endpoint.get("db_0"))
-    target = "/metadata/instance?api-version=2021-02-01"
-    described = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
-    assert _is_refused(described)
+    assert _is_refused(endpoint.send_from("db_0", "GET", INSTANCE, METADATA))
     endpoint.fleet.documents.fresh_until = None
     assert poll(kept).status == 200
     endpoint.restart("db_0")
