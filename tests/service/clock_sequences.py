@@ -81,11 +81,9 @@ class Host(HostClocks):
             self._stored = self.time.state()
 
     def step(self) -> None:
-        """Set the wall clock."""
         self._shift += self._size()
 
     def set_right(self) -> None:
-        """Set the wall clock right."""
         self._shift = 0.0
 
     def promise(self) -> None:

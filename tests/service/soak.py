@@ -6,14 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairwarning.core.commands import CreateScope, Delete, StartRollout
-from fairwarning.core.model import (
-    Impact,
-    ImpactKind,
-    Machine,
-    Rollout,
-    RolloutStatus,
-    ScopeKind,
-)
+from fairwarning.core.model import Impact, ImpactKind, Machine, Rollout, RolloutStatus, ScopeKind
 from fairwarning.machines.driver import Report
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.config.settings import JournalSettings, OperationSettings
@@ -58,7 +51,6 @@ class Sizes:
     by_month: dict[int, int] = field(default_factory=dict)
 
     def add(self, day: int, size: int) -> None:
-        """Add a sample."""
         month = day // MONTH_DAYS
         self.by_month[month] = max(size, self.by_month.get(month, 0))
 

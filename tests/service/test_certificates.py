@@ -116,17 +116,19 @@ def test_a_strict_client_accepts_the_certificate(tmp_path: Path, host: str) -> N
 
 @pytest.mark.parametrize("host", ["example.com", "x.arm.example.com", "10.0.0.5", "127.0.0.2"])
 def test_another_host(tmp_path: Path, host: str) -> None:
-    """The certificate is not valid for other hosts."""
-    authority = Authority(tmp_path, ["arm.example.com", "10.0.0.4"])
+    """The certificate is not valid for it, until the same authority signs one that is."""
+    authority = Authority(tmp_path / "ours", ["arm.example.com", "10.0.0.4"])
+    client_context = client(authority)
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(authority.context(), client(authority), host)
-
-
-def test_another_authority(tmp_path: Path) -> None:
-    """A client that trusts another service's authority refuses the certificate."""
-    ours, theirs = Authority(tmp_path / "ours", []), Authority(tmp_path / "theirs", [])
-    with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(ours.context(), client(theirs), "localhost")
+        handshake(authority.context(), client_context, host)
+    changed = Authority(tmp_path / "ours", [host]).context()
+    handshake(changed, client_context, host)
+    for context, name in (
+        (client_context, "arm.example.com"),
+        (client(Authority(tmp_path, [])), host),
+    ):
+        with pytest.raises(ssl.SSLCertVerificationError):  # of another host, or authority
+            handshake(changed, context, name)
 
 
 def test_the_minimum_tls_version(tmp_path: Path) -> None:
@@ -293,20 +295,16 @@ def test_an_unusable_authority(tmp_path: Path, name: str, damage: str) -> None:
     assert presented_serial(Authority(tmp_path, []))
 
 
-def test_a_missing_key(tmp_path: Path) -> None:
-    """An authority that clients trust is never replaced automatically."""
+@pytest.mark.parametrize(("lost", "left"), [("ca.key", b""), ("ca.pem", b"nonsense")])
+def test_a_missing_file(tmp_path: Path, lost: str, left: bytes) -> None:
+    """An authority that clients trust is never replaced, nor used without its certificate."""
     Authority(tmp_path, []).prepare()
-    (tmp_path / "ca.key").unlink()
-    assert "restore ca.key" in refusal(Authority(tmp_path, []).prepare)
-    assert modes(tmp_path) == {"ca.pem": 0o644}
-
-
-def test_a_certificate_that_cannot_be_restored(tmp_path: Path) -> None:
-    """A key without the copy of its certificate is not an authority."""
-    Authority(tmp_path, []).prepare()
-    (tmp_path / "ca.pem").unlink()
-    (tmp_path / "ca.key").write_bytes(b"nonsense")
-    assert "restore ca.pem" in refusal(Authority(tmp_path, []).prepare)
+    (tmp_path / lost).unlink()
+    if left:
+        (tmp_path / "ca.key").write_bytes(left)
+    files = sorted(tmp_path.iterdir())
+    assert f"restore {lost}" in refusal(Authority(tmp_path, []).prepare)
+    assert sorted(tmp_path.iterdir()) == files
 
 
 @pytest.mark.parametrize(("days", "message"), [(3650.1, "expired"), (-1, "set the clock")])
@@ -321,17 +319,6 @@ def test_an_authority_that_is_not_valid_now(tmp_path: Path, days: float, message
 
 
 # --- The server certificate and its renewal ---------------------------------------------------
-
-
-def test_other_hosts(tmp_path: Path) -> None:
-    """With other hosts, the same authority signs a new certificate."""
-    first = Authority(tmp_path, ["one.example"])
-    client_context = client(first)
-    handshake(first.context(), client_context, "one.example")
-    second = Authority(tmp_path, ["two.example"])
-    handshake(second.context(), client_context, "two.example")
-    with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(second.context(), client_context, "one.example")
 
 
 @pytest.mark.parametrize("damage", ["empty", "nonsense", "mixed", "authority", "other"])
@@ -355,44 +342,33 @@ def test_a_damaged_server_certificate(tmp_path: Path, damage: str) -> None:
     assert presented_serial(Authority(tmp_path, [])) != before
 
 
-def test_it_is_renewed_when_a_third_is_left(tmp_path: Path) -> None:
-    """The certificate is renewed once, after 60 of its 90 days."""
-    clock = Clock(days_ago=61)
-    authority = Authority(tmp_path, [], clock)
-    before = presented_serial(authority)
-    clock.advance_days(59.9)
-    assert not authority.renew()
-    assert presented_serial(authority) == before
-    clock.advance_days(0.2)
-    assert authority.renew()
-    after = presented_serial(authority)
-    assert after != before
-    assert not authority.renew()
-    assert presented_serial(Authority(tmp_path, [], clock)) == after
-
-
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_every_client_gets_the_new_certificate(
+def test_it_is_renewed_when_a_third_is_left(
     tmp_path: Path, host: str, version: ssl.TLSVersion
 ) -> None:
-    """This holds for each TLS version, with and without SNI."""
+    """Once, after 60 of its 90 days; every client gets the new one, with and without SNI."""
     clock = Clock(days_ago=61)
-    authority = Authority(tmp_path, [], clock)
+    authority = Authority(tmp_path / "arm", [], clock)
+    assert not authority.renew()  # nothing is created before the first connection
+    assert not (tmp_path / "arm").exists()
     client_context = client(authority)
     client_context.minimum_version = client_context.maximum_version = version
     context = authority.context()
-    before = serial(handshake(context, client_context, host))
-    clock.advance_days(61)
-    assert authority.renew()
-    assert serial(handshake(context, client_context, host)) != before
 
+    def presented() -> int:
+        return serial(handshake(context, client_context, host))
 
-def test_nothing_to_renew_before_the_first_connection(tmp_path: Path) -> None:
-    """Without a connection, `renew` creates nothing."""
-    authority = Authority(tmp_path / "arm", [])
+    before = presented()
+    clock.advance_days(59.9)
     assert not authority.renew()
-    assert not (tmp_path / "arm").exists()
+    assert presented() == before
+    clock.advance_days(0.2)
+    assert authority.renew()
+    after = presented()
+    assert after != before
+    assert not authority.renew()
+    assert presented_serial(Authority(tmp_path / "arm", [], clock)) == after
 
 
 @pytest.mark.parametrize("days", [10, -90])

@@ -124,49 +124,7 @@ async def test_a_cancelled_virtual_alarm_does_not_fire() -> None:
     assert settled.await_count == 3  # at first, and after the alarms at 5 and 10
 
 
-@run_async
-async def test_advance_waits_for_the_effects_of_an_alarm() -> None:
-    """`settled` is awaited between two alarms, so that effects happen in the order of time."""
-    clock, log = VirtualClock(), list[str]()
-
-    async def settled() -> None:
-        await asyncio.sleep(0)
-        log.append(f"settled at {clock.now():g}")
-
-    clock.settled = settled
-    clock.call_at(1, lambda: log.append("one"))
-    clock.call_at(2, lambda: log.append("two"))
-    await clock.advance(3)
-    assert log == ["settled at 0", "one", "settled at 1", "two", "settled at 2"]
-
-
-@pytest.mark.parametrize("seconds", [-0.1, float("nan"), float("inf"), 1e12])
-@run_async
-async def test_bad_advances_are_refused(seconds: float) -> None:
-    """Time moves forwards only, by a year at most."""
-    clock = VirtualClock(5)
-    with pytest.raises(Refused, match="BadAdvance"):
-        await clock.advance(seconds)
-    assert clock.now() == 5
-
-
 # --- Virtual time, running ----------------------------------------------------------------------
-
-
-@run_async
-async def test_running_at_a_multiple() -> None:
-    """Time runs at a multiple of real time, and alarms fire by it, never early."""
-    clock, fired = VirtualClock(1000), asyncio.Event()
-    moment = 1000 + 3600
-    clock.call_at(moment, fired.set)
-    clock.run(100_000)
-    assert clock.rate == 100_000
-    await fired.wait()
-    assert clock.now() >= moment
-    clock.run(0)
-    frozen = clock.now()
-    await asyncio.sleep(0.01)
-    assert (clock.now(), clock.rate) == (frozen, 0)
 
 
 @run_async

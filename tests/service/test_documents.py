@@ -4,15 +4,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from fairwarning.core.errors import NotFound, Unavailable
-from fairwarning.core.model import (
-    Event,
-    EventStatus,
-    EventType,
-    Machine,
-    Scope,
-    ScopeKind,
-    Source,
-)
+from fairwarning.core.model import Event, EventStatus, EventType, Machine, Scope, ScopeKind, Source
 from fairwarning.core.record import changed
 from fairwarning.service.documents import DocumentCache, PublishedScope
 from tests.fixtures.fleet import NEWEST, wait_for_change

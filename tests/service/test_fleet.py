@@ -6,23 +6,16 @@ from typing import Any
 import pytest
 
 from fairwarning.core import cascade
-from fairwarning.core.commands import (
-    Approve,
-    Command,
-    Configure,
-    CreateScope,
-    CreateSet,
-    Restart,
-)
-from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused, Unavailable
-from fairwarning.core.model import EventStatus, Machine, Operation, Rules, Scope, ScopeKind
+from fairwarning.core.commands import Command, Configure, CreateScope, CreateSet, Restart
+from fairwarning.core.errors import Conflict, Refused, Unavailable
+from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
 from tests.fixtures.controlled_fleet import (
     ControlledFleet,
     ControlledStore,
     controlled_fleet,
     on_a_controlled_fleet,
 )
-from tests.fixtures.fleet import NOON, restart, standalone
+from tests.fixtures.fleet import restart, standalone
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 
 
@@ -78,30 +71,6 @@ async def test_a_refused_command_does_not_affect_the_others(harness: ControlledF
     assert await harness.store.list_ids(Scope, "", 10) == ["a", "c", "taken"]
     (location,) = (await harness.store.locate_machines(["10.0.0.1"])).values()
     assert location.scope == "taken"
-
-
-@on_a_controlled_fleet
-async def test_concurrent_approvals_cause_one_start(harness: ControlledFleet) -> None:
-    """If many machines approve at once, the event starts once (IL7)."""
-    await harness.fleet.submit(standalone())
-    await harness.fleet.poll("vm")
-    await harness.fleet.submit(restart())
-    (event,) = (await harness.scope()).events
-    approvals = [Approve(scope="vm", events=(event,), actor=f"m{n}") for n in range(20)]
-    await asyncio.gather(*(harness.fleet.submit(approval) for approval in approvals))
-    assert len(harness.driver.impacts) == 1
-    started = (await harness.scope()).events[event]
-    assert (started.status, started.approved_by) == (EventStatus.STARTED, "m0")
-
-
-@on_a_controlled_fleet
-async def test_concurrent_repeats_are_accepted_once(harness: ControlledFleet) -> None:
-    """Concurrent submissions of one operation are accepted once; all callers get it (IC2)."""
-    await harness.fleet.submit(standalone())
-    answers = await asyncio.gather(*(harness.fleet.submit(restart()) for _ in range(10)))
-    assert all(isinstance(answer, Operation) for answer in answers)
-    assert len({answer.id for answer in answers if answer}) == 1
-    assert len(harness.driver.impacts) == 1
 
 
 @on_a_controlled_fleet
@@ -200,21 +169,6 @@ async def test_no_submitter_hangs_during_a_stop(turns: int) -> None:
         assert scope.rules.reboot_seconds in {900, client.result()}
 
 
-@run_async
-async def test_a_stop_writes_pending_polls() -> None:
-    """Commands and polls received before the stop are durable after it."""
-    store = ControlledStore()
-    async with controlled_fleet(store) as harness:
-        await harness.fleet.submit(standalone())
-        await harness.fleet.poll("vm")
-        await harness.fleet.advance(10)
-        await harness.fleet.poll("vm")
-        await harness.fleet.advance(10)
-        await harness.fleet.poll("vm")
-    async with controlled_fleet(store) as harness:
-        assert await harness.fleet.polled_at([await harness.scope()]) == [NOON + 20]
-
-
 @pytest.mark.parametrize("cached", [0, 1, 3])
 @run_async
 async def test_a_small_cache_changes_nothing(cached: int) -> None:
@@ -226,9 +180,7 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
             harness.driver.finish(impact=harness.driver.impacts[n])
         await harness.fleet.settled()
         for n in range(5):
-            operation = await harness.fleet.reader.read(Operation, f"restart vm{n}")
-            assert operation is not None
-            assert operation.status == "Succeeded"
+            assert (await harness.operation(f"restart vm{n}")).status == "Succeeded"
 
 
 @pytest.mark.parametrize("command", [None, "restart", 7, Restart])
@@ -240,16 +192,6 @@ async def test_an_invalid_command_reaches_no_batch(
     with pytest.raises(Refused, match="BadCommand"):
         await harness.fleet.submit(command)  # type: ignore[arg-type]
     assert harness.store.commits == []
-
-
-@on_a_controlled_fleet
-async def test_reading_a_missing_scope(harness: ControlledFleet) -> None:
-    """Reading a missing scope returns None; polling it raises NotFound."""
-    assert await harness.fleet.reader.read(Scope, "nowhere") is None
-    with pytest.raises(NotFound) as error:
-        await harness.fleet.poll("nowhere")
-    assert isinstance(error.value, FairwarningError)
-    assert harness.fleet.documents.get("nowhere") is None
 
 
 @on_a_controlled_fleet

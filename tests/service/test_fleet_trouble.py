@@ -114,10 +114,10 @@ async def test_a_report_is_retried(call: str) -> None:
             harness.retry()
             await harness.fleet.settled()
         harness.store.down.clear()
-        assert (await _operation(harness)).status is OperationStatus.RUNNING
+        assert (await harness.operation()).status is OperationStatus.RUNNING
         harness.retry()
         await harness.fleet.settled()
-        assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+        assert (await harness.operation()).status is OperationStatus.SUCCEEDED
         assert not (await harness.scope()).events
 
 
@@ -127,9 +127,7 @@ async def test_a_report_is_retried(call: str) -> None:
 async def test_an_event_due_during_an_outage_starts_later(call: str) -> None:
     """An event whose NotBefore passes during an outage starts after the store recovers."""
     async with controlled_fleet(cached=0) as harness:
-        await harness.fleet.submit(standalone())
-        await harness.fleet.poll("vm")
-        await harness.fleet.submit(restart())
+        await harness.announced()
         harness.store.down = {call}
         await harness.clock.advance(1000)
         assert harness.driver.impacts == []
@@ -205,7 +203,7 @@ async def test_a_commit_whose_outcome_is_unknown(
     assert len(harness.driver.impacts) == 1
     harness.driver.finish()
     await harness.fleet.settled()
-    assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+    assert (await harness.operation()).status is OperationStatus.SUCCEEDED
     assert harness.fleet.broken is None
 
 
@@ -227,7 +225,7 @@ async def test_a_report_in_a_batch_that_fails(
     monkeypatch.undo()
     harness.retry()
     await harness.fleet.settled()
-    assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+    assert (await harness.operation()).status is OperationStatus.SUCCEEDED
 
 
 @pytest.mark.spec("X7")
@@ -236,9 +234,7 @@ async def test_due_work_that_cannot_be_read(
     harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands are decided meanwhile, and the due work is done once it can be read (IB1)."""
-    await harness.fleet.submit(standalone())
-    await harness.fleet.poll("vm")
-    await harness.fleet.submit(restart())
+    await harness.announced()
     monkeypatch.setattr(harness.store, "due_entities", KeyError("a row"))
     advancing = asyncio.create_task(harness.fleet.advance(900))
     await harness.fleet.submit(standalone("other"))
@@ -251,12 +247,6 @@ async def test_due_work_that_cannot_be_read(
 
 
 # --- The store contradicts itself -----------------------------------------------------------------
-
-
-async def _operation(harness: ControlledFleet) -> Operation:
-    operation = await harness.fleet.reader.read(Operation, "restart vm")
-    assert operation is not None
-    return operation
 
 
 async def _broken(harness: ControlledFleet) -> None:
@@ -337,9 +327,7 @@ async def test_a_due_time_of_other_rules_is_corrected(harness: ControlledFleet) 
 @on_a_controlled_fleet
 async def test_an_alarm_without_due_entities_sets_the_next(harness: ControlledFleet) -> None:
     """If nothing is due (another process handled it), the timer is set to the next due time."""
-    await harness.fleet.submit(standalone())
-    await harness.fleet.poll("vm")
-    await harness.fleet.submit(restart())
+    await harness.announced()
     harness.store.lies = [[]]
     harness.fleet.writer._timers.fire()
     await harness.fleet.settled()
@@ -364,7 +352,7 @@ async def test_failed_writes_are_retried_automatically(monkeypatch: pytest.Monke
     store.down.clear()
     await wait_until_async(lambda: len(store.commits[-1].settled) > 0)
     await fleet.settled()
-    assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+    assert (await harness.operation()).status is OperationStatus.SUCCEEDED
     await fleet.stop()
     driver.finish()  # a report after the stop is ignored
 
@@ -374,9 +362,7 @@ async def test_an_entity_that_became_due_meanwhile_is_not_set_aside(
     harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what was due when it was told so is a bug: deciding and loading take time."""
-    await harness.fleet.submit(standalone())
-    await harness.fleet.poll("vm")
-    await harness.fleet.submit(restart())
+    await harness.announced()
     due = await harness.fleet.store.next_due()
     assert due is not None
     monkeypatch.setattr(harness.fleet.clock, "now", lambda: due + 1)

@@ -38,27 +38,6 @@ def test_a_step_does_not_move_time_while_a_notice_is_pending(step: float) -> Non
     assert host_time.ahead == pytest.approx(-step)
 
 
-@pytest.mark.parametrize("step", [-HOUR, HOUR])
-def test_a_step_and_a_restart_shorten_no_notice(step: float) -> None:
-    """A process that starts in the same boot continues the time of the one before it."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    clocks.step_wall(step)
-    restarted = _restarted(host_time, clocks)
-    _follow(restarted, clocks, 10)
-    assert restarted.now() == NOON + 10
-
-
-def test_down_time_in_the_same_boot_passes() -> None:
-    """Time that passes between two processes counts."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    clocks.pass_time(600)
-    assert _restarted(host_time, clocks, last=NOON).now() == NOON + 600
-
-
 def test_a_forward_step_is_followed_once_no_notice_is_pending() -> None:
     """Fleet time jumps to wall time after the last notice, not before."""
     clocks = SteppedClocks()
@@ -99,51 +78,6 @@ def test_time_never_runs_backwards() -> None:
     assert readings == sorted(readings)
 
 
-def test_a_stopped_process_does_not_make_time_stand_still() -> None:
-    """After a long pause fleet time is slowed down for the last seconds only."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    clocks.step_wall(-HOUR)
-    clocks.pass_time(1000)
-    host_time.follow_wall()
-    clocks.pass_time(10)
-    assert host_time.now() > NOON + 1005
-
-
-def test_a_restart_while_time_is_slowed_down() -> None:
-    """A notice that was given while time stood still is kept like any other."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    clocks.step_wall(-HOUR)
-    clocks.pass_time(1)
-    given_at = host_time.now()
-    host_time.follow_wall()
-    assert host_time.now() == given_at, "time stands still for a moment"
-    host_time.promise(given_at + NOTICE)
-    restarted = _restarted(host_time, clocks, last=given_at)
-    assert restarted.now() == given_at
-    clocks.step_wall(2 * HOUR)
-    _follow(restarted, clocks, 10)
-    assert restarted.now() <= given_at + 10
-
-
-def test_a_reboot_while_time_is_slowed_down() -> None:
-    """The wall clock is not early because time stood still; a later step is not followed."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    clocks.step_wall(-60)
-    clocks.pass_time(10)
-    given_at = host_time.now()
-    host_time.follow_wall()
-    assert host_time.now() == given_at, "time stands still for a moment"
-    host_time.promise(given_at + NOTICE)
-    clocks.reboot(down_seconds=0)
-    restarted = _restarted(host_time, clocks, last=given_at)
-    clocks.step_wall(HOUR)
-    _follow(restarted, clocks, 10)
-    assert restarted.now() <= given_at + 10
-
-
 def test_a_step_before_a_reboot_while_time_is_slowed_down() -> None:
     """The difference is that of the time which goes on, not of the moment it stands still at."""
     clocks = SteppedClocks()
@@ -159,22 +93,6 @@ def test_a_step_before_a_reboot_while_time_is_slowed_down() -> None:
     restarted.promise(given_at + NOTICE)
     clocks.reboot(down_seconds=0)
     assert _restarted(restarted, clocks, last=given_at).now() == pytest.approx(given_at, abs=0.1)
-
-
-def test_a_step_that_was_followed_counts_after_a_restart() -> None:
-    """It need not be stored: the new process does the same, so a reboot does not do it again."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    stored = host_time.state()
-    clocks.step_wall(HOUR)
-    host_time.follow_wall()
-    restarted = HostTime(clocks)
-    restarted.restore(stored, NOON)
-    given_at = restarted.now()
-    assert given_at == host_time.now() == NOON + HOUR
-    restarted.promise(given_at + NOTICE)
-    clocks.reboot(down_seconds=0)
-    assert _restarted(restarted, clocks, last=given_at).now() == given_at
 
 
 # --- Reboots of the host ------------------------------------------------------------------------
@@ -211,22 +129,6 @@ def test_a_reboot_shortens_no_notice(
     _follow(restarted, clocks, 1)
     if wrong_before <= 0:
         assert restarted.now() == clocks.wall(), "nothing is promised any more"
-
-
-def test_a_reboot_between_two_lines_loses_a_minute_at_most() -> None:
-    """While something is promised, fleet time is stored by itself."""
-    clocks = SteppedClocks()
-    host_time = HostTime(clocks)
-    host_time.promise(NOON + NOTICE)
-    stored = host_time.state()
-    for _ in range(300):
-        _follow(host_time, clocks, 1)
-        if host_time.differs_from(stored):
-            stored = host_time.state()
-    clocks.reboot()
-    restarted = HostTime(clocks)
-    restarted.restore(stored, NOON)
-    assert NOON + 240 <= restarted.now() <= NOON + 300
 
 
 # --- What machines are told ---------------------------------------------------------------------

@@ -1,7 +1,7 @@
 import pytest
 
 from fairwarning.core.commands import Approve, Command
-from fairwarning.core.model import Impact, ImpactKind, Operation, OperationStatus
+from fairwarning.core.model import Impact, ImpactKind, OperationStatus
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.writer.impacts import ImpactDispatcher
@@ -9,7 +9,6 @@ from fairwarning.store import codec
 from tests.fixtures.controlled_fleet import (
     ControlledDriver,
     ControlledFleet,
-    ControlledStore,
     controlled_fleet,
     on_a_controlled_fleet,
 )
@@ -19,12 +18,6 @@ from tests.fixtures.waiting import run_async
 pytestmark = pytest.mark.spec("E9")
 
 IMPACT = Impact(id="i", scope="s", machine="m", kind=ImpactKind.REBOOT, operation="o", deadline=1.0)
-
-
-async def _operation(controlled_fleet: ControlledFleet) -> Operation:
-    operation = await controlled_fleet.fleet.reader.read(Operation, "restart vm")
-    assert operation is not None
-    return operation
 
 
 def test_an_impact_is_dispatched_once() -> None:
@@ -49,7 +42,7 @@ async def test_an_operation_whose_driver_raises(harness: ControlledFleet) -> Non
     harness.driver.error = RuntimeError("out of order")
     await harness.rebooting()
     await harness.fleet.settled()
-    operation = await _operation(harness)
+    operation = await harness.operation()
     assert operation.status is OperationStatus.FAILED
     assert "out of order" in operation.error
     assert not (await harness.scope()).events
@@ -62,7 +55,7 @@ async def test_a_driver_that_reports_immediately(harness: ControlledFleet) -> No
     harness.driver.on_impact = lambda _: harness.driver.finish()
     await harness.rebooting()
     await harness.fleet.settled()
-    assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+    assert (await harness.operation()).status is OperationStatus.SUCCEEDED
 
 
 @on_a_controlled_fleet
@@ -72,7 +65,7 @@ async def test_a_driver_that_reports_twice(harness: ControlledFleet) -> None:
     harness.driver.finish()
     harness.driver.finish("not at all")
     await harness.fleet.settled()
-    operation = await _operation(harness)
+    operation = await harness.operation()
     assert (operation.status, operation.done, operation.failed) == ("Succeeded", 1, 0)
 
 
@@ -83,28 +76,9 @@ async def test_any_driver_error_can_be_stored(harness: ControlledFleet, error: s
     await harness.rebooting()
     harness.driver.finish(error)
     await harness.fleet.settled()
-    operation = await _operation(harness)
+    operation = await harness.operation()
     assert operation.status is OperationStatus.FAILED
     assert codec.decode_entity("Operation", codec.encode(operation)) == operation
-
-
-@run_async
-async def test_unfinished_impacts_are_dispatched_after_a_restart() -> None:
-    """A new process passes the unfinished impacts to the driver, with the same ids."""
-    store = ControlledStore()
-    async with controlled_fleet(store) as harness:
-        for name in ("vm", "vm2", "vm3"):
-            await harness.rebooting(name)
-        started = sorted(impact.id for impact in harness.driver.impacts)
-        harness.driver.finish()
-        await harness.fleet.settled()
-        finished = harness.driver.impacts[-1].id
-    async with controlled_fleet(store) as harness:
-        unfinished = [impact.id for impact in harness.driver.impacts]
-        assert unfinished == [impact for impact in started if impact != finished]
-        harness.driver.finish()
-        await harness.fleet.settled()
-        assert (await harness.fleet.store.unfinished_impacts("", 10)) == harness.driver.impacts[:1]
 
 
 @run_async

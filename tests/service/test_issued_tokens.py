@@ -17,6 +17,8 @@ from fairwarning.store.store import Batch
 from tests.fixtures.fleet import simulated_driver
 from tests.fixtures.waiting import run_async, wait_until_async
 
+pytestmark = pytest.mark.spec("C7")
+
 ANNA = Principal(name="anna", role=Role.TENANT, group="shop")
 KEY = b"k" * 32
 
@@ -47,7 +49,6 @@ async def names(store: MemoryStore) -> set[str]:
     return {name.partition(" ")[0] for name in await store.list_notes("", "", 1000)}
 
 
-@pytest.mark.spec("C7")
 @run_async
 async def test_a_revocation_is_kept_for_as_long_as_its_token_could_be_accepted() -> None:
     """Also if the clock is set back after the token has expired; then both are dropped."""
@@ -108,7 +109,6 @@ async def test_tokens_of_an_earlier_key_are_not_listed() -> None:
         await later.get(token.claims.id)
 
 
-@pytest.mark.spec("C7")
 @run_async
 async def test_concurrent_revocations_lose_none() -> None:
     """Two processes revoke at the same time; a third knows all of them at its next refresh."""
@@ -125,7 +125,7 @@ async def test_concurrent_revocations_lose_none() -> None:
     assert all(three.verifier.is_revoked(token.claims) for token in tokens)
 
 
-@pytest.mark.spec("C7", "X7")
+@pytest.mark.spec("X7")
 @run_async
 async def test_a_note_that_cannot_be_read() -> None:
     """It keeps its own token revoked, and no other revocation or expired token from its due."""
@@ -146,7 +146,6 @@ async def test_a_note_that_cannot_be_read() -> None:
     assert [each.claims for each in records] == [revoked.claims]
 
 
-@pytest.mark.spec("C7")
 @run_async
 async def test_a_revocation_is_durable_before_it_is_answered() -> None:
     """If the store is unavailable, the caller is told, and the token stays valid everywhere."""
@@ -190,7 +189,6 @@ class RenewedToken:
         assert self.issued.listeners == []
 
 
-@pytest.mark.spec("C7")
 @run_async
 async def test_the_start_token_is_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half-way through its life, and not before; the old one stays valid to its end."""
@@ -211,7 +209,6 @@ async def test_the_start_token_is_renewed(tmp_path: Path, monkeypatch: pytest.Mo
             issued.verifier.read(first["token"], TokenUse.API)
 
 
-@pytest.mark.spec("C7")
 @pytest.mark.parametrize("error", [OSError("no space left on device"), KeyError("bug")])
 @run_async
 async def test_a_token_that_could_not_be_written(

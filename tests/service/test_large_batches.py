@@ -8,13 +8,11 @@ import pytest
 from fairwarning.core.commands import Command, CreateSet
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Operation, Scope
-from fairwarning.service.clock import RealClock
-from fairwarning.service.fleet import Fleet
 from fairwarning.service.writer import committer
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch, Store
-from tests.fixtures.fleet import simulated_driver
+from tests.bench.fleets import Never, serving
 from tests.fixtures.postgres.database import migrated_database_or_skip
 from tests.fixtures.postgres.server import shared
 
@@ -53,10 +51,7 @@ async def submit_at_once(
     store: Store, commands: Iterable[Command]
 ) -> tuple[list[Operation | BaseException | None], list[str], int]:
     """Submit all commands; return results, the sets in order of their machines, and commits."""
-    clock = RealClock()
-    fleet = Fleet(store, clock, simulated_driver(clock))
-    await fleet.start()
-    try:
+    async with serving(store, Never()) as fleet:
         submitted = [fleet.submit(command) for command in commands]
         results = await asyncio.gather(*submitted, return_exceptions=True)
         sets: dict[str, None] = {}
@@ -65,8 +60,6 @@ async def submit_at_once(
             sets.update((location.scope.partition("/")[0], None) for location in machines)
             last = machines[-1].number
         return results, list(sets), fleet._committer.commits
-    finally:
-        await fleet.stop()
 
 
 def check(results: list[Operation | BaseException | None], sets: list[str], count: int) -> None:

@@ -178,20 +178,6 @@ def test_polls_of_a_fleet_change_no_scope() -> None:
 
 
 @pytest.mark.spec("X5")
-def test_a_scope_goes_off_a_day_after_its_last_poll() -> None:
-    """Neither earlier nor later, however its polls were recorded."""
-    with FleetHarness() as harness:
-        harness.standalone()
-        for _ in range(100):  # a poll each hour, for four days
-            harness.poll("vm")
-            harness.advance(3600)
-        harness.advance(23 * 3600 - 1)
-        assert harness.scope("vm").enabled
-        harness.advance(1)
-        assert not harness.scope("vm").enabled
-
-
-@pytest.mark.spec("X5")
 def test_a_recorded_poll_enables_nothing() -> None:
     """A scope that went off stays off until a machine polls again."""
     with FleetHarness() as harness:

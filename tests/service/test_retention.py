@@ -17,7 +17,6 @@ from fairwarning.core.commands import (
     Restart,
     StartRollout,
 )
-from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import (
     Entity,
     Event,
@@ -62,16 +61,13 @@ class OldFleet(FleetHarness):
     """A fleet whose old data can be dropped."""
 
     def drop_old(self, *, lines: int = 0, operations: int = 7) -> None:
-        """Drop what is older than these days."""
         self.run(retention(self.fleet, lines=lines, operations=operations).drop_old())
 
     def stored(self, kind: type[Entity]) -> list[str]:
-        """The ids of the stored entities of a kind."""
         entities = self.run(all_entities(self.store))
         return [name for known, name in entities if known is kind]
 
     def has_operation(self, name: str) -> bool:
-        """Whether an operation can be looked up."""
         return self.run(self.fleet.reader.read(Operation, name)) is not None
 
 
@@ -94,19 +90,6 @@ def test_an_operation_is_dropped_when_its_end_is_old(make: Make, tmp_path: Path)
         assert (Operation, "op") not in harness.fleet.reader.cache
         harness.operate(Restart, "vm", "vm")
         assert len(harness.driver.impacts) == 2
-
-
-@each_store
-def test_an_operation_in_progress_is_kept(make: Make, tmp_path: Path) -> None:
-    """However long ago it was accepted."""
-    with OldFleet(make(tmp_path)) as harness:
-        harness.make_enabled("vm")
-        harness.operate(Restart, "vm", "vm")
-        harness.clock._set(NOON + 99 * DAY_SECONDS)  # before what is due is done
-        harness.drop_old(operations=1)
-        assert harness.operation("op").status is OperationStatus.RUNNING
-        harness.advance(60)
-        assert harness.succeeded("op")
 
 
 @each_store
@@ -252,33 +235,6 @@ def test_what_cannot_be_dropped_keeps_nothing_else(
         assert not harness.stored(Operation)
         assert harness.journal()[0].line.at > NOON + 8 * DAY_SECONDS
         assert not dropping.health().problem
-
-
-class JournalInUse(MemoryStore):
-    """A store whose journal is being dumped."""
-
-    in_use = True
-
-    async def drop_old_lines(self, before: float) -> int:
-        if self.in_use:
-            raise Unavailable("JournalInUse", "the journal is in use by pg_dump")
-        return await super().drop_old_lines(before)
-
-
-def test_a_journal_in_use_delays_only_its_own_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """Operations are dropped in the same pass, and the lines once the journal is free."""
-    store = JournalInUse()
-    with OldFleet(store) as harness:
-        harness.standalone("vm")
-        harness.operate(Deallocate, "vm", "vm", name="op")
-        harness.advance(9 * DAY_SECONDS)
-        harness.drop_old(lines=1)
-        assert "the journal is in use by pg_dump" in caplog.text
-        assert not harness.has_operation("op")
-        assert harness.run(store.journal())
-        store.in_use = False
-        harness.drop_old(lines=1)
-        assert not harness.run(store.journal())
 
 
 def test_deliveries_of_events_that_ended_elsewhere_are_forgotten() -> None:

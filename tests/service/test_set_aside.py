@@ -21,7 +21,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Bug, NotFound
-from fairwarning.core.model import Entity, EventStatus, Operation, OperationStatus, Scope
+from fairwarning.core.model import Entity, EventStatus, OperationStatus, Scope
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.writer import set_aside
@@ -50,14 +50,6 @@ def plant(monkeypatch: pytest.MonkeyPatch, kind: type[Command], scope: str) -> N
     monkeypatch.setattr(engine, "decide", buggy)
 
 
-async def announced(harness: ControlledFleet, *names: str) -> None:
-    """Machines that are about to be rebooted."""
-    for name in names:
-        await harness.fleet.submit(standalone(name))
-        await harness.fleet.poll(name)
-        await harness.fleet.submit(restart(name))
-
-
 async def facts(harness: ControlledFleet, scope: str) -> list[FactType]:
     """What the journal says about a scope."""
     entity = type(await harness.scope(scope)), scope
@@ -69,7 +61,7 @@ async def test_a_bug_in_a_command(
     harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller gets 500 `Bug`; nothing has changed; others are decided in the same batch."""
-    await announced(harness, "vm", "other")
+    await harness.announced("vm", "other")
     before = await harness.scope()
     (event,) = before.events
     plant(monkeypatch, Approve, "vm")
@@ -93,7 +85,7 @@ async def test_due_work_is_retried_with_back_off(
     harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A scope whose time cannot be advanced waits; every other one starts in time."""
-    await announced(harness, "vm", "other")
+    await harness.announced("vm", "other")
     plant(monkeypatch, AdvanceTime, "vm")
     await harness.fleet.advance(900)
     assert [impact.machine for impact in harness.driver.impacts] == ["other"]
@@ -108,7 +100,7 @@ async def test_an_entity_that_stays_due_is_set_aside(
     harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entity that is due, and does not change when told so, does not keep the writer busy."""
-    await announced(harness, "vm", "other")
+    await harness.announced("vm", "other")
     monkeypatch.setitem(engine._HANDLERS, AdvanceTime, lambda *_: None)
     await harness.fleet.advance(900)
     await harness.fleet.settled()
@@ -124,7 +116,7 @@ async def test_a_release_tries_it_again(released: str, monkeypatch: pytest.Monke
     """What is due is done at once after a release, and not before: no notice gets shorter."""
     store = ControlledStore()
     async with controlled_fleet(store) as harness:
-        await announced(harness, "vm")
+        await harness.announced("vm")
         with monkeypatch.context() as patch:
             plant(patch, AdvanceTime, "vm")
             await harness.fleet.advance(901)
@@ -150,7 +142,7 @@ async def test_it_stays_set_aside_after_a_restart(monkeypatch: pytest.MonkeyPatc
     store = ControlledStore()
     plant(monkeypatch, AdvanceTime, "vm")
     async with controlled_fleet(store) as harness:
-        await announced(harness, "vm")
+        await harness.announced("vm")
         await harness.fleet.advance(900)
         before = harness.fleet.set_aside.all()
     async with controlled_fleet(store) as harness:
@@ -171,9 +163,7 @@ async def test_a_report_of_a_driver_is_tried_again(
     assert harness.driver.impacts == [impact]
     harness.retry()
     await harness.fleet.settled()
-    operation = await harness.fleet.reader.read(Operation, "restart vm")
-    assert operation is not None
-    assert operation.status is OperationStatus.SUCCEEDED
+    assert (await harness.operation()).status is OperationStatus.SUCCEEDED
 
 
 @on_a_controlled_fleet
@@ -196,7 +186,7 @@ async def test_a_value_that_cannot_be_stored(
     harness: ControlledFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that prevents the commit fails alone, and its neighbours in the batch do not."""
-    await announced(harness, "vm", "other")
+    await harness.announced("vm", "other")
     due = cascade.due
 
     def buggy(entity: Entity) -> float | None:

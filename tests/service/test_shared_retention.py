@@ -1,33 +1,26 @@
 """Retention by one of several processes holds for all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from fairwarning.core.commands import Deallocate, DropOperation, Start
 from fairwarning.core.model import Operation, OperationStatus
-from fairwarning.service.clock import RealClock
 from fairwarning.service.config.settings import JournalSettings, OperationSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.retention import Retention
 from fairwarning.store.postgres.store import PostgresStore
+from tests.bench.fleets import serving
 from tests.fixtures.fleet import standalone
 from tests.fixtures.postgres.database import migrated_database_or_skip
 from tests.fixtures.waiting import run_async
 from tests.webhooks.webhook_fleet import InstantDriver
 
 
-@asynccontextmanager
-async def process(url: str) -> AsyncIterator[Fleet]:
+def process(url: str) -> AbstractAsyncContextManager[Fleet]:
     """The fleet of one process."""
-    fleet = Fleet(PostgresStore(url), RealClock(), InstantDriver())
-    await fleet.start()
-    try:
-        yield fleet
-    finally:
-        await fleet.stop()
+    return serving(PostgresStore(url), InstantDriver())
 
 
 async def ended(fleet: Fleet, name: str) -> Operation:
@@ -46,7 +39,10 @@ def test_a_key_that_one_process_dropped_is_new_to_the_others() -> None:
 
     @run_async
     async def check() -> None:
-        async with process(url) as first, process(url) as second:
+        async with (
+            process(url) as first,
+            process(url) as second,
+        ):
             await first.submit(standalone("vm"))
             deallocate = Deallocate(scope="vm", operation="key", machines=("vm",))
             await second.submit(deallocate)

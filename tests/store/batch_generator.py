@@ -96,38 +96,31 @@ class BatchGenerator:
         return restore
 
     def names(self, kind: type[Entity]) -> list[str]:
-        """Return the ids of the entities of a kind."""
         return [name for known, name in self.entities if known is kind]
 
     def random_batch(self, size: int) -> Batch:
-        """Return a batch of this many random commands."""
         self.now += self.random.choice((0.125, 1.5, 40.0, 700.0))
         return self.batch([self.random_command() for _ in range(size)], clock=str(self.now))
 
     def random_command(self) -> Command:
-        """Return a random command, which may be refused."""
         return self._commands.command()
 
     # --- What random commands are drawn for -------------------------------------------------------
 
     @property
     def scopes(self) -> dict[str, Scope]:
-        """The scopes, by id."""
         return self._of_kind(Scope)
 
     @property
     def sets(self) -> dict[str, ScaleSet]:
-        """The scale sets, by id."""
         return self._of_kind(ScaleSet)
 
     @property
     def rollouts(self) -> dict[str, Rollout]:
-        """The rollouts, by id."""
         return self._of_kind(Rollout)
 
     @property
     def open(self) -> dict[str, PolledEvent]:
-        """The events, by id."""
         return {
             event: PolledEvent(scope.id) for scope in self.scopes.values() for event in scope.events
         }
@@ -155,7 +148,6 @@ class StoreCommands(RandomCommands):
         self._generator = generator
 
     def create(self) -> Command:
-        """Draw a new scope or a new set."""
         return self.create_set() if self.random.random() < 0.3 else self.create_scope()
 
     def with_resources(self, command: CreateScope | CreateSet) -> Command:

@@ -29,13 +29,11 @@ class Disk:
         self._filler = folder / "filler"
 
     def fill(self) -> None:
-        """Use up all space."""
         with suppress(OSError), self._filler.open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(4096))
 
     def free(self) -> None:
-        """Free the space."""
         self._filler.unlink()
 
 
@@ -47,12 +45,10 @@ class Limit:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
     def fill(self) -> None:
-        """Set the limit."""
         size = self._log.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def free(self) -> None:
-        """Remove the limit."""
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
 
 

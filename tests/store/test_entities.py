@@ -6,12 +6,7 @@ from typing import Any
 import pytest
 
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.commands import (
-    CreateScope,
-    CreateSet,
-    Poll,
-    StartRollout,
-)
+from fairwarning.core.commands import CreateScope, CreateSet, Poll, StartRollout
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import (
@@ -68,30 +63,75 @@ def orders(entity: Entity) -> list[list[str]]:
 @pytest.mark.parametrize("seed", split(range(4), 1))
 @on_open_store
 async def test_committed_entities_survive_a_restart(store: Store, seed: int) -> None:
-    """Random commands, decided by the real rules: every entity is equal, orders included."""
+    """Random commands, decided by the real rules: every way of reading finds what they left."""
     generator = BatchGenerator(seed)
+    for options in ({}, {"before": 1}, {"entity": (Scope, "unknown")}):
+        assert await store.latest_lines(1, **options) == []
     for _ in range(60):
         await store.commit(generator.random_batch(generator.random.randrange(1, 12)))
+        await check_scopes_with_events(store, generator)
         if generator.random.random() < 0.1:
             await restart(store)
     await restart(store)
+    await check_entities(store, generator)
+    await check_machines(store, generator)
+    await check_journal(store, generator)
+
+
+async def check_scopes_with_events(store: Store, generator: BatchGenerator) -> None:
+    """They are listed in order, and no others."""
+    expected = sorted(name for name, scope in generator.scopes.items() if scope.events)
+    assert await store.scopes_with_events("", 1000) == expected
+    if expected:
+        assert await store.scopes_with_events(expected[0], 2) == expected[1:3]
+
+
+async def check_entities(store: Store, generator: BatchGenerator) -> None:
+    """All are equal, orders included, and the removed ones are gone."""
     generator.removed.add((Lane, "never created"))
     loaded = await store.load([*generator.entities, *generator.removed])
     for ref, entity in generator.entities.items():
         assert loaded[ref] == entity
         assert orders(entity) == orders(loaded[ref])  # type: ignore[arg-type]
     assert all(loaded[ref] is None for ref in generator.removed - generator.entities.keys())
-    assert [entry.line for entry in await store.journal(limit=10_000)] == generator.lines
     impacts = await store.unfinished_impacts("", 10_000)
     assert {impact.id: impact for impact in impacts} == generator.impacts
-    assert {kind for kind, _ in generator.entities} == {
-        Scope,
-        ScaleSet,
-        Operation,
-        Rollout,
-        Lane,
-        Subnet,
-    }
+    kinds = {Scope, ScaleSet, Operation, Rollout, Lane, Subnet}
+    assert {kind for kind, _ in generator.entities} == kinds
+
+
+async def check_machines(store: Store, generator: BatchGenerator) -> None:
+    """Each scope has its own, even if others have the same names."""
+    machines = await store.list_machines(0, 10_000)
+    assert len(generator.scopes) > 5
+    for name, scope in generator.scopes.items():
+        locations = await store.find_machines(scope=name)
+        locations.sort(key=lambda location: location.number)
+        assert locations == [location for location in machines if location.scope == name]
+        assert {location.machine.name: location.machine for location in locations} == scope.machines
+    assert await store.find_machines(scope="no such scope") == []
+
+
+async def check_journal(store: Store, generator: BatchGenerator) -> None:
+    """Every line once and in order: all, those of an entity or of an event, from either end."""
+    entries = await store.journal(limit=10_000)
+    assert [entry.line for entry in entries] == generator.lines
+    assert [entry.number for entry in entries] == list(range(1, len(entries) + 1))
+    newest = entries[::-1]
+    assert await store.latest_lines(10_000) == newest
+    for before in (1, 2, len(entries), len(entries) + 1, 10**15):
+        older = [entry for entry in newest if entry.number < before]
+        assert await store.latest_lines(5, before=before) == older[:5]
+    for ref in {entry.line.entity for entry in entries}:
+        own = [entry for entry in entries if entry.line.entity == ref]
+        assert await store.journal(limit=10_000, entity=ref) == own
+        assert await store.latest_lines(2, entity=ref) == own[::-1][:2]
+    events = {entry.line.fact.event for entry in entries} - {""}
+    assert len(events) > 5
+    for event in events:
+        own = [entry for entry in entries if entry.line.fact.event == event]
+        assert await store.journal(event=event) == own
+        assert await store.journal(event=event, entity=own[0].line.entity) == own
 
 
 @on_open_store

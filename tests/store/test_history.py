@@ -1,10 +1,13 @@
-"""The journal, the change feed, and notes."""
+"""The journal, the change feed, notes, and the recorded polls."""
+
+import pytest
 
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Operation, Ref, Scope, ScopeKind
+from fairwarning.core.record import changed
 from fairwarning.store.store import Batch, ScopeChange, Store
-from tests.store.batch_generator import BatchGenerator, line_about
+from tests.store.batch_generator import line_about
 from tests.store.conftest import on_open_store, restart
 
 A: Ref = (Scope, "a")
@@ -16,26 +19,9 @@ def scope(name: str, version: int = 1) -> Scope:
     return Scope(id=name, kind=ScopeKind.STANDALONE, version=version)
 
 
-@on_open_store
-async def test_the_journal_can_be_filtered_by_entity_and_event(store: Store) -> None:
-    """Every line once, in order and complete, over all batches and restarts."""
-    generator = BatchGenerator(5)
-    for _ in range(90):
-        await store.commit(generator.random_batch(6))
-    await restart(store)
-    await store.commit(generator.random_batch(6))
-    entries = await store.journal(limit=10_000)
-    assert [entry.line for entry in entries] == generator.lines
-    for ref in {entry.line.entity for entry in entries}:
-        assert await store.journal(limit=10_000, entity=ref) == [
-            entry for entry in entries if entry.line.entity == ref
-        ]
-    events = {entry.line.fact.event for entry in entries} - {""}
-    assert len(events) > 5
-    for event in events:
-        of_event = [entry for entry in entries if entry.line.fact.event == event]
-        assert await store.journal(event=event) == of_event
-        assert await store.journal(event=event, entity=of_event[0].line.entity) == of_event
+def polled(scope: Scope, at: float) -> Scope:
+    """Return the scope as it is after a poll, which makes it due a while later."""
+    return changed(scope, incarnation=1, polled_at=at)
 
 
 @on_open_store
@@ -74,6 +60,25 @@ async def test_the_journal_comes_in_pages(store: Store) -> None:
     assert await numbers(event="E1") == []
     assert await numbers(entity=(Operation, "a")) == []
     assert await numbers(event="e2", entity=B) == []
+
+
+@on_open_store
+async def test_an_old_event_is_found_below_thousands_of_newer_lines(store: Store) -> None:
+    """All its lines and in order, however many lines its scope has since."""
+    await store.commit(
+        Batch(1.0, lines=[line_about(A, "e1"), line_about(B, "e0"), line_about(A, "e1")])
+    )
+    for start in range(0, 6000, 500):
+        lines = [line_about(A, f"later-{start + n}") for n in range(500)]
+        await store.commit(Batch(2.0, lines=lines))
+    await store.commit(Batch(3.0, lines=[line_about(A, "e1")]))
+    await restart(store)
+    for entity in (None, A):
+        entries = await store.journal(event="e1", entity=entity)
+        assert [entry.number for entry in entries] == [1, 3, 6004]
+    assert [entry.number for entry in await store.journal(event="later-0")] == [4]
+    assert [entry.number for entry in await store.latest_lines(1)] == [6004]
+    assert [entry.number for entry in await store.latest_lines(2, entity=B)] == [2]
 
 
 @on_open_store
@@ -118,15 +123,22 @@ async def test_the_feed_has_the_latest_change_of_each_scope(store: Store) -> Non
 
 
 @on_open_store
-async def test_the_feed_is_correct_after_many_changes(store: Store) -> None:
-    """A scope that changes often is in the feed once."""
-    await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, scope("b"))}))
-    for version in range(1, 600):
-        await store.commit(Batch(1.0, {A: (scope("a", version), scope("a", version + 1))}))
+async def test_the_feed_and_due_times_are_correct_after_many_changes(store: Store) -> None:
+    """A scope that changes often, as a polled one, is in the feed once and has one due time."""
+    await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, polled(scope("b"), 1.0))}))
+    soonest = await store.next_due()
+    assert soonest is not None
+    last = scope("a")
+    for version in range(2, 600):
+        new = polled(scope("a", version), float(version))
+        assert await store.commit(Batch(1.0, {A: (last, new)})) == soonest
+        last = new
     changes = await store.changes_since(0, 9)
     assert [change.scope for change in changes] == ["b", "a"]
     assert await store.changes_since(changes[0].position, 9) == changes[1:]
     assert await store.changes_since(changes[1].position, 9) == []
+    assert await store.due_entities(soonest + 597, 9) == [B]
+    assert await store.due_entities(soonest + 598, 9) == [B, A]
 
 
 @on_open_store
@@ -223,3 +235,34 @@ async def test_the_newer_lines_of_an_event_stay_when_its_first_is_dropped(store:
     while lines := await store.drop_old_lines(4.0):
         dropped += lines
     assert await store.journal(event="e") == (everything + newest)[dropped:]
+
+
+# --- Polls, which are apart from the entities -----------------------------------------------------
+
+
+@pytest.mark.spec("X5")
+@on_open_store
+async def test_polls_are_recorded_and_survive_a_restart(store: Store) -> None:
+    """Many scopes at once; the latest time of each counts, in whatever order they come."""
+    before = await store.position()
+    await store.record_polls({})
+    await store.record_polls({f"vm-{n}": 100.0 + n for n in range(100)})
+    await store.record_polls({"vm-1": 500.5, "vm-2": 50.0, "other": 7.0})
+    await restart(store)
+    names = ["vm-1", "vm-2", "vm-99", "other", "unknown"]
+    expected = {"vm-1": 500.5, "vm-2": 102.0, "vm-99": 199.0, "other": 7.0}
+    assert await store.recorded_polls(names) == expected
+    assert await store.recorded_polls([]) == {}
+    assert (await store.position(), await store.journal()) == (before, [])
+
+
+@pytest.mark.spec("X5")
+@on_open_store
+async def test_the_polls_of_a_removed_scope_are_dropped(store: Store) -> None:
+    """Together with what is left of the scope itself; the polls of others stay."""
+    await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, scope("b"))}))
+    await store.record_polls({"a": 9.0, "b": 9.0})
+    assert await store.load([A]) == {A: scope("a")}
+    await store.commit(Batch(2.0, {A: (scope("a"), None)}))
+    assert await store.drop_tombstones(await store.position()) == 1
+    assert await store.recorded_polls(["a", "b"]) == {"b": 9.0}

@@ -11,15 +11,14 @@ import pytest
 from fairwarning.core.commands import Approve, Poll, Restart
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import EventStatus, Scope
-from fairwarning.service.clock import RealClock
-from fairwarning.service.fleet import Fleet
 from fairwarning.store import lanes
 from fairwarning.store.files import SqliteConnection
 from fairwarning.store.postgres import connections
 from fairwarning.store.postgres.store import READ_CONNECTIONS, PostgresStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.fixtures.fleet import NOON, simulated_driver, standalone
+from tests.bench.fleets import Never, serving
+from tests.fixtures.fleet import NOON, standalone
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.store.conftest import STORES
 
@@ -65,25 +64,19 @@ def test_writes_go_on_while_reads_do_not_end(kind: str, tmp_path: Path) -> None:
     """A commit, a command and an approval need nothing of the reads lane."""
 
     async def scenario(store: Store) -> None:
-        clock = RealClock()
-        fleet = Fleet(store, clock, simulated_driver(clock))
-        await fleet.start()
-        try:
-            async with reading(store):
-                await fleet.submit(standalone())
-                await fleet.submit(Poll(scope="vm", actor="machine"))
-                await fleet.submit(Restart(scope="vm", operation="r", machines=("vm",)))
-                scope = await fleet.reader.read(Scope, "vm")
-                assert scope
-                await fleet.submit(Approve(scope="vm", events=tuple(scope.events), actor="vm"))
-                await store.commit(Batch(NOON, notes={"name": "value"}))
-                assert await store.get_note("name") == "value"
-                scope = await fleet.reader.read(Scope, "vm")
-                assert scope
-                (event,) = scope.events.values()
-                assert event.status is EventStatus.STARTED
-        finally:
-            await fleet.stop()
+        async with serving(store, Never()) as fleet, reading(store):
+            await fleet.submit(standalone())
+            await fleet.submit(Poll(scope="vm", actor="machine"))
+            await fleet.submit(Restart(scope="vm", operation="r", machines=("vm",)))
+            scope = await fleet.reader.read(Scope, "vm")
+            assert scope
+            await fleet.submit(Approve(scope="vm", events=tuple(scope.events), actor="vm"))
+            await store.commit(Batch(NOON, notes={"name": "value"}))
+            assert await store.get_note("name") == "value"
+            scope = await fleet.reader.read(Scope, "vm")
+            assert scope
+            (event,) = scope.events.values()
+            assert event.status is EventStatus.STARTED
 
     with STORES[kind](tmp_path) as store:
         run_async(scenario)(store)

@@ -20,6 +20,8 @@ from tests.fixtures.waiting import wait_until_async
 from tests.store.batch_generator import line_about
 from tests.store.conftest import on_a_database
 
+pytestmark = pytest.mark.spec("X3")
+
 TABLES = ("batch", "entity", "head", "machine", "journal", "impact", "note")
 CUTS = 1000
 CUTS_PER_TEST = 40
@@ -90,7 +92,6 @@ async def committed(store: PostgresStore, url: str, name: str) -> bool:
     return (await store.load([(Scope, name)]))[Scope, name] is not None
 
 
-@pytest.mark.spec("X3")
 @pytest.mark.parametrize("waits", split([True, False], 1))
 @pytest.mark.parametrize("table", TABLES)
 @on_a_database
@@ -110,7 +111,6 @@ async def test_the_outcome_of_a_commit_is_found_after_a_lost_connection(
             assert await committed(store, url, name) == (await outcome == "done")
 
 
-@pytest.mark.spec("X3")
 @on_a_database
 async def test_impacts_of_an_unclear_commit_are_found(store: PostgresStore, url: str) -> None:
     """An outcome that cannot be found is not reported as a failure: the commit may take place.
@@ -133,7 +133,7 @@ async def test_impacts_of_an_unclear_commit_are_found(store: PostgresStore, url:
         await store.close()
 
 
-@pytest.mark.spec("X3", "E9")
+@pytest.mark.spec("E9")
 @on_a_database
 async def test_impacts_that_were_taken_over_without_an_answer_are_found(
     store: PostgresStore, url: str
@@ -159,7 +159,6 @@ async def test_impacts_that_were_taken_over_without_an_answer_are_found(
     assert [impact.id for impact in await store.unfinished_impacts("", 10)] == ["a"]
 
 
-@pytest.mark.spec("X3")
 @on_a_database
 async def test_records_of_batches_do_not_accumulate(store: PostgresStore, url: str) -> None:
     """A process drops the records of its earlier batches, and the last ones when it leaves."""
@@ -179,7 +178,6 @@ async def test_records_of_batches_do_not_accumulate(store: PostgresStore, url: s
         assert observer.execute(count).fetchone() == (0,)
 
 
-@pytest.mark.spec("X3")
 @on_a_database
 async def test_an_idle_connection_that_the_server_closed_is_not_used(
     store: PostgresStore, url: str
@@ -192,7 +190,6 @@ async def test_an_idle_connection_that_the_server_closed_is_not_used(
     assert await committed(store, url, "before")
 
 
-@pytest.mark.spec("X3")
 @on_a_database
 async def test_a_request_during_the_first_heartbeat_goes_on(store: PostgresStore, url: str) -> None:
     """The listener finds the server that the request already uses."""
@@ -202,7 +199,6 @@ async def test_a_request_during_the_first_heartbeat_goes_on(store: PostgresStore
         await connection.execute("SELECT 1")
 
 
-@pytest.mark.spec("X3")
 @on_a_database
 async def test_a_cancelled_statement_stays_cancelled_if_its_connection_is_lost(
     store: PostgresStore, url: str
@@ -226,7 +222,6 @@ async def cut_at_random(store: PostgresStore, random: Random, name: str) -> str:
     return await outcome
 
 
-@pytest.mark.spec("X3")
 @pytest.mark.parametrize("seed", split(range(CUTS // CUTS_PER_TEST), 1))
 @on_a_database
 async def test_commits_that_are_cut_at_random_are_done_or_never_land(

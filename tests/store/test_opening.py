@@ -32,6 +32,21 @@ def small_store(path: Path, **options: Any) -> SQLiteStore:  # noqa: ANN401
     return SQLiteStore(path, reserved_bytes=5000, **options)
 
 
+async def create(store: Store) -> None:
+    """Commit the first version."""
+    await store.commit(Batch(1.0, {A: (None, scope())}))
+
+
+async def change(store: Store) -> None:
+    """Commit the second version."""
+    await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
+
+
+async def check_changed(store: Store) -> None:
+    """Check that the second version is there."""
+    assert await store.load([A]) == {A: scope(2)}
+
+
 def refusal(store: Store) -> FairwarningError:
     """Return the error with which the store does not open."""
     with pytest.raises(FairwarningError) as refused:
@@ -44,7 +59,7 @@ def test_all_files_are_accessible_to_their_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "data" / "fleet.db"
 
     async def scenario(store: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
+        await create(store)
         modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
         assert modes == dict.fromkeys(("fleet.db", "fleet.db-wal", "fleet.db.ballast"), 0o600)
         assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -59,7 +74,7 @@ def test_all_files_are_accessible_to_their_owner_only(tmp_path: Path) -> None:
 def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
     """It may be shared on purpose."""
     tmp_path.chmod(0o755)
-    run_scenario(small_store(tmp_path / "fleet.db"), lambda store: store.commit(Batch(1.0)))  # type: ignore[arg-type,return-value]
+    run_scenario(small_store(tmp_path / "fleet.db"), create)
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
@@ -101,10 +116,10 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         assert output.startswith("StoreInUse: ")
         assert str(path) in output
         assert "stop it, or name another file" in output
-        await store.commit(Batch(1.0, {A: (None, scope())}))
+        await create(store)
         error = await asyncio.to_thread(refusal, small_store(path))  # nor in this process
         assert error.code == "StoreInUse"
-        await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
+        await change(store)
 
     run_scenario(small_store(path), scenario)
 
@@ -146,7 +161,7 @@ def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
     error = refusal(store)
     assert (error.code, str(blocked) in error.message) == ("StoreFailed", True)
     blocked.unlink()
-    run_scenario(store, lambda store: store.commit(Batch(1.0)))  # type: ignore[arg-type,return-value]
+    run_scenario(store, create)
 
 
 def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
@@ -155,7 +170,7 @@ def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
     generator = BatchGenerator()
 
     async def fill(store: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
+        await create(store)
         await store.commit(generator.random_batch(20))
 
     async def read(store: Store) -> None:
@@ -196,10 +211,7 @@ def test_a_fleet_whose_database_is_lost_is_not_replaced(
 def test_an_empty_database_of_a_start_that_was_interrupted_is_used(tmp_path: Path) -> None:
     """The first start was killed before it created the tables."""
     (tmp_path / "fleet.db").write_bytes(b"")
-    run_scenario(
-        small_store(tmp_path / "fleet.db"),
-        lambda store: store.commit(Batch(1.0, {A: (None, scope())})),  # type: ignore[arg-type,return-value]
-    )
+    run_scenario(small_store(tmp_path / "fleet.db"), create)
 
 
 @pytest.mark.parametrize("lost", ["fleet.db", "fleet.db-wal"])
@@ -208,24 +220,21 @@ def test_a_file_that_is_lost_while_it_is_in_use_takes_no_writes(tmp_path: Path, 
     path = tmp_path / "fleet.db"
 
     async def scenario(store: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
+        await create(store)
         (tmp_path / lost).rename(tmp_path / "away")
         for _ in range(2):
             with pytest.raises(Unavailable) as refused:
-                await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
+                await change(store)
             assert refused.value.code == "StoreLost"
             assert str(tmp_path / lost) in refused.value.message
             (tmp_path / lost).write_bytes(b"")  # replaced, the second time
         assert await store.load([A]) == {A: scope()}
         (tmp_path / "away").rename(tmp_path / lost)
-        await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
+        await change(store)
 
     run_scenario(small_store(path), scenario)
 
-    async def read(store: Store) -> None:
-        assert await store.load([A]) == {A: scope(2)}
-
-    run_scenario(small_store(path), read)
+    run_scenario(small_store(path), check_changed)
 
 
 def remove_and_copy(folder: Path, copies: Path) -> None:
@@ -246,13 +255,9 @@ def test_a_removed_file_can_be_copied_from_the_running_service(tmp_path: Path) -
     copies.mkdir()
 
     async def lose(store: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-        await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
+        await create(store)
+        await change(store)
         remove_and_copy(tmp_path, copies)
 
     run_scenario(small_store(path), lose)
-
-    async def read(store: Store) -> None:
-        assert await store.load([A]) == {A: scope(2)}
-
-    run_scenario(small_store(copies / "fleet.db"), read)
+    run_scenario(small_store(copies / "fleet.db"), check_changed)

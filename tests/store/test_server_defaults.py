@@ -1,4 +1,4 @@
-"""Defaults of the server that an operator has changed: sessions set what they depend on."""
+"""Defaults that an operator has changed, of sessions and of databases: nothing depends on them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,9 +8,11 @@ import psycopg
 from psycopg import sql
 
 from fairwarning.store.postgres.store import PostgresStore
-from tests.fixtures.postgres.database import opened
+from fairwarning.store.store import Batch, Store
+from tests.fixtures.postgres.database import database_or_skip, opened
+from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import using
-from tests.store.conftest import store_and_url
+from tests.store.conftest import restart, run_scenario, store_and_url
 from tests.store.test_parallel_commits import creation
 
 HOSTILE = {
@@ -76,3 +78,19 @@ async def test_times_are_exact(first: PostgresStore, second: PostgresStore) -> N
     """A number is read with all its digits."""
     await first.record_polls({"a": 1763478000.123456})
     assert await first.recorded_polls(["a"]) == {"a": 1763478000.123456}
+
+
+def test_a_database_without_an_encoding_can_be_used() -> None:
+    """`initdb` creates an SQL_ASCII database in the C locale; text is read as it was written."""
+    url = database_or_skip()
+    name = url.rpartition("/")[2]
+    shared().drop(url)
+    shared().execute("CREATE DATABASE {} TEMPLATE template0 ENCODING 'SQL_ASCII'", name)
+
+    async def write_and_read(store: Store) -> None:
+        await store.commit(Batch(1.0, notes={"a": "größe"}))
+        await restart(store)
+        assert await store.get_note("a") == "größe"
+
+    run_scenario(PostgresStore(url), write_and_read)
+    shared().drop(url)

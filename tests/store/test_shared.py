@@ -7,16 +7,17 @@ from random import Random
 
 import pytest
 
-from fairwarning.core.errors import Conflict, StoreDamaged, Unavailable
+from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import Impact, ImpactKind, Machine, Ref, Scope, ScopeKind
 from fairwarning.core.record import changed
-from fairwarning.store.postgres import schema
 from fairwarning.store.postgres.store import PostgresStore
-from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip, opened
 from tests.fixtures.waiting import LIMIT_SECONDS, using
 from tests.store.batch_generator import line_about
+from tests.store.test_opening import refusal
+
+pytestmark = pytest.mark.spec("X1")
 
 A: Ref = (Scope, "a")
 LEASE = 2.0  # seconds; long enough for a process on a busy machine to renew it
@@ -68,7 +69,6 @@ async def renewing(store: PostgresStore) -> AsyncIterator["asyncio.Queue[Heartbe
         await asyncio.wait([task])
 
 
-@pytest.mark.spec("X1")
 @on_two_stores
 async def test_of_two_decisions_on_one_version_one_is_refused(
     first: PostgresStore, second: PostgresStore
@@ -88,7 +88,6 @@ async def test_of_two_decisions_on_one_version_one_is_refused(
     assert await first.load([A, (Scope, "b")]) == {A: scope(2), (Scope, "b"): None}
 
 
-@pytest.mark.spec("X1")
 @on_two_stores
 async def test_changes_of_another_process_are_loaded_with_machines(
     first: PostgresStore, second: PostgresStore
@@ -129,7 +128,6 @@ def _next(random: Random, name: str, before: Scope | None) -> Scope | None:
     return changed(before, version=before.version + 1, machines=machines)
 
 
-@pytest.mark.spec("X1")
 @on_two_stores
 async def test_a_due_entity_is_claimed_until_it_is_written_or_its_process_ends(
     first: PostgresStore, second: PostgresStore
@@ -149,7 +147,6 @@ async def test_a_due_entity_is_claimed_until_it_is_written_or_its_process_ends(
         assert await first.due_entities(far, 10) == [A]
 
 
-@pytest.mark.spec("X1")
 @on_two_stores
 async def test_impacts_of_a_process_whose_lease_expired_are_taken_over(
     first: PostgresStore, second: PostgresStore
@@ -168,7 +165,6 @@ async def test_impacts_of_a_process_whose_lease_expired_are_taken_over(
         assert await first.unfinished_impacts("", 10) == [impact("i2")]
 
 
-@pytest.mark.spec("X1")
 @on_two_stores
 async def test_a_duty_has_one_process_at_a_time(
     first: PostgresStore, second: PostgresStore
@@ -184,7 +180,6 @@ async def test_a_duty_has_one_process_at_a_time(
         assert not await first.claim_duty("x")
 
 
-@pytest.mark.spec("X1")
 @on_two_stores
 async def test_a_note_is_saved_by_the_process_that_has_its_duty(
     first: PostgresStore, second: PostgresStore
@@ -238,7 +233,6 @@ async def test_all_processes_get_the_first_value_of_a_note(
     assert await first.get_note("k") == values[0]
 
 
-@pytest.mark.spec("X1")
 @on_two_stores
 async def test_partitions_of_the_journal_are_created_in_time_and_dropped_when_old(
     first: PostgresStore, second: PostgresStore
@@ -258,77 +252,9 @@ async def test_partitions_of_the_journal_are_created_in_time_and_dropped_when_ol
     await first.commit(Batch(5.0, lines=[line_about(A, at=5.0)]))
 
 
-# --- The schema -----------------------------------------------------------------------------------
-
-SHIPPED = schema.migrations()
-NEXT = len(SHIPPED) + 1
-
-
-def migration(text: str, needs: int) -> Migration:
-    """Return a migration of a later version."""
-    return Migration(NEXT, f"{NEXT:04}_later.sql", f"-- needs: {needs}\n{text}")
-
-
-def open_error(url: str, *migrations: Migration) -> str:
-    """Return the error code of a version with these migrations; empty if it opens and works."""
-
-    async def use() -> None:
-        store = PostgresStore(url, migrations=[*SHIPPED, *migrations])
-        await store.open()
-        try:
-            name = f"v{len(await store.changes_since(0, 99))}"
-            await store.commit(Batch(1.0, {(Scope, name): (None, scope())}))
-        finally:
-            await store.close()
-
-    try:
-        asyncio.run(use())
-    except (Unavailable, StoreDamaged) as error:
-        return error.code
-    return ""
-
-
-def test_older_code_runs_with_a_newer_schema_that_allows_it() -> None:
-    """Expand first: the old version can restart while the new one replaces it."""
-    url = database_or_skip()
-    added = migration("ALTER TABLE note ADD COLUMN colour text;", needs=1)
-    assert open_error(url) == ""
-    assert open_error(url, added) == ""
-    assert open_error(url) == ""
-
-
-def test_older_code_refuses_a_schema_that_does_not_allow_it() -> None:
-    """The error says what to do."""
-    url = database_or_skip()
-    renamed = migration("ALTER TABLE batch RENAME TO bundle;", needs=NEXT)
-    assert open_error(url, renamed) == "StoreFailed"
-    assert open_error(url) == "StoreNewer"
-
-
-def test_a_migration_that_fails_leaves_the_schema_unchanged() -> None:
-    """All migrations or none; a changed text is detected."""
-    url = database_or_skip()
-    assert open_error(url) == ""
-    failing = migration("CREATE TABLE t (a int); CREATE TABLE t (a int);", 1)
-    assert open_error(url, failing) == "StoreFailed"
-    assert open_error(url) == ""
-    edited = Migration(1, SHIPPED[0].name, SHIPPED[0].text + "-- edited\n")
-
-    async def open_edited() -> None:
-        await PostgresStore(url, migrations=[edited]).open()
-
-    with pytest.raises(StoreDamaged) as refused:
-        asyncio.run(open_edited())
-    assert refused.value.code == "StoreChanged"
-
-
 def test_an_unreachable_database_is_reported() -> None:
     """At once, and without its location (IS3)."""
-
-    async def open_store() -> None:
-        await PostgresStore("postgresql://nobody:secret@127.0.0.1:1/none").open()
-
-    with pytest.raises(Unavailable) as refused:
-        asyncio.run(open_store())
-    assert refused.value.code == "StoreFailed"
-    assert "secret" not in refused.value.message
+    error = refusal(PostgresStore("postgresql://nobody:secret@127.0.0.1:1/none"))
+    assert isinstance(error, Unavailable)
+    assert error.code == "StoreFailed"
+    assert "secret" not in error.message
