@@ -50,7 +50,6 @@ class KilledService(ServiceProcess):
         self._connections: dict[str, HTTPConnection] = {}
 
     def new_credentials(self) -> Credentials:
-        """Return the credentials that a client needs."""
         tls = ssl.create_default_context(cafile=self.ready["ca"])
         return Credentials(self.ready["arm"], self.ready["token"], tls)
 
@@ -66,7 +65,6 @@ class KilledService(ServiceProcess):
         assert self._request(url, "POST", {"advance_seconds": seconds}).status == 200
 
     def machines(self) -> dict[str, Any]:
-        """Return all machines of the console API, by name."""
         page = self._request(f"{self.ready['console']}/api/machines").json
         assert page["next"] is None
         return {machine["name"]: machine for machine in page["machines"]}

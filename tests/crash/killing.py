@@ -15,24 +15,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
-from fairwarning.core.commands import (
-    Approve,
-    Command,
-    CreateScope,
-    Operate,
-    Redeploy,
-    Restart,
-)
+from fairwarning.core.commands import Approve, Command, CreateScope, Operate, Redeploy, Restart
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import NotFound
-from fairwarning.core.model import (
-    Machine,
-    Operation,
-    OperationStatus,
-    Rules,
-    Scope,
-    ScopeKind,
-)
+from fairwarning.core.model import Machine, Operation, OperationStatus, Rules, Scope, ScopeKind
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.sqlite import SQLiteStore

@@ -1,5 +1,6 @@
 """Kills the real `fairwarning up` while clients send it operations over TLS; checks the result."""
 
+import json
 import signal
 import threading
 from dataclasses import dataclass, field
@@ -178,12 +179,8 @@ def _compare(service: KilledService, *, busy: bool = True) -> tuple[set[str], in
         state = resource["properties"]["provisioningState"]
         assert busy or (state == "Succeeded" and not machines[name]["events"]), (name, state)
     size = service.arm("GET", f"{SET}?{VERSION}").json["sku"]["capacity"]
-    deleting = [
-        instance
-        for instance in instances
-        if instance["properties"]["provisioningState"] == "Deleting"
-    ]
-    assert size == len(instances) - len(deleting)
+    states = [instance["properties"]["provisioningState"] for instance in instances]
+    assert size == len(states) - states.count("Deleting")
     return {resource["name"] for resource in standalone}, size
 
 
@@ -200,34 +197,13 @@ def _listed(service: KilledService, path: str) -> list[dict[str, Any]]:
 # --- Deployments ----------------------------------------------------------------------------------
 
 
-def template(number: int) -> dict[str, Any]:
-    """Return a template with an availability set of two machines and a scale set of three."""
+# An availability set of two machines, and a scale set of three.
+_TEMPLATE = Path(__file__).with_name("deployment.json").read_text("utf-8")
 
-    def resource(kind: str, name: str, **members: object) -> dict[str, object]:
-        head = {
-            "apiVersion": "2024-11-01",
-            "location": "local",
-            "type": f"Microsoft.Compute/{kind}",
-        }
-        return {**head, "name": name, "properties": {}, **members}
 
-    group = f"[resourceId('Microsoft.Compute/availabilitySets', 'as{number}')]"
-    in_group = {"dependsOn": [group], "properties": {"availabilitySet": {"id": group}}}
-    content = {
-        "$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#",
-        "contentVersion": "1.0.0.0",
-        "resources": [
-            resource("availabilitySets", f"as{number}", sku={"name": "Aligned"}),
-            *(resource("virtualMachines", f"as{number}-{at}", **in_group) for at in range(2)),
-            resource(
-                "virtualMachineScaleSets",
-                f"ss{number}",
-                sku={"name": "Standard_B1s", "capacity": 3},
-                properties={"orchestrationMode": "Uniform"},
-            ),
-        ],
-    }
-    return {"properties": {"mode": "Incremental", "template": content}}
+def template(number: int) -> Any:  # noqa: ANN401  (JSON)
+    """Return the template of a deployment with this number."""
+    return json.loads(_TEMPLATE.replace("{number}", str(number)))
 
 
 def deploy(service: KilledService, number: int) -> Response:

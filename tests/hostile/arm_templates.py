@@ -6,35 +6,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.arm.everything import TEMPLATE
-from tests.hostile.arm_requests import HOW, changed_body
+from tests.hostile.arm_requests import DATA, HOW, changed_body
 
-_WORDS = (
-    "concat", "string", "format", "if", "equals", "length", "split", "join", "first", "last",
-    "range",
-    "substring", "padLeft", "uniqueString", "guid", "resourceId", "reference", "parameters",
-    "variables",
-    "resourceGroup", "subscription", "deployment", "createArray", "createObject", "json", "union",
-    "replace", "toLower", "toUpper", "trim", "int", "bool", "base64", "base64ToString", "uri",
-    "add", "mul",
-    "sub", "div", "mod", "min", "max", "empty", "contains", "skip", "take", "indexOf", "not", "and",
-    "or",
-    "coalesce", "providers", "nothing", "CONCAT", "copyIndex", "newGuid", "utcNow", "items",
-    "intersection",
-)  # fmt: skip
-_ATOMS = (
-    "'a'", "''", "'it''s'", "'{0}'", "'{9}{x}'", "'é'", "'\N{SNOWMAN}'", "'\0'",
-    "'" + "x" * 3_000 + "'", "'p'",
-    "'v'", "'['", "'[[1]'", "'{\"a\": 1e400}'", "'[' ", "0", "1", "-1", "2", "3.5", "1000000",
-    "9" * 25, "9" * 5_000,
-    "true", "false", "null", "parameters('p')", "variables('v')", "variables('v').a[1]",
-    "resourceGroup().id",
-    "'/subscriptions/x/resourceGroups/Ours/providers/Microsoft.Network/virtualNetworks/one'",
-    "'Microsoft.Network/virtualNetworks'", "'one'", "'2024-05-01'", "'Full'", ".a", "[0]", "(", ")",
-    ",", "'", "[",
-    "x", "", "''''", "((1))", "1 1", "a.b.c", "a[b]", "1.a", "'a'.b", "'a'[0]", "\\", "é", "\t",
-    "\ud800",
-)  # fmt: skip
-
+_WORDS: list[str] = DATA["functions"]
+_ATOMS: list[str] = [*DATA["atoms"], "'" + "x" * 3_000 + "'", "9" * 5_000]
 _ENDS = ("", "", "", ".a", "[0]", "[-1]", "['a']", ".id", "?.x")
 
 

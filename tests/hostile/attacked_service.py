@@ -7,17 +7,13 @@ from fairwarning.arm.app import application
 from fairwarning.metadata.callers import loopback_address
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.tokens import Principal
-from tests.arm.everything import (
-    FleetSnapshot,
-)
+from tests.arm.everything import FleetSnapshot
 from tests.fixtures.arm import HOST as ARM_HOST
 from tests.fixtures.arm import PORT
 from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.http import LOOPBACK, Response, asgi_request, asgi_scope
 from tests.fixtures.tokens import sign_token
-from tests.hostile.arm_requests import (
-    MutatedRequest,
-)
+from tests.hostile.arm_requests import MutatedRequest
 
 
 class AttackedService(ConsoleHarness):
@@ -31,7 +27,6 @@ class AttackedService(ConsoleHarness):
         self.arm = application(self.fleet, CloudSettings(), self.issued_tokens)
 
     def control(self, sent: MutatedRequest, principal: Principal) -> Response:
-        """Send a request to the control plane."""
         token = sign_token(self.tokens, principal)
         headers = {"host": ARM_HOST, "authorization": f"Bearer {token}", **sent.headers}
         target = f"{quote(sent.path)}?{sent.query}"
@@ -46,7 +41,6 @@ class AttackedService(ConsoleHarness):
         return response
 
     def machines(self, group: str) -> dict[str, tuple[str, str]]:
-        """Return the scope and the address of each machine of a group, by name."""
         return {
             location.machine.name: (location.scope, loopback_address(location.number) or "")
             for location in self.run(self._store.list_machines(0, 100_000))
@@ -54,11 +48,9 @@ class AttackedService(ConsoleHarness):
         }
 
     def learn_address(self, machine: str, address: str) -> None:
-        """Use this address for requests of a machine."""
         self._addresses[machine] = address
 
     def events(self, group: str) -> list[str]:
-        """Return the ids of the live events of a group."""
         scopes = {scope for scope, _ in self.machines(group).values()}
         return [event for scope in sorted(scopes) for event in self.scope(scope).events]
 

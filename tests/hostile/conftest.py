@@ -7,6 +7,7 @@ import uvloop
 from fairwarning.metadata import socket_events
 from tests.fixtures.endpoint import EndpointHarness
 
+MakeEndpoint = Callable[[], EndpointHarness]
 _WAYS = {
     "uvloop": (uvloop.new_event_loop, True),
     "uvloop without epoll": (uvloop.new_event_loop, False),
@@ -22,9 +23,7 @@ def endpoint() -> Iterator[EndpointHarness]:
 
 
 @pytest.fixture(params=_WAYS)
-def make_endpoint(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[], EndpointHarness]:
+def make_endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> MakeEndpoint:
     """Make an endpoint; run the test with each way of waiting for connections."""
     make_loop, epoll = _WAYS[request.param]
     monkeypatch.setattr(socket_events, "HAS_EPOLL", epoll)

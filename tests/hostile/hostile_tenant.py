@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
+from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -17,15 +18,7 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, TokenUse
-from tests.arm.everything import (
-    ANN,
-    OPERATOR,
-    OURS,
-    TEMPLATE,
-    THEIRS,
-    Json,
-    RouteRequest,
-)
+from tests.arm.everything import ANN, OPERATOR, OURS, TEMPLATE, THEIRS, Json, RouteRequest
 from tests.fixtures.arm import SUBSCRIPTION
 from tests.fixtures.console import HOST
 from tests.fixtures.http import Response
@@ -278,27 +271,4 @@ _FIELDS = (
     "advance", "rate", "duration", "batch", "halt_percent", "by_host", "role", "group",
     "not_before",
 )  # fmt: skip
-_FLEET = """\
-[rules]
-reboot_seconds = 900
-maintenance_window = "Sunday 02:00Z PT2H"
-
-[[machine]]
-name = "solo"
-tags = { a = "b" }
-
-[[availability_set]]
-name = "pair"
-machines = ["pair_a", { name = "pair_b", address = "10.1.0.4" }]
-update_domains = 2
-
-[[scale_set]]
-name = "some"
-capacity = 2
-terminate_notice = "PT5M"
-zones = ["1", "2"]
-
-[[cloud_service]]
-name = "old"
-roles = { Front = 1 }
-"""
+_FLEET = Path(__file__).with_name("fleet.toml").read_text("utf-8")

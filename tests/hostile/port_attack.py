@@ -47,7 +47,6 @@ class Attack:
         self.under_way = asyncio.Event()
 
     async def run(self) -> None:
-        """Run all of it until cancelled."""
         await asyncio.gather(*self._all)
 
     async def _repeat(self, first: bytes, more: bytes, pause: float) -> None:

@@ -86,11 +86,9 @@ class PortHarness:
             self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the port's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(OUTER_LIMIT_SECONDS)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the port's loop."""
 
         async def work() -> T:
             return function()
@@ -98,14 +96,12 @@ class PortHarness:
         return self.run(work())
 
     def wait_until(self, condition: Callable[[], T]) -> T:
-        """Wait for a condition, which is evaluated on the port's loop."""
         return self.run(wait_until_async(condition))
 
     # --- The server's side ---
 
     @property
     def connections(self) -> list[LimitedConnection]:
-        """The open connections, after their TLS handshakes."""
         server = self._lazy._server
         connections = server.server_state.connections if server else ()
         return cast("list[LimitedConnection]", list(connections))

@@ -3,9 +3,16 @@
 The names are stable: a finding is reported by the name of its probe.
 """
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.hostile.wire import POLL
+
+VALUES: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("probes.toml").read_text("utf-8")
+)
+"""Texts for one place of a request each, by the name of their probe."""
 
 
 @dataclass(frozen=True)

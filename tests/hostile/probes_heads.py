@@ -1,6 +1,6 @@
 """Probes of header lines: Host, required headers, and headers that proxies add."""
 
-from tests.hostile.probes import Probe, malformed, refused, served
+from tests.hostile.probes import VALUES, Probe, malformed, refused, served
 from tests.hostile.wire import GOOD, HOST, METADATA, TARGET, approval, get, head, post
 
 _OLD_POST = "/metadata/scheduledevents?api-version=2017-03-01"
@@ -23,34 +23,6 @@ def _too_long(name: str, data: bytes) -> Probe:
     return refused(name, 431, "headers", data, closed=True)
 
 
-_FOREIGN = {
-    "foreign": "evil.example",
-    "foreign-with-port": "evil.example:80",
-    "userinfo": "localhost@evil.example",
-    "userinfo-before": "evil.example@localhost",
-    "address-then-name": "127.0.0.1.evil.example",
-    "name-then-address": "evil.127.0.0.1",
-    "ours-as-a-prefix": "metadata.azure.internal.evil.example",
-    "ours-as-a-suffix": "evil-metadata.azure.internal",
-    "decimal-address": "2130706433",
-    "hex-address": "0x7f000001",
-    "short-address": "127.1",
-    "empty": "",
-    "port-only": ":80",
-    "two-ports": "localhost:80:80",
-    "port-not-a-number": "localhost:http",
-    "with-path": "localhost/metadata",
-    "with-scheme": "http://localhost",
-    "list": "localhost, evil.example",
-    "with-space": "localhost evil.example",
-    "with-quote": '"localhost"',
-    "percent": "localhos%74",
-    "trailing-dot": "localhost.",
-    "bracket-open": "[::1",
-    "bracket-name": "[localhost]",
-    "non-ascii": "l\xf6calhost",
-}
-
 _OURS = ("169.254.169.254", "127.0.0.1:8080", "localhost", "METADATA.azure.internal:80", "[::1]:80")
 
 HOSTS = [
@@ -61,7 +33,7 @@ HOSTS = [
     _repeated("host-twice-by-case", get("hOST: 169.254.169.254")),
     *(
         refused(f"host-{name}", 400, "host", head("GET", TARGET, f"Host: {host}", METADATA))
-        for name, host in _FOREIGN.items()
+        for name, host in VALUES["hosts"].items()
     ),
     *(
         served(f"host-ours-{host}", head("GET", TARGET, f"Host: {host}", METADATA))
@@ -77,18 +49,6 @@ HOSTS = [
     ),
 ]
 
-_UNTRUE = {
-    "false": "false",
-    "empty": "",
-    "one": "1",
-    "yes": "yes",
-    "list": "true, true",
-    "quoted": '"true"',
-    "longer": "trueish",
-    "inner-space": "tr ue",
-    "non-ascii": "tr\xfce",
-}
-
 METADATAS = [
     _no_metadata("metadata-missing", head("GET", TARGET, HOST)),
     _no_metadata(
@@ -99,7 +59,7 @@ METADATAS = [
     _no_metadata("metadata-by-underscore", head("GET", TARGET, HOST, "Meta_data: true")),
     *(
         _no_metadata(f"metadata-{name}", head("GET", TARGET, HOST, f"Metadata: {text}"))
-        for name, text in _UNTRUE.items()
+        for name, text in VALUES["metadata"].items()
     ),
     *(
         _repeated(
@@ -148,27 +108,12 @@ FORWARDED = [
 ]
 
 FIELDS = [
-    malformed("field-folded", get("X-One: 1\r\n two")),
-    malformed("field-folded-tab", get("X-One: 1\r\n\ttwo")),
+    *(malformed(f"field-{name}", get(line)) for name, line in VALUES["fields"].items()),
     malformed("field-folded-metadata", head("GET", TARGET, HOST, "Metadata:\r\n true")),
     malformed("field-folded-first", head("GET", TARGET, f" {HOST}", *GOOD)),
     malformed("field-bare-lf", get().replace(b"\r\n", b"\n")),
-    malformed("field-one-bare-lf", get("X-One: 1\nX-Two: 2")),
     malformed("field-bare-lf-at-end", get().removesuffix(b"\r\n") + b"\n"),
-    malformed("field-bare-cr", get("X-One: 1\rX-Two: 2")),
-    malformed("field-bare-cr-hides-header", get("X-One: 1\rX-Forwarded-For: 10.0.0.9")),
-    malformed("field-cr-cr-lf", get("X-One: 1\r")),
-    malformed("field-nul-in-value", get("X-One: a\0b")),
-    malformed("field-nul-in-name", get("X-\0One: 1")),
-    malformed("field-control-in-value", get("X-One: a\x01b")),
-    malformed("field-del-in-value", get("X-One: a\x7fb")),
     malformed("field-space-before-colon", head("GET", TARGET, HOST, "Metadata : true")),
-    malformed("field-tab-before-colon", get("X-One\t: 1")),
-    malformed("field-space-in-name", get("X One: 1")),
-    malformed("field-no-colon", get("X-One")),
-    malformed("field-no-name", get(": 1")),
-    malformed("field-non-ascii-name", get("X-\xd6ne: 1")),
-    malformed("field-bracket-name", get("X[One]: 1")),
     served("field-non-ascii-value", get("X-One: \xd6")),
     served("field-empty-value", get("X-One:")),
     served("field-repeated-unknown", get("X-One: 1", "X-One: 2")),

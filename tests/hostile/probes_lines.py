@@ -1,7 +1,7 @@
 """Probes of the request line: methods, targets, versions, and bytes that are not HTTP."""
 
 from tests.fixtures.endpoint import EVENTS
-from tests.hostile.probes import Probe, malformed, refused, served
+from tests.hostile.probes import VALUES, Probe, malformed, refused, served
 from tests.hostile.wire import (
     APPROVE,
     EVENT,
@@ -31,32 +31,10 @@ def _no_version(name: str, data: bytes) -> Probe:
     return refused(name, 400, "http-version", data, closed=True)
 
 
-_NOWHERE = {
-    "root": "/",
-    "other": "/admin",
-    "dots": "/metadata/../admin",
-    "dots-and-back": "/metadata/../metadata/scheduledevents",
-    "one-dot": "/metadata/./scheduledevents",
-    "encoded-slash": "/metadata%2fscheduledevents",
-    "encoded-dots": "/metadata/%2e%2e/admin",
-    "encoded-letter": "/metadata/%73cheduledevents",
-    "double-slash": "//metadata/scheduledevents",
-    "inner-double-slash": "/metadata//scheduledevents",
-    "two-trailing-slashes": "/metadata/scheduledevents//",
-    "backslash": "/\\metadata\\scheduledevents",
-    "inner-backslash": "/metadata\\scheduledevents",
-    "longer": "/metadata/scheduledeventsx",
-    "below": "/metadata/scheduledevents/EEEEEEEE",
-    "semicolon": "/metadata/scheduledevents;v=1",
-    "nul-encoded": "/metadata/scheduledevents%00",
-    "newline-encoded": "/metadata/scheduledevents%0d%0aX:1",
-    "overlong-utf8": "/metadata/%c0%ae%c0%ae/admin",
-}
-
 TARGETS = [
     *(
         refused(f"target-{name}", 404, "path", get(target=f"{path}?{_QUERY}"))
-        for name, path in _NOWHERE.items()
+        for name, path in VALUES["paths"].items()
     ),
     refused(
         "target-instance-dots",

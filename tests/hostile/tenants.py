@@ -61,7 +61,6 @@ class TenantEndpoint:
         return Machine(name=f"{tenant.scope}-spare-{number}")
 
     def open(self, tenant: Tenant) -> Client:
-        """Connect as this machine."""
         if self.transport == "own-address":
             return Client(self.endpoint.open(tenant.machine))
         if self.transport == "own-listener":
@@ -69,12 +68,10 @@ class TenantEndpoint:
         return self.open_from(tenant.address)
 
     def open_from(self, source: str) -> Client:
-        """Connect from this address."""
         address = ("127.0.0.1", self._by_source)
         return Client(socket.create_connection(address, source_address=(source, 0)))
 
     def unknown_caller(self) -> Client:
-        """Connect as no known machine."""
         if self.transport == "own-address":
             return Client(socket.create_connection(("127.0.0.1", self.endpoint.port)))
         if self.transport == "source-address":

@@ -23,14 +23,7 @@ from fairwarning.arm.resources import subscriptions
 from fairwarning.arm.types import context
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from fairwarning.service.tokens import TokenUse
-from tests.arm.everything import (
-    OPERATOR,
-    OURS,
-    Everything,
-    FleetSnapshot,
-    resource_routes,
-    state,
-)
+from tests.arm.everything import OPERATOR, OURS, Everything, FleetSnapshot, resource_routes, state
 from tests.campaigns import split
 from tests.fixtures.arm import default_version
 from tests.fixtures.http import Response
@@ -79,7 +72,6 @@ class SharedFleet:
         return self._arm
 
     def unchanged(self) -> bool:
-        """Whether the fleet is still in its initial state."""
         return self._arm is not None and state(self._arm) == self._before
 
     @contextmanager

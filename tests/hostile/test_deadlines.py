@@ -7,6 +7,8 @@ from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.preparation import connect, connections, hold, prepare
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
 
+pytestmark = pytest.mark.spec("M17")
+
 HALF_HEAD = POLL[:-10]
 HALF_BODY = head("POST", TARGET, *GOOD, "Content-Length: 20") + b'{"Start'
 
@@ -17,7 +19,6 @@ def wait_until_reading(endpoint: EndpointHarness) -> None:
     endpoint.wait_until(lambda: connection._reader is not None)
 
 
-@pytest.mark.spec("M17")
 def test_silence_ends_at_the_header_deadline(endpoint: EndpointHarness) -> None:
     """A connection without any data is closed without a response."""
     prepare(endpoint)
@@ -29,7 +30,6 @@ def test_silence_ends_at_the_header_deadline(endpoint: EndpointHarness) -> None:
     assert endpoint.server.counts.refused == {"idle": 1}
 
 
-@pytest.mark.spec("M17")
 @pytest.mark.parametrize("before", [b"", POLL], ids=["first", "behind-a-poll"])
 @pytest.mark.parametrize(
     ("begun", "seconds"),
@@ -58,7 +58,6 @@ def test_half_a_request_ends_at_its_deadline(
     assert endpoint.server.counts.refused == {"deadline": 1}
 
 
-@pytest.mark.spec("M17")
 def test_single_bytes_do_not_extend_the_deadline(endpoint: EndpointHarness) -> None:
     """The deadline is for the whole head, even with one byte a second."""
     prepare(endpoint)
@@ -70,7 +69,7 @@ def test_single_bytes_do_not_extend_the_deadline(endpoint: EndpointHarness) -> N
         assert [refusal.status for refusal in client.replies()] == [408]
 
 
-@pytest.mark.spec("M17", "M20")
+@pytest.mark.spec("M20")
 def test_an_idle_connection_is_kept_for_a_while(endpoint: EndpointHarness) -> None:
     """An idle connection stays open for a limited time after a response."""
     prepare(endpoint)
@@ -123,7 +122,6 @@ def unread(endpoint: EndpointHarness) -> Client:
     return client
 
 
-@pytest.mark.spec("M17")
 def test_a_client_that_does_not_read_is_disconnected() -> None:
     """Its unread responses are discarded, and its connection is closed."""
     with EndpointHarness() as endpoint, unread(endpoint):
@@ -135,7 +133,6 @@ def test_a_client_that_does_not_read_is_disconnected() -> None:
         assert endpoint.get("av_0").status == 200
 
 
-@pytest.mark.spec("M17")
 def test_memory_of_a_client_that_does_not_read() -> None:
     """Buffered responses are bounded, however many are requested; all arrive in the end."""
     with EndpointHarness() as endpoint, unread(endpoint) as client:

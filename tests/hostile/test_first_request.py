@@ -1,7 +1,6 @@
 """A poll with `Connection: close` that arrives with its connection: answered without one."""
 
 import socket
-from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -11,13 +10,13 @@ from fairwarning.core.limits import CONNECTIONS_OF_MACHINE
 from fairwarning.metadata.connection import MetadataConnection
 from fairwarning.metadata.new_connections import NewConnections
 from tests.fixtures.endpoint import EndpointHarness
+from tests.hostile.conftest import MakeEndpoint
 from tests.hostile.preparation import prepare
 from tests.hostile.watch import Watch
 from tests.hostile.wire import POLL, Client, Reply, get
 
 pytestmark = pytest.mark.spec("M17")
 
-MakeEndpoint = Callable[[], EndpointHarness]
 LAST = get("Connection: close")
 WRONG = get("Connection: close", target="/wrong")
 

@@ -2,7 +2,6 @@ import pytest
 
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.preparation import HELD, connect, connections, hold, prepare, run_loop
-from tests.hostile.probes_frames import END, chunk
 from tests.hostile.watch import Watch
 from tests.hostile.wire import GOOD, METADATA, POLL, TARGET, Client, approval, get, head, post
 
@@ -123,20 +122,6 @@ def test_no_continue_for_a_refused_head(
         client.send(head("POST", TARGET, *lines, EXPECT))
         (refusal,) = client.replies()
         assert (refusal.status, refusal.closes) == (status, True)
-
-
-@pytest.mark.spec("M12")
-def test_a_chunked_body(endpoint: EndpointHarness) -> None:
-    """An approval in chunks, each sent separately, is valid."""
-    event = prepare(endpoint)
-    body = approval(event)
-    with connect(endpoint) as client:
-        client.send(head("POST", TARGET, *GOOD, "Transfer-Encoding: chunked"))
-        for at in range(0, len(body), 10):
-            client.send(chunk(body[at : at + 10]))
-            run_loop(endpoint)
-        assert client.request(END).status == 200
-    assert endpoint.scope("av").events[event].approved_by == "av_0"
 
 
 # --- Closing ---

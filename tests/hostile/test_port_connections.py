@@ -46,24 +46,17 @@ def assert_refused(port: PortHarness, source: str, status: int) -> None:
     assert reply.json["error"]["code"] == "TooManyConnections"
 
 
-def test_connections_of_an_address(port: PortHarness) -> None:
-    """One too many is refused; another address is not affected; a closed one makes room."""
-    with ExitStack() as clients:
-        first, *_ = connect(port, clients, FIRST, OF_ADDRESS)
-        assert_refused(port, FIRST, 429)
-        connect(port, clients, SECOND, 1)
-        first.sock.close()
-        port.wait_until(lambda: len(port.connections) == OF_ADDRESS)
-        connect(port, clients, FIRST, 1)
-
-
-def test_connections_of_the_port(port: PortHarness) -> None:
-    """At the limit every new connection is refused; those that are open go on."""
+def test_connections_of_an_address_and_of_the_port(port: PortHarness) -> None:
+    """One too many is refused; others are not affected, and one that is closed makes room."""
     with ExitStack() as clients:
         connected = connect(port, clients, FIRST, OF_ADDRESS)
+        assert_refused(port, FIRST, 429)
         connected += connect(port, clients, SECOND, CONNECTIONS - OF_ADDRESS)
         assert_refused(port, SECOND, 503)
         assert {client.request(GET).status for client in connected} == {200}
+        connected[0].sock.close()
+        port.wait_until(lambda: len(port.connections) == CONNECTIONS - 1)
+        connect(port, clients, FIRST, 1)
 
 
 def test_connections_in_their_handshake_count(tmp_path: Path) -> None:

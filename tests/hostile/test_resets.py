@@ -5,20 +5,20 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from fairwarning.core.commands import CreateScope
 from fairwarning.core.limits import CONNECTIONS_OF_MACHINE
-from fairwarning.core.model import Machine, ScopeKind
 from fairwarning.metadata.callers import CallerResolver, by_local_address, by_source_address
 from tests.fixtures.endpoint import POLL_TARGET, EndpointHarness
+from tests.fixtures.fleet import standalone
 from tests.fixtures.http import fetch
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine
+from tests.hostile.conftest import MakeEndpoint
 from tests.hostile.watch import Watch
 from tests.hostile.wire import POLL, Client
 
@@ -30,15 +30,11 @@ MANY = 3 * CONNECTIONS_OF_MACHINE
 
 RESOLVERS: list[CallerResolver] = [by_source_address, by_local_address]
 
-MakeEndpoint = Callable[[], EndpointHarness]
-
 
 def listen(endpoint: EndpointHarness, resolver: CallerResolver) -> int:
     """Create a machine for each of the two addresses, and listen; return the port."""
     for number, address in enumerate((ATTACKER, HONEST)):
-        machine = Machine(name=f"vm{number}", address=address)
-        kind = ScopeKind.STANDALONE
-        endpoint.create(CreateScope(scope=f"vm{number}", kind=kind, machines=(machine,)))
+        endpoint.create(standalone(f"vm{number}", address))
     return endpoint.listen(resolver)
 
 

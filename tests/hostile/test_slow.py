@@ -10,7 +10,9 @@ from fairwarning.core.limits import HEADER_SECONDS
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.waiting import on_this_machine
 from tests.hostile.preparation import allow_files, connect, prepare
-from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
+from tests.hostile.wire import GOOD, POLL, TARGET, head
+
+pytestmark = pytest.mark.spec("M17")
 
 SCOPES, MACHINES = 5, 100  # that poll normally
 SLOW, SLOW_MACHINES = 200, 20
@@ -99,7 +101,6 @@ async def run_both(normal: list[Address], slow_clients: list[SlowClient]) -> lis
     return took
 
 
-@pytest.mark.spec("M17")
 def test_slow_clients_do_not_delay_others() -> None:
     """Besides 200 slow connections, 500 machines are answered without waiting for them.
 
@@ -128,26 +129,19 @@ def test_slow_clients_do_not_delay_others() -> None:
 # --- Memory per connection ---
 
 
-def open_partial(endpoint: EndpointHarness, clients: ExitStack, count: int) -> list[Client]:
+LONG_HEAD = POLL.removesuffix(b"\r\n") + b"X-Long: " + b"a" * 15_000
+"""A head of nearly the maximum size, without its end."""
+
+
+def open_partial(endpoint: EndpointHarness, clients: ExitStack, count: int) -> None:
     """Open this many connections, each with half a large request."""
-    head_of_15_kib = long_head()
-    opened = []
     for n in range(count):
-        client = clients.enter_context(connect(endpoint, f"slow_{n % SLOW_MACHINES}"))
-        client.send(head_of_15_kib)
-        opened.append(client)
+        clients.enter_context(connect(endpoint, f"slow_{n % SLOW_MACHINES}")).send(LONG_HEAD)
     endpoint.wait_until(
         lambda: sum(connection._reader is not None for connection in endpoint.connections) == count
     )
-    return opened
 
 
-def long_head() -> bytes:
-    """Return a head of nearly the maximum size, without its end."""
-    return POLL.removesuffix(b"\r\n") + b"X-Long: " + b"a" * 15_000
-
-
-@pytest.mark.spec("M17")
 def test_memory_of_partial_requests() -> None:
     """200 connections with heads of maximum size cost less than 64 KiB each."""
     with EndpointHarness() as endpoint, ExitStack() as clients:
@@ -164,7 +158,6 @@ def test_memory_of_partial_requests() -> None:
         assert (after - before) / SLOW < 64 * 1024
 
 
-@pytest.mark.spec("M17")
 def test_a_closed_connection_releases_everything(endpoint: EndpointHarness) -> None:
     """After a close or a reset in any state, its slot is free."""
     prepare(endpoint)

@@ -2,19 +2,18 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
 
 import pytest
 
 from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.listeners import open_tcp
 from tests.fixtures.endpoint import EndpointHarness
+from tests.hostile.conftest import MakeEndpoint
 from tests.hostile.preparation import connect, prepare
 from tests.hostile.wire import POLL, Client
 
 pytestmark = pytest.mark.spec("M20")
 
-MakeEndpoint = Callable[[], EndpointHarness]
 TURNS = range(5)  # of the event loop, from the arrival of a request until it is answered
 
 

@@ -25,9 +25,7 @@ from tests.arm.everything import (
 )
 from tests.fixtures.arm import SUBSCRIPTION, default_version
 from tests.fixtures.http import Response
-from tests.hostile.arm_requests import (
-    MutatedRequest,
-)
+from tests.hostile.arm_requests import MutatedRequest
 from tests.hostile.attacked_service import AttackedService
 from tests.hostile.hostile_tenant import HostileTenant
 

@@ -29,7 +29,6 @@ class Watch(logging.Handler):
         logging.getLogger().removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a log record."""
         self.seen.append(record.getMessage())
 
     def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

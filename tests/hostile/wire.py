@@ -61,12 +61,10 @@ class Reply:
 
     @property
     def json(self) -> Any:  # noqa: ANN401  (any JSON value)
-        """Return the parsed body."""
         return json.loads(self.body)
 
     @property
     def closes(self) -> bool:
-        """Whether the response announces a close."""
         return self.headers.get("connection") == "close"
 
 
@@ -91,7 +89,6 @@ class Client:
                 self.sock.sendall(part)
 
     def request(self, *parts: bytes) -> Reply:
-        """Send bytes and return the response."""
         self.send(*parts)
         return self.reply()
 

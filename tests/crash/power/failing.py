@@ -32,7 +32,6 @@ class Failure:
         return 0 < self.nth <= self.used < self.nth + self.count
 
     def error(self, what: str) -> Exception:
-        """Return the error for SQLite."""
         full = self.kind != "EIO"
         error: Any = (apsw.FullError if full else apsw.IOError)("planned")
         error.extendedresult = apsw.SQLITE_FULL if full else _CODES[what]

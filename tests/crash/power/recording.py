@@ -73,7 +73,6 @@ class Disk:
     before: bytes = b""  # the file last written to, as it was before that write
 
     def apply(self, step: Step) -> None:
-        """Apply a step."""
         if step.what == "write":
             self.before = bytes(self.seen.get(step.name, b""))
             _put(self.seen.setdefault(step.name, bytearray()), step.offset, step.data)

@@ -12,14 +12,7 @@ from fairwarning.store import sqlite
 from fairwarning.store.store import Store
 from tests.campaigns import split
 from tests.crash.power.failing import KINDS, FailingVFS, Failure
-from tests.crash.power.workload import (
-    SHORT_LOG,
-    Workload,
-    differs,
-    number_of,
-    scratch,
-    small_store,
-)
+from tests.crash.power.workload import SHORT_LOG, Workload, differs, number_of, scratch, small_store
 
 BATCHES = 5
 

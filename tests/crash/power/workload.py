@@ -39,7 +39,6 @@ class Workload:
         self.number = 0
 
     def batch(self, size: int) -> Batch:
-        """Return the next batch."""
         self.number += 1
         generator = self._generator
         generator.now += 60.0
@@ -47,7 +46,6 @@ class Workload:
         return generator.batch(commands, batch=str(self.number))
 
     def state(self) -> State:
-        """Return the expected state."""
         generator = self._generator
         return State(
             self.number, dict(generator.entities), list(generator.lines), dict(generator.impacts)
