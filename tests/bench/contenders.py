@@ -1,18 +1,18 @@
 """Servers that answer polls: our service, nginx, and a minimal server in Go."""
 
 import os
-import random
 import resource
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from socket import create_connection, socket
+from socket import create_connection
+from string import Template
 
 from fairwarning.core import limits
 from fairwarning.metadata.callers import loopback_address
@@ -20,6 +20,7 @@ from tests.bench.clients import DROPPED, poll, size_of
 from tests.bench.context import BenchmarkContext
 from tests.bench.fleets import SCOPE
 from tests.bench.processes import SERVER_CORE, Process
+from tests.fixtures.http import free_port
 
 OURS = "Fairwarning"
 NGINX = "nginx, `return 200`"
@@ -27,25 +28,9 @@ GO = "Go net/http, the same checks"
 
 SCALE_SET = 100  # machines of a scale set in the served fleets
 _START_SECONDS = 60.0
-_PORTS = range(10_000, 30_000)  # below Linux's ephemeral ports
 _ENOUGH = 20_000  # connections
 _OTHER_DESCRIPTORS = 1000 + 2 * limits.PORT_CONNECTIONS  # the console and ARM ports have their own
 _PEERS = Path(__file__).parent / "peers"
-_CONFIGURATION = """\
-daemon off; worker_processes {workers};
-pid nginx.pid; error_log stderr crit;
-events {{ worker_connections 4096; }}
-http {{
-    access_log off; keepalive_requests 1000000000; keepalive_timeout 300;
-    default_type "application/json; charset=utf-8";
-    client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3;
-    uwsgi_temp_path t4; scgi_temp_path t5;
-    server {{
-        listen {address}:{port} backlog=1024{reuse};
-        location / {{ add_header ETag '"1"'; return 200 '{body}'; }}
-    }}
-}}
-"""
 
 
 def _settings() -> str:
@@ -83,7 +68,7 @@ class Contender:
 @contextmanager
 def running(recipe: Recipe) -> Iterator[Contender]:
     """Start a server, wait until it answers a poll, and stop it at the end."""
-    port, address = _free_port(), recipe.addresses[0]
+    port, address = free_port(), recipe.addresses[0]
     recipe.folder.mkdir(parents=True, exist_ok=True)
     log = recipe.folder / "log"
     with Process(recipe.command(port), log, recipe.environment, recipe.cores) as process:
@@ -117,15 +102,6 @@ def ask(address: str, port: int, request: bytes) -> bytes:
                 raise ConnectionResetError(DROPPED)
             answer += more
     return answer
-
-
-def _free_port() -> int:
-    """A free port outside the ephemeral range, where no client connection lingers."""
-    for port in random.sample(_PORTS, len(_PORTS)):
-        with socket() as taken, suppress(OSError):
-            taken.bind(("", port))
-            return port
-    raise OSError("no port is free")
 
 
 # --- Ours -------------------------------------------------------------------------------------
@@ -224,9 +200,10 @@ def nginx(
     """nginx; with several workers, each has its own listener, as ours do."""
     folder = context.folder / f"nginx-{workers}"
     reuse = " reuseport" if workers > 1 else ""
+    template = Template((_PEERS / "nginx.conf").read_text("utf-8"))
 
     def start(port: int) -> list[str]:
-        text = _CONFIGURATION.format(
+        text = template.substitute(
             address=asked[0], port=port, body=body.decode(), workers=workers, reuse=reuse
         )
         path = folder / "nginx.conf"
