@@ -2,15 +2,15 @@
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Semaphore, Thread
 
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.processes import Process, cpu_seconds
 
 _AGENT = "the agent at rest"
@@ -27,19 +27,14 @@ _LONGEST_SECONDS = 60.0
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    with _endpoint() as (port, readings):
+    with _endpoint() as (port, reads):
         runs = {
-            _AGENT: partial(_agent, context, port, readings),
+            _AGENT: partial(_agent, context, port, reads),
             _PYTHON: partial(_python, context),
         }
         rows = context.medians(runs)
     return Result(
-        name="agent",
-        title="The agent at rest",
-        about="An idle `fairwarning agent run` with two hooks and its own server. The endpoint "
-        "supports neither long polls nor ETags, so the agent polls once a second and reads the "
-        "whole document. Measured: resident memory, and the CPU time of all threads per poll. "
-        f"Compared with: {_PYTHON} without imports.",
+        *described("agent", python=_PYTHON),
         rows=rows,
         targets=tuple(
             Target(f"{_AGENT}: {column}", rows[_AGENT][column], bound, at_least=False)
@@ -48,29 +43,10 @@ def run(context: BenchmarkContext) -> Result:
     )
 
 
-class _Readings:
-    """Counts the reads of the document, and waits for more."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._changed = threading.Condition()
-
-    def add(self) -> None:
-        with self._changed:
-            self._count += 1
-            self._changed.notify_all()
-
-    def more(self, count: int) -> None:
-        """Return after this many more reads."""
-        with self._changed:
-            goal = self._count + count
-            assert self._changed.wait_for(lambda: self._count >= goal, _LONGEST_SECONDS)
-
-
 @contextmanager
-def _endpoint() -> Iterator[tuple[int, _Readings]]:
+def _endpoint() -> Iterator[tuple[int, Semaphore]]:
     """Run a minimal endpoint; yield its port and its reads."""
-    readings = _Readings()
+    reads = Semaphore(0)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -80,22 +56,22 @@ def _endpoint() -> Iterator[tuple[int, _Readings]]:
             self.send_header("Content-Length", str(len(_DOCUMENT)))
             self.end_headers()
             self.wfile.write(_DOCUMENT)
-            readings.add()
+            reads.release()
 
         def log_message(self, *_: object) -> None:
             """Log nothing: the log would be measured as well."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield server.server_address[1], readings
+        yield server.server_address[1], reads
     finally:
         server.shutdown()
         server.server_close()
 
 
-def _agent(context: BenchmarkContext, port: int, readings: _Readings) -> dict[str, float]:
+def _agent(context: BenchmarkContext, port: int, reads: Semaphore) -> dict[str, float]:
     folder = context.folder / "agent"
     folder.mkdir(exist_ok=True)
     config = folder / "agent.toml"
@@ -108,8 +84,14 @@ def _agent(context: BenchmarkContext, port: int, readings: _Readings) -> dict[st
     )
     words = ("-m", "fairwarning", "agent", "run", "--config", str(config))
     with Process([sys.executable, *words], folder / "log", _bare()) as process:
-        readings.more(_FIRST)
-        return _at_rest(process, lambda: readings.more(1 + int(context.effort.seconds * _READINGS)))
+        _wait(reads, _FIRST)
+        count = 1 + int(context.effort.seconds * _READINGS)
+        return _at_rest(process, lambda: _wait(reads, count))
+
+
+def _wait(reads: Semaphore, count: int) -> None:
+    for _ in range(count):
+        assert reads.acquire(timeout=_LONGEST_SECONDS)
 
 
 def _python(context: BenchmarkContext) -> dict[str, float]:

@@ -10,7 +10,7 @@ from tests.bench import control_planes, load
 from tests.bench.armclients import NUMBER
 from tests.bench.context import BenchmarkContext, Effort
 from tests.bench.control_planes import BARE, OURS, Server
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.measure import Sample
 from tests.bench.processes import SERVER_CORE, pinned
 from tests.bench.raw import Raw, body
@@ -34,7 +34,7 @@ _AFTER = "resident MiB after"
 def reads(context: BenchmarkContext) -> Result:
     """Measure."""
     with control_planes.ours(context, 1) as server:
-        _, document = server.get(_VM)
+        document = server.get(_VM)
         with control_planes.bare(context, server, document) as bare:
             servers = (server, bare)
             before = {server.name: server.resident() for server in servers}
@@ -45,13 +45,7 @@ def reads(context: BenchmarkContext) -> Result:
             after = {server.name: server.resident() for server in servers}
     ours, peer = taken[OURS], taken[BARE]
     return Result(
-        name="arm-reads",
-        title="Reading a machine",
-        about=f"GET of one virtual machine ({len(document)} bytes) over TLS, as fast as possible "
-        f"on {_CONNECTIONS} persistent connections. The server checks token, path, version and "
-        "permissions and builds the document each time. It has a core to itself; load comes from "
-        f"another core. Compared with: {BARE} with the same certificate, which checks nothing and "
-        "has a fixed response.",
+        *described("arm-reads", size=len(document), connections=_CONNECTIONS, peer=BARE),
         rows={
             name: {
                 "CPU µs": sample.cpu_us,
@@ -84,7 +78,7 @@ def restarts(context: BenchmarkContext) -> Result:
     count = _restarts(context.effort)
     machines = context.effort.rounds * (count + count // 4)
     with control_planes.ours(context, machines) as server:
-        document = server.get(_VM)[1]
+        document = server.get(_VM)
         with (
             control_planes.bare(context, server, document) as peer,
             closing(Raw(context.folder / "arm-raw.db")) as raw,
@@ -95,13 +89,12 @@ def restarts(context: BenchmarkContext) -> Result:
     sqlite, bare = taken[_RAW], taken[_TAKING]
     memory = {_BEFORE: before, _AFTER: after}
     return Result(
-        name="arm-restarts",
-        title="Restarts accepted",
-        about=f"POST of a restart over TLS, for {count * context.effort.rounds:,} standalone "
-        "machines that poll. Each restart is announced to its machine, and durable before it is "
-        "acknowledged with 202. Compared with: SQLite alone with the same settings, which updates "
-        f"one row of {len(body(0, 0))} bytes per transaction; and {BARE}, which accepts the "
-        "request and stores nothing.",
+        *described(
+            "arm-restarts",
+            machines=count * context.effort.rounds,
+            size=len(body(0, 0)),
+            peer=BARE,
+        ),
         rows={
             name: {
                 "a second": sample.rate,
@@ -155,7 +148,7 @@ def listing(context: BenchmarkContext) -> Result:
     instances = min(context.effort.machines // _SETS, SET_INSTANCES)
     paths = [f"virtualMachineScaleSets/set{number}/virtualMachines" for number in range(_SETS)]
     with control_planes.ours(context, 1, _SETS, instances) as server:
-        page = server.get(paths[0])[1]
+        page = server.get(paths[0])
         pages = _SETS * -(-instances // PAGE)
         with control_planes.bare(context, server, page) as peer:
             before = {each.name: each.resident() for each in (server, peer)}
@@ -167,11 +160,14 @@ def listing(context: BenchmarkContext) -> Result:
             )
             after = {each.name: each.resident() for each in (server, peer)}
     return Result(
-        name="arm-listing",
-        title="Listing instances",
-        about=f"One client lists all {_SETS * instances:,} instances of {_SETS} scale sets over "
-        f"TLS, {PAGE} per page ({len(page) / 1024:,.0f} KiB). Compared with: {BARE} with the same "
-        "certificate, which returns a fixed page as often.",
+        *described(
+            "arm-listing",
+            instances=_SETS * instances,
+            sets=_SETS,
+            page=PAGE,
+            kib=len(page) / 1024,
+            peer=BARE,
+        ),
         rows={
             name: {
                 "requests": pages,

@@ -10,7 +10,7 @@ from fairwarning.server.ready import read_ready
 from tests.bench import contenders
 from tests.bench.contenders import Contender, running
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Figures, Result, Target, described
 from tests.bench.fleets import SMALL_FLEET
 from tests.bench.processes import CORES
 from tests.bench.storage import Databases, on_postgresql
@@ -18,25 +18,16 @@ from tests.bench.two_processes import ANOTHER
 
 Rows = dict[str, dict[str, float]]
 
-_NAME = "cluster-visible"
-_TITLE = "From one process to another"
 _PEER = "PostgreSQL alone: a row is written → a listener has heard"
 _AT_MOST = 50.0
-_ABOUT = (
-    f"Two `fairwarning up` processes on one PostgreSQL with {SMALL_FLEET} machines. A machine is "
-    "restarted through the operator's API of one process, and the event cancelled through the "
-    "other, repeatedly; the machine holds a long poll at both. Measured: the time from sending a "
-    "command until it is acknowledged, and until the new document arrives. Compared with: one "
-    "connection writes a row and notifies, another one listens."
-)
 
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
+    return on_postgresql(context, described("cluster-visible", machines=SMALL_FLEET), _run)
 
 
-def _run(context: BenchmarkContext, storage: Databases) -> Result:
+def _run(context: BenchmarkContext, storage: Databases) -> Figures:
     url, changes = storage.copy(SMALL_FLEET, "seen"), context.effort.changes
     with ExitStack() as stack:
         words = [storage.words(url, f"seen-{at}") for at in range(2)]
@@ -57,7 +48,7 @@ def _run(context: BenchmarkContext, storage: Databases) -> Result:
     }
     value = rows[ANOTHER]["p99 ms"]
     target = Target(f"{ANOTHER}: p99 ms", value, _AT_MOST, at_least=False)
-    return Result(_NAME, _TITLE, _ABOUT, rows, (target,))
+    return rows, (target,), ()
 
 
 def _up(context: BenchmarkContext, words: list[str]) -> AbstractContextManager[Contender]:

@@ -5,7 +5,7 @@ from contextlib import closing
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target, number
+from tests.bench.figures import Result, Target, described, number
 from tests.bench.measure import Sample
 from tests.bench.raw import Raw, body
 from tests.bench.traffic import WORDS, Traffic, shares
@@ -33,12 +33,13 @@ def run(context: BenchmarkContext) -> Result:
         for name, sample in taken.items()
     }
     return Result(
-        name="commands",
-        title="Durable commands",
-        about=f"{WORDS}: on {_SCOPES} scopes of {_MACHINES} machines; every command is awaited "
-        "until it is durable and visible. Compared with: SQLite alone with the same settings, "
-        f"which updates one row of {len(body(0, 0))} bytes per transaction in a process that does "
-        "nothing else. A command is a decision and five rows.",
+        *described(
+            "commands",
+            words=WORDS,
+            scopes=_SCOPES,
+            machines=_MACHINES,
+            size=len(body(0, 0)),
+        ),
         rows=rows,
         targets=(
             Target(f"{_MANY} ÷ SQLite alone", many.rate / peer.rate, 1.0, at_least=True),

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -14,6 +15,7 @@ from typing import Any, Final, TypeVar
 from tests.bench import probes
 from tests.bench.fleets import SCOPE
 from tests.bench.measure import Sample, middle
+from tests.bench.processes import LOAD_CORE, pinned
 
 T = TypeVar("T")
 
@@ -102,6 +104,11 @@ class BenchmarkContext:
         with copied.open("rb") as file:
             os.fsync(file.fileno())
         return copied
+
+    def clients(self, what: str, **how: object) -> Any:  # noqa: ANN401
+        """Run a function of `probes.py` in a new process on the core for load."""
+        with pinned(LOAD_CORE) if self.effort.apart else nullcontext():
+            return self.probe(what, **how)
 
     def probe(self, what: str, **how: object) -> Any:  # noqa: ANN401  (each says what it answers)
         """Run a function of `probes.py` in a new process."""

@@ -4,7 +4,6 @@ import math
 import shutil
 import ssl
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from tests.bench.armclients import HOST
 from tests.bench.contenders import Recipe, running
 from tests.bench.context import BenchmarkContext
 from tests.bench.measure import Sample
-from tests.bench.processes import LOAD_CORE, Process, pinned
+from tests.bench.processes import Process
 
 OURS = contenders.OURS
 BARE = "Starlette on uvicorn"
@@ -46,10 +45,9 @@ class Server:
         home = f"/subscriptions/{self.subscription}/resourceGroups/{GROUP}"
         return f"{home}/providers/Microsoft.Compute/{resource}?{VERSION}"
 
-    def get(self, resource: str) -> tuple[float, bytes]:
-        """GET a resource on a new connection; return the seconds and the body."""
+    def get(self, resource: str) -> bytes:
+        """GET a resource on a new connection."""
         tls = ssl.create_default_context(cafile=self.ca)
-        began = time.perf_counter()
         connection = HTTPSConnection(HOST, self.port, timeout=60, context=tls)
         try:
             headers = {"Authorization": f"Bearer {self.token}"}
@@ -59,16 +57,13 @@ class Server:
         finally:
             connection.close()
         assert answer.status == 200, body
-        return time.perf_counter() - began, body
+        return body
 
     def probe(self, context: BenchmarkContext, what: str, **how: Any) -> dict[str, float]:  # noqa: ANN401
-        """Run clients in a separate process, on the core for load."""
+        """Run clients on the core for load."""
         headers = f"Host: {HOST}:{self.port}\r\nAuthorization: Bearer {self.token}\r\n"
         how |= {"port": self.port, "ca": self.ca, "headers": headers, "pids": self.process.pids()}
-        if not context.effort.apart:
-            return context.probe(what, **how)  # type: ignore[no-any-return]
-        with pinned(LOAD_CORE):
-            return context.probe(what, **how)  # type: ignore[no-any-return]
+        return context.clients(what, **how)  # type: ignore[no-any-return]
 
     def ask(self, context: BenchmarkContext, resource: str, **how: Any) -> Sample:  # noqa: ANN401
         """Send requests from our own clients: see `ask_over_tls`."""

@@ -19,7 +19,7 @@ from itertools import count
 from urllib.parse import urlsplit
 
 from tests.bench.context import ROOT, BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.processes import LOAD_CORE, SERVER_CORE, pinned
 from tests.fixtures.service import ServiceProcess
 from tests.hostile.wire import POLL, Client
@@ -59,12 +59,7 @@ def run(context: BenchmarkContext) -> Result:
         row["p99 ÷ alone"] = row["p99 µs"] / rows[_ALONE]["p99 µs"]
     worst = max(row["p99 ÷ alone"] for row in rows.values())
     return Result(
-        name="crowd",
-        title="Polls beside a crowd",
-        about=f"A machine polls every {_PAUSE_SECONDS * 1000:g} ms, while {crowd:,} connections "
-        "without a token, from 200 addresses, send requests to the console or TLS handshakes to "
-        "the control plane as fast as they are answered. The service has a core to itself. "
-        "Compared with: the same polls without the crowd.",
+        *described("crowd", pause=_PAUSE_SECONDS * 1000, crowd=crowd),
         rows=rows,
         targets=(Target("p99 of a poll: worst crowd ÷ alone", worst, _AT_MOST, at_least=False),),
     )

@@ -10,7 +10,7 @@ from fairwarning.core.commands import Approve, Command, CreateScope, Poll, Repor
 from fairwarning.core.limits import POLL_RECORD_SECONDS
 from fairwarning.core.model import Entity, Ref, ScopeKind, guid
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result
+from tests.bench.figures import Result, described
 from tests.bench.fleets import machine, machine_name
 from tests.bench.measure import MICRO, Sample, repeat
 from tests.bench.raw import body
@@ -40,11 +40,7 @@ def run(context: BenchmarkContext) -> Result:
         for name, sample in taken.items()
     }
     return Result(
-        name="decisions",
-        title="Pure decisions",
-        about=f"Deciding one command on an enabled scope of {_MACHINES} machines, with its journal "
-        "lines and its operation, without store, clock or event loop. "
-        f"Compared with: {_PEER} ({len(body(0, 0))} bytes), without any decision.",
+        *described("decisions", machines=_MACHINES, peer=_PEER, size=len(body(0, 0))),
         rows=rows,
     )
 

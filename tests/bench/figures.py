@@ -1,9 +1,21 @@
 """The result of a benchmark: a table of numbers, and targets."""
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 NONE = ""  # an empty cell
+
+_TEXTS = tomllib.loads(Path(__file__).with_name("texts.toml").read_text("utf-8"))
+
+Rows = Mapping[str, Mapping[str, float]]
+
+
+def described(name: str, **values: object) -> tuple[str, str, str]:
+    """The name, the title and the text of a benchmark, with these values."""
+    title, about = (_TEXTS[name][part].format(**values) for part in ("title", "about"))
+    return name, title, " ".join(about.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +40,10 @@ class Target:
         return self.what, number(self.value), f"{side} {self.bound:g}", verdict
 
 
+Figures = tuple[Rows, Sequence[Target], Sequence[str]]
+"""The rows, the targets and the notes of a result."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """A benchmark's table. Column names include the unit; a row may have empty columns."""
@@ -35,9 +51,9 @@ class Result:
     name: str
     title: str
     about: str
-    rows: Mapping[str, Mapping[str, float]]
-    targets: tuple[Target, ...] = ()
-    notes: tuple[str, ...] = ()
+    rows: Rows
+    targets: Sequence[Target] = ()
+    notes: Sequence[str] = ()
 
     @property
     def columns(self) -> list[str]:

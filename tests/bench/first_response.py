@@ -10,7 +10,7 @@ from tests.bench import contenders
 from tests.bench.clients import poll
 from tests.bench.contenders import OURS, Recipe, ask, running
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.processes import SERVER_CORE, pinned
 
 _PYTHON = "`python -c pass`"
@@ -31,12 +31,7 @@ def run(context: BenchmarkContext) -> Result:
     runs[_PYTHON] = _bare_python
     rows = context.medians(runs)
     return Result(
-        name="first-response",
-        title="From start to the first response",
-        about=f"`fairwarning up --memory` with a fleet file of {contenders.SCALE_SET} machines, "
-        "from its start until it answers a poll, which another process repeats; then the resident "
-        "memory of all its processes, once it has reported that it is up. The other servers are "
-        f"those above; for {_PYTHON} it is the time until it has ended.",
+        *described("first-response", machines=contenders.SCALE_SET, python=_PYTHON),
         rows=rows,
         targets=tuple(
             Target(f"{OURS} up: {column}", rows[OURS][column], bound, at_least=False)

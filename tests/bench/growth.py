@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tests.bench.context import BenchmarkContext, Effort
-from tests.bench.figures import Result, Target, number
+from tests.bench.figures import Result, Target, described, number
 from tests.bench.fleets import SCOPE, SMALL_FLEET, SUBMITTERS
 from tests.bench.measure import Sample
 from tests.bench.traffic import WORDS
@@ -37,14 +37,7 @@ def run(context: BenchmarkContext) -> Result:
     taken = context.samples(contenders)
     compared = {name: case.base for name, case in cases.items() if case.base}
     return Result(
-        name="growth",
-        title="The cost of a command as the fleet grows",
-        about=f"{WORDS}: on scopes of {SCOPE} machines in an SQLite file, with one submitter (so "
-        f"that each command is a separate transaction) and with {SUBMITTERS}; each sample has its "
-        "own process and its own copy of the file. Consecutive commands use different scopes. "
-        "*Nothing cached*: the fleet caches no scope and reads it with all its machines for every "
-        "command, as it must when more scopes are in use than fit in the cache. Each row is "
-        "divided by that of the smaller, or newer, fleet under the same conditions.",
+        *described("growth", words=WORDS, machines=SCOPE, submitters=SUBMITTERS),
         rows={name: _row(sample, taken, compared.get(name)) for name, sample in taken.items()},
         targets=tuple(
             Target(f"CPU: {name} ÷ {base}", taken[name].cpu / taken[base].cpu, _AT_MOST, False)

@@ -18,7 +18,7 @@ from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.journal_history import HOT, HOT_MACHINES, SCOPE_LINES, HistoryWriter, Written
 from tests.bench.measure import Stopwatch, percentile
 from tests.fixtures.http import LOOPBACK, asgi_request, asgi_scope
@@ -63,13 +63,7 @@ def run(context: BenchmarkContext) -> Result:
 
         context.in_turn({f"{size}": partial(ask, size) for size in journals})
     return Result(
-        name="history",
-        title="Explanations from a long journal",
-        about=f"A journal of {large:,} lines in an SQLite file, with events from announcement to "
-        f"end and deliveries to every machine. Half of it is about {large // SCOPE_LINES:,} "
-        "scopes, the other half about a single one, the busiest. Each call asks about another "
-        "subject, through the operator's API without the network. CPU is that of all threads, "
-        f"compared with the same question to a journal of {_SMALL:,} lines.",
+        *described("history", lines=large, scopes=large // SCOPE_LINES, small=_SMALL),
         rows={name: _row(taken[large][name], taken[_SMALL][name]) for name in taken[large]},
         targets=tuple(
             Target(f"ms at worst, {large:,} lines: {kind}", worst, _AT_MOST_MS, at_least=False)

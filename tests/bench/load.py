@@ -54,11 +54,8 @@ def spread(
 
 
 def probe(context: BenchmarkContext, what: str, server: Contender, **how: object) -> Any:  # noqa: ANN401
-    """Run clients in a separate process, on the core for load."""
-    if not context.effort.apart:
-        return context.probe(what, port=server.port, **how)
-    with pinned(LOAD_CORE):
-        return context.probe(what, port=server.port, **how)
+    """Run clients of a server on the core for load."""
+    return context.clients(what, port=server.port, **how)
 
 
 def has_wrk(context: BenchmarkContext) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 from tests.bench import contenders, load
 from tests.bench.contenders import GO, NGINX, OURS, Recipe, running
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.measure import MICRO
 from tests.bench.processes import most_descriptors
 
@@ -33,27 +33,19 @@ def run(context: BenchmarkContext) -> Result:
     rows = context.medians(
         {recipe.name: partial(_round, context, recipe, held) for recipe in recipes}
     )
-    few = f"The limit on open files allows only {held:,} here, not {context.effort.held:,}."
+    notes = [note for note in missing if NGINX not in note]
+    if held < context.effort.held:
+        limit = "The limit on open files allows only"
+        notes.insert(0, f"{limit} {held:,} here, not {context.effort.held:,}.")
     return Result(
-        name="longpolls",
-        title="Held long polls",
-        about=f"{held:,} requests of {contenders.SCALE_SET} machines of one scope are held "
-        "(`wait=60`, each on its own connection) when a machine is restarted. Memory: the growth "
-        "of the process, without the kernel's memory per connection. Times are from the durable "
-        "commit of the restart (SQLite) until the first client, half of the clients and all "
-        "clients have the new document, and until the command is acknowledged. Compared with: "
-        f"{GO}, which changes its document on a signal; nginx cannot hold a request.",
+        *described("longpolls", held=held, machines=contenders.SCALE_SET, peer=GO),
         rows=rows,
         targets=tuple(
             Target(f"{held:,} held long polls: {column}", rows[OURS][column], bound, at_least=False)
             for column, bound in _AT_MOST.items()
         ),
-        notes=(*([few] if held < context.effort.held else []), *_about_go(missing)),
+        notes=notes,
     )
-
-
-def _about_go(missing: list[str]) -> list[str]:
-    return [note for note in missing if not note.startswith(NGINX)]
 
 
 def _round(context: BenchmarkContext, recipe: Recipe, held: int) -> dict[str, float]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Self, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -98,19 +98,3 @@ def times_ms(laps: Sequence[float]) -> dict[str, float]:
     """The table columns for durations in seconds."""
     shown = {"p50 ms": 0.5, "p99 ms": 0.99, "worst ms": 1.0}
     return {head: percentile(laps, share) * MILLI for head, share in shown.items()}
-
-
-class Laps:
-    """Collected durations in seconds."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-
-    def add(self, since: float) -> Self:
-        """Add the time since then."""
-        self.seconds.append(time.perf_counter() - since)
-        return self
-
-    def us(self, share: float) -> float:
-        """The percentile in microseconds."""
-        return percentile(self.seconds, share) * MICRO

@@ -6,7 +6,7 @@ from statistics import median
 from fairwarning.store import codec
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result
+from tests.bench.figures import Result, described
 from tests.bench.fleets import SMALL_FLEET
 
 _MEBI = 1 << 20
@@ -40,12 +40,7 @@ def run(context: BenchmarkContext) -> Result:
 
     disk = {size: path.stat().st_size for size, path in files.items()}
     return Result(
-        name="memory",
-        title="Memory and disk for each machine",
-        about="Resident memory of a new, idle process with an open fleet, and the size of the "
-        "file, which includes the journal of the fleet's creation. Per machine: the difference "
-        "between the large and the small fleet, divided by the difference in machines. Compared "
-        f"with: a machine's own JSON ({text} bytes).",
+        *described("memory", size=text),
         rows={
             "memory, SQLite file opened": row(
                 resident[f"file {SMALL_FLEET}"], resident[f"file {large}"]

@@ -9,14 +9,14 @@ from typing import Any
 from tests.bench import contenders, load
 from tests.bench.contenders import Contender, Recipe, running
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Figures, Result, Target, described
 from tests.bench.fleets import SCOPE, SMALL_FLEET
 from tests.bench.many_machines import addresses
 from tests.bench.measure import Sample
-from tests.bench.storage import Databases, Files, Storage, on_postgresql
+from tests.bench.storage import Files, Storage, on_postgresql
 from tests.bench.traffic import WORDS
 
-Figures = dict[str, float]
+Row = dict[str, float]
 
 _CONNECTIONS = 1000
 _EVERY = 10  # machine of a scope polls, unless all do
@@ -46,40 +46,33 @@ _AT_MOST = {
 
 def sqlite(context: BenchmarkContext) -> Result:
     """Measure, with an SQLite file."""
-    return _run(context, "million-sqlite", "SQLite", Files(context))
+    return Result(*_text(context, "SQLite"), *_run(context, Files(context), "SQLite"))
 
 
 def postgresql(context: BenchmarkContext) -> Result:
     """Measure, with PostgreSQL."""
-    name, where = "million-postgresql", "PostgreSQL"
-
-    def run(context: BenchmarkContext, storage: Databases) -> Result:
-        return _run(context, name, where, storage)
-
-    return on_postgresql(context, name, *_words(context, where), run)
+    store = "PostgreSQL"
+    return on_postgresql(context, _text(context, store), partial(_run, where=store))
 
 
-def _words(context: BenchmarkContext, where: str) -> tuple[str, str]:
-    effort = context.effort
-    title = f"{effort.vast:,} machines in one process, on {where}"
-    about = (
-        f"`fairwarning up` on {where} with {effort.vast:,} machines in scopes of {SCOPE}, compared "
-        f"with {SMALL_FLEET} machines; each round uses new copies and new processes. Polls: "
-        f"{_CONNECTIONS:,} persistent connections of as many scopes (in the small fleet: shared "
-        "by its machines) poll as fast as possible, after "
-        f"{effort.crowd:,} machines and every {_EVERY}th of the rest have polled, so that all "
-        f"scopes are in memory. Commands ({WORDS[0].lower()}{WORDS[1:]}): one submitter on "
-        f"{_HOT} scopes, each command a separate transaction. First polls: one at a time, each of "
-        "another scope, timed from before the connection; the very first, which enables the scope "
-        "and needs a commit, and again after the process was killed. Memory: the growth after "
-        "machines have polled once, divided by their number; if only some machines of a scope "
-        "poll, they share the memory of the others. Machines by themselves: the second half of "
-        f"{_by_themselves(context):,} standalone machines in a separate fleet, once."
+def _text(context: BenchmarkContext, store: str) -> tuple[str, str, str]:
+    _, title, about = described(
+        "million",
+        store=store,
+        machines=context.effort.vast,
+        scope=SCOPE,
+        small=SMALL_FLEET,
+        connections=_CONNECTIONS,
+        crowd=context.effort.crowd,
+        every=_EVERY,
+        words=f"{WORDS[0].lower()}{WORDS[1:]}",
+        hot=_HOT,
+        alone=_by_themselves(context),
     )
-    return title, about
+    return f"million-{store.lower()}", title, about
 
 
-def _run(context: BenchmarkContext, name: str, where: str, storage: Storage) -> Result:
+def _run(context: BenchmarkContext, storage: Storage, where: str) -> Figures:
     vast = context.effort.vast
     taken = context.in_turn(
         {
@@ -104,10 +97,10 @@ def _run(context: BenchmarkContext, name: str, where: str, storage: Storage) -> 
     )
     disk = storage.size(vast) / vast
     note = f"A machine takes {disk:,.0f} bytes on disk, including indexes and its journal line."
-    return Result(name, *_words(context, where), rows, tuple(targets), (note,))
+    return rows, tuple(targets), (note,)
 
 
-def _middle(samples: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Figures]:
+def _middle(samples: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Row]:
     return {
         what: {column: median(sample[what][column] for sample in samples) for column in row}
         for what, row in samples[0].items()
@@ -165,7 +158,7 @@ def _recipe(context: BenchmarkContext, words: list[str], machines: int) -> Recip
     return contenders.with_stored_fleet(folder, contenders.OURS, addresses(range(1, 2)), words)
 
 
-def _commands(context: BenchmarkContext, words: list[str], machines: int) -> Figures:
+def _commands(context: BenchmarkContext, words: list[str], machines: int) -> Row:
     """Commands in a separate process, while the service is down."""
     _, data, *_ = words
     how = {"data": data, "machines": machines, "seconds": context.effort.seconds, "among": _HOT}
@@ -177,11 +170,11 @@ def _asked(
     context: BenchmarkContext, server: Contender, numbers: tuple[int, ...]
 ) -> Mapping[str, float]:
     pid = server.process.pids()[0]
-    figures: Figures = load.probe(context, "each_once", server, numbers=numbers, pid=pid)
+    figures: Row = load.probe(context, "each_once", server, numbers=numbers, pid=pid)
     return {**figures, "resident MiB": server.process.resident() / _MEBI}
 
 
-def _polls(context: BenchmarkContext, server: Contender, machines: int) -> Figures:
+def _polls(context: BenchmarkContext, server: Contender, machines: int) -> Row:
     """Connections of as many scopes as possible; with few, several per machine."""
     pids = server.process.pids()
     connections = min(_CONNECTIONS, machines)

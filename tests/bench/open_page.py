@@ -1,7 +1,6 @@
 """What an open page of the web console costs while the fleet changes (O14)."""
 
 import http.client
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, cycle
-from pathlib import Path
 from statistics import median
 
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
+from tests.bench.processes import cpu_seconds
 from tests.fixtures.service import ServiceProcess
 
 _MACHINES = 10_000
@@ -42,11 +41,7 @@ def run(context: BenchmarkContext) -> Result:
             samples = context.in_turn(runs)
     rows = _rows(samples, samples.pop("no page"))
     return Result(
-        name="open-page",
-        title="An open page of the web console",
-        about=f"A fleet of {machines:,} machines that changes {_CHANGES} times a second. A client "
-        "does what the page's script does: it listens to the stream, and fetches the page when "
-        "something has changed. CPU is that of the service beyond what it needs without a page.",
+        *described("open-page", machines=machines, changes=_CHANGES),
         rows=rows,
         targets=(
             Target("KB a second, worst page", _worst(rows, "KB/s"), _AT_MOST_KB, at_least=False),
@@ -122,12 +117,12 @@ def _watch(service: ServiceProcess, path: str, seconds: float) -> _Sample:
         threads[0].start()
     time.sleep(_SETTLE_SECONDS)
     sample.received = sample.fetches = 0
-    cpu, began = _cpu(service), time.monotonic()
+    cpu, began = cpu_seconds([service.process.pid]), time.monotonic()
     ended.wait(seconds)
     while path and not sample.fetches:
         time.sleep(_LOOK_SECONDS)
     sample.seconds = time.monotonic() - began
-    sample.cpu = (_cpu(service) - cpu) / sample.seconds
+    sample.cpu = (cpu_seconds([service.process.pid]) - cpu) / sample.seconds
     ended.set()
     for thread in threads:
         thread.join()
@@ -154,9 +149,3 @@ def _page(service: ServiceProcess, path: str, sample: _Sample, ended: threading.
         page.close()
         ended.wait(0.15 + 4 * (time.monotonic() - began))
     stream.close()
-
-
-def _cpu(service: ServiceProcess) -> float:
-    """The CPU time of the service so far, in seconds."""
-    fields = Path(f"/proc/{service.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

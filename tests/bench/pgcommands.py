@@ -17,45 +17,30 @@ import psycopg
 
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Figures, Result, Target, described
 from tests.bench.fleets import SCOPE
 from tests.bench.measure import MICRO, Sample, middle
 from tests.bench.raw import body
 from tests.bench.storage import Databases, on_postgresql
 from tests.bench.traffic import WORDS
 
-_NAME = "cluster-commands"
-_TITLE = "Commands on PostgreSQL"
 _PEER = "PostgreSQL alone, one row a transaction"
 _MANY = fleets.SUBMITTERS
 _PROCESSES = 4
 _ONE = f"1 process, {_MANY} submitters"
+_SLOW_SECONDS = 0.5
+_SLOW_ONE = f"1 process, commits take {_SLOW_SECONDS:g} s longer"
+_SLOW_MANY = f"{_PROCESSES} processes, commits take {_SLOW_SECONDS:g} s longer"
 _CASES = {  # processes, submitters per process, seconds by which a commit takes longer
     "1 process, 1 submitter": (1, 1, 0.0),
     _ONE: (1, _MANY, 0.0),
     f"2 processes, {_MANY} submitters each": (2, _MANY, 0.0),
     f"{_PROCESSES} processes, {_MANY} submitters each": (_PROCESSES, _MANY, 0.0),
-}
-_SLOW_SECONDS = 0.5
-_SLOW_ONE = f"1 process, commits take {_SLOW_SECONDS:g} s longer"
-_SLOW_MANY = f"{_PROCESSES} processes, commits take {_SLOW_SECONDS:g} s longer"
-_SLOW_CASES = {
     _SLOW_ONE: (1, _MANY, _SLOW_SECONDS),
     _SLOW_MANY: (_PROCESSES, _MANY, _SLOW_SECONDS),
 }
 _AT_LEAST = 10_000
 _ROW_WORK = "INSERT INTO journal"  # the last part of a commit that writes rows
-_ABOUT = (
-    f"{WORDS}: on scopes of {SCOPE} machines; every command is awaited until it is durable and "
-    "visible. PostgreSQL runs on the same machine and flushes every commit; each process has its "
-    f"own scopes, as many as submitters. Compared with: {_PEER}, of {len(body(0, 0))} bytes, on "
-    "one connection. CPU is given for our processes and for PostgreSQL. The log is the "
-    "write-ahead log, which a standby would receive. In the last two rows every commit also waits "
-    f"for {_SLOW_SECONDS:g} s while it writes its rows: if commits were serial, {_PROCESSES} "
-    "processes would be as fast as one. The target is computed: a process with a core for itself "
-    "and one for its commits takes, for each command, the CPU time of both and its share of a "
-    f"flush; {_PROCESSES} processes are faster by the factor between the last two rows."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +54,21 @@ class Spent:
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
+    text = described(
+        "cluster-commands",
+        words=WORDS,
+        machines=SCOPE,
+        peer=_PEER,
+        size=len(body(0, 0)),
+        slow=_SLOW_SECONDS,
+        processes=_PROCESSES,
+    )
+    return on_postgresql(context, text, _run)
 
 
-def _run(context: BenchmarkContext, storage: Databases) -> Result:
+def _run(context: BenchmarkContext, storage: Databases) -> Figures:
     runs: dict[str, Callable[[], Spent]] = {_PEER: partial(_alone, context, storage)}
-    cases = _CASES | _SLOW_CASES
-    runs |= {name: partial(_drive, context, storage, *case) for name, case in cases.items()}
+    runs |= {name: partial(_drive, context, storage, *case) for name, case in _CASES.items()}
     taken = context.in_turn(runs)
     samples = {name: middle([spent.done for spent in rounds]) for name, rounds in taken.items()}
     peer = samples[_PEER].rate
@@ -92,11 +85,11 @@ def _run(context: BenchmarkContext, storage: Databases) -> Result:
     }
     what = f"{_PROCESSES} processes, with cores of their own: a second (computed)"
     target = Target(what, _with_own_cores(rows), _AT_LEAST, at_least=True)
-    return Result(_NAME, _TITLE, _ABOUT, rows, (target,))
+    return rows, (target,), ()
 
 
 def _with_own_cores(rows: Mapping[str, Mapping[str, float]]) -> float:
-    """Commands a second of all processes, if none waits for a core; see `_ABOUT`."""
+    """Commands a second of all processes, if none waits for a core: see the text."""
     one = rows[_ONE]
     command = one["CPU µs"] + one["PostgreSQL's CPU µs"] + rows[_PEER]["wall µs"] / _MANY
     return MICRO / command * rows[_SLOW_MANY]["a second"] / rows[_SLOW_ONE]["a second"]

@@ -5,7 +5,7 @@ from functools import partial
 from tests.bench import contenders, load
 from tests.bench.contenders import Recipe, running
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.fleets import SCOPE, SMALL_FLEET
 from tests.bench.measure import Sample, middle
 
@@ -28,14 +28,7 @@ def run(context: BenchmarkContext) -> Result:
     small, whole, _ = samples
     ratio = samples[whole].cpu / samples[small].cpu
     return Result(
-        name="reach",
-        title="The cost of a poll as the fleet grows",
-        about=f"`fairwarning up` with an SQLite file and scopes of {SCOPE} machines. As many "
-        "machines, of one scope or of as many scopes, poll as fast as possible, each on its own "
-        "connection; load comes from our own clients, on another core. Each sample is the median "
-        f"of {_STARTS} servers, started one after the other: the memory layout of a process "
-        "changes the cost of a poll by a tenth. Machines of one scope share their response, which "
-        "stays in the processor's cache.",
+        *described("reach", machines=SCOPE, starts=_STARTS),
         rows={
             name: {
                 "CPU µs": sample.cpu_us,

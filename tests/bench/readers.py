@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from tests.bench import contenders
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.processes import LOAD_CORE, Process, pinned
 from tests.bench.reading import ASKED, ASKED_MACHINES, TIMED, TIMED_MACHINES
 from tests.bench.storage import databases
@@ -45,14 +45,9 @@ def run(context: BenchmarkContext) -> Result:
                 runs[f"{store}, {name}"] = partial(_sample, context, place, count)
         rows = context.medians(runs)
     return Result(
-        name="readers",
-        title=f"Commands beside {readers} readers of the journal",
-        about=f"`fairwarning up` with {ASKED_MACHINES + TIMED_MACHINES} machines and a journal of "
-        f"{lines:,} lines. {readers} clients read it through the operator's API, 1,000 lines a "
-        "page, as fast as they can. Meanwhile an operator freezes one machine after the other, "
-        "and each approves at once; other machines are restarted and do not approve, so that their "
-        "events start by themselves, after a second. Times are those that the clients see. "
-        "Compared with: the same without readers.",
+        *described(
+            "readers", readers=readers, machines=ASKED_MACHINES + TIMED_MACHINES, lines=lines
+        ),
         rows=rows,
         targets=tuple(_targets(rows, list(stores))),
         notes=tuple(notes),

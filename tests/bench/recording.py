@@ -7,30 +7,29 @@ from statistics import median
 from fairwarning.core.limits import POLL_RECORD_SECONDS
 from fairwarning.service.polls import STATEMENT_SCOPES
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Figures, Result, Target, described
 from tests.bench.measure import MICRO
 from tests.bench.storage import Databases, on_postgresql
 
-_NAME = "recording"
-_TITLE = "Recording that a million scopes were polled"
 _SCOPES = 1_000_000
 _PEER = "PostgreSQL alone, one row a transaction"
 _OURS = f"{STATEMENT_SCOPES:,} scopes a statement"
-_ABOUT = (
-    f"The polls of many scopes are recorded, in random order, {STATEMENT_SCOPES:,} with a "
-    "statement. PostgreSQL's CPU includes its background processes and a checkpoint at the end. "
-    f"The last column is its share of a core if {_SCOPES:,} scopes are recorded every "
-    f"{POLL_RECORD_SECONDS // 60} minutes, as the service does. Compared with: {_PEER}."
-)
 _BOUND = 5.0
 
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
+    text = described(
+        "recording",
+        statement=STATEMENT_SCOPES,
+        scopes=_SCOPES,
+        minutes=POLL_RECORD_SECONDS // 60,
+        peer=_PEER,
+    )
+    return on_postgresql(context, text, _run)
 
 
-def _run(context: BenchmarkContext, storage: Databases) -> Result:
+def _run(context: BenchmarkContext, storage: Databases) -> Figures:
     server = storage.server.process()
     url = storage.server.database()
     context.probe("record", url=url, server=server, scopes=context.effort.vast)  # fills the table
@@ -50,7 +49,7 @@ def _run(context: BenchmarkContext, storage: Databases) -> Result:
         }
     share = rows[_OURS][f"% of a core, {_SCOPES:,} scopes"]
     target = Target(f"{_SCOPES:,} scopes: recording polls, % of a core", share, _BOUND, False)
-    return Result(_NAME, _TITLE, _ABOUT, rows, targets=(target,))
+    return rows, (target,), ()
 
 
 def _alone(context: BenchmarkContext, storage: Databases) -> dict[str, float]:

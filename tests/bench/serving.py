@@ -6,7 +6,7 @@ from functools import partial
 from tests.bench import contenders, load
 from tests.bench.contenders import GO, NGINX, OURS
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.measure import Sample
 
 _KEPT = "keep-alive"
@@ -37,17 +37,7 @@ def run(context: BenchmarkContext) -> Result:
         size = len(servers[0].answer)
     taken = {name: samples[_SEPARATOR.join(name)] for name in runs}
     return Result(
-        name="serving",
-        title="Serving a poll",
-        about=f"`fairwarning up --memory` with a scale set of {contenders.SCALE_SET} machines, one "
-        f"of which polls as fast as possible; the response has {size} bytes. The server has a core "
-        "to itself, load comes from another; CPU is that of all its processes. Compared, on the "
-        "same core in turn, with: nginx with one worker and no access log, which checks nothing, "
-        "resolves no callers and has one response in its configuration; and Go's net/http with "
-        "GOMAXPROCS=1, which checks path, api-version and headers in the same way and looks up "
-        "caller and document in two maps, but has no fleet, timeouts, limits or counters. Our "
-        "server does not parse a request again that it has already seen byte for byte (the memo), "
-        "nor known headers after a new request line of a GET. It parses other requests in full.",
+        *described("serving", machines=contenders.SCALE_SET, size=size),
         rows={
             _SEPARATOR.join(name): {
                 "CPU µs": sample.cpu_us,

@@ -3,26 +3,15 @@
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result
+from tests.bench.figures import Figures, Result
 from tests.bench.fleets import SCOPE
 from tests.fixtures.postgres import server as postgres
 from tests.fixtures.postgres.programs import NoPostgreSQL
 from tests.fixtures.postgres.server import Server
 
 _SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
-
-
-class Storage(Protocol):
-    """Provides copies of fleets."""
-
-    def fresh(self, machines: int, of_scope: int = SCOPE) -> list[str]:
-        """The options of `up` to serve a new fleet of this many machines."""
-
-    def size(self, machines: int) -> int:
-        """Bytes on disk of the new fleet, including indexes and journal."""
 
 
 class Files:
@@ -32,6 +21,7 @@ class Files:
         self._context = context
 
     def fresh(self, machines: int, of_scope: int = SCOPE) -> list[str]:
+        """The options of `up` to serve a new fleet of this many machines."""
         folder = self._context.folder / f"served-{machines}-{of_scope}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -39,6 +29,7 @@ class Files:
         return ["--data", str(folder)]
 
     def size(self, machines: int) -> int:
+        """Bytes on disk of the new fleet, including indexes and journal."""
         return self._context.fleet(machines).stat().st_size
 
 
@@ -90,6 +81,9 @@ class Databases:
         return next(int(str(size)) for database, size in rows if database == name)
 
 
+Storage = Files | Databases
+
+
 def _name(url: str) -> str:
     return url.rpartition("/")[2]
 
@@ -110,15 +104,13 @@ def databases(context: BenchmarkContext) -> Iterator[Databases]:
 
 def on_postgresql(
     context: BenchmarkContext,
-    name: str,
-    title: str,
-    about: str,
-    run: Callable[[BenchmarkContext, Databases], Result],
+    text: tuple[str, str, str],
+    run: Callable[[BenchmarkContext, Databases], Figures],
 ) -> Result:
     """Measure if PostgreSQL is installed; else return a result with the reason."""
     try:
         with databases(context) as storage:
-            return run(context, storage)
+            return Result(*text, *run(context, storage))
     except NoPostgreSQL as reason:
         context.expect(0)
-        return Result(name, title, about, rows={}, notes=(f"Not measured: {reason}.",))
+        return Result(*text, rows={}, notes=(f"Not measured: {reason}.",))

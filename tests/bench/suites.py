@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairwarning.testing.cloud import Cloud
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Result, Target, described
 from tests.bench.measure import Sample, repeat
 
 _WITHOUT = "pytest, an empty suite"
@@ -44,12 +44,7 @@ def run(context: BenchmarkContext) -> Result:
     )
     more = taken[_WITH].cpu / taken[_EMPTY].cpu
     return Result(
-        name="suites",
-        title="The pytest plugin",
-        about="`pytest --collect-only` without tests: with no plugin, with one that only imports "
-        "pytest, and with ours, which is loaded wherever Fairwarning is installed. And a cloud, as "
-        "a test with the fixture `fairwarning` has it: created and closed, also with a machine; "
-        "compared with a thread that starts and closes an event loop.",
+        *described("suites"),
         rows={
             name: {"CPU ms": sample.cpu * 1e3, "wall ms": sample.wall * 1e3}
             for name, sample in taken.items()

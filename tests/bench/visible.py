@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from tempfile import mkdtemp
 
 from fairwarning.core.model import Scope
 from fairwarning.service.documents import PublishedScope
@@ -14,8 +15,8 @@ from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
 from tests.bench import fleets
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result
-from tests.bench.measure import Laps
+from tests.bench.figures import Result, described
+from tests.bench.measure import MICRO, percentile
 from tests.bench.traffic import Traffic, shares
 from tests.fixtures.fleet import wait_for_change
 
@@ -28,11 +29,13 @@ _WOKEN = "the fleet knows → a waiting reader runs"
 _VERSION = "2020-07-01"
 _SHARES = {"p50 µs": 0.5, "p99 µs": 0.99}
 
+Laps = dict[str, list[float]]
+
 
 class Stamped(SQLiteStore):
     """A store that records when commits begin, become durable and return."""
 
-    def __init__(self, path: Path, laps: dict[str, Laps]) -> None:
+    def __init__(self, path: Path, laps: Laps) -> None:
         super().__init__(path)
         self._laps = laps
         self._durable = 0.0
@@ -41,14 +44,14 @@ class Stamped(SQLiteStore):
     def _commit(self, batch: Batch) -> float | None:
         began = time.perf_counter()
         due = super()._commit(batch)
-        self._laps[_PEER].add(began)
         self._durable = time.perf_counter()
+        self._laps[_PEER].append(self._durable - began)
         return due
 
     async def commit(self, batch: Batch) -> float | None:
         due = await super().commit(batch)
-        self._laps[_RETURN].add(self._durable)
         self.returned = time.perf_counter()
+        self._laps[_RETURN].append(self.returned - self._durable)
         return due
 
 
@@ -58,7 +61,8 @@ def run(context: BenchmarkContext) -> Result:
         taken = context.in_turn({"": lambda: loop.run(_round(context))})[""]
     rows = {
         name: {
-            head: median(laps[name].us(share) for laps in taken) for head, share in _SHARES.items()
+            head: median(percentile(laps[name], share) * MICRO for laps in taken)
+            for head, share in _SHARES.items()
         }
         for name in (_PEER, _RETURN, _READ, _WOKEN)
     }
@@ -66,27 +70,21 @@ def run(context: BenchmarkContext) -> Result:
     for row in rows.values():
         row["p50 ÷ commit"] = row["p50 µs"] / peer
     return Result(
-        name="visible",
-        title="From durable to visible",
-        about=f"{fleets.SUBMITTERS} submitters on {_SCOPES} scopes of {_MACHINES} machines; every "
-        "scope has a reader that waits for the next document and renders it. A batch becomes "
-        "visible as a whole, so its last scope waits for the others. Compared with: the commit.",
+        *described("visible", submitters=fleets.SUBMITTERS, scopes=_SCOPES, machines=_MACHINES),
         rows=rows,
     )
 
 
-async def _round(context: BenchmarkContext) -> dict[str, Laps]:
-    laps = {name: Laps() for name in (_PEER, _RETURN, _READ, _WOKEN)}
-    path = context.folder / "visible.db"
-    path.unlink(missing_ok=True)
+async def _round(context: BenchmarkContext) -> Laps:
+    laps: Laps = {name: [] for name in (_PEER, _RETURN, _READ, _WOKEN)}
     scopes = fleets.scope_names(_SCOPES)
-    store, traffic = Stamped(path, laps), Traffic()
+    store, traffic = Stamped(Path(mkdtemp(dir=context.folder), "fleet.db"), laps), Traffic()
     async with fleets.serving(store, traffic) as fleet:
         await fleets.make(fleet, scopes, _MACHINES)
         await fleets.enable(fleet, scopes)
         readers = await _attend(fleet, scopes, store, laps)
         for durations in laps.values():
-            durations.seconds.clear()
+            durations.clear()
         await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), context.effort.seconds)
         for reader in readers:
             reader.cancel()
@@ -96,7 +94,7 @@ async def _round(context: BenchmarkContext) -> dict[str, Laps]:
 
 
 async def _attend(
-    fleet: Fleet, scopes: Sequence[str], store: Stamped, laps: dict[str, Laps]
+    fleet: Fleet, scopes: Sequence[str], store: Stamped, laps: Laps
 ) -> list[asyncio.Task[None]]:
     """Start a reader for each scope that measures each published document."""
     publish = fleet.documents.publish
@@ -107,13 +105,13 @@ async def _attend(
         document = fleet.documents.get(name)
         assert document is not None
         assert document.scope is scope
-        laps[_READ].add(store.returned)
+        laps[_READ].append(time.perf_counter() - store.returned)
         committed[name] = store.returned
 
     async def read(name: str, document: PublishedScope) -> None:
         while True:
             await wait_for_change(document, document.incarnation)
-            laps[_WOKEN].add(committed[name])
+            laps[_WOKEN].append(time.perf_counter() - committed[name])
             document.body(_VERSION)
 
     documents = {name: await fleet.documents.fetch(name) for name in scopes}

@@ -11,39 +11,28 @@ from tests.bench import contenders, load
 from tests.bench.clients import poll
 from tests.bench.contenders import NGINX, OURS, Contender, Recipe, ask, running
 from tests.bench.context import BenchmarkContext
-from tests.bench.figures import Result, Target
+from tests.bench.figures import Figures, Result, Target, described
 from tests.bench.fleets import SMALL_FLEET
 from tests.bench.measure import Sample
 from tests.bench.processes import CORES, cpu_seconds, pinned
 from tests.bench.storage import Databases, on_postgresql
 
-_NAME = "workers"
-_TITLE = "Workers"
 _COUNTS = (1, 2)
 _CONNECTIONS = 128  # per core: many, so that each worker gets its share
 _AT_LEAST = 1.6
 _RATIO = "÷ 1 worker"
-_ABOUT = (
-    f"`fairwarning up --workers` on PostgreSQL with {SMALL_FLEET} machines, and nginx with as many "
-    "workers, each with its own listener. Load comes from the same machine, so cores are shared "
-    "equally: one worker shares one core with its clients, "
-    f"{_CONNECTIONS} persistent connections and one thread of wrk; two workers share two cores "
-    "with twice the clients. With load from another machine a core serves more (*Serving a "
-    "poll*), and two workers scale alike. CPU is that of the servers only."
-)
 
 
 def run(context: BenchmarkContext) -> Result:
     """Measure."""
+    text = described("workers", machines=SMALL_FLEET, connections=_CONNECTIONS)
     if len(CORES) < _COUNTS[-1]:
         context.expect(0)
-        return Result(
-            _NAME, _TITLE, _ABOUT, rows={}, notes=("Not measured: there is only one core.",)
-        )
-    return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
+        return Result(*text, rows={}, notes=("Not measured: there is only one core.",))
+    return on_postgresql(context, text, _run)
 
 
-def _run(context: BenchmarkContext, storage: Databases) -> Result:
+def _run(context: BenchmarkContext, storage: Databases) -> Figures:
     shares: dict[str, float] = {}
     with _servers(context, storage) as (servers, missing):
         runs: dict[str, Callable[[], Sample]] = {
@@ -55,7 +44,7 @@ def _run(context: BenchmarkContext, storage: Databases) -> Result:
     ratio = rows[_called(OURS, _COUNTS[-1])][_RATIO]
     target = Target(f"{OURS}: polls of 2 workers {_RATIO}", ratio, _AT_LEAST, at_least=True)
     notes = (*missing, *_without(context))
-    return Result(_NAME, _TITLE, _ABOUT, rows, (target,), notes)
+    return rows, (target,), notes
 
 
 def _called(server: str, workers: int) -> str:
