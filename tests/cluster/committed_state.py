@@ -81,8 +81,7 @@ class CommittedState(ObservedState):
                 self._add_scope(write.ref[1], write.entity, batch.at, created)
             else:
                 self._add_entity(write.ref, write.entity)
-        self.events.update(created)
-        self.open.update(created)
+        self.add_events(created)
         self._add_lines(batch)
         for impact in batch.impacts:
             il5_begun(self, impact)

@@ -12,7 +12,6 @@ from fairwarning.core.model import (
     ImpactKind,
     Lane,
     Power,
-    Resource,
     Rules,
     Scope,
 )
@@ -23,6 +22,7 @@ from tests.sim.observed_state import (
     KnownEvent,
     ObservedState,
 )
+from tests.sim.resources import is_being_deleted
 from tests.sim.violations import must
 
 
@@ -77,12 +77,8 @@ def id8(scope: Scope) -> None:
 
 def is_rest(observed: ObservedState, scope: str, event: Event) -> bool:
     """Whether an event is what is left of one that was announced before."""
-    return any(
-        other.event.id != event.id
-        and other.scope == scope
-        and other.event.operation == event.operation
-        for other in observed.events.values()
-    )
+    announced = observed.announced[scope, event.operation]
+    return any(other.event.id != event.id for other in announced)
 
 
 def announced_at(observed: ObservedState, scope: str, event: Event) -> float:
@@ -90,9 +86,8 @@ def announced_at(observed: ObservedState, scope: str, event: Event) -> float:
     return next(
         (
             other.announced_at
-            for other in observed.events.values()
-            if (other.scope, other.event.operation, other.event.created_at)
-            == (scope, event.operation, event.created_at)
+            for other in observed.announced[scope, event.operation]
+            if other.event.created_at == event.created_at
         ),
         observed.true_time() if observed.true_time else 0.0,
     )
@@ -117,9 +112,8 @@ def e5_rest(observed: ObservedState, before: Scope | None, scope: Scope, event: 
     """What is left of an event keeps its time, unless its notice or window needs a later one."""
     whole = [
         other.event.not_before
-        for other in observed.events.values()
-        if (other.scope, other.event.operation) == (scope.id, event.operation)
-        and set(other.event.resources) > set(event.resources)
+        for other in observed.announced[scope.id, event.operation]
+        if set(other.event.resources) > set(event.resources)
     ]
     if whole and before and before.rules == scope.rules and not event.opens_at:
         latest = max(*whole, event.created_at + _notice_seconds(scope.rules, event.type) + 1)
@@ -234,7 +228,7 @@ def ic1(observed: ObservedState) -> None:
         name
         for resource in observed.resources.values()
         for name in resource.awaited
-        if _is_being_deleted(observed, resource)
+        if is_being_deleted(observed, resource)
     }
     for name, operation in observed.open_operations.items():
         must(
@@ -245,14 +239,6 @@ def ic1(observed: ObservedState) -> None:
     for name in observed.accepted:
         must(name in observed.operations, "IC1", f"the accepted operation {name} does not exist")
     observed.accepted.clear()
-
-
-def _is_being_deleted(observed: ObservedState, resource: Resource) -> bool:
-    """Whether the set or machine of a resource is being deleted."""
-    if resource.set:
-        return bool(observed.sets[resource.set].deleting)
-    impact = observed.scopes[resource.scope].impacts.get(resource.machine)
-    return impact is not None and impact.kind == "delete"
 
 
 def t6(observed: ObservedState, started: KnownEvent) -> None:

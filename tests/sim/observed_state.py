@@ -1,7 +1,7 @@
 """The observer's records, and the contract's own numbers."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fairwarning.core.commands import Command
@@ -53,6 +53,10 @@ class ObservedState:
 
     events: dict[str, KnownEvent] = field(default_factory=dict)  # all events
     open: dict[str, KnownEvent] = field(default_factory=dict)  # events that have not ended
+    announced: dict[tuple[str, str], list[KnownEvent]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """All events, by scope and operation."""
     on: set[str] = field(default_factory=set)  # enabled scopes
     operations: dict[str, str] = field(default_factory=dict)  # "accepted" or "ended"
     ended_at: dict[str, float] = field(default_factory=dict)  # by operation
@@ -97,3 +101,9 @@ class ObservedState:
     commits: int = 0
     timers: int = 0
     at: float = 0.0
+
+    def add_events(self, created: Mapping[str, KnownEvent]) -> None:
+        self.events.update(created)
+        self.open.update(created)
+        for known in created.values():
+            self.announced[known.scope, known.event.operation].append(known)

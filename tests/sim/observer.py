@@ -21,29 +21,8 @@ from fairwarning.core.model import (
     Subnet,
 )
 from fairwarning.store.store import Batch
+from tests.sim import invariants
 from tests.sim.addresses import concerns_ic8, ic8
-from tests.sim.invariants import (
-    announced_at,
-    e4,
-    e5,
-    e5_rest,
-    e7_window,
-    e9_reports,
-    e10_host,
-    e11_published,
-    ic1,
-    ic4,
-    id1_id2,
-    id4,
-    id7,
-    id8,
-    il3,
-    il4,
-    il5_begun,
-    il6,
-    il9,
-    is_rest,
-)  # fmt: skip
 from tests.sim.journal import LINES
 from tests.sim.observed_state import FIELDS, HIDDEN, ONLY_NEWEST, KnownEvent, ObservedState
 from tests.sim.power import il14
@@ -74,8 +53,7 @@ class Observer(ObservedState):
             c1(self)
         if concerns_ic8(batch):
             ic8(self)
-        self.events.update(new_events)
-        self.open.update(new_events)
+        self.add_events(new_events)
         self._check_order(batch.lines)
         for line in batch.lines:
             self._line(line)
@@ -84,7 +62,7 @@ class Observer(ObservedState):
                 il14(self, line)
         must(not self.unseen, "IL1", f"{self.unseen} started but were never seen")
         for impact in batch.impacts:
-            il5_begun(self, impact)
+            invariants.il5_begun(self, impact)
 
     def _entity(self, kind: type[Entity], name: str, after: Entity | None, at: float) -> None:
         if isinstance(after, Operation):
@@ -144,8 +122,8 @@ class Observer(ObservedState):
             self.reads.pop(name, None)
             return
         self.scopes[name] = after
-        id1_id2(before, after)
-        id8(after)
+        invariants.id1_id2(before, after)
+        invariants.id8(after)
         for event in after.events.values():
             old = before.events.get(event.id) if before else None
             if old is event:
@@ -153,20 +131,20 @@ class Observer(ObservedState):
             if old is None:
                 earlier = self.events.get(event.id)
                 must(earlier is None, "ID3", f"event {event.id} exists twice")
-                at = announced_at(self, name, event)
+                at = invariants.announced_at(self, name, event)
                 new_events[event.id] = KnownEvent(name, event, announced_at=at)
-                il3(self, before, after, event)
-                e5_rest(self, before, after, event)
-                e11_published(self, after, event)
-                e4(after, event)
+                invariants.il3(self, before, after, event)
+                invariants.e5_rest(self, before, after, event)
+                invariants.e11_published(self, after, event)
+                invariants.e4(after, event)
                 lane = self.lanes.get(event.operation.rpartition("/")[0])
-                if not is_rest(self, name, event):
-                    e10_host(after, event, lane)
-                    e7_window(before, after, event, lane)
+                if not invariants.is_rest(self, name, event):
+                    invariants.e10_host(after, event, lane)
+                    invariants.e7_window(before, after, event, lane)
             else:
-                il4(old, event)
-        ic4(self, before, after)
-        e5(after)
+                invariants.il4(old, event)
+        invariants.ic4(self, before, after)
+        invariants.e5(after)
 
     def _check_order(self, lines: Sequence[JournalLine]) -> None:
         for line in lines:
@@ -214,8 +192,8 @@ class Observer(ObservedState):
         )
         for event in document["Events"]:
             must(len(event) == FIELDS[version], "ID5", f"{version} shows {sorted(event)}")
-            id4(event)
-            id7(self, scope, event)
+            invariants.id4(event)
+            invariants.id7(self, scope, event)
 
     def approved(self, scope: str, events: tuple[str, ...]) -> None:
         """Record an acknowledged approval."""
@@ -230,11 +208,11 @@ class Observer(ObservedState):
         """Check the invariants that hold once all due work is done."""
         for scope in self.scopes.values():
             if scope.impacts or scope.events:
-                il6(self, scope, now)
-        ic1(self)
-        e9_reports(self, now)
+                invariants.il6(self, scope, now)
+        invariants.ic1(self)
+        invariants.e9_reports(self, now)
         for name in self.acknowledged:
-            il9(self, name)
+            invariants.il9(self, name)
         self.acknowledged = {
             name for name in self.acknowledged if self.events[name].status == "Scheduled"
         }

@@ -100,7 +100,7 @@ def remove_group(random: Random, observed: ObservedState, operation: str) -> Com
         for name in sets
         if not observed.sets[name].deleting
     ]
-    awaits = [resource.id for resource in members if _is_being_deleted(observed, resource)]
+    awaits = [resource.id for resource in members if is_being_deleted(observed, resource)]
     others = tuple(resource.id for resource in members if not resource.machine and not resource.set)
     return Remove(
         resource=resources.group_id(name),
@@ -120,7 +120,8 @@ def _has_delete(scope: Scope, name: str) -> bool:
     return impact is not None and impact.kind is ImpactKind.DELETE
 
 
-def _is_being_deleted(observed: ObservedState, resource: Resource) -> bool:
+def is_being_deleted(observed: ObservedState, resource: Resource) -> bool:
+    """Whether the set or machine of a resource is being deleted."""
     if resource.set:
         return bool(observed.sets[resource.set].deleting)
     return bool(resource.machine) and _has_delete(observed.scopes[resource.scope], resource.machine)

@@ -215,9 +215,6 @@ class Simulation:
         await self.store.close()
         await self.start()
 
-    async def _compare_clocks(self) -> None:
-        await self.fleet.compare_clocks()
-
     # --- Actions ---
 
     async def act(self, action: Action) -> None:
@@ -262,9 +259,9 @@ class Simulation:
 
     async def _advance(self, seconds: float) -> None:
         refused = self.disk.refused
-        await self._compare_clocks()
+        await self.fleet.compare_clocks()
         await self.clock.advance(seconds)
-        await self._compare_clocks()
+        await self.fleet.compare_clocks()
         await self.clock.advance(0.0)  # what a jump of fleet time has made due
         if seconds > RETRY_SECONDS and self.disk.refused == refused:
             self.disk.trouble = False

@@ -3,15 +3,14 @@
 import asyncio
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.campaigns import split
+from tests.fixtures.programs import ROOT, run_program
 from tests.sim.plants import PLANTS
 from tests.sim.run import Failure, run, shrink
 
-ROOT = Path(__file__).parents[2]
 SHARDS = 200
 SEEDS = 2_000 // SHARDS
 STEPS = 2_000
@@ -44,32 +43,22 @@ def test_no_invariant_is_violated_on_sqlite(shard: int) -> None:
     _report(run(range(20_000 + shard * 3, 20_003 + shard * 3), 400, sqlite=True))
 
 
+def _run_with_plant(name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return run_program(sys.executable, "-m", "tests.sim", "--plant", name, *options, cwd=ROOT)
+
+
 @pytest.mark.parametrize("name", split(PLANTS, 6))
 def test_a_planted_bug_is_found(name: str) -> None:
     """The simulator finds each planted bug within 10,000 seeds, and names the right invariant."""
     seeds = ("--first", str(PLANTS[name].first_seed), "--seeds", "10000")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sim", "--plant", name, *seeds, "--no-shrink"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = _run_with_plant(name, *seeds, "--no-shrink")
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.partition(":")[0] in PLANTS[name].breaks, done.stdout
 
 
 def test_a_failure_is_reported_and_shrunk() -> None:
     """A failure has its seed, step and commit, and a minimal script."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.sim", "--plant", "round notice down", "--seeds", "1"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = _run_with_plant("round notice down", "--seeds", "1")
     first, second, third, *script = done.stdout.splitlines()
     assert first.startswith("IL3: ")
     assert "seed 0, step " in second
