@@ -77,11 +77,9 @@ def check_acknowledged(committed: CommittedState, submitted: SubmittedCommand) -
 
 def check_refused(committed: CommittedState, submitted: SubmittedCommand) -> None:
     """IL8: a refused command changed nothing, whatever the reason."""
-    must(
-        submitted.command.actor not in committed.actors,
-        "IL8",
-        f"{_short(submitted.command)} was refused ({submitted.outcome}), and yet it left lines",
-    )
+    refusal = f"{_short(submitted.command)} was refused ({submitted.outcome})"
+    left_lines = submitted.command.actor in committed.actors
+    must(not left_lines, "IL8", f"{refusal}, and yet it left lines")
 
 
 def _short(command: Command) -> str:
@@ -128,11 +126,8 @@ def check_monotonic(history: History) -> None:
             continue
         last = newest.get((read.process, read.scope))
         if last and last.version and last.answered <= read.sent:
-            must(
-                read.version >= last.version,
-                "ID6",
-                f"{read.process} shows {read.scope} at {read.version} after {last.version}",
-            )
+            shown = f"{read.process} shows {read.scope} at {read.version}"
+            must(read.version >= last.version, "ID6", f"{shown} after {last.version}")
         if not last or not last.version or read.version >= last.version:
             newest[read.process, read.scope] = read
 
@@ -179,11 +174,8 @@ def check_actions(committed: CommittedState, actions: Iterable[Action]) -> None:
             outcome = "done" if carried_out else "failed"
             if impact not in committed.began and carried_out:
                 continue  # the machine was off: there was nothing to do
-            must(
-                outcome == outcomes[impact],
-                "IL5",
-                f"{impact} {outcomes[impact]}, journaled as {outcome}",
-            )
+            done = outcomes[impact]
+            must(outcome == done, "IL5", f"{impact} {done}, journaled as {outcome}")
 
 
 def _check_time(committed: CommittedState, action: Action) -> None:
@@ -192,11 +184,8 @@ def _check_time(committed: CommittedState, action: Action) -> None:
     known = committed.events.get(action.impact.partition(":")[0])
     if known and not known.approved and known.event.status == "Scheduled":
         early = known.event.not_before - action.at
-        must(
-            early < on_this_machine(CLOCKS_SECONDS),
-            "IL2",
-            f"{action.impact} begins {early:.3f} s early",
-        )
+        in_time = early < on_this_machine(CLOCKS_SECONDS)
+        must(in_time, "IL2", f"{action.impact} begins {early:.3f} s early")
 
 
 # --- Tables ---------------------------------------------------------------------------------------

@@ -167,11 +167,9 @@ class CommittedState(ObservedState):
             self.actors.add(line.actor)
             self.accepted_in.setdefault(line.actor, {}).update(versions)
             last = self.last_line_at.get(line.entity, 0.0)
-            must(
-                line.actor and line.at > last - differ,
-                "IC7",
-                f"{line.fact.type} of {line.entity[1]} is logged {last - line.at:.3f} s too late",
-            )
+            late = last - line.at
+            in_order = line.actor and late < differ
+            must(in_order, "IC7", f"{line.fact.type} of {line.entity[1]} is {late:.3f} s too late")
             self.last_line_at[line.entity] = max(last, line.at)
             if handler := LINES.get(line.fact.type):
                 handler(self, line)

@@ -183,11 +183,9 @@ def check_webhooks(committed: CommittedState, load: WebhookLoad) -> None:
             if is_reported(JournalEntry(line, committed.lines[line - 1]))
         ]
         first = list(dict.fromkeys(arrived))  # a message may be repeated
-        must(
-            first == expected[: len(first)],
-            "IK5",
-            f"subscription {number}, of lines {after} to {before}, got {first} of {expected}",
-        )
+        in_order = first == expected[: len(first)]
+        got = f"got {first} of {expected}"
+        must(in_order, "IK5", f"subscription {number}, of lines {after} to {before}, {got}")
 
 
 def _periods(committed: CommittedState) -> dict[int, tuple[int, int]]:

@@ -41,27 +41,20 @@ def id1_id2(before: Scope | None, after: Scope) -> None:
         return
     if after.incarnation == before.incarnation:
         if before.events is not after.events:
-            must(
-                _visible(before) == _visible(after),
-                "ID1",
-                f"{after.id} changed within incarnation {after.incarnation}",
-            )
+            same = _visible(before) == _visible(after)
+            must(same, "ID1", f"{after.id} changed within incarnation {after.incarnation}")
     else:
-        must(
-            after.incarnation > before.incarnation,
-            "ID2",
-            f"the incarnation of {after.id} fell from {before.incarnation} to {after.incarnation}",
-        )
+        change = f"from {before.incarnation} to {after.incarnation}"
+        rises = after.incarnation > before.incarnation
+        must(rises, "ID2", f"the incarnation of {after.id} fell {change}")
 
 
 def id4(event: dict[str, object]) -> None:
     """A document has only two statuses, and NotBefore is empty exactly when Started."""
-    must(event["EventStatus"] in {"Scheduled", "Started"}, "ID4", f"status {event['EventStatus']}")
-    must(
-        (event["NotBefore"] == "") == (event["EventStatus"] == "Started"),
-        "ID4",
-        f"NotBefore {event['NotBefore']!r} while {event['EventStatus']}",
-    )
+    status, not_before = event["EventStatus"], event["NotBefore"]
+    must(status in {"Scheduled", "Started"}, "ID4", f"status {status}")
+    agrees = (not_before == "") == (status == "Started")
+    must(agrees, "ID4", f"NotBefore {not_before!r} while {status}")
 
 
 def id7(observed: ObservedState, scope: str, event: dict[str, object]) -> None:
@@ -99,13 +92,11 @@ def il3(observed: ObservedState, before: Scope | None, scope: Scope, event: Even
         return
     if before is None or before.rules != scope.rules:
         return  # it may be announced by rules that changed again in the same batch
-    notice = _notice_seconds(scope.rules, event.type)
-    must(
-        event.not_before - event.created_at >= notice
-        or (event.peers and is_rest(observed, scope.id, event)),
-        "IL3",
-        f"{event.type} in {scope.id} has {event.not_before - event.created_at:.3f} s of notice",
-    )
+    if event.peers and is_rest(observed, scope.id, event):
+        return
+    notice = event.not_before - event.created_at
+    enough = notice >= _notice_seconds(scope.rules, event.type)
+    must(enough, "IL3", f"{event.type} in {scope.id} has {notice:.3f} s of notice")
 
 
 def e5_rest(observed: ObservedState, before: Scope | None, scope: Scope, event: Event) -> None:
@@ -136,11 +127,8 @@ def _notice_seconds(rules: Rules, kind: EventType) -> int:
 def il4(old: Event, new: Event) -> None:
     """The published data of an event does not change."""
     must(new.not_before >= old.not_before, "IL4", f"NotBefore of {new.id} moved earlier")
-    must(
-        (new.resources, new.type, new.source) == (old.resources, old.type, old.source),
-        "ID1",
-        f"resources, type or source of event {new.id} changed",
-    )
+    same = (new.resources, new.type, new.source) == (old.resources, old.type, old.source)
+    must(same, "ID1", f"resources, type or source of event {new.id} changed")
 
 
 def e4(scope: Scope, event: Event) -> None:
@@ -167,28 +155,19 @@ def ic4(observed: ObservedState, before: Scope | None, after: Scope) -> None:
 def il5_begun(observed: ObservedState, impact: Impact) -> None:
     """An impact begins only while Started is durable."""
     if impact.event:
-        known = observed.events[impact.event]
-        must(
-            known.status == "Started",
-            "IL5",
-            f"{impact.kind} of {impact.machine} begins while its event is {known.status}",
-        )
+        status = observed.events[impact.event].status
+        must(status == "Started", "IL5", f"{impact.id} begins while its event is {status}")
     observed.impacts[impact.id] = "begun"
     observed.limits[impact.id] = impact.limit_seconds
-    must(
-        impact.limit_seconds >= impact.duration_seconds,
-        "E9",
-        f"{impact.id} takes {impact.duration_seconds} s, but its limit is {impact.limit_seconds} s",
-    )
+    limit, duration = impact.limit_seconds, impact.duration_seconds
+    must(limit >= duration, "E9", f"{impact.id} takes {duration} s, but its limit is {limit} s")
 
 
 def il5_carried_out(observed: ObservedState, impact: Impact) -> None:
     """The driver acts once, on a begun impact. Not called for repeats that it recognizes."""
-    must(
-        observed.impacts.get(impact.id) in {"begun", "given up"},
-        "IL5",
-        f"{impact.id} is carried out while it is {observed.impacts.get(impact.id)}",
-    )
+    state = observed.impacts.get(impact.id)
+    is_handed_over = state in {"begun", "given up"}
+    must(is_handed_over, "IL5", f"{impact.id} is carried out while it is {state}")
     must(impact.id not in observed.carried_out, "IL5", f"{impact.id} is carried out twice")
     observed.carried_out.add(impact.id)
 
@@ -197,11 +176,8 @@ def il6(observed: ObservedState, scope: Scope, now: float) -> None:
     """No event stays Scheduled past NotBefore, or Started past its limit."""
     for event in scope.events.values():
         if event.status is EventStatus.SCHEDULED:
-            must(
-                now <= event.not_before + 5,
-                "IL6",
-                f"event {event.id} is still Scheduled {now - event.not_before:.1f} s too late",
-            )
+            late = now - event.not_before
+            must(late <= 5, "IL6", f"event {event.id} is still Scheduled {late:.1f} s too late")
     for impact in scope.impacts.values():
         if impact.in_progress:
             had_it = now - observed.with_driver_since[impact.id]
@@ -231,11 +207,8 @@ def ic1(observed: ObservedState) -> None:
         if is_being_deleted(observed, resource)
     }
     for name, operation in observed.open_operations.items():
-        must(
-            name in active,
-            "IC1",
-            f"operation {name} ({operation.kind}) has nothing left to do and has not ended",
-        )
+        what = f"operation {name} ({operation.kind})"
+        must(name in active, "IC1", f"{what} has nothing left to do and has not ended")
     for name in observed.accepted:
         must(name in observed.operations, "IC1", f"the accepted operation {name} does not exist")
     observed.accepted.clear()
@@ -345,11 +318,8 @@ def e5(scope: Scope) -> None:
 def e9(observed: ObservedState, impact: str, now: float) -> None:
     """The driver gets every impact, again after a crash, and each time has its limit for it."""
     available = now - observed.with_driver_since[impact]
-    must(
-        observed.late(impact) or available <= LONGEST_IMPACT_SECONDS,
-        "E9",
-        f"{impact} was never carried out, although there were {available:.0f} s for it",
-    )
+    excused = observed.late(impact) or available <= LONGEST_IMPACT_SECONDS
+    must(excused, "E9", f"{impact} was never carried out, although it had {available:.0f} s")
     limit = observed.limits[impact]
     must(available >= limit, "E9", f"{impact} was given up after {available:.0f} of {limit:.0f} s")
 

@@ -16,13 +16,9 @@ def _scheduled(observed: ObservedState, line: JournalLine) -> None:
         return
     must(known.status == "", "IL1", f"{line.fact.event} is Scheduled after {known.status}")
     known.status = "Scheduled"
-    must(
-        known.scope in observed.on
-        or known.event.peers
-        or is_rest(observed, known.scope, known.event),
-        "IL12",
-        f"{known.scope} is disabled, but {known.event.type} is announced",
-    )
+    event, is_enabled = known.event, known.scope in observed.on
+    is_expected = is_enabled or event.peers or is_rest(observed, known.scope, event)
+    must(is_expected, "IL12", f"{known.scope} is disabled, but {event.type} is announced")
 
 
 def _approved(observed: ObservedState, line: JournalLine) -> None:
@@ -33,45 +29,38 @@ def _approved(observed: ObservedState, line: JournalLine) -> None:
 
 
 def _started(observed: ObservedState, line: JournalLine) -> None:
-    known = observed.events.get(line.fact.event)
+    name = line.fact.event
+    known = observed.events.get(name)
     if known is None:
-        observed.unseen.add(line.fact.event)  # it must end within the same commit
+        observed.unseen.add(name)  # it must end within the same commit
         return
     if line.fact.announcement:
-        must(
-            known.status == "",
-            "IL1",
-            f"{line.fact.event} starts without notice after {known.status}",
-        )
+        must(known.status == "", "IL1", f"{name} starts without notice after {known.status}")
     else:
-        must(known.status == "Scheduled", "IL1", f"{line.fact.event} starts from {known.status}")
-        must(
-            known.approved or line.at >= known.event.not_before,
-            "IL2",
-            f"{line.fact.event} starts {known.event.not_before - line.at:.1f} s early, unapproved",
-        )
+        must(known.status == "Scheduled", "IL1", f"{name} starts from {known.status}")
+        early = known.event.not_before - line.at
+        must(known.approved or early <= 0, "IL2", f"{name} starts {early:.1f} s early, unapproved")
         if not known.approved and observed.true_time:
             e11(known, observed.true_time())
-        if known.event.type is EventType.TERMINATE and line.at < known.event.not_before:
+        if known.event.type is EventType.TERMINATE and early > 0:
             t6(observed, known)
-        if known.event.peers and line.at < known.event.not_before:
+        if known.event.peers and early > 0:
             e10(observed, known)
     known.status = "Started"
     ic6(observed, known)
 
 
 def _event_ended(observed: ObservedState, line: JournalLine) -> None:
-    known = observed.events.get(line.fact.event)
+    name, kind = line.fact.event, line.fact.type
+    known = observed.events.get(name)
     if known is None:
-        observed.unseen.discard(line.fact.event)
+        observed.unseen.discard(name)
         return
-    before = {FactType.ENDED: "Started"}.get(line.fact.type, "Scheduled")
-    must(
-        known.status == before, "IL1", f"{line.fact.event} is {line.fact.type} from {known.status}"
-    )
+    before = "Started" if kind is FactType.ENDED else "Scheduled"
+    must(known.status == before, "IL1", f"{name} is {kind} from {known.status}")
     known.status = "gone"
-    observed.gone_at[line.fact.event] = line.at
-    del observed.open[line.fact.event]
+    observed.gone_at[name] = line.at
+    del observed.open[name]
 
 
 def _impact_id(observed: ObservedState, line: JournalLine) -> str:
@@ -84,11 +73,8 @@ def _impact_id(observed: ObservedState, line: JournalLine) -> str:
 
 def _impact_ended(observed: ObservedState, line: JournalLine) -> None:
     key = _impact_id(observed, line)
-    must(
-        observed.impacts.get(key) == "begun",
-        "IL5",
-        f"{key} ends but is {observed.impacts.get(key)}",
-    )
+    state = observed.impacts.get(key)
+    must(state == "begun", "IL5", f"{key} ends but is {state}")
     power_after(observed, line, observed.kind_of[key])
     if "in time" in line.fact.detail:
         e9(observed, key, line.at)
@@ -131,12 +117,8 @@ def _impact_begun(observed: ObservedState, line: JournalLine) -> None:
     observed.kind_of[key] = line.fact.detail
     observed.impacts[key] = "begun"
     if line.fact.detail in ANNOUNCED and not line.fact.event:
-        must(
-            line.entity[1] not in observed.on,
-            "IL12",
-            f"{line.entity[1]} is enabled, but {line.fact.detail} of {line.fact.machines} has no "
-            "event",
-        )
+        scope = line.entity[1]
+        must(scope not in observed.on, "IL12", f"{scope} is enabled, but {key} has no event")
 
 
 def _enabled(observed: ObservedState, line: JournalLine) -> None:
@@ -144,14 +126,12 @@ def _enabled(observed: ObservedState, line: JournalLine) -> None:
 
 
 def _disabled(observed: ObservedState, line: JournalLine) -> None:
-    polled_at, idle_seconds = observed.polled.get(line.entity[1], (0.0, 0))
-    if scope := observed.scopes.get(line.entity[1]):  # its rules may have changed since
+    name = line.entity[1]
+    polled_at, idle_seconds = observed.polled.get(name, (0.0, 0))
+    if scope := observed.scopes.get(name):  # its rules may have changed since
         idle_seconds = min(idle_seconds, scope.rules.idle_seconds)
-    must(
-        line.at >= polled_at + idle_seconds,
-        "M14",
-        f"{line.entity[1]} is disabled at {line.at}, but was polled at {polled_at}",
-    )
+    idle = line.at >= polled_at + idle_seconds
+    must(idle, "M14", f"{name} is disabled at {line.at}, but was polled at {polled_at}")
     _gone(observed, line)
 
 

@@ -112,11 +112,9 @@ class Observer(ObservedState):
         new_events: dict[str, KnownEvent],
     ) -> None:
         known = self.scopes.get(name)
-        must(
-            known is before or (known and before and known.version == before.version),
-            "IK1",
-            f"{name} was decided on version {before and before.version}, not on the stored one",
-        )
+        version = before and before.version
+        is_stored = known is before or (known and known.version == version)
+        must(is_stored, "IK1", f"{name} was decided on version {version}, not on the stored one")
         if after is None:
             self.scopes.pop(name, None)
             self.reads.pop(name, None)
@@ -172,24 +170,15 @@ class Observer(ObservedState):
         self.last_read[scope] = (version, stored.version, body)
         document = json.loads(body)
         incarnation = document["DocumentIncarnation"]
-        must(
-            incarnation >= self.reads.get(scope, 0),
-            "ID6",
-            f"{scope} read {incarnation} after {self.reads.get(scope)}",
-        )
+        last = self.reads.get(scope, 0)
+        must(incarnation >= last, "ID6", f"{scope} read {incarnation} after {last}")
         self.reads[scope] = incarnation
-        must(
-            incarnation == stored.incarnation,
-            "ID2",
-            f"{scope} shows {incarnation}, stored is {stored.incarnation}",
-        )
+        is_stored = incarnation == stored.incarnation
+        must(is_stored, "ID2", f"{scope} shows {incarnation}, stored is {stored.incarnation}")
         hidden = HIDDEN.get(version, ONLY_NEWEST)
         expected = [event.id for event in stored.events.values() if event.type not in hidden]
-        must(
-            [event["EventId"] for event in document["Events"]] == expected,
-            "ID5",
-            f"{scope} at {version} shows the wrong events",
-        )
+        shown = [event["EventId"] for event in document["Events"]]
+        must(shown == expected, "ID5", f"{scope} at {version} shows the wrong events")
         for event in document["Events"]:
             must(len(event) == FIELDS[version], "ID5", f"{version} shows {sorted(event)}")
             invariants.id4(event)
@@ -199,9 +188,8 @@ class Observer(ObservedState):
         """Record an acknowledged approval."""
         for name in events:
             known = self.events.get(name.upper())
-            must(
-                known and known.scope == scope, "IL10", f"{scope} approved {name} of another scope"
-            )
+            is_own = known and known.scope == scope
+            must(is_own, "IL10", f"{scope} approved {name} of another scope")
             self.acknowledged.add(name.upper())
 
     def settled(self, now: float) -> None:

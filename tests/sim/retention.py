@@ -10,9 +10,8 @@ from tests.sim.violations import must
 
 def ir1_operation(observed: ObservedState, name: str, at: float) -> None:
     """An operation is dropped only when its end is old. Its id can then be used again."""
-    must(
-        observed.operations.get(name) == "ended", "IR1", f"operation {name} is dropped in progress"
-    )
+    has_ended = observed.operations.get(name) == "ended"
+    must(has_ended, "IR1", f"operation {name} is dropped in progress")
     age = at - observed.ended_at.pop(name)
     must(age > KEEP_SECONDS, "IR1", f"operation {name} is dropped {age:.1f} s after its end")
     del observed.operations[name]
@@ -44,8 +43,5 @@ async def check_look_ups(
         must(operation is not None, "IC1", f"operation {name} cannot be looked up")
     for name in dropped:
         operation = await reader.read(Operation, name)
-        must(
-            operation is None or name in observed.operations,
-            "IR1",
-            f"operation {name} was dropped and can still be looked up",
-        )
+        gone = operation is None or name in observed.operations
+        must(gone, "IR1", f"operation {name} was dropped and can still be looked up")

@@ -81,11 +81,8 @@ async def check_liveness(simulation: Simulation) -> None:
     for state in simulation.observer.scopes.values():
         must(not state.events, "IL6", f"{state.id} still shows {list(state.events)}")
         must(not state.impacts, "IL6", f"{state.id} still has {list(state.impacts)}")
-    must(
-        not simulation.observer.open_operations,
-        "IC1",
-        f"open: {list(simulation.observer.open_operations)}",
-    )
+    operations = list(simulation.observer.open_operations)
+    must(not operations, "IC1", f"open: {operations}")
     for rollout in simulation.observer.rollouts.values():
         ended = rollout.done + rollout.failed + rollout.skipped
         if rollout.status == "Done":

@@ -306,11 +306,8 @@ class Simulation:
         await self.fleet.writer.process_batch(batch)
         # After trouble, work that is due may be committed with it.
         if single and isinstance(single.error, Refused) and not self.disk.trouble:
-            must(
-                self.observer.commits == commits,
-                "IL8",
-                f"{single.command} was refused, but something was committed",
-            )
+            unchanged = self.observer.commits == commits
+            must(unchanged, "IL8", f"{single.command} was refused, but something was committed")
         for pending in batch:
             if isinstance(pending.command, Approve):
                 await self._approve_ended(pending)
@@ -346,12 +343,9 @@ class Simulation:
             must(operation and operation.id == command.operation, "IC1", f"{command} has no answer")
             self.observer.accepted.add(command.operation)
             first = self.observer.requests.setdefault(command.operation, command)
-            must(
-                (type(first), getattr(first, first.target))
-                == (type(command), getattr(command, command.target)),
-                "IC2",
-                f"{command} was answered with the operation of {first}",
-            )
+            same_target = getattr(first, first.target) == getattr(command, command.target)
+            repeats = type(first) is type(command) and same_target
+            must(repeats, "IC2", f"{command} was answered with the operation of {first}")
 
     async def _read(self, scope: str, version: str) -> None:
         try:
