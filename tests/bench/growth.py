@@ -22,7 +22,6 @@ class Case:
     """A fleet under load, and the smaller or newer one to compare with."""
 
     machines: int
-    probe: str
     how: Mapping[str, int] = field(default_factory=dict)
     base: str = ""
     history: int = 0
@@ -49,18 +48,19 @@ def run(context: BenchmarkContext) -> Result:
 
 def _cases(effort: Effort) -> dict[str, Case]:
     large, past = effort.machines, effort.history
+    submitters = {"submitters": SUBMITTERS}
     busy = min(_BUSY_FLEET, large)
     whole, cold = f"{large:,} machines", f"{_SMALL}{_COLD}"
     many, many_whole = (f"{n:,} machines, {SUBMITTERS} submitters" for n in (busy, large))
     return {
-        _SMALL: Case(SMALL_FLEET, "commands"),
-        f"{whole}, {_HOT} scopes": Case(large, "commands", {"among": _HOT}, _SMALL),
-        f"{whole}, all scopes": Case(large, "commands", {}, _SMALL),
-        cold: Case(SMALL_FLEET, "commands", {"cached": 0}),
-        f"{whole}, all scopes{_COLD}": Case(large, "commands", {"cached": 0}, cold),
-        many: Case(busy, "many"),
-        f"{many_whole}, all scopes": Case(large, "many", {}, many),
-        f"{many}, after {past:,} commands": Case(busy, "many", {}, many, past),
+        _SMALL: Case(SMALL_FLEET),
+        f"{whole}, {_HOT} scopes": Case(large, {"among": _HOT}, _SMALL),
+        f"{whole}, all scopes": Case(large, {}, _SMALL),
+        cold: Case(SMALL_FLEET, {"cached": 0}),
+        f"{whole}, all scopes{_COLD}": Case(large, {"cached": 0}, cold),
+        many: Case(busy, submitters),
+        f"{many_whole}, all scopes": Case(large, submitters, many),
+        f"{many}, after {past:,} commands": Case(busy, submitters, many, past),
     }
 
 
@@ -70,7 +70,7 @@ def _ask(context: BenchmarkContext, case: Case) -> Sample:
         "machines": case.machines,
         "seconds": context.effort.seconds * 0.75,
     }
-    return Sample(**context.probe(case.probe, **how, **case.how))
+    return Sample(**context.probe("commands", **how, **case.how))
 
 
 def _row(sample: Sample, taken: Mapping[str, Sample], base: str | None) -> dict[str, float]:

@@ -4,10 +4,8 @@ import gc
 import json
 import os
 import random
-import resource
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from fairwarning.service.config import fleet_file
@@ -27,6 +25,7 @@ from tests.bench import (
 )
 from tests.bench.fleets import SCOPE, Never, serving
 from tests.bench.generator import generate, store_of
+from tests.bench.processes import resident_bytes
 from tests.bench.traffic import Traffic, shares
 
 _WAVE = 50  # scopes
@@ -64,10 +63,12 @@ async def commands(
     data: str,
     machines: int,
     seconds: float,
+    *,
+    submitters: int = 1,
     among: int | None = None,
     cached: int = CACHED_ENTITIES,
 ) -> dict[str, float]:
-    """The cost of a command on one of some scopes of a fleet, or of all."""
+    """The cost of a command on some scopes of a fleet, or on all; one submitter roams at random."""
     scopes = fleets.scope_names(machines // SCOPE)[:among]
     generator = random.Random(1)
 
@@ -77,17 +78,10 @@ async def commands(
     traffic = Traffic()
     async with serving(store_of(data), traffic, cached) as fleet:
         await fleets.enable(fleet, scopes)
-        sample = await traffic.roam(fleet, pick, seconds)
-    return sample.plain()
-
-
-async def many(data: str, machines: int, seconds: float) -> dict[str, float]:
-    """The cost of a command with many submitters, over all scopes."""
-    scopes = fleets.scope_names(machines // SCOPE)
-    traffic = Traffic()
-    async with serving(store_of(data), traffic) as fleet:
-        await fleets.enable(fleet, scopes)
-        sample = await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), seconds)
+        if submitters == 1:
+            sample = await traffic.roam(fleet, pick, seconds)
+        else:
+            sample = await traffic.load(fleet, shares(scopes, submitters), seconds)
     return sample.plain()
 
 
@@ -105,36 +99,17 @@ async def _resident(store: Store, machines: int) -> int:
     async with serving(store, Never()) as fleet:
         await fleets.make(fleet, fleets.scope_names(machines // SCOPE), SCOPE)
         gc.collect()
-        return _resident_bytes()
-
-
-def _resident_bytes() -> int:
-    table = Path("/proc/self/statm")
-    if table.exists():
-        return int(table.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return resident_bytes([os.getpid()])
 
 
 PROBES: dict[str, Callable[..., Any]] = {
     probe.__name__: probe
     for probe in (
-        *(build, age, commands, many, at_rest, in_memory),
-        *(clients.flood, clients.hold),
-        *(
-            many_machines.one_by_one,
-            many_machines.each_once,
-            many_machines.together,
-            arrivals.arrive,
-        ),
-        *(
-            pgprobes.drive,
-            pgprobes.row_by_row,
-            pgprobes.record,
-            pgprobes.notified,
-            two_processes.seen_through_both,
-        ),
-        *(reading.write_lines, reading.timed),
-        *(build_resources, armclients.ask_over_tls, armclients.list_over_tls),
+        *(build, build_resources, age, commands, at_rest, in_memory),
+        *(clients.flood, clients.hold, armclients.ask_over_tls, armclients.list_over_tls),
+        *(many_machines.one_by_one, many_machines.each_once, many_machines.together),
+        *(pgprobes.drive, pgprobes.row_by_row, pgprobes.record, pgprobes.notified),
+        *(reading.write_lines, reading.timed, two_processes.seen_through_both, arrivals.arrive),
     )
 }
 
