@@ -1,6 +1,6 @@
 """The cost of the control plane: reads, commands and listings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -28,6 +28,17 @@ _BEFORE = "resident MiB before"
 _AFTER = "resident MiB after"
 
 
+def _measure(
+    context: BenchmarkContext, servers: Sequence[Server], runs: Mapping[str, Callable[[], Sample]]
+) -> tuple[dict[str, Sample], dict[str, dict[str, float]]]:
+    """The samples, and the memory of the servers before and after."""
+    memory = {server.name: {_BEFORE: server.resident()} for server in servers}
+    taken = context.samples(runs)
+    for server in servers:
+        memory[server.name][_AFTER] = server.resident()
+    return taken, memory
+
+
 # --- Reads ----------------------------------------------------------------------------------------
 
 
@@ -37,12 +48,8 @@ def reads(context: BenchmarkContext) -> Result:
         document = server.get(_VM)
         with control_planes.bare(context, server, document) as bare:
             servers = (server, bare)
-            before = {server.name: server.resident() for server in servers}
-            runs = {
-                server.name: partial(server.flood, context, _VM, _CONNECTIONS) for server in servers
-            }
-            taken = context.samples(runs)
-            after = {server.name: server.resident() for server in servers}
+            runs = {each.name: partial(each.flood, context, _VM, _CONNECTIONS) for each in servers}
+            taken, memory = _measure(context, servers, runs)
     ours, peer = taken[OURS], taken[BARE]
     return Result(
         *described("arm-reads", size=len(document), connections=_CONNECTIONS, peer=BARE),
@@ -51,8 +58,7 @@ def reads(context: BenchmarkContext) -> Result:
                 "CPU µs": sample.cpu_us,
                 f"÷ {BARE}": sample.cpu / peer.cpu,
                 "a second": sample.rate,
-                _BEFORE: before[name],
-                _AFTER: after[name],
+                **memory[name],
             }
             for name, sample in taken.items()
         },
@@ -83,11 +89,9 @@ def restarts(context: BenchmarkContext) -> Result:
             control_planes.bare(context, server, document) as peer,
             closing(Raw(context.folder / "arm-raw.db")) as raw,
         ):
-            before = server.resident()
-            taken = _take_restarts(context, server, peer, raw)
-            after = server.resident()
+            runs = _restart_runs(context, server, peer, raw)
+            taken, memory = _measure(context, (server,), runs)
     sqlite, bare = taken[_RAW], taken[_TAKING]
-    memory = {_BEFORE: before, _AFTER: after}
     return Result(
         *described(
             "arm-restarts",
@@ -101,7 +105,7 @@ def restarts(context: BenchmarkContext) -> Result:
                 "÷ SQLite alone": sample.rate / sqlite.rate,
                 "CPU µs": sample.cpu_us,
                 f"CPU ÷ {BARE}": sample.cpu / bare.cpu,
-                **(memory if name == _MANY else {}),
+                **(memory[OURS] if name == _MANY else {}),
             }
             for name, sample in taken.items()
         },
@@ -113,9 +117,9 @@ def _restarts(effort: Effort) -> int:
     return max(_CONNECTIONS, int(effort.seconds * 1000))
 
 
-def _take_restarts(
+def _restart_runs(
     context: BenchmarkContext, server: Server, peer: Server, raw: Raw
-) -> Mapping[str, Sample]:
+) -> Mapping[str, Callable[[], Sample]]:
     count, first = _restarts(context.effort), 0
 
     def restart(connections: int, count: int) -> Sample:
@@ -131,13 +135,12 @@ def _take_restarts(
         with pinned(SERVER_CORE):
             return raw.load(context.effort.seconds)
 
-    runs = {
+    return {
         _RAW: alone,
         _TAKING: take,
         _ONE: lambda: restart(1, count // 4),
         _MANY: lambda: restart(_CONNECTIONS, count),
     }
-    return context.samples(runs)
 
 
 # --- Listings -------------------------------------------------------------------------------------
@@ -151,14 +154,11 @@ def listing(context: BenchmarkContext) -> Result:
         page = server.get(paths[0])
         pages = _SETS * -(-instances // PAGE)
         with control_planes.bare(context, server, page) as peer:
-            before = {each.name: each.resident() for each in (server, peer)}
-            taken = context.samples(
-                {
-                    OURS: lambda: _listed(context, server, paths, pages),
-                    BARE: lambda: peer.ask(context, paths[0], connections=1, count=pages),
-                }
-            )
-            after = {each.name: each.resident() for each in (server, peer)}
+            runs = {
+                OURS: lambda: _listed(context, server, paths, pages),
+                BARE: lambda: peer.ask(context, paths[0], connections=1, count=pages),
+            }
+            taken, memory = _measure(context, (server, peer), runs)
     return Result(
         *described(
             "arm-listing",
@@ -175,8 +175,7 @@ def listing(context: BenchmarkContext) -> Result:
                 "CPU ms": sample.cpu * pages * 1e3,
                 f"CPU ÷ {BARE}": sample.cpu / taken[BARE].cpu,
                 "CPU µs an instance": sample.cpu_us * pages / (_SETS * instances),
-                _BEFORE: before[name],
-                _AFTER: after[name],
+                **memory[name],
             }
             for name, sample in taken.items()
         },

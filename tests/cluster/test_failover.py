@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +35,7 @@ class Traffic:
     """Sends commands at a constant rate, without waiting for answers."""
 
     cluster: Cluster
-    per_second: int = COMMANDS_PER_SECOND
+    per_second: int
     history: History = field(default_factory=History)
     count: int = 0
     stop: bool = False
@@ -77,6 +79,23 @@ class Traffic:
         return len(processes) == len(self.cluster.processes)
 
 
+@asynccontextmanager
+async def under_load(
+    url: str, fork_server: ForkServer, folder: Path, per_second: int
+) -> AsyncIterator[Traffic]:
+    """Traffic through two processes; after it everything finishes, and none has stopped writing."""
+    await prepare(url)
+    async with Cluster(fork_server, WorkerSettings("", url, str(folder)), 2) as cluster:
+        traffic = Traffic(cluster, per_second)
+        running = asyncio.create_task(traffic.run())
+        yield traffic
+        traffic.stop = True
+        await running
+        await settle(url, SETTLING_SECONDS)
+        errors = [(await process.request())["broken"] for process in cluster.processes]
+        assert errors == ["", ""]
+
+
 async def fail_over(traffic: Traffic, pair: Pair) -> float:
     """Kill the primary, promote the standby, and return how long nothing was acknowledged."""
     await asyncio.sleep(BEFORE_SECONDS)
@@ -90,21 +109,12 @@ async def fail_over(traffic: Traffic, pair: Pair) -> float:
 async def run_failovers(
     pair: Pair, fork_server: ForkServer, folder: Path
 ) -> tuple[History, list[float]]:
-    """Fail over several times under load, then wait until everything has finished."""
-    url = pair.url
-    await prepare(url)
-    async with Cluster(fork_server, WorkerSettings("", url, str(folder)), 2) as cluster:
-        traffic = Traffic(cluster)
-        running = asyncio.create_task(traffic.run())
+    """Fail over several times under load."""
+    async with under_load(pair.url, fork_server, folder, COMMANDS_PER_SECOND) as traffic:
         took = [await fail_over(traffic, pair)]
         for _ in range(ROUNDS - 1):
             await asyncio.to_thread(pair.rejoin)
             took.append(await fail_over(traffic, pair))
-        traffic.stop = True
-        await running
-        await settle(url, SETTLING_SECONDS)
-        errors = [(await process.request())["broken"] for process in cluster.processes]
-        assert errors == ["", ""]
     return traffic.history, took
 
 

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.cluster import Cluster, ForkServer
+from tests.cluster.cluster import ForkServer
 from tests.cluster.history import History
 from tests.cluster.patroni import FILES, PAGE, HighAvailability, missing_packages
-from tests.cluster.run import SETTLING_SECONDS, prepare, settle
-from tests.cluster.test_failover import Traffic, check_run
-from tests.cluster.worker import WorkerSettings
+from tests.cluster.test_failover import Traffic, check_run, under_load
 from tests.docs.pages import blocks
 from tests.fixtures.waiting import on_this_machine, wait_until_async
 
@@ -107,17 +105,9 @@ def longest_gap(history: History, since: float) -> float:
 async def run_faults(
     setup: HighAvailability, fork_server: ForkServer, folder: Path, faults: list[Fault]
 ) -> tuple[History, list[float]]:
-    """Cause all faults under load, then wait until everything has finished."""
-    await prepare(setup.url)
-    async with Cluster(fork_server, WorkerSettings("", setup.url, str(folder)), 2) as cluster:
-        traffic = Traffic(cluster, per_second=COMMANDS_PER_SECOND)
-        running = asyncio.create_task(traffic.run())
+    """Cause all faults under load."""
+    async with under_load(setup.url, fork_server, folder, COMMANDS_PER_SECOND) as traffic:
         took = [await inject(setup, traffic, fault) for fault in faults]
-        traffic.stop = True
-        await running
-        await settle(setup.url, SETTLING_SECONDS)
-        errors = [(await process.request())["broken"] for process in cluster.processes]
-        assert errors == ["", ""]
     return traffic.history, took
 
 

@@ -9,8 +9,7 @@ import argparse
 import sys
 from collections import Counter
 
-from tests.mutants import survivors
-from tests.mutants.mutations import KINDS, Mutant, choose
+from tests.mutants.mutations import KINDS, Mutant, choose, explained_survivors
 from tests.mutants.trial import SURVIVED, Trial
 
 LEAST_CAUGHT = 0.97
@@ -21,7 +20,7 @@ class Table:
     """Counts what became of the mutants."""
 
     def __init__(self) -> None:
-        self._reasons = survivors.reasons()
+        self._reasons = explained_survivors()
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, mutant: Mutant, result: str) -> None:

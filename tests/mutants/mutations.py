@@ -6,6 +6,7 @@ code never fails.
 
 import ast
 import hashlib
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -15,6 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 
 CORE = Path(__file__).parents[2] / "src" / "fairwarning" / "core"
+SURVIVORS = Path(__file__).with_name("survivors.toml")
 KINDS = "comparison", "constant", "boolean", "statement", "argument"
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -93,6 +95,13 @@ def choose(count: int, seed: int) -> list[Mutant]:
     each = -(-count // len(KINDS))
     chosen = [sorted(mutants, key=itemgetter(0))[:each] for mutants in ranked.values()]
     return [mutant for _, mutant in sorted(chain(*chosen), key=itemgetter(0))][:count]
+
+
+def explained_survivors() -> dict[tuple[str, ...], str]:
+    """Why some mutants survive, by `Mutant.key`."""
+    rows = tomllib.loads(SURVIVORS.read_text("utf-8"))["survivor"]
+    columns = "module", "function", "before", "after"
+    return {tuple(row[column] for column in columns): row["reason"] for row in rows}
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
