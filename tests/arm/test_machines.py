@@ -169,12 +169,23 @@ def test_sizes(arm: ArmHarness) -> None:
     }
 
 
-def test_a_method_that_is_not_allowed(arm: ArmHarness) -> None:
-    """The error names those that are."""
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", VM, "DELETE, GET, PATCH, PUT"),
+        ("GET", f"{VM}/restart", "POST"),
+        ("PUT", f"{VM}/instanceView", "GET"),
+        ("DELETE", VM.rpartition("/")[0], "GET"),
+    ],
+)
+def test_a_method_that_is_not_allowed(
+    arm: ArmHarness, method: str, path: str, allowed: str
+) -> None:
+    """The error names those that are: of a resource, an action, a view and a list."""
     machine(arm)
-    response = arm.post(VM)
+    response = arm.request(method, path, {})
     assert refused(response) == (405, "MethodNotAllowed")
-    assert "DELETE, GET, PATCH, PUT" in response.error_message
+    assert response.error_message.endswith(f"; use {allowed}.")
 
 
 def test_the_head_of_a_view(arm: ArmHarness) -> None:

@@ -60,8 +60,11 @@ def _member_handler(context: ArmContext, method: str, path: ResourcePath) -> Han
             return action
         text = f"The action '{path.member[:80]}' of '{path.id.kind}' does not exist."
         raise ArmError("InvalidResourceType", text, 404)
-    if method != "GET" or (owner and member in owner.actions):
-        methods = "POST" if owner else "GET, POST"
+    is_action = bool(owner and member in owner.actions)
+    if method != "GET" or is_action:
+        methods = "POST" if is_action else "GET"
+        if owner is None and path.id.kind:  # only stored: it takes any action
+            methods = "GET, POST"
         raise azure_error("MethodNotAllowed", method=method, methods=methods)
     if owner and (view := owner.views.get(member)):
         return view
