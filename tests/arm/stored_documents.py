@@ -57,7 +57,7 @@ class StoredResource:
 
 _WORDS = st.from_regex(r"[a-z][A-Za-z0-9]{0,9}", fullmatch=True)
 _NAMES = st.text(
-    st.characters(codec="utf-8", exclude_characters="<>%&\\?/. "), min_size=1, max_size=12
+    st.characters(codec="utf-8", exclude_characters="<>#%&\\?/. "), min_size=1, max_size=12
 ).filter(str.isprintable)
 _MEMBERS = st.text(st.characters(codec="utf-8"), max_size=10).filter(
     lambda name: not documents.is_secret(name)

@@ -32,7 +32,7 @@ HEADER = "x-fairwarning-stored-only"
 """The header of responses that says so; a deployment says it in its diagnostics."""
 _NAMESPACE = re.compile(r"[A-Za-z][A-Za-z0-9]{0,60}(\.[A-Za-z0-9]{1,60}){1,5}", re.ASCII)
 _TYPE = re.compile("[A-Za-z][A-Za-z0-9._-]{0,79}", re.ASCII)
-_NAME = re.compile(r"[^<>%&\\?/\x00-\x1f\x7f]{0,259}[^<>%&\\?/\x00-\x1f\x7f. ]")
+_NAME = re.compile(r"[^<>#%&\\?/\x00-\x1f\x7f]{0,259}[^<>#%&\\?/\x00-\x1f\x7f. ]")
 _LEVELS = 8  # of nested types
 
 
@@ -52,7 +52,7 @@ def _check_id(write: ResourceWrite) -> None:
     for name in id_.names:
         if not _NAME.fullmatch(name) or not name.isprintable() or name[0] == " ":
             allowed = (
-                "1 to 260 printable characters without <>%&\\?/, and without ' ' at either end or "
+                "1 to 260 printable characters without <>#%&\\?/, and without ' ' at either end or "
                 "'.' at the end"
             )
             raise documents.invalid_value("name", name, allowed)
