@@ -282,8 +282,8 @@ PLANTS: dict[str, Plant] = {
         "IL14",
         Patch(
             "core.lifecycle",
-            "        if _deletes(machine, impact.kind):  # nothing",
-            "        if not impact.superseded and _deletes(machine, impact.kind):  # nothing",
+            "        if deletes(machine, impact.kind):  # nothing",
+            "        if not impact.superseded and deletes(machine, impact.kind):  # nothing",
         ),
         first_seed=25,
     ),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.campaigns import split
 from tests.fixtures.programs import ROOT, run_program
-from tests.sim.plants import PLANTS
+from tests.sim.plants import PLANTS, SOURCE
 from tests.sim.run import Failure, run, shrink
 
 SHARDS = 200
@@ -47,13 +47,21 @@ def _run_with_plant(name: str, *options: str) -> subprocess.CompletedProcess[str
     return run_program(sys.executable, "-m", "tests.sim", "--plant", name, *options, cwd=ROOT)
 
 
+def test_every_patch_fits_the_source() -> None:
+    """A change of the source that a planted bug has to follow is noticed before the campaigns."""
+    patches = [patch for plant in PLANTS.values() for patch in plant.patches]
+    sources = {patch.module: SOURCE / f"{patch.module.replace('.', '/')}.py" for patch in patches}
+    texts = {module: path.read_text("utf-8") for module, path in sources.items()}
+    assert [patch for patch in patches if patch.old not in texts[patch.module]] == []
+
+
 @pytest.mark.parametrize("name", split(PLANTS, 6))
 def test_a_planted_bug_is_found(name: str) -> None:
     """The simulator finds each planted bug within 10,000 seeds, and names the right invariant."""
     seeds = ("--first", str(PLANTS[name].first_seed), "--seeds", "10000")
     done = _run_with_plant(name, *seeds, "--no-shrink")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stdout.partition(":")[0] in PLANTS[name].breaks, done.stdout
+    assert done.stdout.partition(":")[0] in PLANTS[name].breaks, done.stdout + done.stderr
 
 
 def test_a_failure_is_reported_and_shrunk() -> None:
