@@ -4,6 +4,7 @@ Fixtures do not live here: a test builds what it needs in its body.
 """
 
 import gc
+import inspect
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from hypothesis import settings
 
 from fairwarning.server import variables
 from tests.fixtures.leftovers import leftover_processes, mark_run
-from tests.fixtures.waiting import wait_until
+from tests.fixtures.waiting import run_async, wait_until
 from tests.release.conformance.rows import check
 
 MadeItems = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector] | None
@@ -71,6 +72,13 @@ def pytest_pycollect_makeitem() -> Generator[None, MadeItems, MadeItems]:
         if isinstance(item, pytest.Item):
             check(item)
     return made
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Run a test that is a coroutine."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        pyfuncitem.obj = run_async(pyfuncitem.obj)
 
 
 @pytest.hookimpl(trylast=True)  # when the workers have ended

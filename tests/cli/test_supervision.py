@@ -22,7 +22,7 @@ from tests.cli.test_workers import FLEET, is_running, poll, workers
 from tests.fixtures.files import short_folder
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until, wait_until_async
 
 WATCHDOG_MICROSECONDS = 600_000
 
@@ -187,7 +187,6 @@ async def pool() -> AsyncIterator[_WorkerPool]:
         os.close(write_end)
 
 
-@run_async
 async def test_a_worker_that_reports_no_progress_is_restarted(
     launch: Callable[[str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -201,7 +200,6 @@ async def test_a_worker_that_reports_no_progress_is_restarted(
     assert not any(is_running(int(path.name)) for path in launched.iterdir())
 
 
-@run_async
 async def test_an_unexpected_error_while_a_worker_is_restarted(
     launch: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,7 +217,6 @@ async def test_an_unexpected_error_while_a_worker_is_restarted(
     assert "cannot start worker 0; trying again in 1 s" in caplog.text
 
 
-@run_async
 async def test_a_worker_that_is_not_ready_in_time_ends_the_start(
     launch: Callable[[str], Path],
 ) -> None:

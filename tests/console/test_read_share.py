@@ -16,7 +16,7 @@ from fairwarning.service.tokens import Role, TokenUse
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.http import Response
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 
 class _Silent:
@@ -191,7 +191,6 @@ def occupied(harness: ConsoleHarness | ArmHarness) -> Iterator[None]:
     harness.run(end())
 
 
-@run_async
 async def test_one_caller_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller that reads as much as it may does not keep another from reading."""
     monkeypatch.setattr(limits, "READS_OF_CALLER", 1)
@@ -205,7 +204,6 @@ async def test_one_caller_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["at work", "waiting"])
-@run_async
 async def test_a_read_without_a_caller_is_stopped(
     monkeypatch: pytest.MonkeyPatch, *, waits: bool
 ) -> None:
@@ -231,7 +229,6 @@ async def test_a_read_without_a_caller_is_stopped(
         pass
 
 
-@run_async
 async def test_commands_go_before_the_next_step_of_a_read() -> None:
     """A read waits while a command is at work, and goes on beside commands without end."""
     steps: list[int] = []

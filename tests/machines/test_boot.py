@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.machines.process_harness import process_harness
 
 pytestmark = [needs_namespaces, pytest.mark.spec("O4")]
@@ -14,7 +14,6 @@ BOOT_SECONDS = 30
 
 
 @pytest.mark.parametrize("kind", ["reboot", "redeploy", "start"])
-@run_async
 async def test_a_machine_boots_for_as_long_as_the_setting_says(tmp_path: Path, kind: str) -> None:
     """Meanwhile the impact is in progress and the endpoint is closed."""
     async with process_harness(tmp_path, boot_seconds=BOOT_SECONDS) as harness:
@@ -33,7 +32,6 @@ async def test_a_machine_boots_for_as_long_as_the_setting_says(tmp_path: Path, k
         assert harness.listeners.open == ["web_0"]
 
 
-@run_async
 async def test_a_machine_boots_when_all_its_programs_are_down(tmp_path: Path) -> None:
     """No program starts while another one of the machine is still ending."""
     go = tmp_path / "go"
@@ -54,7 +52,6 @@ async def test_a_machine_boots_when_all_its_programs_are_down(tmp_path: Path) ->
         await harness.printed("up\nup\n", 1)
 
 
-@run_async
 async def test_a_booting_machine_outlives_a_service_that_forgets_it(tmp_path: Path) -> None:
     """The next service, which keeps its fleet in memory, lets the machine boot."""
     async with process_harness(tmp_path, boot_seconds=BOOT_SECONDS) as harness:

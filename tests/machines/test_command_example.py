@@ -9,7 +9,7 @@ from pathlib import Path
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.command.driver import CommandDriver
 from fairwarning.machines.command.program import start_time
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "impact-command" / "impact.py"
 RUN = """#!/bin/sh
@@ -66,7 +66,6 @@ class Site:
             os.kill(self.pid(), signal.SIGKILL)
 
 
-@run_async
 async def test_a_process_id_that_is_used_again(tmp_path: Path) -> None:
     """After a reboot of the host, the id of another program: it is not ended."""
     site = Site(tmp_path)
@@ -78,7 +77,6 @@ async def test_a_process_id_that_is_used_again(tmp_path: Path) -> None:
     await site.end()
 
 
-@run_async
 async def test_every_impact_on_a_machine(tmp_path: Path) -> None:
     """The machine starts, freezes, reboots, loses its temporary disk, and is deleted."""
     site = Site(tmp_path)
@@ -102,7 +100,6 @@ async def test_every_impact_on_a_machine(tmp_path: Path) -> None:
     await site.end()
 
 
-@run_async
 async def test_another_host_can_tell_what_was_done(tmp_path: Path) -> None:
     """A driver without a record runs the check, and repeats nothing."""
     site = Site(tmp_path)
@@ -119,7 +116,6 @@ async def test_another_host_can_tell_what_was_done(tmp_path: Path) -> None:
     await site.end()
 
 
-@run_async
 async def test_a_machine_that_does_not_exist(tmp_path: Path) -> None:
     """The error says so; deleting it succeeds."""
     site = Site(tmp_path)

@@ -15,7 +15,7 @@ from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
 from fairwarning.machines.process.peers import check_peer
 from tests.fixtures.requirements import needs_linux
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 from tests.machines.process_harness import ProcessHarness, with_process_harness
 
 
@@ -166,7 +166,6 @@ async def test_a_freeze_of_unknown_duration_takes_the_usual_time(
     assert "disconnected" in await harness.result(freeze)
 
 
-@run_async
 async def test_a_peer_that_does_not_read_is_disconnected() -> None:
     """Messages for it are not buffered without limit."""
     ours, theirs = socket.socketpair()
@@ -178,7 +177,6 @@ async def test_a_peer_that_does_not_read_is_disconnected() -> None:
     theirs.close()
 
 
-@run_async
 async def test_received_sockets_are_limited() -> None:
     """They are closed with the connection."""
     ours, theirs = socket.socketpair()

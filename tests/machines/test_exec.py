@@ -20,7 +20,7 @@ from tests.fixtures.requirements import (
     needs_root_namespaces,
     needs_unshare,
 )
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.machines.process_harness import (
     EXEC,
     ProcessHarness,
@@ -91,7 +91,6 @@ def hosts() -> bytes:
 
 @needs_namespaces
 @needs_mounts
-@run_async
 async def test_a_machine_resolves_its_own_name(tmp_path: Path) -> None:
     """The address is one that the machine can bind to, and localhost resolves as before."""
     script = """
@@ -202,7 +201,6 @@ async def test_pipes_pass_through(harness: ProcessHarness, tmp_path: Path) -> No
 
 
 @needs_namespaces
-@run_async
 async def test_long_folder_names_work(tmp_path: Path) -> None:
     """The path of a socket is limited, that of a folder is not."""
     deep = tmp_path / ("d" * 120) / ("e" * 120)

@@ -12,7 +12,7 @@ from fairwarning.machines.libvirt.driver import LibvirtDriver
 from fairwarning.machines.libvirt.record import PREFIX, RECORD, DomainRecord, read
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.requirements import needs_libvirt
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 from tests.machines.libvirt_harness import (
     URI,
     Hypervisor,
@@ -53,7 +53,6 @@ async def test_the_effect_of_an_impact(
 
 
 @pytest.mark.spec("E9")
-@run_async
 async def test_a_guest_that_misses_the_request_to_shut_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -211,7 +210,6 @@ def leased(hypervisor: Hypervisor, name: str) -> str:
 
 
 @pytest.mark.spec("M22")
-@run_async
 async def test_a_guest_is_found_by_its_lease() -> None:
     """By the name of its domain, or by the machine that its metadata names."""
     with open_hypervisor() as hypervisor:
@@ -227,7 +225,6 @@ async def test_a_guest_is_found_by_its_lease() -> None:
 
 
 @pytest.mark.spec("M22")
-@run_async
 async def test_a_host_that_cannot_be_reached() -> None:
     """No machine is found, and the caller is told so; the log says why."""
     driver = LibvirtDriver("test:///no-such-file")
@@ -238,7 +235,6 @@ async def test_a_host_that_cannot_be_reached() -> None:
 # --- Errors ---
 
 
-@run_async
 async def test_errors_of_libvirt_are_reported() -> None:
     """The error says what to do; the claim is released for the machine's next impact."""
     with open_hypervisor() as hypervisor:

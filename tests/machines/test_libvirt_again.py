@@ -19,7 +19,7 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.fleet import restart, standalone
 from tests.fixtures.requirements import needs_libvirt
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.machines.libvirt_harness import (
     Hypervisor,
     LibvirtHarness,
@@ -65,7 +65,6 @@ class Stall:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
-@run_async
 async def test_an_executed_impact_is_not_repeated(kind: str) -> None:
     """Not by this driver, a later one, after other impacts, or concurrently."""
     with open_hypervisor() as hypervisor:
@@ -84,7 +83,6 @@ async def test_an_executed_impact_is_not_repeated(kind: str) -> None:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
-@run_async
 async def test_a_driver_that_is_suspended_at_any_point(kind: str) -> None:
     """Another one continues. If the first resumes, it finds the impact executed."""
     with open_hypervisor() as hypervisor:
@@ -124,7 +122,6 @@ async def _calls_of(kind: str) -> int:
 
 
 @pytest.mark.spec("E9")
-@run_async
 async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is delayed between its read and its write while another one claims: only one acts."""
     looked = threading.Event()
@@ -151,7 +148,6 @@ async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch
         assert await hypervisor.history() == "stopped started"
 
 
-@run_async
 async def test_two_drivers_with_different_impacts() -> None:
     """They are executed one after the other."""
     with open_hypervisor() as hypervisor:
@@ -166,7 +162,6 @@ async def test_two_drivers_with_different_impacts() -> None:
         assert len(hypervisor.record().done) == 2
 
 
-@run_async
 async def test_a_service_that_ends_during_a_freeze() -> None:
     """The driver resumes the domain at once; the next driver finds the impact executed."""
     with open_hypervisor() as hypervisor:
@@ -180,7 +175,6 @@ async def test_a_service_that_ends_during_a_freeze() -> None:
         assert await hypervisor.history() == "suspended resumed"
 
 
-@run_async
 async def test_an_impact_that_takes_too_long_fails() -> None:
     """When libvirt hangs, the driver reports a failure and executes the next impact."""
     with open_hypervisor() as hypervisor:

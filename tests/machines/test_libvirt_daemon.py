@@ -14,7 +14,7 @@ import pytest
 from fairwarning.machines.libvirt import host as hosts
 from tests.docs.pages import ROOT
 from tests.fixtures.requirements import needs_libvirt, needs_libvirtd
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.machines.libvirt_daemon import Daemon, daemon
 from tests.machines.libvirt_harness import impact, libvirt_harness, open_hypervisor
 
@@ -81,7 +81,6 @@ async def closed_proxy(libvirtd: Daemon) -> AsyncIterator[Proxy]:
         await proxy.close()
 
 
-@run_async
 async def test_a_connection_that_is_lost() -> None:
     """The driver reconnects, and the impact continues."""
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
@@ -98,7 +97,6 @@ async def test_a_connection_that_is_lost() -> None:
         assert await hypervisor.history() == "suspended resumed"
 
 
-@run_async
 async def test_a_libvirtd_that_is_unreachable() -> None:
     """The driver keeps trying, and reports the reason if the time limit passes."""
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
@@ -119,7 +117,6 @@ async def test_a_libvirtd_that_is_unreachable() -> None:
         assert await hypervisor.history() == "stopped started"
 
 
-@run_async
 async def test_a_libvirtd_that_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The keepalive detects it, and the impact continues when libvirtd is resumed."""
     monkeypatch.setattr(hosts, "_KEEPALIVE_SECONDS", 1)
@@ -148,7 +145,6 @@ async def _service(uri: str, kind: str, seconds: int, folder: Path) -> asyncio.s
 
 
 @pytest.mark.spec("E9")
-@run_async
 async def test_a_service_that_is_killed(tmp_path: Path) -> None:
     """Another process takes over the frozen domain and resumes it."""
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
@@ -164,7 +160,6 @@ async def test_a_service_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("E9")
-@run_async
 async def test_several_services_at_once(tmp_path: Path) -> None:
     """Several processes get the same impact: one executes it, all report it."""
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:

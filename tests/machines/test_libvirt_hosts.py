@@ -12,7 +12,7 @@ import pytest
 from fairwarning.machines.libvirt import host as hosts
 from fairwarning.machines.libvirt.host import LibvirtHost
 from tests.fixtures.requirements import needs_libvirt, needs_libvirtd
-from tests.fixtures.waiting import LOOK_SECONDS, run_async, wait_until_async
+from tests.fixtures.waiting import LOOK_SECONDS, wait_until_async
 from tests.machines.libvirt_daemon import daemon
 from tests.machines.libvirt_harness import (
     URI,
@@ -35,7 +35,6 @@ def _uri(path: Path) -> str:
 
 
 @pytest.mark.spec("E9")
-@run_async
 async def test_a_domain_on_the_second_host_while_the_first_is_down(tmp_path: Path) -> None:
     """The driver executes its impacts."""
     with open_hypervisor() as hypervisor:
@@ -47,7 +46,6 @@ async def test_a_domain_on_the_second_host_while_the_first_is_down(tmp_path: Pat
         assert hypervisor.names() == []
 
 
-@run_async
 async def test_a_domain_on_the_second_host_while_the_first_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +62,6 @@ async def test_a_domain_on_the_second_host_while_the_first_does_not_answer(
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize(("kind", "announced", "limit"), [("stop", -1, 1), ("delete", 1, 2)])
-@run_async
 async def test_a_domain_that_may_be_on_the_host_that_is_down(
     kind: str, announced: int, limit: int, tmp_path: Path
 ) -> None:
@@ -79,7 +76,6 @@ async def test_a_domain_that_may_be_on_the_host_that_is_down(
         assert error.startswith(f"not done within {limit} s: libvirt at {uri} cannot be reached: ")
 
 
-@run_async
 async def test_a_host_that_does_not_answer_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds few threads, however often the driver tries; it is used once it answers (IB5)."""
     monkeypatch.setattr(hosts, "_OPEN_SECONDS", 0.01)
@@ -105,7 +101,6 @@ async def test_a_host_that_does_not_answer_for_long(monkeypatch: pytest.MonkeyPa
     assert threading.current_thread() not in closed
 
 
-@run_async
 async def test_how_long_an_attempt_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each time twice as long, up to a limit; after an answer as long as the first one."""
     monkeypatch.setattr(hosts, "_OPEN_SECONDS", 0.01)
@@ -122,7 +117,6 @@ async def test_how_long_an_attempt_may_take(monkeypatch: pytest.MonkeyPatch) -> 
     await host.close()
 
 
-@run_async
 async def test_calls_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """They fail, and later calls go on."""
     host = LibvirtHost(URI)
@@ -234,7 +228,6 @@ def _two_hosts() -> Iterator[tuple[Hypervisor, Hypervisor, str]]:
 
 @needs_libvirtd
 @pytest.mark.spec("E9")
-@run_async
 async def test_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
     """The domain moves once, however often the impact is handed over, and back with the next."""
     migrations = SlowMigrations(monkeypatch)
@@ -250,7 +243,6 @@ async def test_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_libvirtd
-@run_async
 async def test_a_migration_that_takes_too_long_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reported as failed, so it must not complete later."""
     migrations = SlowMigrations(monkeypatch)
@@ -269,7 +261,6 @@ async def test_a_migration_that_takes_too_long_is_aborted(monkeypatch: pytest.Mo
 
 
 @needs_libvirtd
-@run_async
 async def test_a_migration_that_completes_while_it_is_aborted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -284,7 +275,6 @@ async def test_a_migration_that_completes_while_it_is_aborted(
 
 
 @needs_libvirtd
-@run_async
 async def test_many_migrations_that_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than four run at once, so that libvirtd still reads the requests to abort them."""
     migrations = SlowMigrations(monkeypatch)
@@ -301,7 +291,6 @@ async def test_many_migrations_that_take_too_long(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_libvirtd
-@run_async
 async def test_a_service_that_stops_during_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
     """The migration is aborted, and the next service starts it again."""
     migrations = SlowMigrations(monkeypatch)

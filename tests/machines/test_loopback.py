@@ -11,7 +11,6 @@ from fairwarning.core.errors import Refused
 from fairwarning.machines.process import control, isolation, loopback
 from fairwarning.machines.process.channel import Channel, close_all
 from tests.fixtures.files import short_folder
-from tests.fixtures.waiting import run_async
 from tests.machines.process_harness import process_harness
 
 pytestmark = pytest.mark.spec("O12")
@@ -86,7 +85,6 @@ def test_a_system_that_can_run_no_machine(
         isolation.choose("auto")
 
 
-@run_async
 async def test_a_system_without_the_paths_and_flags_of_linux() -> None:
     """A program attaches, passes its endpoint, and is answered as its machine."""
     with short_folder() as folder, pytest.MonkeyPatch.context() as patch:
@@ -104,7 +102,6 @@ async def test_a_system_without_the_paths_and_flags_of_linux() -> None:
             assert "web_0 runs without namespaces (only Linux has them)" in harness.err()
 
 
-@run_async
 async def test_a_folder_whose_path_is_too_long_for_a_socket(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

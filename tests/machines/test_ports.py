@@ -11,7 +11,6 @@ import pytest
 from tests.fixtures.http import free_port
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_mounts, needs_namespaces
-from tests.fixtures.waiting import run_async
 from tests.machines.process_harness import (
     EXEC,
     ProcessHarness,
@@ -55,7 +54,6 @@ async def echo_server() -> AsyncIterator[str]:
 
 @needs_namespaces
 @pytest.mark.parametrize("host", ["", "127.0.0.1:", "localhost:"])
-@run_async
 async def test_a_program_reaches_a_forwarded_port(tmp_path: Path, host: str) -> None:
     """At the same address as outside; everything arrives, in both directions."""
     async with process_harness(tmp_path) as harness, echo_server() as port:
@@ -64,7 +62,6 @@ async def test_a_program_reaches_a_forwarded_port(tmp_path: Path, host: str) -> 
 
 
 @needs_namespaces
-@run_async
 async def test_a_program_reaches_no_other_port(tmp_path: Path) -> None:
     """Only what was forwarded."""
     async with process_harness(tmp_path) as harness, echo_server() as port:
@@ -76,7 +73,6 @@ async def test_a_program_reaches_no_other_port(tmp_path: Path) -> None:
 
 @needs_namespaces
 @pytest.mark.parametrize("host", ["", f"{'x' * 64}.example:"], ids=["", "no host name"])
-@run_async
 async def test_a_forwarded_port_that_does_not_answer(tmp_path: Path, host: str) -> None:
     """The program gets an error, not an empty answer."""
     port = str(free_port())
@@ -115,7 +111,6 @@ async def test_the_name_of_a_forwarded_host_resolves_inside(harness: ProcessHarn
 
 
 @needs_namespaces
-@run_async
 async def test_a_port_that_is_in_use(tmp_path: Path) -> None:
     """Exec does not start, and says which port it is."""
     async with process_harness(tmp_path) as harness:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_nsenter
-from tests.fixtures.waiting import run_async, wait_until, wait_until_async
+from tests.fixtures.waiting import wait_until, wait_until_async
 from tests.machines.harness import steady
 from tests.machines.process_harness import ProcessHarness, process_harness, with_process_harness
 
@@ -161,7 +161,6 @@ async def test_a_program_that_does_not_end_is_killed(
 @pytest.mark.parametrize(
     ("kind", "handed_over"), [("reboot", True), ("redeploy", True), ("stop", False)]
 )
-@run_async
 async def test_once_ends_with_the_first_impact(
     tmp_path: Path, kind: str, *, handed_over: bool
 ) -> None:

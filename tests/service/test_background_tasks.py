@@ -24,7 +24,7 @@ from fairwarning.service.retention import Retention
 from fairwarning.service.tokens import Tokens
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.fleet import simulated_driver
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 
 PAUSES = {
     retention: ("_CHECK_SECONDS", "_LEAST_WAIT_SECONDS"),
@@ -60,7 +60,6 @@ def task_of(name: str, folder: Path) -> Task:
 @pytest.mark.parametrize(
     "name", ["retention", "revocations", "expiry", "listeners", "certificates"]
 )
-@run_async
 async def test_the_next_attempt_is_made(
     name: str,
     tmp_path: Path,
@@ -90,7 +89,6 @@ async def test_the_next_attempt_is_made(
     assert "a row that cannot be read" in caplog.text
 
 
-@run_async
 async def test_a_renewal_that_fails_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

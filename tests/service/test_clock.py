@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import RealClock, VirtualClock
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.service.host_clocks import SteppedClocks
 
 pytestmark = pytest.mark.spec("E11")
@@ -16,7 +16,6 @@ pytestmark = pytest.mark.spec("E11")
 
 
 @pytest.mark.parametrize("ahead", [-3600.0, 0.0, 0.001, 0.03])
-@run_async
 async def test_real_alarms_are_never_early(ahead: float) -> None:
     """An alarm never fires before its time, nor before `call_at` returns."""
     clock, fired = RealClock(), asyncio.Event()
@@ -27,7 +26,6 @@ async def test_real_alarms_are_never_early(ahead: float) -> None:
     assert clock.now() >= moment
 
 
-@run_async
 async def test_a_cancelled_real_alarm_does_not_fire() -> None:
     """A cancelled alarm is not called."""
     clock, fired, later = RealClock(), asyncio.Event(), asyncio.Event()
@@ -37,7 +35,6 @@ async def test_a_cancelled_real_alarm_does_not_fire() -> None:
     assert not fired.is_set()
 
 
-@run_async
 async def test_an_alarm_waits_if_the_loop_wakes_early() -> None:
     """If the event loop's clock runs fast, the alarm waits for the real clock."""
     started = time.monotonic()
@@ -51,7 +48,6 @@ async def test_an_alarm_waits_if_the_loop_wakes_early() -> None:
     assert time.monotonic() - started >= 0.06
 
 
-@run_async
 async def test_a_suspended_host_delays_an_alarm_by_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -71,7 +67,6 @@ async def test_a_suspended_host_delays_an_alarm_by_seconds(
 # --- Virtual time, frozen -----------------------------------------------------------------------
 
 
-@run_async
 async def test_alarms_fire_in_order_each_at_its_time() -> None:
     """Advancing stops at each alarm; alarms of the same time fire in the order they were set."""
     clock, fired = VirtualClock(100), list[tuple[str, float]]()
@@ -83,7 +78,6 @@ async def test_alarms_fire_in_order_each_at_its_time() -> None:
     assert clock.now() == 130
 
 
-@run_async
 async def test_an_alarm_set_by_an_alarm() -> None:
     """An alarm that is set during an advance fires if its time is within the advance."""
     clock, fired = VirtualClock(), list[float]()
@@ -98,7 +92,6 @@ async def test_an_alarm_set_by_an_alarm() -> None:
     assert clock.now() == 35
 
 
-@run_async
 async def test_an_alarm_for_the_past_does_not_turn_time_back() -> None:
     """It fires at the next advance, and time does not move."""
     clock, fired = VirtualClock(100), list[float]()
@@ -107,7 +100,6 @@ async def test_an_alarm_for_the_past_does_not_turn_time_back() -> None:
     assert fired == [100]
 
 
-@run_async
 async def test_a_cancelled_virtual_alarm_does_not_fire() -> None:
     """A cancelled alarm does not fire, even if another alarm cancels it, and costs nothing."""
     clock, fired = VirtualClock(), list[str]()
@@ -127,7 +119,6 @@ async def test_a_cancelled_virtual_alarm_does_not_fire() -> None:
 # --- Virtual time, running ----------------------------------------------------------------------
 
 
-@run_async
 async def test_an_alarm_set_while_time_runs() -> None:
     """Alarms set while time runs fire by that time and in order."""
     clock, fired, log = VirtualClock(), asyncio.Event(), list[str]()
@@ -139,7 +130,6 @@ async def test_an_alarm_set_while_time_runs() -> None:
     assert log == ["first"]
 
 
-@run_async
 async def test_an_alarm_that_fails_while_time_runs() -> None:
     """The next one fires nevertheless."""
     clock, fired = VirtualClock(), asyncio.Event()
@@ -153,7 +143,6 @@ async def test_an_alarm_that_fails_while_time_runs() -> None:
     assert len(errors) == 1
 
 
-@run_async
 async def test_an_alarm_that_fails_while_time_is_advanced() -> None:
     """The advance fails, and a later one fires the alarms that are left, each at its time."""
     clock, fired = VirtualClock(), list[float]()
@@ -165,7 +154,6 @@ async def test_an_alarm_that_fails_while_time_is_advanced() -> None:
     assert (fired, clock.now()) == ([200], 300)
 
 
-@run_async
 async def test_advancing_while_time_runs() -> None:
     """After an advance, a running clock's alarm fires after the remaining time only."""
     clock, fired = VirtualClock(), asyncio.Event()
@@ -189,7 +177,6 @@ def test_bad_rates_are_refused(rate: float) -> None:
 # --- Virtual time over a restart ----------------------------------------------------------------
 
 
-@run_async
 async def test_a_restored_clock_continues() -> None:
     """A new clock continues from the state of the old one, frozen or running."""
     old = VirtualClock(100)

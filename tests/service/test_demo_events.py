@@ -15,7 +15,6 @@ from fairwarning.store.memory import MemoryStore
 from fairwarning.testing.demo import events
 from fairwarning.testing.demo.events import DemoEvents
 from tests.fixtures.fleet import NOON, simulated_driver
-from tests.fixtures.waiting import run_async
 
 SCOPES = ("api/0", "mail")
 HOUR_SECONDS = 3600.0
@@ -44,7 +43,6 @@ async def impacts(fleet: Fleet, scope: str) -> list[str]:
 
 
 @pytest.mark.spec("O1")
-@run_async
 async def test_a_scope_that_no_machine_polls_is_left_alone() -> None:
     """An event there would have no notice."""
     async with demo_fleet() as fleet:
@@ -54,13 +52,9 @@ async def test_a_scope_that_no_machine_polls_is_left_alone() -> None:
 
 
 @pytest.mark.spec("O1")
-def test_events_go_on_after_the_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_go_on_after_the_rollout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the rollout is done, machines get events in turn, one at a time."""
     monkeypatch.setattr(events, "_LEAST_SECONDS", 0.0)
-    run_async(_events_go_on)()
-
-
-async def _events_go_on() -> None:
     async with demo_fleet(*SCOPES) as fleet:
         demo_events = DemoEvents(fleet)
         await demo_events.begin()

@@ -8,7 +8,7 @@ from fairwarning.core.model import Event, EventStatus, EventType, Machine, Scope
 from fairwarning.core.record import changed
 from fairwarning.service.documents import DocumentCache, PublishedScope
 from tests.fixtures.fleet import NEWEST, wait_for_change
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 
 _EVENT = Event(
     id="e",
@@ -54,7 +54,6 @@ class _SlowLoad:
         return {"vm": scope} if scope else {}
 
 
-@run_async
 async def test_responses_are_kept_until_the_document_changes() -> None:
     """Rendered responses are kept until the document changes."""
     documents = _cache_of(_scope(1))
@@ -67,7 +66,6 @@ async def test_responses_are_kept_until_the_document_changes() -> None:
     assert b'"DocumentIncarnation":2' in published.body(NEWEST)
 
 
-@run_async
 async def test_readers_are_woken_by_a_change_and_only_then() -> None:
     """All held requests return when the document changes, and not before."""
     documents = _cache_of(_scope(1))
@@ -91,7 +89,6 @@ def test_a_scope_that_was_not_loaded_has_no_document() -> None:
         published.body(NEWEST)
 
 
-@run_async
 async def test_equal_documents_share_their_responses() -> None:
     """Scopes without events share responses by incarnation; a scope with events has its own."""
     documents = _cache_of(_scope(1))
@@ -108,7 +105,6 @@ async def test_equal_documents_share_their_responses() -> None:
     assert vm.answers is not other.answers
 
 
-@run_async
 async def test_readers_are_woken_when_the_scope_is_deleted() -> None:
     """Deleting the scope wakes its readers, and they get NotFound."""
     documents = _cache_of(_scope(1))
@@ -137,7 +133,6 @@ async def _fetch_during(
 
 @pytest.mark.parametrize("published", [2, 3])
 @pytest.mark.parametrize("loaded", [None, 2, 3])
-@run_async
 async def test_a_change_during_the_first_load(published: int, loaded: int | None) -> None:
     """The newer of the published and the loaded scope counts, and later changes are visible."""
     documents, reading = await _fetch_during(
@@ -150,7 +145,6 @@ async def test_a_change_during_the_first_load(published: int, loaded: int | None
     assert (await reading).incarnation == 4
 
 
-@run_async
 async def test_a_scope_deleted_during_the_first_load() -> None:
     """A scope that is deleted during the load is not found."""
     _, reading = await _fetch_during(
@@ -159,7 +153,6 @@ async def test_a_scope_deleted_during_the_first_load() -> None:
     assert isinstance(reading.exception(), NotFound)
 
 
-@run_async
 async def test_concurrent_first_readers_share_the_scope() -> None:
     """Readers that arrive during the load share the scope, and see its later changes."""
     load = _SlowLoad()
@@ -173,7 +166,6 @@ async def test_concurrent_first_readers_share_the_scope() -> None:
     assert second.incarnation == 2
 
 
-@run_async
 async def test_unknown_scopes_are_not_cached() -> None:
     """Requests for unknown scopes use no memory."""
     documents = _cache_of(None)
@@ -183,7 +175,6 @@ async def test_unknown_scopes_are_not_cached() -> None:
         assert documents.get(f"no{n}") is None
 
 
-@run_async
 async def test_a_load_that_fails_can_be_repeated() -> None:
     """While the store is unavailable, fetching fails; afterwards it works."""
     load = _SlowLoad()
@@ -196,7 +187,6 @@ async def test_a_load_that_fails_can_be_repeated() -> None:
     assert (await documents.fetch("vm")).incarnation == 1
 
 
-@run_async
 async def test_a_scope_without_readers_is_not_cached() -> None:
     """A scope without readers is not cached, and leaves the cache with its last reader."""
     loads: list[str] = []

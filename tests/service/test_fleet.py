@@ -16,7 +16,7 @@ from tests.fixtures.controlled_fleet import (
     on_a_controlled_fleet,
 )
 from tests.fixtures.fleet import restart, standalone
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
 
 @on_a_controlled_fleet
@@ -124,7 +124,6 @@ async def test_a_refusal_of_a_cancelled_submitter(harness: ControlledFleet) -> N
     assert harness.fleet.broken is None
 
 
-@run_async
 async def test_stop_answers_all_submitters() -> None:
     """Commands submitted before a stop are carried out; later ones get Unavailable."""
     store = ControlledStore()
@@ -140,7 +139,6 @@ async def test_stop_answers_all_submitters() -> None:
 
 
 @pytest.mark.parametrize("turns", range(6))
-@run_async
 async def test_no_submitter_hangs_during_a_stop(turns: int) -> None:
     """A client that keeps submitting commands gets an answer to each of them."""
 
@@ -170,7 +168,6 @@ async def test_no_submitter_hangs_during_a_stop(turns: int) -> None:
 
 
 @pytest.mark.parametrize("cached", [0, 1, 3])
-@run_async
 async def test_a_small_cache_changes_nothing(cached: int) -> None:
     """Entities that do not fit in the cache are read from the store; the outcome is the same."""
     async with controlled_fleet(cached=cached) as harness:

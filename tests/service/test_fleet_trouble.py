@@ -29,7 +29,7 @@ from tests.fixtures.controlled_fleet import (
     on_a_controlled_fleet,
 )
 from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.service.host_clocks import SteppedClocks
 
 UNAVAILABLE = ["commit", "load"]
@@ -44,7 +44,6 @@ async def _cold(store: ControlledStore) -> None:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("call", UNAVAILABLE)
-@run_async
 async def test_submitters_get_unavailable_while_the_store_is_down(call: str) -> None:
     """Submitters get Unavailable and nothing changes; after recovery commands work again."""
     store = ControlledStore()
@@ -65,7 +64,6 @@ async def test_submitters_get_unavailable_while_the_store_is_down(call: str) -> 
 
 
 @pytest.mark.spec("E11")
-@run_async
 async def test_pending_time_is_stored_once_the_store_is_back() -> None:
     """A reboot of the host loses no more than the last minute of it."""
     clocks, store = SteppedClocks(), ControlledStore()
@@ -102,7 +100,6 @@ async def test_documents_are_read_while_the_store_is_unavailable(harness: Contro
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("call", UNAVAILABLE)
-@run_async
 async def test_a_report_is_retried(call: str) -> None:
     """A driver reports once; the fleet retries until the store accepts the report."""
     async with controlled_fleet(cached=0) as harness:
@@ -123,7 +120,6 @@ async def test_a_report_is_retried(call: str) -> None:
 
 @pytest.mark.spec("E2", "E9")
 @pytest.mark.parametrize("call", ["commit", "load", "due"])
-@run_async
 async def test_an_event_due_during_an_outage_starts_later(call: str) -> None:
     """An event whose NotBefore passes during an outage starts after the store recovers."""
     async with controlled_fleet(cached=0) as harness:
@@ -259,7 +255,6 @@ async def _broken(harness: ControlledFleet) -> None:
 
 
 @pytest.mark.spec("E9")
-@run_async
 async def test_a_damaged_store_stops_writes_but_not_reads(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -283,7 +278,6 @@ async def test_a_damaged_store_stops_writes_but_not_reads(
     assert "StoreCorrupt" in record.getMessage()
 
 
-@run_async
 async def test_a_broken_fleet_can_be_stopped() -> None:
     """A broken fleet stops cleanly, and the next process finds the data."""
     store = ControlledStore()
@@ -293,7 +287,6 @@ async def test_a_broken_fleet_can_be_stopped() -> None:
         assert (await harness.scope()).events
 
 
-@run_async
 async def test_a_task_that_failed_does_not_prevent_the_stop() -> None:
     """IB6: whatever happened to the background work, the store is closed."""
 
@@ -335,7 +328,6 @@ async def test_an_alarm_without_due_entities_sets_the_next(harness: ControlledFl
     assert len(harness.driver.impacts) == 1
 
 
-@run_async
 async def test_failed_writes_are_retried_automatically(monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed write is retried automatically after a while of real time."""
     monkeypatch.setattr(command_writer, "RETRY_SECONDS", 0.01)

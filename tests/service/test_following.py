@@ -15,7 +15,7 @@ from fairwarning.service.following import ChangeFollower
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.store import Batch
 from tests.fixtures.postgres.database import migrated_database_or_skip, opened
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 
 REF: Ref = (Scope, "vm")
 CREATED = Scope(id="vm", kind=ScopeKind.STANDALONE, incarnation=1, version=1)
@@ -58,53 +58,43 @@ async def following(store: PostgresStore) -> AsyncIterator[FollowingProcess]:
 
 
 @pytest.mark.spec("X2")
-def test_a_suspended_process_learns_about_removals_that_retention_has_dropped() -> None:
+async def test_a_suspended_process_learns_about_removals_that_retention_has_dropped() -> None:
     """The change feed no longer has the removal, so the process reads its documents again."""
     url = migrated_database_or_skip()
-
-    @run_async
-    async def check() -> None:
-        async with opened(url) as first, opened(url) as second, following(second) as process:
-            await first.commit(Batch(1.0, {REF: (None, CREATED)}))
-            published = await process.documents.fetch("vm")
-            await process.catch_up(await first.position())
-            assert published.scope == CREATED
-            await first.commit(Batch(2.0, {REF: (CREATED, None)}))
-            position = await first.position()
-            assert await first.drop_tombstones(position) == 1
-            assert await first.changes_since(0, 9) == []
-            await first.commit(Batch(3.0, {(Scope, "db"): (None, CREATED)}))
-            await process.catch_up(position + 1)
-            assert published.scope is None
-
-    check()
+    async with opened(url) as first, opened(url) as second, following(second) as process:
+        await first.commit(Batch(1.0, {REF: (None, CREATED)}))
+        published = await process.documents.fetch("vm")
+        await process.catch_up(await first.position())
+        assert published.scope == CREATED
+        await first.commit(Batch(2.0, {REF: (CREATED, None)}))
+        position = await first.position()
+        assert await first.drop_tombstones(position) == 1
+        assert await first.changes_since(0, 9) == []
+        await first.commit(Batch(3.0, {(Scope, "db"): (None, CREATED)}))
+        await process.catch_up(position + 1)
+        assert published.scope is None
 
 
 @pytest.mark.spec("X7")
-def test_a_scope_that_cannot_be_read_holds_up_no_other() -> None:
+async def test_a_scope_that_cannot_be_read_holds_up_no_other() -> None:
     """The others are published, and polls stay fresh: one row stops no tenant (IB1).
 
     Its own polls fail until it can be read: nobody is shown what another process has changed.
     """
     url = migrated_database_or_skip()
-
-    @run_async
-    async def check() -> None:
-        refs: list[Ref] = [(Scope, name) for name in ("a", "bad", "c")]
-        async with opened(url) as first, opened(url) as second, following(second) as process:
-            created = {ref: changed(CREATED, id=ref[1]) for ref in refs}
-            await first.commit(Batch(1.0, {ref: (None, created[ref]) for ref in refs}))
-            published = [await process.documents.fetch(name) for _, name in refs]
-            await process.catch_up(await first.position())
-            newer = {ref: changed(created[ref], version=2) for ref in refs}
-            await first.commit(Batch(2.0, {ref: (created[ref], newer[ref]) for ref in refs}))
-            with psycopg.connect(url) as connection:
-                connection.execute("UPDATE fairwarning.entity SET body = '{' WHERE id = 'bad'")
-            await process.catch_up(await first.position())
-            shown = dict(zip(refs, [each.scope for each in published], strict=True))
-            assert shown == {**newer, (Scope, "bad"): None}
-            assert not process.documents.is_stale()
-            with pytest.raises(msgspec.DecodeError):
-                await process.documents.fetch("bad")
-
-    check()
+    refs: list[Ref] = [(Scope, name) for name in ("a", "bad", "c")]
+    async with opened(url) as first, opened(url) as second, following(second) as process:
+        created = {ref: changed(CREATED, id=ref[1]) for ref in refs}
+        await first.commit(Batch(1.0, {ref: (None, created[ref]) for ref in refs}))
+        published = [await process.documents.fetch(name) for _, name in refs]
+        await process.catch_up(await first.position())
+        newer = {ref: changed(created[ref], version=2) for ref in refs}
+        await first.commit(Batch(2.0, {ref: (created[ref], newer[ref]) for ref in refs}))
+        with psycopg.connect(url) as connection:
+            connection.execute("UPDATE fairwarning.entity SET body = '{' WHERE id = 'bad'")
+        await process.catch_up(await first.position())
+        shown = dict(zip(refs, [each.scope for each in published], strict=True))
+        assert shown == {**newer, (Scope, "bad"): None}
+        assert not process.documents.is_stale()
+        with pytest.raises(msgspec.DecodeError):
+            await process.documents.fetch("bad")

@@ -13,7 +13,6 @@ from tests.fixtures.controlled_fleet import (
     on_a_controlled_fleet,
 )
 from tests.fixtures.fleet import restart, standalone
-from tests.fixtures.waiting import run_async
 
 pytestmark = pytest.mark.spec("E9")
 
@@ -81,7 +80,6 @@ async def test_any_driver_error_can_be_stored(harness: ControlledFleet, error: s
     assert codec.decode_entity("Operation", codec.encode(operation)) == operation
 
 
-@run_async
 async def test_started_is_durable_and_visible_before_the_impact() -> None:
     """When a driver is called, the event is Started in the store and in the document (IL5)."""
     documents: list[bytes] = []

@@ -15,7 +15,7 @@ from fairwarning.service.tokens import Principal, Role, Tokens, TokenUse, Unauth
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Batch
 from tests.fixtures.fleet import simulated_driver
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 
 pytestmark = pytest.mark.spec("C7")
 
@@ -49,7 +49,6 @@ async def names(store: MemoryStore) -> set[str]:
     return {name.partition(" ")[0] for name in await store.list_notes("", "", 1000)}
 
 
-@run_async
 async def test_a_revocation_is_kept_for_as_long_as_its_token_could_be_accepted() -> None:
     """Also if the clock is set back after the token has expired; then both are dropped."""
     store, clock = MemoryStore(), Clock()
@@ -69,7 +68,6 @@ async def test_a_revocation_is_kept_for_as_long_as_its_token_could_be_accepted()
         await issued.get(token.claims.id)
 
 
-@run_async
 async def test_only_expired_records_are_dropped() -> None:
     """Of both kinds."""
     store, clock = MemoryStore(), Clock()
@@ -88,7 +86,6 @@ async def test_only_expired_records_are_dropped() -> None:
     assert later.verifier.read(other.text, TokenUse.API) == other.claims
 
 
-@run_async
 async def test_expired_tokens_are_not_listed() -> None:
     """They are worth nothing, although their records are kept for a while."""
     store, clock = MemoryStore(), Clock()
@@ -98,7 +95,6 @@ async def test_expired_tokens_are_not_listed() -> None:
     assert await issued.page("", 10) == ([], None)
 
 
-@run_async
 async def test_tokens_of_an_earlier_key_are_not_listed() -> None:
     """They were worth nothing from the moment the key was replaced."""
     store, clock = MemoryStore(), Clock()
@@ -109,7 +105,6 @@ async def test_tokens_of_an_earlier_key_are_not_listed() -> None:
         await later.get(token.claims.id)
 
 
-@run_async
 async def test_concurrent_revocations_lose_none() -> None:
     """Two processes revoke at the same time; a third knows all of them at its next refresh."""
     store, clock = MemoryStore(), Clock()
@@ -126,7 +121,6 @@ async def test_concurrent_revocations_lose_none() -> None:
 
 
 @pytest.mark.spec("X7")
-@run_async
 async def test_a_note_that_cannot_be_read() -> None:
     """It keeps its own token revoked, and no other revocation or expired token from its due."""
     store, clock = MemoryStore(), Clock()
@@ -146,7 +140,6 @@ async def test_a_note_that_cannot_be_read() -> None:
     assert [each.claims for each in records] == [revoked.claims]
 
 
-@run_async
 async def test_a_revocation_is_durable_before_it_is_answered() -> None:
     """If the store is unavailable, the caller is told, and the token stays valid everywhere."""
     store, clock = MemoryStore(), Clock()
@@ -189,7 +182,6 @@ class RenewedToken:
         assert self.issued.listeners == []
 
 
-@run_async
 async def test_the_start_token_is_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half-way through its life, and not before; the old one stays valid to its end."""
     monkeypatch.setattr(start_token, "_CHECK_SECONDS", 0.001)
@@ -210,7 +202,6 @@ async def test_the_start_token_is_renewed(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("error", [OSError("no space left on device"), KeyError("bug")])
-@run_async
 async def test_a_token_that_could_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:

@@ -9,7 +9,6 @@ from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
 from tests.fixtures.fleet import NOON, FleetHarness
 from tests.fixtures.postgres.database import database_or_skip
-from tests.fixtures.waiting import run_async
 
 FIVE_MINUTES = 300
 
@@ -194,7 +193,6 @@ def test_a_recorded_poll_enables_nothing() -> None:
 
 
 @pytest.mark.spec("X1")
-@run_async
 async def test_a_process_relies_on_the_polls_of_another() -> None:
     """What one process recorded, another knows; the scope is not changed for it."""
     url = database_or_skip()

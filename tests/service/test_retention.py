@@ -39,7 +39,7 @@ from fairwarning.store.store import Batch, Store
 from tests.fixtures.controlled_fleet import ControlledStore
 from tests.fixtures.fleet import NOON, FleetHarness, all_entities, simulated_driver, standalone
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import run_async, wait_until, wait_until_async
+from tests.fixtures.waiting import wait_until, wait_until_async
 
 DAY_SECONDS = 24 * 3600.0
 Make = Callable[[Path], Store]
@@ -152,7 +152,6 @@ def test_removals_are_forgotten_after_an_hour(make: Make, tmp_path: Path) -> Non
         assert feed() == []
 
 
-@run_async
 async def test_commands_are_decided_while_old_operations_are_dropped() -> None:
     """A command waits for one small batch of drops, not for all of them."""
     store = MemoryStore()
@@ -180,7 +179,6 @@ async def test_commands_are_decided_while_old_operations_are_dropped() -> None:
     await fleet.stop()
 
 
-@run_async
 async def test_retention_continues_when_the_store_is_available_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

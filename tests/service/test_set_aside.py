@@ -33,7 +33,6 @@ from tests.fixtures.controlled_fleet import (
     on_a_controlled_fleet,
 )
 from tests.fixtures.fleet import NEWEST, NOON, restart, simulated_driver, standalone
-from tests.fixtures.waiting import run_async
 
 pytestmark = pytest.mark.spec("X7")
 
@@ -111,7 +110,6 @@ async def test_an_entity_that_stays_due_is_set_aside(
 
 
 @pytest.mark.parametrize("released", ["by an operator", "by another version"])
-@run_async
 async def test_a_release_tries_it_again(released: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is due is done at once after a release, and not before: no notice gets shorter."""
     store = ControlledStore()
@@ -136,7 +134,6 @@ async def test_a_release_tries_it_again(released: str, monkeypatch: pytest.Monke
         assert event.status is EventStatus.STARTED
 
 
-@run_async
 async def test_it_stays_set_aside_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason, and the time of the next attempt, are stored."""
     store = ControlledStore()
@@ -227,7 +224,6 @@ async def fleet_in(file: Path) -> AsyncIterator[Fleet]:
     await fleet.stop()
 
 
-@run_async
 async def test_a_row_that_cannot_be_read(tmp_path: Path) -> None:
     """Its entity is set aside; the start, polls and due work of all others go on (IB1)."""
     file = tmp_path / "fleet.db"

@@ -14,7 +14,6 @@ from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import serving
 from tests.fixtures.fleet import standalone
 from tests.fixtures.postgres.database import migrated_database_or_skip
-from tests.fixtures.waiting import run_async
 from tests.webhooks.webhook_fleet import InstantDriver
 
 
@@ -33,48 +32,38 @@ async def ended(fleet: Fleet, name: str) -> Operation:
 
 
 @pytest.mark.spec("X1")
-def test_a_key_that_one_process_dropped_is_new_to_the_others() -> None:
+async def test_a_key_that_one_process_dropped_is_new_to_the_others() -> None:
     """They had the operation in memory."""
     url = migrated_database_or_skip()
-
-    @run_async
-    async def check() -> None:
-        async with (
-            process(url) as first,
-            process(url) as second,
-        ):
-            await first.submit(standalone("vm"))
-            deallocate = Deallocate(scope="vm", operation="key", machines=("vm",))
-            await second.submit(deallocate)
-            before = await ended(second, "key")
-            repeated = await second.submit(deallocate)
-            assert repeated == before
-            await first.submit(DropOperation(operation="key", before=first.clock.now() + 1))
-            assert await second.reader.read(Operation, "key") is None
-            again = await second.submit(Start(scope="vm", operation="key", machines=("vm",)))
-            assert again is not None
-            assert (again.kind, (await ended(first, "key")).kind) == ("Start", "Start")
-
-    check()
+    async with (
+        process(url) as first,
+        process(url) as second,
+    ):
+        await first.submit(standalone("vm"))
+        deallocate = Deallocate(scope="vm", operation="key", machines=("vm",))
+        await second.submit(deallocate)
+        before = await ended(second, "key")
+        repeated = await second.submit(deallocate)
+        assert repeated == before
+        await first.submit(DropOperation(operation="key", before=first.clock.now() + 1))
+        assert await second.reader.read(Operation, "key") is None
+        again = await second.submit(Start(scope="vm", operation="key", machines=("vm",)))
+        assert again is not None
+        assert (again.kind, (await ended(first, "key")).kind) == ("Start", "Start")
 
 
 @pytest.mark.spec("X1")
-def test_one_process_has_the_duty() -> None:
+async def test_one_process_has_the_duty() -> None:
     """The others drop nothing while it runs, and one of them takes over when it has ended."""
     url = migrated_database_or_skip()
-
-    @run_async
-    async def check() -> None:
-        async with process(url) as second:
-            async with process(url) as first:
-                for fleet in (first, second):
-                    await retention(fleet).drop_old()
-                assert await first.store.claim_duty("journal")
-                assert not await second.store.claim_duty("journal")
-            await retention(second).drop_old()
-            assert await second.store.claim_duty("journal")
-
-    check()
+    async with process(url) as second:
+        async with process(url) as first:
+            for fleet in (first, second):
+                await retention(fleet).drop_old()
+            assert await first.store.claim_duty("journal")
+            assert not await second.store.claim_duty("journal")
+        await retention(second).drop_old()
+        assert await second.store.claim_duty("journal")
 
 
 def retention(fleet: Fleet) -> Retention:

@@ -6,7 +6,7 @@ import pytest
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.shared_visits import SharedVisits
 from fairwarning.store import lanes
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 
 class _Visits:
@@ -38,7 +38,6 @@ async def _answers(
     return await asyncio.gather(*asked, return_exceptions=True)
 
 
-@run_async
 async def test_many_reads_take_few_visits() -> None:
     """Whoever asks twice is answered once, and a visit has a limited number of keys."""
     visit = _Visits()
@@ -48,7 +47,6 @@ async def test_many_reads_take_few_visits() -> None:
     assert visit.keys == [[1, 2, 3], [4, 5, 0]]
 
 
-@run_async
 async def test_what_is_read_is_no_older_than_the_question() -> None:
     """Whoever asks while a visit is under way gets the result of a later one."""
     visit = _Visits()
@@ -64,7 +62,6 @@ async def test_what_is_read_is_no_older_than_the_question() -> None:
     assert visit.keys == [[1], [1]]
 
 
-@run_async
 async def test_who_asks_as_the_last_visits_end_is_answered() -> None:
     """The visits are over, but their tasks have not been cleaned up yet."""
     later: list[asyncio.Task[int | None]] = []
@@ -80,7 +77,6 @@ async def test_who_asks_as_the_last_visits_end_is_answered() -> None:
     assert await _answers(later) == [9]
 
 
-@run_async
 async def test_one_that_cannot_be_read_stops_no_other() -> None:
     """IB1: nor does one whose caller is gone."""
     visit = _Visits()
@@ -95,7 +91,6 @@ async def test_one_that_cannot_be_read_stops_no_other() -> None:
     assert await reads.read(2) == 4
 
 
-@run_async
 async def test_a_store_that_is_unavailable_is_asked_once() -> None:
     """All who asked get the error, and the next one asks again."""
     visit = _Visits()
@@ -110,7 +105,6 @@ async def test_a_store_that_is_unavailable_is_asked_once() -> None:
     assert await reads.read(2) == 4
 
 
-@run_async
 async def test_visits_take_the_first_lane() -> None:
     """IB3: a machine that asks with a reader of the console does not wait for other readers."""
     visit = _Visits()

@@ -21,7 +21,7 @@ from fairwarning.store.store import Batch
 from fairwarning.store.worker import StoreThread
 from tests.fixtures.controlled_fleet import ControlledDriver
 from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
-from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 from tests.store.batch_generator import BatchGenerator
 from tests.store.conftest import on_open_store
 from tests.store.test_opening import A, scope, small_store
@@ -264,7 +264,6 @@ def test_a_store_outlives_its_event_loop(tmp_path: Path) -> None:
     asyncio.run(resume())
 
 
-@run_async
 async def test_the_thread_outlives_every_error() -> None:
     """Neither a job nor the work after one ends the thread on which all others wait (IB6)."""
     thread = StoreThread("test")

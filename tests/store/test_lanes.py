@@ -82,7 +82,6 @@ def test_writes_go_on_while_reads_do_not_end(kind: str, tmp_path: Path) -> None:
         run_async(scenario)(store)
 
 
-@run_async
 async def test_a_read_that_is_in_the_way_gives_way(tmp_path: Path) -> None:
     """SQLite ends its statement as soon as other work waits, and its caller can try again."""
     store = SQLiteStore(tmp_path / "fleet.db")
@@ -113,7 +112,6 @@ def test_a_read_whose_caller_is_gone_is_stopped(kind: str, tmp_path: Path) -> No
         run_async(scenario)(store)
 
 
-@run_async
 async def test_writes_go_before_reads_that_wait(tmp_path: Path) -> None:
     """On the thread of SQLite, the jobs of the first lane run before all reads, in order."""
     store = SQLiteStore(tmp_path / "fleet.db")
@@ -135,7 +133,6 @@ async def test_writes_go_before_reads_that_wait(tmp_path: Path) -> None:
     await store.close()
 
 
-@run_async
 async def test_closing_ends_the_reads_that_wait(tmp_path: Path) -> None:
     """Reads that were queued before the store is closed get their results."""
     store = SQLiteStore(tmp_path / "fleet.db")
@@ -147,7 +144,6 @@ async def test_closing_ends_the_reads_that_wait(tmp_path: Path) -> None:
     assert await asyncio.gather(*reads) == [None] * READERS
 
 
-@run_async
 async def test_reads_beyond_the_lane_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

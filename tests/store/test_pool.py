@@ -13,11 +13,9 @@ from fairwarning.store.postgres.connections import Connection, ConnectionPool
 from fairwarning.store.postgres.store import CONNECTIONS, PostgresStore
 from tests.fixtures.postgres.database import database_or_skip, skip_without_postgres
 from tests.fixtures.postgres.server import Server
-from tests.fixtures.waiting import run_async
 
 
 @pytest.mark.spec("X1")
-@run_async
 async def test_callers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """If all connections stay busy, the caller gets an error; later it gets a connection."""
     monkeypatch.setattr(connections._Slots, "seconds", 0.2)
@@ -35,7 +33,6 @@ async def test_callers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
     await pool.close()
 
 
-@run_async
 async def test_a_cancelled_attempt_leaves_no_connection_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -58,7 +55,6 @@ async def test_a_cancelled_attempt_leaves_no_connection_open(
 
 
 @pytest.mark.spec("X1")
-@run_async
 async def test_a_server_without_free_connections() -> None:
     """The error says what to do; when connections become free, the same store works."""
     skip_without_postgres()

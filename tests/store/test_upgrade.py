@@ -17,7 +17,7 @@ from tests.cluster.proxy import Proxy
 from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
 from tests.fixtures.postgres.locks import count_waiting
 from tests.fixtures.postgres.server import shared
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 
 SHIPPED = schema.migrations()
 NEXT = len(SHIPPED) + 1
@@ -42,7 +42,6 @@ def url() -> str:
     return migrated_database_or_skip()
 
 
-@run_async
 async def test_a_migration_does_not_stall_running_processes(url: str) -> None:
     """While it waits for a long transaction, older processes read and write as before."""
     old, new = PostgresStore(url), PostgresStore(url, migrations=later(needs=1))
@@ -64,7 +63,6 @@ async def test_a_migration_does_not_stall_running_processes(url: str) -> None:
     await new.close()
 
 
-@run_async
 async def test_a_migration_that_breaks_running_processes_is_refused(url: str) -> None:
     """Until they have stopped; the error says so, and they go on."""
     old, new = PostgresStore(url), PostgresStore(url, migrations=later(needs=NEXT))
@@ -82,7 +80,6 @@ async def test_a_migration_that_breaks_running_processes_is_refused(url: str) ->
     await new.close()
 
 
-@run_async
 async def test_a_process_says_that_it_waits_for_another_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -119,7 +116,6 @@ async def opening_error(store: PostgresStore) -> Unavailable:
 
 
 @pytest.mark.usefixtures("_short_limits")
-@run_async
 async def test_a_connection_that_goes_silent_ends_the_migration(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -139,7 +135,6 @@ async def test_a_connection_that_goes_silent_ends_the_migration(
 
 
 @pytest.mark.usefixtures("_short_limits")
-@run_async
 async def test_a_migration_may_take_as_long_as_the_server_works_on_it(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,7 +148,6 @@ async def test_a_migration_may_take_as_long_as_the_server_works_on_it(
 
 @pytest.mark.usefixtures("_short_limits")
 @pytest.mark.parametrize("turn", [True, False], ids=["turn", "table"])
-@run_async
 async def test_a_migration_does_not_wait_for_a_lock_for_ever(url: str, turn: bool) -> None:
     """IB6: neither for another process that migrates, nor for the transactions of others."""
     lock = f"SELECT pg_advisory_xact_lock({schema._LOCK})" if turn else "SELECT FROM note"

@@ -1,6 +1,5 @@
-"""A receiver of webhooks that agrees to everything; tests may be coroutines."""
+"""A receiver of webhooks that agrees to everything, and stores."""
 
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,14 +9,6 @@ from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.fixtures.receiver import Receiver
-from tests.fixtures.waiting import run_async
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """Run a coroutine to its end."""
-    if inspect.iscoroutinefunction(pyfuncitem.obj):
-        pyfuncitem.obj = run_async(pyfuncitem.obj)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from tests.campaigns import split
 from tests.crash.power.images import check_all
 from tests.crash.power.recording import RecordingVFS
 from tests.crash.power.workload import SHORT_LOG, Workload, number_of, small_store
-from tests.fixtures.waiting import run_async
 
 
 @pytest.mark.spec("E9")
@@ -37,7 +36,6 @@ def test_a_store_that_does_not_sync_is_detected(
         check_all(seed=1, batches=4)
 
 
-@run_async
 async def test_what_a_killed_process_has_written_is_synced_before_it_is_read(
     tmp_path: Path,
 ) -> None:

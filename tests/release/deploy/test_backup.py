@@ -18,7 +18,6 @@ from tests.fixtures.postgres.database import skip_without_postgres
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_tar
 from tests.fixtures.service import ServiceProcess
-from tests.fixtures.waiting import run_async
 
 PAGE = DOCS / "upgrade-and-backup.md"
 SAVE, DUMP, RESTORE, LOAD = (
@@ -100,13 +99,11 @@ async def _check_restored(database_url: str, tmp_path: Path) -> None:
         assert await _read(store, "later") is not None
 
 
-@run_async
 async def test_a_database_is_restored(database_url: str, tmp_path: Path) -> None:
     """With scopes, journal and keys; the service continues from there."""
     await _check_restored(database_url, tmp_path)
 
 
-@run_async
 async def test_the_database_of_two_hosts_is_restored(tmp_path: Path) -> None:
     """The commands find the primary, also if the URL names the standby first."""
     skip_without_postgres()

@@ -17,7 +17,6 @@ from fairwarning.store.store import Store
 from tests.bench.fleets import Never, serving
 from tests.fixtures.fleet import FleetHarness
 from tests.fixtures.postgres.database import database_or_skip
-from tests.fixtures.waiting import run_async
 from tests.release.upgrades import sample_fleet, saved
 
 DAY = 86400
@@ -48,7 +47,6 @@ def test_a_data_file_is_complete_after_the_upgrade(version: str, tmp_path: Path)
 
 @pytest.mark.spec("X1")
 @pytest.mark.parametrize("version", VERSIONS)
-@run_async
 async def test_a_database_is_complete_after_the_upgrade(version: str) -> None:
     """Entities, machines, journal, polls and due times are those that were saved.
 
@@ -77,7 +75,6 @@ def test_a_fleet_continues_after_the_upgrade(version: str, tmp_path: Path) -> No
 
 @pytest.mark.spec("X1")
 @pytest.mark.parametrize("version", VERSIONS)
-@run_async
 async def test_a_cluster_continues_after_the_upgrade(version: str) -> None:
     """A process of the present version takes over what is due and unfinished."""
     url = database_or_skip()
