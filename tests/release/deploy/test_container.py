@@ -161,6 +161,8 @@ def test_the_service_of_the_image_is_healthy(tmp_path: Path) -> None:
         check = [word.replace(folder, str(tmp_path / "data")) for word in healthcheck().words]
         # As Podman, try again: on a busy host the console may not load in time for the first one.
         wait_until(lambda: run_command(*check).returncode == 0, "the service is healthy")
+        done = run_command(*check)
+        assert (done.returncode, done.stderr) == (0, "")
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_SECONDS) == 0
     finally:

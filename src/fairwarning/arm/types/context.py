@@ -137,7 +137,7 @@ class ArmContext:
         return rows
 
     async def read_all(self, kind: type[E], ids: Iterable[str]) -> dict[str, E]:
-        """Return those that exist of the entities with these ids in the store."""
+        """Return the entities with these ids that are in the store."""
         refs: list[Ref] = [(kind, id_) for id_ in dict.fromkeys(ids) if id_]
         entities = (await self.fleet.reader.read_all(refs)).values() if refs else ()
         return {entity.id: entity for entity in entities if isinstance(entity, kind)}
