@@ -22,7 +22,7 @@ from tests.fixtures.waiting import using, wait_until_async
 from tests.store.batch_generator import line_about
 from tests.store.conftest import migrated_database, store_and_url
 
-WRITE = scripts.queries(schema.__package__)["write_batch"]
+WRITE = scripts.queries(schema.FOLDER)["write_batch"]
 WAITING = """
 SELECT count(*) FROM pg_locks
 WHERE NOT granted AND locktype = 'advisory' AND classid = %s

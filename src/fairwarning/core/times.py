@@ -9,13 +9,14 @@ from fairwarning.core.errors import Refused
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_DURATION = re.compile(
+# Compiled by `re` when first used, as a start needs few of them.
+_DURATION = (
     r"P(?:(?P<days>[0-9]{1,5})D)?"
-    r"(?:T(?:(?P<hours>[0-9]{1,5})H)?(?:(?P<minutes>[0-9]{1,6})M)?(?:(?P<seconds>[0-9]{1,7})S)?)?",
+    r"(?:T(?:(?P<hours>[0-9]{1,5})H)?(?:(?P<minutes>[0-9]{1,6})M)?(?:(?P<seconds>[0-9]{1,7})S)?)?"
 )
-_RFC1123 = re.compile(
+_RFC1123 = (
     r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) "
-    r"([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT",
+    r"([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT"
 )
 
 
@@ -41,7 +42,7 @@ def iso(epoch_seconds: int) -> str:
 def parse_date(text: str) -> int:
     """Epoch seconds of a date in either format; raises `Refused` otherwise."""
     try:
-        match = _RFC1123.fullmatch(text)
+        match = re.fullmatch(_RFC1123, text)
         if match:
             day, month, year, hour, minute, second = match.groups()
             when = datetime(
@@ -69,7 +70,7 @@ def _to_iso(text: str) -> str:
 
 def parse_duration(text: str) -> int:
     """Whole seconds of an ISO 8601 duration of days and smaller (`PT5M`, `P1DT12H`)."""
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text)
     parts = match.groupdict() if match else {}
     units = {unit: int(value) for unit, value in parts.items() if value is not None}
     if not units or text.endswith("T"):

@@ -25,9 +25,9 @@ _DAY, _HOUR, _MINUTE = 24 * 3600, 3600, 60
 _WEEK = 7 * _DAY
 _FIRST_MONDAY = 4 * _DAY  # 5 January 1970, in seconds since the epoch
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_TEXT = re.compile(
+_TEXT = (
     r"(?P<days>[A-Za-z,]+) (?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9])"
-    r"(?:Z|(?P<sign>[+-])(?P<hours>0[0-9]|1[0-4]):(?P<minutes>[0-5][0-9])) (?P<length>P\w+)",
+    r"(?:Z|(?P<sign>[+-])(?P<hours>0[0-9]|1[0-4]):(?P<minutes>[0-5][0-9])) (?P<length>P\w+)"
 )
 
 
@@ -45,7 +45,7 @@ def check(value: object) -> str | None:
 @lru_cache(maxsize=256)  # a rollout asks for the same windows again and again
 def intervals(text: str) -> tuple[Interval, ...]:
     """When a window is open in each week; raise `Refused` with the form of a window."""
-    match = _TEXT.fullmatch(text)
+    match = re.fullmatch(_TEXT, text)
     if match is None or not _MINUTE <= (length := times.parse_duration(match["length"])) <= _DAY:
         raise _bad_window(text)
     offset = int(match["hours"] or 0) * _HOUR + int(match["minutes"] or 0) * _MINUTE

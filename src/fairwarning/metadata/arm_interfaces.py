@@ -16,11 +16,10 @@ from fairwarning.service.resources import resource_id
 _INTERFACES = "Microsoft.Network/networkInterfaces"
 _NETWORKS = "Microsoft.Network/virtualNetworks"
 _UNKNOWN_PREFIX = 16  # of an interface whose subnet is unknown
-_MAC = re.compile(r"[0-9A-F]{2}(-[0-9A-F]{2}){5}", re.IGNORECASE)
-_ID = re.compile(
-    r"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/([^/]+/[^/]+)/([^/]+)"
-    r"(?:/subnets/([^/]+))?",
-    re.IGNORECASE,
+_MAC = r"[0-9A-Fa-f]{2}(-[0-9A-Fa-f]{2}){5}"
+_ID = (
+    r"(?i)/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/([^/]+/[^/]+)/([^/]+)"
+    r"(?:/subnets/([^/]+))?"
 )
 
 
@@ -40,14 +39,14 @@ def parse(interface: Resource | None, network: Resource | None) -> NetworkInterf
     """Return the interface; None if it is incomplete."""
     mac = _at(_body(interface), "properties", "macAddress")
     address = _at(_configuration(interface), "privateIPAddress")
-    if not isinstance(mac, str) or not _MAC.fullmatch(mac) or not _is_ipv4(address):
+    if not isinstance(mac, str) or not re.fullmatch(_MAC, mac) or not _is_ipv4(address):
         return None
     prefix = _prefix(network, address, _at(_configuration(interface), "subnet", "id"))
     return NetworkInterface(address, prefix, mac.replace("-", "").upper())
 
 
 def _prefix(network: Resource | None, address: str, subnet_id: object) -> int:
-    match = _ID.fullmatch(str(subnet_id))
+    match = re.fullmatch(_ID, str(subnet_id))
     name = (match[4] or "").lower() if match else ""
     for subnet in _items(_at(_body(network), "properties", "subnets")):
         if str(_at(subnet, "name")).lower() == name:
@@ -80,7 +79,7 @@ def _primary(items: object) -> object:
 
 
 def _referenced(resource: Resource | None, link: object, kind: str) -> str:
-    match = _ID.fullmatch(str(_at(link, "id")))
+    match = re.fullmatch(_ID, str(_at(link, "id")))
     if resource is None or match is None or match[2].lower() != kind.lower():
         return ""
     same_group = match[1].lower() == resource.group.lower()

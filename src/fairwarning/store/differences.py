@@ -1,16 +1,16 @@
 """Differences in the machines of a scope, which stores keep in rows separate from the scope."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from operator import is_
 
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Entity, Machine, Ref, Scope
+from fairwarning.core.record import short_record
 
 _NO_MACHINES: Mapping[str, Machine] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@short_record
 class Differences:
     """Machines of one scope: removed, changed in place, and added at the end."""
 

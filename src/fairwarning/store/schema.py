@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from time import time
 
 from fairwarning.core.errors import Unavailable
@@ -9,6 +10,7 @@ from fairwarning.store import scripts
 from fairwarning.store.files import SqliteConnection
 from fairwarning.store.scripts import Migration
 
+_FOLDER = Path(__file__).parent / "sql"
 _MIGRATION_TABLE = """
 CREATE TABLE IF NOT EXISTS migration (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, at REAL NOT NULL
@@ -18,12 +20,12 @@ CREATE TABLE IF NOT EXISTS migration (
 
 def queries() -> dict[str, str]:
     """Return the statements by name."""
-    return scripts.queries(__package__)
+    return scripts.queries(_FOLDER)
 
 
 def migrations() -> list[Migration]:
     """Return all migrations, in order."""
-    return scripts.migrations(__package__)
+    return scripts.migrations(_FOLDER)
 
 
 def migrate(connection: SqliteConnection, migrations: list[Migration]) -> None:

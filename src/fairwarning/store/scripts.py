@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
 
 from fairwarning.core.errors import StoreDamaged, Unavailable
+from fairwarning.core.record import short_record
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: (\d+)$", re.MULTILINE)
@@ -19,7 +19,7 @@ _OF_CANDIDATES = frozenset(
 """The checksums of the first migration of the release candidates of 1.0.0."""
 
 
-@dataclass(frozen=True, slots=True)
+@short_record
 class Migration:
     """A change of the schema. Its text never changes after release; add a migration instead."""
 
@@ -39,17 +39,16 @@ class Migration:
         return int(match[1]) if match else self.number
 
 
-def queries(package: str) -> dict[str, str]:
-    """Return the statements of a package's sql/queries.sql by name."""
-    _, *parts = _NAME.split((files(package) / "sql" / "queries.sql").read_text("utf-8"))
+def queries(folder: Path) -> dict[str, str]:
+    """Return the statements of a folder's queries.sql by name."""
+    _, *parts = _NAME.split((folder / "queries.sql").read_text("utf-8"))
     return dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
 
 
-def migrations(package: str) -> list[Migration]:
-    """Return all migrations of a package, in order."""
-    folder = files(package) / "sql"
-    names = sorted(file.name for file in folder.iterdir() if file.name[:4].isdigit())
-    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names]
+def migrations(folder: Path) -> list[Migration]:
+    """Return all migrations of a folder, in order."""
+    files = sorted(folder.glob("[0-9]*.sql"))
+    return [Migration(int(file.name[:4]), file.name, file.read_text("utf-8")) for file in files]
 
 
 def check(applied: Iterable[tuple[int, str, str, int]], migrations: Sequence[Migration]) -> None:

@@ -6,17 +6,18 @@ transaction: it writes the whole batch or nothing, and the batch is durable when
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import Entity, Impact, Machine, Ref
+from fairwarning.core.record import short_record
 
 LAST_CHARACTER = "\U0010ffff"
 """Sorts after any other: names that begin with a prefix sort before prefix + LAST_CHARACTER."""
 
 
-@dataclass(frozen=True, slots=True)
+@short_record
 class Batch:
     """One unit of work. `changes` maps each entity to its value before and after."""
 
@@ -30,7 +31,7 @@ class Batch:
     """Entities read but not changed; a shared store rejects the batch if their versions differ."""
 
 
-@dataclass(frozen=True, slots=True)
+@short_record
 class MachineLocation:
     """A machine, its scope, and its number, which is assigned once and never reused."""
 
@@ -39,7 +40,7 @@ class MachineLocation:
     machine: Machine
 
 
-@dataclass(frozen=True, slots=True)
+@short_record
 class ScopeChange:
     """The latest change of a scope. Positions only increase; each scope appears once."""
 
@@ -47,7 +48,7 @@ class ScopeChange:
     scope: str
 
 
-@dataclass(frozen=True, slots=True)
+@short_record
 class JournalEntry:
     """A journal line with its number."""
 
@@ -55,7 +56,7 @@ class JournalEntry:
     line: JournalLine
 
 
-@dataclass(frozen=True, slots=True)
+@short_record
 class ClockReading:
     """The time that all processes share: `elapsed_time` plus an offset between two bounds."""
 
@@ -65,7 +66,7 @@ class ClockReading:
     at: float  # by `elapsed_time`
 
 
-@dataclass(frozen=True, slots=True)
+@short_record
 class Heartbeat:
     """The state of a shared store at one moment."""
 

@@ -6,6 +6,7 @@ It is turned into commands. `core` validates their values; this module adds the 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Command, CreateScope, CreateSet, validate
@@ -133,9 +134,7 @@ def demo() -> FleetFile:
 
 
 def _bundled(name: str) -> FleetFile:
-    from importlib.resources import files  # noqa: PLC0415  (only bundled fleets need it)
-
-    return read((files(__package__) / name).read_text("utf-8"), name)
+    return read((Path(__file__).parent / name).read_text("utf-8"), name)
 
 
 async def apply(

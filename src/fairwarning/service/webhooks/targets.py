@@ -19,13 +19,10 @@ Resolve = Callable[[str, int], list[str]]
 
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = rf"\[[0-9A-Fa-f:.]+\]|{_LABEL}(?:\.{_LABEL})*"
-_URL = re.compile(
-    rf"(?P<scheme>https?)://(?P<host>{_HOST})(?::(?P<port>[0-9]{{1,5}}))?(?P<path>[/?][!-~]*)?",
-    re.ASCII | re.IGNORECASE,
+_URL = (
+    rf"(?ai)(?P<scheme>https?)://(?P<host>{_HOST})(?::(?P<port>[0-9]{{1,5}}))?(?P<path>[/?][!-~]*)?"
 )
-_ENTRY = re.compile(
-    rf"(?P<wild>\*\.)?(?P<host>{_HOST})(?::(?P<port>[0-9]{{1,5}}))?", re.ASCII | re.IGNORECASE
-)
+_ENTRY = rf"(?ai)(?P<wild>\*\.)?(?P<host>{_HOST})(?::(?P<port>[0-9]{{1,5}}))?"
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII | re.IGNORECASE)
 _PORT_MAX = 65535
 
@@ -119,7 +116,7 @@ def look_up(host: str, port: int) -> list[str]:
 def _parse(url: str) -> AllowedUrl:
     if len(url) > limits.URL_CHARACTERS or "#" in url:
         raise _bad_url()
-    match = _URL.fullmatch(url)
+    match = re.fullmatch(_URL, url)
     if match is None:
         raise _bad_url()
     secure = match["scheme"].lower() == "https"
@@ -154,7 +151,7 @@ def _host(text: str) -> str | None:
 
 
 def _entry(text: str) -> tuple[bool, str, int | None]:
-    match = _ENTRY.fullmatch(text)
+    match = re.fullmatch(_ENTRY, text)
     host = _host(match["host"]) if match else None
     port = int(match["port"]) if match and match["port"] else None
     wild = bool(match and match["wild"])

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from time import monotonic
 
 import psycopg
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 
 Connect = Callable[[], Awaitable[Connection]]
 SessionState = tuple[str, datetime, str | None, str | None]
+
+FOLDER = Path(__file__).parent / "sql"
 
 _LOCK = 0x46616972  # an arbitrary number that every version must use
 _LOCK_TIMEOUT = "1s"  # for the lock of a table
@@ -42,7 +45,7 @@ CREATE TABLE IF NOT EXISTS migration (
 
 def migrations() -> list[Migration]:
     """Return all migrations, in order."""
-    return scripts.migrations(__package__)
+    return scripts.migrations(FOLDER)
 
 
 async def migrate(

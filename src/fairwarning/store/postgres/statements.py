@@ -2,9 +2,10 @@
 
 from fairwarning.store import scripts
 from fairwarning.store.postgres.connections import Connection, ConnectionPool
+from fairwarning.store.postgres.schema import FOLDER
 from fairwarning.store.sql_reads import Row
 
-_SQL = scripts.queries(__package__)
+_SQL = scripts.queries(FOLDER)
 
 
 async def execute(connection: Connection, query: str, **values: object) -> list[Row]:
