@@ -12,8 +12,12 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.machines.process import control
-from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
-from fairwarning.machines.process.peers import check_peer
+from fairwarning.machines.process.control import (
+    ControlConnection,
+    Message,
+    ProtocolError,
+    check_peer,
+)
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 from tests.machines.process_harness import ProcessHarness, with_process_harness

@@ -15,16 +15,19 @@ from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import Impact, ImpactKind, Machine
 from fairwarning.machines.driver import Driver, Later, Report
 from fairwarning.machines.process import control
-from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
-from fairwarning.machines.process.markers import Markers
-from fairwarning.machines.process.peers import check_peer
+from fairwarning.machines.process.control import (
+    ControlConnection,
+    Message,
+    ProtocolError,
+    check_peer,
+)
 from fairwarning.machines.process.program import (
     AttachedProgram,
-    ImpactCallbacks,
     Key,
+    Markers,
     PendingImpact,
+    SharedNamespaces,
 )
-from fairwarning.machines.process.sharing import SharedNamespaces
 
 log = logging.getLogger(__name__)
 
@@ -130,8 +133,8 @@ class ProcessDriver:
         return (scope, machine) in self._attached
 
     def _order(self, impact: Impact, report: Report, programs: list[AttachedProgram]) -> None:
-        callbacks = ImpactCallbacks(self._carry_out_again, self._boot_later)
-        pending = PendingImpact(impact, report, programs, callbacks)
+        again, later = self._carry_out_again, self._boot_later
+        pending = PendingImpact(impact, report, programs, hand_over=again, boot_later=later)
         for program in programs:
             program.order(pending)
 

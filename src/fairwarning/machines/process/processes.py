@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fairwarning.machines.process import freezer, namespace
+from fairwarning.machines.process import namespace
 
 _KILL_SECONDS = 5.0  # for processes to end after SIGKILL
 _LOOK_SECONDS = 0.01
+_PROC = Path("/proc")
+_STOP_SECONDS = 0.05  # how long to wait for one process to stop before signalling the next
+_POLL_SECONDS = 0.0005
 
 
 class NamespaceProcesses:
@@ -49,11 +52,11 @@ class NamespaceProcesses:
 
     def freeze(self) -> None:
         """Stop all processes."""
-        freezer.freeze()
+        _freeze_namespace()
 
     def thaw(self) -> None:
         """Resume all processes."""
-        freezer.thaw()
+        _thaw_namespace()
 
     def remain(self, *, children: bool) -> bool:
         """Return whether the program, which has ended, has left processes.
@@ -136,3 +139,45 @@ def _hosts(name: str, aliases: Sequence[str]) -> str:
         outside = "127.0.0.1 localhost\n"
     lines = [f"127.0.1.1 {name}", *(f"127.0.0.1 {alias}" for alias in aliases), outside]
     return "\n".join(lines)
+
+
+def _freeze_namespace() -> None:
+    """Stop all processes of the PID namespace of this process, without any of them noticing.
+
+    A running shell takes a stopped child for one suspended by the user, so parents are stopped
+    before their children and resumed after them. A process inside a system call stops when it
+    leaves the kernel.
+    """
+    for pid in _pids():
+        with suppress(OSError):
+            os.kill(pid, signal.SIGSTOP)
+            _wait_until_stopped(pid)
+    os.kill(-1, signal.SIGSTOP)  # processes forked meanwhile
+
+
+def _thaw_namespace() -> None:
+    for pid in reversed(_pids()):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGCONT)
+    os.kill(-1, signal.SIGCONT)
+
+
+def _pids() -> list[int]:
+    """Return all pids but 1, parents first; none if /proc is that of another namespace."""
+    try:
+        ours = (_PROC / "self").readlink().name == str(os.getpid())
+    except OSError:
+        ours = False
+    if not ours:
+        return []
+    pids = sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return [pid for pid in pids if pid != os.getpid()]
+
+
+def _wait_until_stopped(pid: int) -> None:
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
+        state = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+        if state not in {"R", "S"}:
+            return
+        time.sleep(_POLL_SECONDS)

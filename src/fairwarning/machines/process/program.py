@@ -1,9 +1,17 @@
-"""The service's view of attached programs and of the impacts that they execute."""
+"""The service's view of attached programs, and of the impacts that they execute.
+
+The programs of a machine share namespaces: the first one creates them, the others join. Marker
+files tell the next service which machines have programs.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
 
+from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.driver import Report, announced_seconds
 from fairwarning.machines.process.channel import close_all
@@ -12,14 +20,7 @@ from fairwarning.machines.process.control import ControlConnection
 Key = tuple[str, str]
 """Identifies a machine: its scope's id and its name."""
 
-
-class ImpactCallbacks(NamedTuple):
-    """What the driver does for an impact in progress."""
-
-    hand_over: Callable[[Impact, Report], None]
-    """Executes an impact before which all programs have ended by themselves."""
-    boot_later: Callable[[Callable[[], None]], None]
-    """Calls back when a machine has booted."""
+_CREATE_SECONDS = 30.0  # how long a program may take to create its namespaces
 
 
 # After these impacts the program is gone, so a disconnect means success.
@@ -34,13 +35,17 @@ class PendingImpact:
         impact: Impact,
         report: Report,
         programs: Iterable["AttachedProgram"],
-        callbacks: ImpactCallbacks,
+        *,
+        hand_over: Callable[[Impact, Report], None],
+        boot_later: Callable[[Callable[[], None]], None],
     ) -> None:
+        """`hand_over` gets the impact if all programs have ended by themselves before it."""
         self.impact = impact
         self._report = report
         self._pending = set(programs)
         self._stopped: set[AttachedProgram] = set()
-        self._callbacks = callbacks
+        self._hand_over = hand_over
+        self._boot_later = boot_later
         self._booting = False
         self._executed = False
         self._error = ""
@@ -69,12 +74,12 @@ class PendingImpact:
         elif self._executed:
             self._report(self.impact, self._error)
         else:
-            self._callbacks.hand_over(self.impact, self._report)
+            self._hand_over(self.impact, self._report)
 
     def _boot_if_down(self) -> None:
         if self._pending <= self._stopped and not self._booting:
             self._booting = True
-            self._callbacks.boot_later(self._boot)
+            self._boot_later(self._boot)
 
     def _boot(self) -> None:
         for program in self._pending:
@@ -162,3 +167,71 @@ class AttachedProgram:
                 pending.leave(self)
             else:
                 pending.settle(self, f"the program of {self.key[1]} disconnected")
+
+
+class SharedNamespaces:
+    """The programs of each machine, in the order in which they asked for its namespaces."""
+
+    def __init__(self) -> None:
+        self._programs: dict[Key, list[AttachedProgram]] = {}
+
+    @contextmanager
+    def member(self, program: AttachedProgram) -> Iterator[None]:
+        """Count a program among those of its machine."""
+        programs = self._programs.setdefault(program.key, [])
+        programs.append(program)
+        try:
+            yield
+        finally:
+            program.namespaces.discard()
+            programs.remove(program)
+            if not programs:
+                self._programs.pop(program.key, None)
+
+    async def to_join(self, program: AttachedProgram) -> Sequence[int]:
+        """Return the descriptors of the namespaces to join; none if the program creates them.
+
+        A program waits for those before it, so that two that start at once share namespaces.
+        Raises Unavailable if one of them takes too long.
+        """
+        programs = self._programs[program.key]
+        for other in programs[: programs.index(program)]:
+            try:
+                await asyncio.wait_for(other.namespaces.known.wait(), _CREATE_SECONDS)
+            except TimeoutError:
+                text = f"another program is still starting in {program.key[1]}; try again"
+                raise Unavailable("Starting", text) from None
+            if other.namespaces.descriptors:
+                return other.namespaces.descriptors
+        return ()
+
+
+class Markers:
+    """A small file for each machine that has programs, with their number.
+
+    The files outlive the service, as the programs do. If a file cannot be written or read, the next
+    service does not wait for the programs of that machine; there is no other effect.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self) -> Mapping[Key, int]:
+        """Return the number of programs by machine, as the last service left it."""
+        counts: dict[Key, int] = {}
+        for path in sorted(self._folder.glob("*.json")):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                marker = json.loads(path.read_text())
+                counts[str(marker["scope"]), str(marker["machine"])] = int(marker["programs"])
+        return counts
+
+    def write(self, key: Key, programs: int) -> None:
+        """Write the number of programs of a machine; if it is 0, remove the file."""
+        scope, machine = key
+        path = self._folder / (sha256(f"{scope}\0{machine}".encode()).hexdigest() + ".json")
+        with suppress(OSError):
+            if not programs:
+                path.unlink(missing_ok=True)
+                return
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"scope": scope, "machine": machine, "programs": programs}))
