@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from fairwarning.server.certificates import Authority
 from fairwarning.server.ready import read_ready
-from fairwarning.server.tls.certificates import Authority
 from tests.bench import contenders, load
 from tests.bench.armclients import HOST
 from tests.bench.contenders import Recipe, running

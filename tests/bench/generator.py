@@ -7,7 +7,7 @@ from pathlib import Path
 from fairwarning.core import cascade
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Entity, Ref, Scope
-from fairwarning.server.database import store_at
+from fairwarning.server.options import store_at
 from fairwarning.server.variables import is_database
 from fairwarning.service.config.settings import ClusterSettings
 from fairwarning.service.writer.batch import CommandBatch, size_of

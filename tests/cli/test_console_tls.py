@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from cryptography.x509 import Certificate, load_der_x509_certificate
 
-from fairwarning.server.certificate_files import CertificateFiles
-from fairwarning.server.tls.signing import KeyPair, new_authority, new_server
+from fairwarning.server.certificates import CertificateFiles
+from fairwarning.server.signing import KeyPair, new_authority, new_server
 from tests.fixtures.files import no_free_descriptor
 from tests.fixtures.http import LOOPBACK, Response, fetch, send
 from tests.fixtures.service import FREE_PORTS, ServiceProcess, run_command

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fairwarning.server import file_systems
+from fairwarning.server.data_folder import file_system
 from tests.fixtures.http import fetch
 from tests.fixtures.postgres.database import database_or_skip, migrated_database_or_skip
 from tests.fixtures.postgres.locks import count_waiting
@@ -67,7 +67,7 @@ UNAVAILABLE = 77
 )
 def test_the_file_system_of_a_path(path: str, kind: str) -> None:
     """The innermost and last mount counts."""
-    assert file_systems.file_system(path, MOUNTS) == kind
+    assert file_system(path, MOUNTS) == kind
 
 
 @needs_root_namespaces

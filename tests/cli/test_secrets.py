@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from fairwarning.core.errors import FairwarningError
-from fairwarning.server.database import store_at
+from fairwarning.server.options import store_at
 from fairwarning.service.config.settings import ClusterSettings
 from tests.cli.test_workers import FLEET, workers
 from tests.fixtures.http import fetch

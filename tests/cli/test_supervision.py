@@ -14,8 +14,7 @@ import pytest
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.server import worker
-from fairwarning.server.progress import PERIOD_SECONDS
-from fairwarning.server.service_manager import ServiceManager
+from fairwarning.server.progress import PERIOD_SECONDS, ServiceManager
 from fairwarning.server.workers import _WorkerPool
 from tests.cli.test_stop_anytime import MIGRATION_LOCK, end, on_database, started
 from tests.cli.test_workers import FLEET, is_running, poll, workers

@@ -16,10 +16,10 @@ from typing import Any, Self, TypeVar, cast
 import uvloop
 from starlette.types import Receive, Scope, Send
 
+from fairwarning.server.certificates import Authority
 from fairwarning.server.lazy import LazyServer
 from fairwarning.server.ports.connection import LimitedConnection
-from fairwarning.server.ports.counting import ConnectionCounter, PortLimits
-from fairwarning.server.tls.certificates import Authority
+from fairwarning.server.ports.refusals import ConnectionCounter, PortLimits
 from tests.fixtures.fleet import NOON
 from tests.fixtures.waiting import LIMIT_SECONDS, OUTER_LIMIT_SECONDS, wait_until_async
 from tests.hostile.wire import Client

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.server.ports.connection import LimitedConnection
-from fairwarning.server.ports.counting import PortLimits
+from fairwarning.server.ports.refusals import PortLimits
 from tests.fixtures.files import no_free_descriptor
 from tests.hostile.ports import WAYS, PortHarness
 from tests.hostile.wire import Client, head

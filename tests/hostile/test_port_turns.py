@@ -15,7 +15,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from fairwarning.server.ports.connection import LimitedConnection
-from fairwarning.server.ports.counting import ConnectionCounter
+from fairwarning.server.ports.refusals import ConnectionCounter
 from tests.hostile.ports import WAYS, PortHarness, Way
 from tests.hostile.wire import Client, head
 

@@ -10,8 +10,8 @@ import pytest
 from fairwarning.console.readers import Reader
 from fairwarning.core.commands import Delete
 from fairwarning.metadata.listeners import PortRange
-from fairwarning.server.reach import machine_ports
-from fairwarning.server.reach.reach import Reach, ReachWay
+from fairwarning.server import reach as reach_module
+from fairwarning.server.reach import MachinePorts, Reach, ReachWay
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.files import no_free_descriptor
@@ -30,7 +30,7 @@ def opened(
 ) -> Iterator[Reach]:
     """Ports for the machines of an endpoint, on its loop."""
 
-    async def start() -> tuple[Reach, machine_ports.MachinePorts]:
+    async def start() -> tuple[Reach, MachinePorts]:
         reach = Reach(host, ports, "", endpoint.fleet)
         listeners = reach.machine_ports(endpoint.server, shared=shared)
         assert reach.way is ReachWay.PORT
@@ -141,8 +141,8 @@ def test_too_few_descriptors(
     """Connections keep theirs. The log says how many machines have a port and what to do."""
     ports = free_range(3)
     with EndpointHarness() as endpoint:
-        reserved = endpoint.server.max_connections + machine_ports._OTHER_FILES
-        monkeypatch.setattr(machine_ports, "raise_file_limit", lambda _: reserved + 1)
+        reserved = endpoint.server.max_connections + reach_module._OTHER_FILES
+        monkeypatch.setattr(reach_module, "raise_file_limit", lambda _: reserved + 1)
         endpoint.make("db", 3)
         with opened(endpoint, ports) as reach:
             assert [name for name, url in urls(endpoint, reach).items() if url] == ["db_0"]
@@ -153,7 +153,7 @@ def test_no_free_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     """The endpoint reports it; later machines have ports, and this one when it can (IB5)."""
     ports = free_range(2)
     with EndpointHarness() as endpoint, opened(endpoint, ports) as reach:
-        monkeypatch.setattr(machine_ports, "raise_file_limit", lambda _: sys.maxsize)
+        monkeypatch.setattr(reach_module, "raise_file_limit", lambda _: sys.maxsize)
         with no_free_descriptor():
             endpoint.create(standalone("one"))
             endpoint.wait_until(lambda: endpoint.server.health().problem)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.model import Machine, Scope, ScopeKind
-from fairwarning.server.reach import machine_listeners
-from fairwarning.server.reach.sockets import MachineSockets
+from fairwarning.server import machine_listeners
+from fairwarning.server.machine_sockets import MachineSockets
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess

@@ -10,11 +10,10 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.metadata.server import MetadataServer
-from fairwarning.server import operator_ports
+from fairwarning.server import machine_listeners, operator_ports
+from fairwarning.server.certificates import Authority
+from fairwarning.server.machine_sockets import MachineSockets
 from fairwarning.server.operator_ports import OperatorPorts
-from fairwarning.server.reach import machine_listeners
-from fairwarning.server.reach.sockets import MachineSockets
-from fairwarning.server.tls.certificates import Authority
 from fairwarning.service import issued_tokens, retention
 from fairwarning.service.clock import RealClock
 from fairwarning.service.config.settings import JournalSettings, OperationSettings

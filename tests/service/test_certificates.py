@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fairwarning.core.errors import Refused
-from fairwarning.server.tls import certificates, signing
-from fairwarning.server.tls.certificates import Authority
+from fairwarning.server import certificates, signing
+from fairwarning.server.certificates import Authority
 from tests.fixtures.files import created_modes
 from tests.fixtures.programs import run_at_once, run_python
 
@@ -204,7 +204,7 @@ def test_a_start_imports_nothing_slow(tmp_path: Path) -> None:
     Authority(tmp_path, []).prepare()
     program = (
         "import sys; from pathlib import Path\n"
-        "from fairwarning.server.tls.certificates import Authority\n"
+        "from fairwarning.server.certificates import Authority\n"
         "Authority(Path(sys.argv[1]), ['arm.example.com']).prepare()\n"
         "print('cryptography' in sys.modules)"
     )
@@ -242,7 +242,7 @@ def test_processes_agree(tmp_path: Path) -> None:
     """Processes that prepare at the same time get the same authority."""
     program = (
         "import sys; from pathlib import Path\n"
-        "from fairwarning.server.tls import certificates, signing\n"
+        "from fairwarning.server import certificates, signing\n"
         "print('ready', flush=True); sys.stdin.read()\n"
         "authority = certificates.Authority(Path(sys.argv[1]), [])\n"
         "authority.prepare(); print(authority.ca.read_text('ascii'))"

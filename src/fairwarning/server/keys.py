@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from fairwarning.server.tls.certificates import Authority
+from fairwarning.server.certificates import Authority
 from fairwarning.service import keyfiles
 from fairwarning.service.tokens import KEY_BYTES, signing_key
 from fairwarning.store.store import Store

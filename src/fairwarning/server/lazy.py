@@ -7,14 +7,14 @@ cannot start is tried again until it can (IB5).
 import asyncio
 import logging
 import socket
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.times import rfc1123
-from fairwarning.server.ports.counting import ConnectionCounter
-from fairwarning.server.ports.turns import Turns
+from fairwarning.server.ports.refusals import ConnectionCounter
 from fairwarning.service.health import PartHealth
 
 if TYPE_CHECKING:
@@ -153,6 +153,33 @@ class LazyServer:
         while not self._task.done() and server.server_state.tasks:
             await asyncio.wait([self._task], timeout=_CHECK_SECONDS)
         server.force_exit = True
+
+
+class Turns:
+    """A queue for a turn of the event loop, in which one request begins: polls go first (IB7)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._taken = False
+
+    async def take(self) -> None:
+        """Wait for a turn that no other request has."""
+        if self._taken:
+            turn = self._loop.create_future()
+            self._waiting.append(turn)
+            await turn
+        else:
+            self._taken = True
+            self._loop.call_soon(self._pass_on)
+
+    def _pass_on(self) -> None:
+        while self._waiting and self._waiting[0].done():  # cancelled
+            self._waiting.popleft()
+        self._taken = bool(self._waiting)
+        if self._taken:
+            self._waiting.popleft().set_result(None)
+            self._loop.call_soon(self._pass_on)
 
 
 def _dated(application: "ASGIApp", now: Callable[[], float], turns: Turns) -> "ASGIApp":

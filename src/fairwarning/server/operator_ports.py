@@ -13,12 +13,11 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.record import changed
 from fairwarning.metadata.listeners import is_loopback, open_tcp
 from fairwarning.metadata.server import MetadataServer
-from fairwarning.server.certificate_files import CertificateFiles
+from fairwarning.server.certificates import Authority, CertificateFiles
 from fairwarning.server.lazy import LazyServer
 from fairwarning.server.options import ServerOptions
-from fairwarning.server.ports.counting import ConnectionCounter, PortLimits
-from fairwarning.server.reach.reach import Reach, url_of
-from fairwarning.server.tls.certificates import Authority
+from fairwarning.server.ports.refusals import ConnectionCounter, PortLimits
+from fairwarning.server.reach import Reach, url_of
 from fairwarning.service.config.settings import ArmSettings, ConsoleSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.health import PartHealth, health_metric

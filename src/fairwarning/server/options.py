@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairwarning.core import limits
+from fairwarning.core.errors import Refused
 from fairwarning.core.record import changed
 from fairwarning.metadata.listeners import PortRange, is_loopback
 from fairwarning.service.config.fleet_file import FleetFile
-from fairwarning.service.config.settings import MetadataSettings
+from fairwarning.service.config.settings import ClusterSettings, MetadataSettings
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Store
 
@@ -39,8 +40,6 @@ class ServerOptions:
         if self.memory:
             return MemoryStore()
         if self.database:
-            from fairwarning.server.database import store_at  # noqa: PLC0415  (an extra)
-
             return store_at(self.database, self.fleet.cluster)
         from fairwarning.store.sqlite import SQLiteStore  # noqa: PLC0415  (not needed with --memory)
 
@@ -54,3 +53,13 @@ class ServerOptions:
         if settings.requests_per_second is None and not is_loopback(self.metadata[0]):
             return changed(settings, requests_per_second=limits.REQUESTS_PER_SECOND)  # M17
         return settings
+
+
+def store_at(url: str, cluster: ClusterSettings) -> Store:
+    """Return the store in the database at `url`."""
+    try:
+        from fairwarning.store.postgres.store import PostgresStore  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError as error:
+        text = "PostgreSQL support is not installed: pip install 'fairwarning[server,postgres]'"
+        raise Refused("NoPostgreSQL", text) from error
+    return PostgresStore(url, lease_seconds=cluster.lease_seconds)

@@ -15,14 +15,14 @@ from fairwarning.core.model import Machine
 from fairwarning.machines.process.driver import ProcessDriver
 from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.server import MetadataServer
-from fairwarning.server import data_folder, file_systems, keys, start_token
+from fairwarning.server import data_folder, keys, start_token
 from fairwarning.server.drivers import CloseableDriver, driver_for, driver_health
+from fairwarning.server.machine_listeners import MachineListeners
+from fairwarning.server.machine_sockets import MachineSockets
 from fairwarning.server.operator_ports import OperatorPorts
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.progress import STEP_SECONDS, StartStep
-from fairwarning.server.reach.machine_listeners import MachineListeners
-from fairwarning.server.reach.reach import Reach, url_of
-from fairwarning.server.reach.sockets import MachineSockets
+from fairwarning.server.reach import Reach, url_of
 from fairwarning.server.ready import OPERATOR, ReadyLine, write_ready
 from fairwarning.service.clock import Clock, RealClock, VirtualClock
 from fairwarning.service.config import fleet_file
@@ -49,7 +49,7 @@ class ServerProcess:
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
         if not (options.memory or options.database or options.network_folder):
-            file_systems.refuse_network(options.data)
+            data_folder.refuse_network(options.data)
         data_folder.check_access(options.data)
         now = float(int(RealClock().now()))  # whole seconds, like NotBefore
         self.clock: Clock = VirtualClock(now) if options.virtual else RealClock()

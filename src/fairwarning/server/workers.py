@@ -21,8 +21,8 @@ from fairwarning.metadata.listeners import open_tcp
 from fairwarning.server import data_folder
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.output import Output
-from fairwarning.server.reach.reach import ReachWay, choose_way
-from fairwarning.server.service_manager import ServiceManager
+from fairwarning.server.progress import ServiceManager
+from fairwarning.server.reach import ReachWay, choose_way
 from fairwarning.server.stopping import StopSignal
 from fairwarning.server.worker import STOP_SECONDS, WorkerProcess, open_reader
 

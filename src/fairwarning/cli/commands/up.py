@@ -21,8 +21,7 @@ from fairwarning.server import hints
 from fairwarning.server.descriptors import raise_file_limit
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.output import Output
-from fairwarning.server.progress import ProgressReceiver, ProgressReporter
-from fairwarning.server.service_manager import ServiceManager
+from fairwarning.server.progress import ProgressReceiver, ProgressReporter, ServiceManager
 from fairwarning.server.stopping import StopSignal
 from fairwarning.server.variables import DATA, is_database
 from fairwarning.server.wiring import ServerProcess

@@ -15,8 +15,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from fairwarning.core import limits
-from fairwarning.server.ports.joined_writes import JoinedWrites
 from fairwarning.server.ports.refusals import HEADERS_TOO_LARGE, LATE, MALFORMED, PortRefusal
+from fairwarning.server.ports.transport import JoinedWrites
 
 _PIECE = 64 * 1024  # bytes that are parsed before the limits are checked
 _FIELD_BYTES = len(": \r\n")

@@ -10,8 +10,8 @@ import uvicorn
 
 from fairwarning.metadata.socket_events import SocketEvents, new_socket_events
 from fairwarning.server.ports.connection import LimitedConnection
-from fairwarning.server.ports.counting import ConnectionCounter
-from fairwarning.server.ports.listener import PortListener
+from fairwarning.server.ports.refusals import ConnectionCounter
+from fairwarning.server.ports.transport import PortListener
 
 log = logging.getLogger(__name__)
 

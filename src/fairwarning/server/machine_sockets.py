@@ -7,7 +7,7 @@ from pathlib import Path
 from fairwarning.core.errors import Refused
 from fairwarning.metadata.listeners import open_unix
 from fairwarning.metadata.server import MetadataServer
-from fairwarning.server.reach.machine_listeners import MachineListeners, Place
+from fairwarning.server.machine_listeners import MachineListeners, Place
 from fairwarning.service.fleet import Fleet
 
 

@@ -1,10 +1,12 @@
-"""The certificates of the ARM server: stored in files, created on first use, renewed in time.
+"""The certificates of the TLS ports: of the service's own authority, or files of the operator.
 
+Those of the authority are created on first use and renewed in time.
 `signing` is imported only to create or parse a certificate, so a service that already has its
 authority starts without it.
 """
 
 import ipaddress
+import logging
 import re
 import ssl
 import subprocess
@@ -19,21 +21,25 @@ from typing import TYPE_CHECKING
 
 from fairwarning.core.errors import Refused
 from fairwarning.service import keyfiles
+from fairwarning.service.health import PartHealth
 
 if TYPE_CHECKING:
-    from fairwarning.server.tls.signing import KeyPair
+    from fairwarning.server.signing import KeyPair
+
+log = logging.getLogger(__name__)
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}$)(\*\.)?{_LABEL}(\.{_LABEL})*")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 _WORLD_READABLE = 0o644
-_SIGNING = "fairwarning.server.tls.signing"
+_SIGNING = "fairwarning.server.signing"
 _CREATE_SECONDS = 60.0
+_RETRY_SECONDS = 1.0  # between two attempts to load new files; each costs a handshake its time
 _CREATE_SCRIPT = """
 import sys
 from datetime import datetime
-from fairwarning.server.tls.signing import new_authority
+from fairwarning.server.signing import new_authority
 sys.stdout.buffer.write(new_authority(datetime.fromisoformat(sys.argv[1])).to_pem())
 """
 
@@ -125,16 +131,14 @@ class Authority:
         """Return a context with a certificate that is not due for renewal."""
         if self._active is None or self._now() >= self._active[0].renew_at:
             server = self._load_server()
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.set_alpn_protocols(["http/1.1"])
+            context = _new_context()
             context.load_cert_chain(self._server)
             self._active = server, context
         return self._active[1]
 
     def _load_server(self) -> "KeyPair":
         """Return the stored server certificate, or a new one if it does not match or is due."""
-        from fairwarning.server.tls.signing import KeyPair, new_server  # noqa: PLC0415  (slow to import)
+        from fairwarning.server.signing import KeyPair, new_server  # noqa: PLC0415  (slow to import)
 
         authority, now = self._load_authority(), self._now()
         with suppress(FileNotFoundError):
@@ -153,7 +157,7 @@ class Authority:
 
     def _load_authority(self) -> "KeyPair":
         """Return the authority; raise if it cannot sign."""
-        from fairwarning.server.tls.signing import KeyPair  # noqa: PLC0415  (slow to import)
+        from fairwarning.server.signing import KeyPair  # noqa: PLC0415  (slow to import)
 
         self.prepare()
         try:
@@ -179,6 +183,13 @@ class Authority:
         return datetime.fromtimestamp(self._clock(), UTC)
 
 
+def _new_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
 def _normalize_host(host: str) -> str:
     """Return a host name or an address in the form that certificates use."""
     with suppress(ValueError):
@@ -191,3 +202,88 @@ def _normalize_host(host: str) -> str:
         text = f"{host!r} is not a host name or an IP address; use the one that clients connect to"
         raise Refused("BadHost", text)
     return name
+
+
+class CertificateFiles:
+    """A certificate with its chain, and its key, in files ([console] certificate).
+
+    New connections use files that were replaced.
+    """
+
+    _reason = ""  # why the files in use are not the current ones
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        """Load the files; raise `Refused` if they cannot be used."""
+        self._certificate = certificate
+        self._key = key
+        self._lock = Lock()
+        self._state = self._read_state()  # of the files in use
+        self._retry_at = 0.0
+        self._active = self._listener_context = self._load()
+        self._listener_context.sni_callback = self._select_context
+
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS context of the server, always the same."""
+        return self._listener_context
+
+    def _load(self) -> ssl.SSLContext:
+        context = _new_context()
+        try:
+            # An encrypted key would make OpenSSL ask for its password on the terminal.
+            context.load_cert_chain(self._certificate, self._key, password=lambda: "")
+        except (OSError, ValueError) as error:
+            text = (
+                f"cannot use the certificate of the console, {self._certificate} with the key"
+                f" {self._key}: {error}; both must be PEM files that belong together, and the key"
+                " must have no password"
+            )
+            raise Refused("BadCertificate", text) from error
+        return context
+
+    def _select_context(
+        self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext
+    ) -> None:
+        """Use a new context for files that were replaced: the old one is in use by connections."""
+        with self._lock:
+            self._check()
+            connection.context = self._active
+
+    def _check(self) -> None:
+        """Use new files if there are any."""
+        state = self._read_state()
+        if state == self._state:
+            self._reason = ""
+        elif time.monotonic() >= self._retry_at:
+            self._replace(state)
+
+    def _replace(self, state: list[tuple[int, int, int]]) -> None:
+        """Load the new files. What prevents it may pass, such as a process without descriptors."""
+        try:
+            self._active = self._load()
+        except Refused as refused:
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            if refused.message != self._reason:
+                self._reason = refused.message
+                log.error("the old certificate stays in use: %s", refused)  # noqa: TRY400
+        else:
+            self._state, self._reason = state, ""
+            log.info("the console uses the new certificate in %s", self._certificate)
+
+    def health(self) -> PartHealth:
+        """Whether connections get the certificate that is in the files."""
+        problem = "cannot use the new files; the old ones stay in use; see the log"
+        with self._lock:
+            self._check()  # there may be no new connection for long
+            return PartHealth(name="certificate", problem=problem if self._reason else "")
+
+    def _read_state(self) -> list[tuple[int, int, int]]:
+        """Return what changes when a file is replaced."""
+        states = []
+        for path in (self._certificate, self._key):
+            try:
+                status = path.stat()
+            except OSError:
+                states.append((0, 0, 0))
+            else:
+                states.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        return states

@@ -1,1 +1,0 @@
-"""The certificates of the TLS ports: the own authority, and those that it signs."""
