@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from fairwarning.core.model import Ref
-from fairwarning.metadata import arm_interfaces
-from fairwarning.metadata.interface_finder import InterfaceFinder
-from fairwarning.metadata.interfaces import NetworkInterface, derived
+from fairwarning.metadata import interfaces
+from fairwarning.metadata.interfaces import InterfaceFinder, NetworkInterface, derived
 from fairwarning.service.reader import FleetReader
 from tests.arm.bodies import AV, AV_SCOPE, COMPUTE, VM_SCOPE, created, machine
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
@@ -121,7 +120,7 @@ class Documents:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bytes = 0
         self.read = 0
-        monkeypatch.setattr(arm_interfaces, "json", self)
+        monkeypatch.setattr(interfaces, "json", self)
         read_all = FleetReader.read_all
 
         async def counted(reader: FleetReader, refs: list[Ref]) -> object:

@@ -5,8 +5,7 @@ from random import Random
 import pytest
 
 from fairwarning.metadata.answers import RequestRefused
-from fairwarning.metadata.reader import ReceivedRequest, RequestReader
-from fairwarning.metadata.request_cache import RequestCache
+from fairwarning.metadata.reader import ReceivedRequest, RequestCache, RequestReader
 from fairwarning.metadata.validation import RequestValidator
 from fairwarning.service.config.settings import MetadataSettings
 from tests.hostile.mutations import mutated

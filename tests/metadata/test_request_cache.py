@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.metadata.request_cache import CACHE_REQUESTS
+from fairwarning.metadata.reader import CACHE_REQUESTS
 from tests.fixtures.endpoint import EVENTS, POLL_TARGET, EndpointHarness, raw_request
 from tests.metadata.conftest import NAME
 

@@ -18,8 +18,7 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import changed
 from fairwarning.metadata.answers import Refusal, RequestRefused
 from fairwarning.metadata.callers import Caller
-from fairwarning.metadata.events import refusal_of
-from fairwarning.metadata.faults import faulty_response
+from fairwarning.metadata.events import faulty_response, refusal_of
 from fairwarning.metadata.handler import TOO_MANY_CONNECTIONS, Work
 from fairwarning.metadata.reader import ReceivedRequest
 from fairwarning.metadata.stream import NO_CACHED_REQUESTS, RequestStream

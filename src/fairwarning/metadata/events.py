@@ -8,12 +8,12 @@ from fairwarning.core import limits
 from fairwarning.core.commands import Approve
 from fairwarning.core.document import visible
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
-from fairwarning.metadata.answers import OK_LINE, Refusal, RequestRefused, render
+from fairwarning.metadata.answers import OK_LINE, Refusal, RequestCounts, RequestRefused, render
 from fairwarning.metadata.callers import Caller
-from fairwarning.metadata.counts import RequestCounts
-from fairwarning.metadata.validation import ParsedRequest
+from fairwarning.metadata.validation import EVENTS, ParsedRequest
 from fairwarning.service import approvals
 from fairwarning.service.documents import PublishedScope
+from fairwarning.service.faults import FaultKind
 from fairwarning.service.fleet import Fleet
 
 _NOT_READY = Refusal(503, "unavailable", "Not ready yet; try again.", "Retry-After: 1\r\n")
@@ -157,3 +157,29 @@ def refusal_of(error: FairwarningError) -> Refusal:
     if isinstance(error, NotFound):
         return Refusal(404, error.code, f"Not found. {error.message}")
     return Refusal(400, error.code, f"Bad request. {error.message}")
+
+
+# --- Injected faults (M21) ---
+
+_REFUSALS = {
+    FaultKind.NOT_FOUND: Refusal(404, "fault", "Not found. This is an injected fault."),
+    FaultKind.GONE: Refusal(410, "fault", "Gone for the moment. This is an injected fault."),
+    FaultKind.TOO_MANY: Refusal(
+        429, "fault", "Too many requests. This is an injected fault.", "Retry-After: 1\r\n"
+    ),
+    FaultKind.ERROR: Refusal(500, "fault", "Internal error. This is an injected fault."),
+}
+
+
+def faulty_response(kind: FaultKind, published: PublishedScope, parsed: ParsedRequest) -> bytes:
+    """Return the bytes to send in place of the document; the connection closes after them."""
+    if refusal := _REFUSALS.get(kind):
+        return refusal.to_bytes(close=True)
+    if kind is FaultKind.EMPTY:
+        return render(200, close=True)
+    body = published.body(parsed.version) if parsed.path == EVENTS else b"{}"
+    if kind is FaultKind.CONTROL:
+        return render(200, b"\x00\x07\x1b" + body + b"\x1f", close=True)
+    assert kind is FaultKind.TRUNCATED
+    complete = render(200, body, close=True)
+    return complete[: len(complete) - len(body) // 2 - 1]

@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from time import monotonic
 from typing import Protocol
 
 from fairwarning.core import limits
@@ -12,13 +11,11 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import Machine, ScaleSet, Scope
 from fairwarning.metadata import instance
 from fairwarning.metadata.accepting import Listener
-from fairwarning.metadata.answers import Refusal, RequestRefused, render
+from fairwarning.metadata.answers import DateHeader, Refusal, RequestCounts, RequestRefused, render
 from fairwarning.metadata.callers import Caller, Callers, Key
-from fairwarning.metadata.counts import RequestCounts
-from fairwarning.metadata.dates import DateHeader
 from fairwarning.metadata.events import GONE, EventsResource, refusal_of
-from fairwarning.metadata.interface_finder import InterfaceFinder
-from fairwarning.metadata.request_cache import RequestCache
+from fairwarning.metadata.interfaces import InterfaceFinder
+from fairwarning.metadata.reader import RequestCache
 from fairwarning.metadata.validation import API_VERSIONS, EVENTS, ParsedRequest, RequestValidator
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.fleet import Fleet
@@ -126,28 +123,6 @@ class RequestHandler:
         self.events.record_poll(caller)
 
     # --- Responses ---
-
-    def cached_response(self, caller: Caller, parsed: ParsedRequest) -> bytes | None:
-        """Return the response to a poll, without `date.ok`; None if it needs more than a look-up.
-
-        Call `count_poll` when it is sent.
-        """
-        published = caller.published
-        rest = published.answers.get(parsed.key)
-        if (
-            rest is None
-            or caller.checked_scope is not published.scope
-            or caller.polls >= caller.allowed
-            or monotonic() >= self.date.expires_at
-        ):
-            return None
-        return rest
-
-    def count_poll(self, caller: Caller) -> None:
-        """Count a poll that was answered by `cached_response`."""
-        if not caller.polls:
-            self.callers.active.append(caller)
-        caller.polls += 1
 
     def handle(self, caller: Caller, parsed: ParsedRequest, body: bytes) -> bytes | Work:
         """Return the response to a request, or the work that produces it."""

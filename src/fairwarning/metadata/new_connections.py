@@ -6,6 +6,7 @@ calls, and no connection object is ever created.
 """
 
 from socket import MSG_DONTWAIT, SOCK_STREAM, SocketType
+from time import monotonic
 
 from fairwarning.metadata.accepting import Listener
 from fairwarning.metadata.callers import Caller, Key, PeerAddress
@@ -59,8 +60,16 @@ class NewConnections:
             or len(handler.connections) >= handler.max_connections
         ):
             return None
-        rest = handler.cached_response(caller, parsed)
-        return None if rest is None else handler.date.ok + rest
+        published = caller.published
+        rest = published.answers.get(parsed.key)
+        if (
+            rest is None
+            or caller.checked_scope is not published.scope
+            or caller.polls >= caller.allowed
+            or monotonic() >= handler.date.expires_at
+        ):
+            return None
+        return handler.date.ok + rest
 
     def _answer(
         self, listener: Listener, sock: SocketType, key: Key, caller: Caller, response: bytes
@@ -73,7 +82,9 @@ class NewConnections:
         except OSError:  # reset
             sock.close()
             return
-        self._handler.count_poll(caller)
+        if not caller.polls:
+            self._handler.callers.active.append(caller)
+        caller.polls += 1
         if sent == len(response):
             self._handler.accepted += 1
             sock.close()

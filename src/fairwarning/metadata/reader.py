@@ -1,5 +1,6 @@
 """Turn bytes into requests: httptools does the framing, the validator checks the rest."""
 
+import re
 from typing import Final
 
 import httptools
@@ -7,7 +8,6 @@ import httptools
 from fairwarning.core import limits
 from fairwarning.core.record import short_record
 from fairwarning.metadata.answers import Refusal, RequestRefused
-from fairwarning.metadata.proxy import OTHER_HOST, origin_form
 from fairwarning.metadata.validation import (
     Header,
     ParsedHeaders,
@@ -16,6 +16,13 @@ from fairwarning.metadata.validation import (
     check_no_browser,
 )
 
+_OTHER_HOST: Final = Refusal(
+    403,
+    "proxy",
+    "Forbidden. This proxy answers for http://169.254.169.254 only; to reach another host"
+    " directly, add it to no_proxy before you start `fairwarning exec`.",
+)
+_URL = re.compile(rb"(?i:http)://169\.254\.169\.254(?::80)?(?P<target>[/?][!-~]*)?")
 _MALFORMED: Final = Refusal(400, "malformed", "Bad request. This is not valid HTTP (RFC 9112).")
 _HEADERS: Final = Refusal(
     431,
@@ -29,6 +36,11 @@ _CODING: Final = Refusal(
 )
 _TRAILER: Final = Refusal(
     400, "trailer", "Bad request. Trailers (headers after the body) are not allowed."
+)
+CACHE_REQUESTS: Final = 1024
+_REQUEST_BYTES: Final = 1024  # pollers send about 150
+_PATH: Final = (
+    b"GET /"  # not the URL that a client sends to a proxy, which not every listener accepts
 )
 _UPGRADING: Final = frozenset({b"upgrade", b"http2-settings"})
 
@@ -105,7 +117,7 @@ class RequestReader:
             else:
                 return
         tunnel = self._proxy and isinstance(stop, httptools.HttpParserUpgrade)  # CONNECT
-        self._refuse(OTHER_HOST if tunnel else _MALFORMED)
+        self._refuse(_OTHER_HOST if tunnel else _MALFORMED)
 
     def _check_size(self, count: int) -> None:
         """Apply the size limits to a request that arrives in pieces."""
@@ -173,7 +185,7 @@ class RequestReader:
         try:
             if len(self._headers) > limits.HEADER_FIELDS:
                 raise RequestRefused(_HEADERS)
-            target = origin_form(self._target) if self._proxy else self._target
+            target = _origin_form(self._target) if self._proxy else self._target
             head = self.head = self._validator.check_head(self._headers, http)
             if head.size + len(self._target) > limits.HEADER_BYTES:
                 raise RequestRefused(_HEADERS)
@@ -232,6 +244,62 @@ class RequestReader:
             self._discarding = parsed.close
 
 
+def _origin_form(target: bytes) -> bytes:
+    """Return path and query of a target; raise `RequestRefused` if it names another host.
+
+    A program that runs without a network of its own takes its endpoint for its HTTP proxy (O12):
+    the client asks for http://169.254.169.254. Nothing is ever forwarded to another host.
+    """
+    if target.startswith(b"/"):
+        return target
+    match = _URL.fullmatch(target)
+    if match is None:
+        raise RequestRefused(_OTHER_HOST)
+    path = match["target"] or b"/"
+    return path if path.startswith(b"/") else b"/" + path
+
+
 def _without_upgrade(connection: bytes) -> bytes:
     options = [option.strip() for option in connection.split(b",")]
     return b", ".join(option for option in options if option.lower() not in _UPGRADING)
+
+
+class RequestCache:
+    """A cache of GET requests that passed every check, by their bytes.
+
+    It holds nothing about the caller: each connection identifies its own (M22). The validator
+    caches header blocks as well.
+    """
+
+    def __init__(self, validator: RequestValidator) -> None:
+        self._validator = validator
+        self.requests: dict[bytes, ParsedRequest] = {}
+
+    def add(self, data: bytes, request: ReceivedRequest, head: ParsedHeaders | None) -> bool:
+        """Cache the bytes of one request if it is a valid GET; return whether it was cached."""
+        parsed = request.parsed
+        if parsed is None or parsed.method != b"GET" or request.body or head is None:
+            return False
+        if len(data) > _REQUEST_BYTES or not data.startswith(_PATH):
+            return False
+        self._validator.cache_headers(data, head, close=parsed.close)
+        self._store(data, parsed)
+        return True
+
+    def parse(self, data: bytes) -> ParsedRequest | None:
+        """Parse and cache a GET whose headers are cached; None if the reader must read it."""
+        if len(data) > _REQUEST_BYTES:
+            return None
+        try:
+            parsed = self._validator.parse_cached(data)
+        except RequestRefused:
+            return None
+        if parsed is not None:
+            self._store(data, parsed)
+        return parsed
+
+    def _store(self, data: bytes, parsed: ParsedRequest) -> None:
+        requests = self.requests
+        if len(requests) >= CACHE_REQUESTS:
+            requests.clear()  # evicting entries one by one costs more than parsing them again
+        requests[data] = parsed
