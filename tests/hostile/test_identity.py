@@ -1,6 +1,6 @@
 import pytest
 
-from fairwarning.core.commands import CreateScope, Deallocate, Delete, Stop
+from fairwarning.core.commands import CreateScope, Deallocate, Delete, Start, Stop
 from fairwarning.core.model import ScopeKind
 from tests.hostile.impersonation import APPROVALS, READS
 from tests.hostile.tenants import TRANSPORTS, Tenant, TenantEndpoint, tenant_endpoint
@@ -136,7 +136,7 @@ def test_an_unknown_caller_gets_404(transport: str) -> None:
 def test_a_deleted_or_stopped_machine_is_refused(
     transport: str, end: type[Delete | Stop | Deallocate], machines: int
 ) -> None:
-    """Neither an old connection nor a new one is served."""
+    """Neither an old connection nor a new one is served, until it is started again."""
     with tenant_endpoint(transport) as harness:
         caller = harness.add_tenant(1, machines=machines)
         harness.endpoint.run(harness.endpoint.fleet.advance(3600))  # its event ends
@@ -149,6 +149,12 @@ def test_a_deleted_or_stopped_machine_is_refused(
             assert_not_found(client)
         with harness.open(caller) as client:
             assert_not_found(client)
+            if end is Delete:
+                return
+            start = Start(scope=caller.scope, operation="start", machines=(caller.machine,))
+            harness.endpoint.do(start)
+            harness.endpoint.advance(60)
+            assert client.request(POLL).status == 200
 
 
 @pytest.mark.spec("M16", "M22")

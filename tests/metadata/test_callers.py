@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Delete, Start
+from fairwarning.core.commands import AddMachines, CreateScope, Delete
 from fairwarning.core.model import Machine, ScopeKind
 from fairwarning.metadata.callers import by_source_address, for_machine
 from fairwarning.metadata.listeners import open_tcp, open_unix
@@ -120,14 +120,6 @@ def test_a_host_that_knows_its_guests() -> None:
         assert _name(_from(endpoint, "127.9.9.13", port)) == ""
 
 
-def test_local_address_does_not_identify_by_source(endpoint: EndpointHarness) -> None:
-    """With identification by source, connecting to another machine's loopback address is no use."""
-    endpoint.make("db")
-    port = endpoint.listen(by_source_address)
-    connection = _at(endpoint, endpoint.address("db_0")[0], port)
-    assert _name(connection) == ""
-
-
 def test_a_unix_socket_of_one_machine(endpoint: EndpointHarness, tmp_path: Path) -> None:
     """A connection to the socket is that machine; only the owner may open the socket."""
     endpoint.make("db", 2)
@@ -165,21 +157,6 @@ def test_machine_recreated_under_the_same_name(endpoint: EndpointHarness, kind: 
         ):
             assert _name(connection) == "vm"
             assert poll(connection).status == 200
-
-
-def test_a_deallocated_machine(endpoint: EndpointHarness) -> None:
-    """A request from its address cannot be from it, and enables nothing, until it is started."""
-    endpoint.make("db")
-    kept = endpoint.client("db_0")
-    assert _name(kept) == "db_0"
-    endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
-    endpoint.advance(60)
-    assert _unknown(poll(kept))
-    assert _unknown(endpoint.get("db_0"))
-    assert not endpoint.scope("db").enabled
-    endpoint.do(Start(scope="db", operation="on", machines=("db_0",)))
-    endpoint.advance(60)
-    assert (poll(kept).status, endpoint.get("db_0").status) == (200, 200)
 
 
 def test_a_new_machine_is_known_at_once(endpoint: EndpointHarness) -> None:

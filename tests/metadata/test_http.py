@@ -10,7 +10,6 @@ from tests.fixtures.endpoint import (
     POLL_TARGET,
     EndpointHarness,
     approval,
-    poll,
     raw_request,
     read_all,
 )
@@ -42,20 +41,6 @@ def test_every_kind_of_response_closes(endpoint: EndpointHarness, sent: bytes) -
     endpoint.make("db")
     head = _until_closed(endpoint, sent).partition(b"\r\n\r\n")[0].lower()
     assert b"connection: close" in head
-
-
-def test_connection_is_kept_alive_by_default(endpoint: EndpointHarness) -> None:
-    """HTTP/1.1 serves several requests in a row, without a `Connection` header."""
-    endpoint.make("db")
-    connection = endpoint.client("db_0")
-    connection.connect()
-    first = connection.sock
-    for _ in range(5):
-        response = poll(connection)
-        assert response.body == EMPTY
-        assert "connection" not in response.headers
-    assert connection.sock is first
-    assert endpoint.call(lambda: endpoint.server.accepted) == 1
 
 
 @pytest.mark.parametrize("headers", [(), ("Connection: keep-alive",), ("Connection: close",)])

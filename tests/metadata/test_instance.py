@@ -1,5 +1,7 @@
+"""Instance metadata: fields by version, paths, formats and refusals (M19)."""
+
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairwarning.core.commands import CreateScope, CreateSet, JoinSet
 from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import Machine, ScaleSet, Scope, ScopeKind
+from fairwarning.core.model import EvictionPolicy, Machine, Priority, ScaleSet, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.metadata.instance import VERSIONS, render
 from fairwarning.metadata.interfaces import NetworkInterface
 from fairwarning.service.config.settings import CloudSettings
-from tests.fixtures.fleet import FleetHarness
+from tests.fixtures.endpoint import EndpointHarness
+from tests.fixtures.http import Response
+from tests.metadata.conftest import METADATA
 
 pytestmark = pytest.mark.spec("M19")
 
@@ -64,25 +69,6 @@ def test_a_standalone_machine() -> None:
     """The newest version shows all fields, and every leaf is a string."""
     expected = json.loads(Path(__file__).with_name("compute.json").read_text("utf-8"))
     assert compute() == {**expected, "vmId": compute()["vmId"]}
-
-
-def test_an_instance_of_a_scale_set() -> None:
-    """It shows the scale set, the instance id, and the placement group that instances share."""
-    with FleetHarness() as harness:
-        harness.make_scale_set(2, name="web_tier", group="shop")
-        scope = harness.scope("web_tier/0")
-        first, second = (
-            compute(scope=scope, machine=machine, scale_set=harness.scale_set("web_tier"))
-            for machine in harness.machines("web_tier/0").values()
-        )
-    assert (second["name"], second["vmScaleSetName"]) == ("web_tier_1", "web_tier")
-    assert second["osProfile"]["computerName"] == "web_tier000001"
-    assert second["resourceId"] == (
-        "/subscriptions/sub/resourceGroups/shop/providers/Microsoft.Compute"
-        "/virtualMachineScaleSets/web_tier/virtualMachines/1"
-    )
-    assert first["placementGroupId"] == second["placementGroupId"] != ""
-    assert first["vmId"] != second["vmId"]
 
 
 def test_vm_id_of_a_recreated_machine() -> None:
@@ -171,3 +157,96 @@ def test_any_path_is_answered_or_refused(path: list[str]) -> None:
             render_text(*path, text=text)
         except Refused as error:
             error.message.encode()
+
+
+# --- Over HTTP ---
+
+HOME = "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Compute"
+SPOT = changed(VM, address="10.1.2.3", priority=Priority.SPOT, eviction=EvictionPolicy.DELETE)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[EndpointHarness]:
+    """Yield an endpoint with the machine `vm`."""
+    with EndpointHarness(cloud=CLOUD) as endpoint:
+        endpoint.create(CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(SPOT,)))
+        yield endpoint
+
+
+def _get(endpoint: EndpointHarness, path: str, query: str = "api-version=2025-04-07") -> Response:
+    target = f"/metadata/{path}?{query}"
+    return endpoint.send_from("vm", "GET", target, METADATA)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("name", "vm"),
+        ("vmScaleSetName", ""),
+        ("resourceId", f"{HOME}/virtualMachines/vm"),
+        ("vmSize", "Standard_D2s_v5"),
+        ("tagsList/1/name", "team"),
+        ("evictionPolicy", "Delete"),
+    ],
+)
+def test_a_leaf_as_text(endpoint: EndpointHarness, path: str, value: str) -> None:
+    """`format=text`, in any case, returns the bare value; without it, 400."""
+    for form in ("text", "TEXT"):
+        query = f"api-version=2025-04-07&format={form}"
+        response = _get(endpoint, f"instance/compute/{path}", query)
+        assert (response.status, response.text) == (200, value)
+        assert response.headers["content-length"] == str(len(value))
+        assert response.headers.get("content-type", "").startswith("text/plain" if value else "")
+    for more in ("", "&format=json", "&format="):
+        response = _get(endpoint, f"instance/compute/{path}", f"api-version=2025-04-07{more}")
+        assert response.status == 400
+        assert "format=text" in response.error
+
+
+def test_the_tree_and_its_subtrees(endpoint: EndpointHarness) -> None:
+    """The tree, a subtree and a list in it show the same values, as JSON."""
+    whole = _get(endpoint, "instance")
+    assert whole.headers["content-type"].startswith("application/json")
+    assert sorted(whole.json) == ["compute", "network"]
+    compute = whole.json["compute"]
+    assert _get(endpoint, "instance/compute").json == compute
+    assert _get(endpoint, "instance/compute/tagsList").json == compute["tagsList"]
+    assert _get(endpoint, "instance/compute/tagsList/0").json == compute["tagsList"][0]
+    interface = _get(endpoint, "instance/network/interface/0/ipv4/ipAddress/0").json
+    assert interface["privateIpAddress"] == "10.1.2.3"
+    assert len(compute["vmId"]) == 36
+
+
+def test_versions(endpoint: EndpointHarness) -> None:
+    """GET /metadata/versions needs no api-version, and lists those of instance, oldest first."""
+    for target in ("/metadata/versions", "/metadata/Versions/", "/metadata/versions?x=1"):
+        response = endpoint.send_from("vm", "GET", target, METADATA)
+        assert response.json == {"apiVersions": list(VERSIONS)}
+    assert response.json["apiVersions"] == sorted(response.json["apiVersions"])
+    for version in response.json["apiVersions"]:
+        assert _get(endpoint, "instance", f"api-version={version}").status == 200
+
+
+@pytest.mark.parametrize("flexible", [True, False])
+def test_the_identity_of_an_instance_is_stored(
+    endpoint: EndpointHarness, *, flexible: bool
+) -> None:
+    """A name that looks like that of another set's instance says nothing about the machine."""
+    endpoint.create(CreateSet(set="web", capacity=3, flexible=flexible))
+    names, seen = {"web_1": 1, "web_2": 2}, []
+    if flexible:
+        joining = Machine(name="db_3")
+        endpoint.create(JoinSet(set="web", machine=joining, scope="web/0", resource="r"))
+        names["db_3"] = 3
+    owner = f"{HOME}/virtualMachineScaleSets/web"
+    for name, number in names.items():
+        target = "/metadata/instance/compute?api-version=2021-03-01"
+        compute = endpoint.send_from(name, "GET", target, METADATA).json
+        own = f"{HOME}/virtualMachines/{name}" if flexible else f"{owner}/virtualMachines/{number}"
+        assert (compute["name"], compute["resourceId"]) == (name, own)
+        assert compute["vmScaleSetName"] == "web"
+        assert compute["virtualMachineScaleSet"] == {"id": owner if flexible else ""}
+        assert flexible or compute["osProfile"]["computerName"] == f"web00000{number}"
+        seen.append(compute)
+    assert len({compute["placementGroupId"] for compute in seen} - {""}) == 1
+    assert len({compute["vmId"] for compute in seen}) == len(seen)

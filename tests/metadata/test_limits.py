@@ -52,13 +52,6 @@ def test_a_body_at_the_limit(endpoint: EndpointHarness) -> None:
     assert response.status == 200
 
 
-def test_no_rate_limit_by_default(endpoint: EndpointHarness) -> None:
-    """A local run does not limit requests."""
-    endpoint.make("db")
-    connection = endpoint.client("db_0")
-    assert {poll(connection).status for _ in range(200)} == {200}
-
-
 @pytest.fixture
 def limited() -> Iterator[EndpointHarness]:
     """Yield an endpoint with Azure's rate limit, whose seconds pass only when told."""
@@ -101,16 +94,6 @@ def test_response_of_the_rate_limit(limited: EndpointHarness) -> None:
     limited.tick(int(response.headers["retry-after"]))
     response = poll(connection)
     assert [shown["EventId"] for shown in response.json["Events"]] == [event.id]
-
-
-def test_once_a_second_always_passes(limited: EndpointHarness) -> None:
-    """Polling once a second, as documented, always works, on one connection or on many."""
-    limited.make("db")
-    connection = limited.client("db_0")
-    for _ in range(60):
-        assert poll(connection).status == 200
-        assert limited.get("db_0").status == 200
-        limited.tick()
 
 
 def test_a_connection_whose_deadline_cannot_be_checked(limited: EndpointHarness) -> None:
