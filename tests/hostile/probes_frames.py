@@ -83,6 +83,10 @@ def _chunks(name: str, data: bytes) -> Probe:
     return malformed(f"chunk-{name}", _post(_CHUNKED) + data)
 
 
+def _trailer(name: str, chunks: bytes) -> Probe:
+    return refused(name, 400, "trailer", _post(_CHUNKED) + chunks, closed=True)
+
+
 _CRUMBS = b"".join(chunk(BODY[n : n + 1]) for n in range(20)) + chunk(BODY[20:])
 
 CHUNKS = [
@@ -97,26 +101,12 @@ CHUNKS = [
     _chunks("bare-lf", b"%x\n%s\n0\n\n" % (len(BODY), BODY)),
     _chunks("too-short", b"1\r\n" + BODY + b"\r\n" + END),
     _chunks("no-line-end", b"%x\r\n%s" % (len(BODY), BODY) + END),
-    refused(
-        "chunk-over-limit", 413, "body", _post(_CHUNKED) + chunk(b" " * 65_537) + END, closed=True
-    ),
+    too_large("chunk-over-limit", _post(_CHUNKED) + chunk(b" " * 65_537) + END),
     too_large("chunk-many-over-limit", _post(_CHUNKED) + chunk(b" " * 4096) * 17 + END),
     too_large("chunk-huge", _post(_CHUNKED) + b"f" * 16 + b"\r\n" + b" " * 70_000),
     too_large("chunk-long-extensions", _post(_CHUNKED), chunk(b" ", b";" + b"a" * 80_000) * 2),
-    refused(
-        "chunk-trailer",
-        400,
-        "trailer",
-        _post(_CHUNKED) + chunk(BODY) + b"0\r\nX-One: 1\r\n\r\n",
-        closed=True,
-    ),
-    refused(
-        "chunk-trailer-forwarded",
-        400,
-        "trailer",
-        _post(_CHUNKED) + chunk(BODY) + b"0\r\nX-Forwarded-For: 1\r\n\r\n",
-        closed=True,
-    ),
+    _trailer("chunk-trailer", chunk(BODY) + b"0\r\nX-One: 1\r\n\r\n"),
+    _trailer("chunk-trailer-forwarded", chunk(BODY) + b"0\r\nX-Forwarded-For: 1\r\n\r\n"),
     served("chunk-extension", _post(_CHUNKED) + chunk(BODY, b";a=b") + END, approves=True),
     served("chunk-of-single-bytes", _post(_CHUNKED) + _CRUMBS + END, approves=True),
 ]
@@ -149,21 +139,14 @@ SMUGGLED = [
         "smuggled-behind-cl-te",
         _post(f"Content-Length: {len(END + APPROVE)}", _CHUNKED) + END + APPROVE,
     ),
-    refused(
-        "smuggled-behind-413", 413, "body", _post("Content-Length: 65537") + APPROVE, closed=True
-    ),
+    too_large("smuggled-behind-413", _post("Content-Length: 65537") + APPROVE),
     Probe("smuggled-behind-close", (get("Connection: close") + APPROVE,), (200,)),
-    Probe(
+    served(
         "smuggled-behind-http10",
-        (head("GET", TARGET, *GOOD, version="HTTP/1.0") + APPROVE,),
-        (200,),
+        head("GET", TARGET, *GOOD, version="HTTP/1.0") + APPROVE,
+        closed=True,
     ),
-    Probe(
-        "smuggled-behind-trailer",
-        (_post(_CHUNKED) + b"0\r\nX: 1\r\n\r\n" + APPROVE,),
-        (400,),
-        reason="trailer",
-    ),
+    _trailer("smuggled-behind-trailer", b"0\r\nX: 1\r\n\r\n" + APPROVE),
 ]
 
 _BAD = b"GET / HTTP/9.9\r\n\r\n"

@@ -11,8 +11,7 @@ from fairwarning.metadata.connection import MetadataConnection
 from fairwarning.metadata.new_connections import NewConnections
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.conftest import MakeEndpoint
-from tests.hostile.preparation import prepare
-from tests.hostile.watch import Watch
+from tests.hostile.preparation import Watch, prepare
 from tests.hostile.wire import POLL, Client, Reply, get
 
 pytestmark = pytest.mark.spec("M17")

@@ -1,8 +1,7 @@
 import pytest
 
 from tests.fixtures.endpoint import EndpointHarness
-from tests.hostile.preparation import HELD, connect, connections, hold, prepare, run_loop
-from tests.hostile.watch import Watch
+from tests.hostile.preparation import HELD, Watch, connect, connections, hold, prepare, run_loop
 from tests.hostile.wire import GOOD, METADATA, POLL, TARGET, Client, approval, get, head, post
 
 LOST = get(target="/nowhere")

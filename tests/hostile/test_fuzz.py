@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from fairwarning.core.model import Event
+from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.reader import ReceivedRequest, RequestCache, RequestReader
+from fairwarning.metadata.validation import RequestValidator
+from fairwarning.service.config.settings import MetadataSettings
 from tests.campaigns import split
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.waiting import on_this_machine
-from tests.hostile.mutations import body, request
-from tests.hostile.preparation import prepare
-from tests.hostile.watch import Watch, resident_bytes
-from tests.hostile.wire import POLL, Client, Reply, post
+from tests.hostile.mutations import body, mutated, request
+from tests.hostile.preparation import Watch, prepare, resident_bytes
+from tests.hostile.wire import POLL, TARGET, Client, Reply, get, post
 
 SEEDS = range(1701, 1705)  # one test each; the seed is in its name
 CASES = 2_500  # per seed
@@ -147,16 +150,75 @@ def test_cost_of_the_worst_body(name: str) -> None:
     assert len(WORST[name]) <= _SIZE
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        spent = processor_times(endpoint, WORST[name])
+        spent = []
+        with Client(endpoint.open("av_0")) as client:
+            for _ in range(3):
+                began = time.process_time()
+                assert client.request(post(WORST[name])).status == 400
+                spent.append(time.process_time() - began)
         assert min(spent) < on_this_machine(SMALL_SECONDS)
 
 
-def processor_times(endpoint: EndpointHarness, data: bytes) -> list[float]:
-    """Return the processor time of several refusals, for both sides."""
-    spent = []
-    with Client(endpoint.open("av_0")) as client:
-        for _ in range(3):
-            began = time.process_time()
-            assert client.request(post(data)).status == 400
-            spent.append(time.process_time() - began)
-    return spent
+# --- Cached requests are parsed like new ones ---
+
+
+CACHED_CASES = 10_000
+BASES = (
+    POLL,
+    get("Connection: close"),
+    get('If-None-Match: "2"', target=f"{TARGET}&wait=5"),
+    get("Connection: Upgrade", "Upgrade: h2c"),
+    get("Content-Length: 0"),
+    get(target="/metadata/instance/compute?api-version=2021-02-01"),
+)
+
+
+def read(data: bytes) -> tuple[list[ReceivedRequest], bool]:
+    """Read bytes with an empty cache; return the requests, and whether one is incomplete."""
+    reader = RequestReader(RequestValidator(MetadataSettings()))
+    return reader.feed(data), reader.in_message
+
+
+def warm() -> RequestValidator:
+    """Return a validator whose cache holds the valid requests."""
+    validator = RequestValidator(MetadataSettings())
+    cache = RequestCache(validator)
+    for base in BASES:
+        reader = RequestReader(validator)
+        (request,) = reader.feed(base)
+        assert cache.add(base, request, reader.head)
+    return validator
+
+
+def check(validator: RequestValidator, data: bytes) -> bool:
+    """Whether the cache parses these bytes; the result must equal that of a reader."""
+    try:
+        parsed, refused = validator.parse_cached(data), None
+    except RequestRefused as error:
+        parsed, refused = None, error.refusal
+    if parsed is None and refused is None:
+        return False
+    (request,), more = read(data)
+    assert not more, data
+    assert request.parsed == parsed, data
+    assert (request.refusal is None) == (refused is None), data
+    if refused is not None and request.refusal is not None:
+        assert request.refusal.to_bytes(close=True) == refused.to_bytes(close=True), data
+    elif parsed is not None:
+        assert (request.body, request.last) == (b"", parsed.close), data
+    return True
+
+
+@pytest.mark.spec("M4", "M5", "M22")
+@pytest.mark.parametrize("seed", [3001, 3002])
+def test_cached_parsing_equals_reading(seed: int) -> None:
+    """Mutated request lines, headers and requests: each misses the cache, or parses the same."""
+    rng, validator, hits = Random(seed), warm(), 0
+    for _ in range(CACHED_CASES):
+        line, _, block = rng.choice(BASES).partition(b"\r\n")
+        if rng.random() < 0.7:
+            data = mutated(rng, line) + b"\r\n" + block
+        else:
+            data = mutated(rng, line + b"\r\n" + block)
+        hits += check(validator, data)
+    assert hits > CACHED_CASES // 100, "hardly any request of this seed hit the cache"

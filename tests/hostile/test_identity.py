@@ -2,8 +2,14 @@ import pytest
 
 from fairwarning.core.commands import CreateScope, Deallocate, Delete, Start, Stop
 from fairwarning.core.model import ScopeKind
-from tests.hostile.impersonation import APPROVALS, READS
-from tests.hostile.tenants import TRANSPORTS, Tenant, TenantEndpoint, tenant_endpoint
+from tests.hostile.tenants import (
+    APPROVALS,
+    READS,
+    TRANSPORTS,
+    Tenant,
+    TenantEndpoint,
+    tenant_endpoint,
+)
 from tests.hostile.wire import POLL, Client, Reply, approval, get, head, post
 
 STRANGERS = 8

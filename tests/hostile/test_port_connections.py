@@ -12,7 +12,7 @@ from fairwarning.server.ports.connection import LimitedConnection
 from fairwarning.server.ports.refusals import PortLimits
 from tests.fixtures.files import no_free_descriptor
 from tests.hostile.ports import WAYS, PortHarness
-from tests.hostile.wire import Client, head
+from tests.hostile.wire import RESET, Client, head
 
 GET = head("GET", "/", "Host: localhost")
 CONNECTIONS, OF_ADDRESS = 6, 4
@@ -86,10 +86,9 @@ def test_a_plain_request_to_a_port_with_tls(way: str, tmp_path: Path) -> None:
 
 def test_reset_connections_do_not_count(port: PortHarness) -> None:
     """However many there are."""
-    linger = (1).to_bytes(4, "little") + bytes(4)  # on, zero seconds: close() sends RST
     for _ in range(10 * CONNECTIONS):
         with port.open(FIRST) as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     with ExitStack() as clients:
         connect(port, clients, SECOND, 1)  # accepted after all of them
         port.wait_until(lambda: FIRST not in port.counter._of_address)

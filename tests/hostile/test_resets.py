@@ -1,7 +1,6 @@
 """Connections that are reset before the endpoint accepts them."""
 
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -19,13 +18,12 @@ from tests.fixtures.http import fetch
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, on_this_machine
 from tests.hostile.conftest import MakeEndpoint
-from tests.hostile.watch import Watch
-from tests.hostile.wire import POLL, Client
+from tests.hostile.preparation import Watch
+from tests.hostile.wire import POLL, RESET, Client
 
 pytestmark = pytest.mark.spec("M17", "M22")
 
 ATTACKER, HONEST = "127.9.9.9", "127.9.9.10"
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, zero seconds: close() sends RST
 MANY = 3 * CONNECTIONS_OF_MACHINE
 
 RESOLVERS: list[CallerResolver] = [by_source_address, by_local_address]

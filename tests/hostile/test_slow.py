@@ -10,7 +10,7 @@ from fairwarning.core.limits import HEADER_SECONDS
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.waiting import on_this_machine
 from tests.hostile.preparation import allow_files, connect, prepare
-from tests.hostile.wire import GOOD, POLL, TARGET, head
+from tests.hostile.wire import GOOD, POLL, RESET, TARGET, head
 
 pytestmark = pytest.mark.spec("M17")
 
@@ -22,7 +22,6 @@ HALF_HEAD = POLL[:-10]
 HALF_BODY = head("POST", TARGET, *GOOD, "Content-Length: 20") + b'{"Start'
 
 Address = tuple[str, int]
-RESET = (1).to_bytes(4, "little") + bytes(4)  # SO_LINGER on, zero seconds
 
 
 class SlowClient:

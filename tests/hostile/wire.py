@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ GOOD = (HOST, METADATA)
 
 EVENT = "EEEEEEEE-0000-4000-8000-EEEEEEEEEEEE"
 """A placeholder for the id of an existing event, which `with_event` replaces."""
+
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER on, zero seconds: `close` resets the connection."""
 
 _BODYLESS = {100, 304}
 

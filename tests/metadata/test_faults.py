@@ -124,15 +124,6 @@ def test_a_delayed_response_is_late_and_correct(endpoint: EndpointHarness) -> No
     assert monotonic() - began >= 0.1
 
 
-def test_fault_for_a_count(endpoint: EndpointHarness) -> None:
-    """The fault hits this many requests of any connection and machine, then ends."""
-    _fleet(endpoint)
-    _put(endpoint, FaultKind.ERROR, count=3)
-    statuses = [endpoint.get(name).status for name in ("db_0", "web_0", "db_1", "db_0", "web_0")]
-    assert statuses == [500, 500, 500, 200, 200]
-    assert not endpoint.call(lambda: bool(endpoint.server.faults))
-
-
 def test_fault_for_a_time(endpoint: EndpointHarness) -> None:
     """The fault lasts this many seconds of fleet time, however many requests arrive."""
     _fleet(endpoint)

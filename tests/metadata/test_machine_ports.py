@@ -69,18 +69,6 @@ def delete(endpoint: EndpointHarness, name: str) -> None:
     endpoint.advance(3600)
 
 
-def test_each_machine_has_its_port() -> None:
-    """Also those that are created later; the port answers as the machine."""
-    ports = free_range(4)
-    with EndpointHarness() as endpoint:
-        endpoint.make("db", 2)
-        with opened(endpoint, ports) as reach:
-            endpoint.create(standalone("late"))
-            found = urls(endpoint, reach)
-            assert list(found.values()) == [f"http://{HERE}:{ports.first + n}" for n in range(3)]
-            assert [name_at(url) for url in found.values()] == ["db_0", "db_1", "late"]
-
-
 def test_a_port_is_the_same_after_a_restart() -> None:
     """It follows from the number of the machine, not from the machines that still exist."""
     ports, store = free_range(3), MemoryStore()
