@@ -20,6 +20,7 @@ from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 from tests.machines.harness import with_harness
 
 EXEC = (sys.executable, "-c", "from fairwarning.cli.commands.exec import command; command()")
+NONE = ("--isolation", "none")
 
 MACHINES = {
     "web_0": ("web", Machine(name="web_0", host_name="web000000")),

@@ -1,36 +1,19 @@
 """The libvirt driver with a libvirtd: impacts when either of them stops."""
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 
 import pytest
 
 from fairwarning.machines.libvirt import host as hosts
-from tests.docs.pages import ROOT
 from tests.fixtures.requirements import needs_libvirt, needs_libvirtd
 from tests.fixtures.waiting import wait_until_async
 from tests.machines.libvirt_daemon import Daemon, daemon
 from tests.machines.libvirt_harness import impact, libvirt_harness, open_hypervisor
 
 pytestmark = [needs_libvirt, needs_libvirtd]
-
-# A service that executes one impact: URI, kind, duration.
-SERVICE = """
-import asyncio, sys
-from tests.machines.libvirt_harness import libvirt_harness, impact
-
-async def main():
-    async with libvirt_harness(sys.argv[1], claim_seconds=2) as driver:
-        print(await driver.execute(impact(sys.argv[2], seconds=int(sys.argv[3]))), flush=True)
-
-asyncio.run(main())
-"""
 
 
 class Proxy:
@@ -134,38 +117,3 @@ async def test_a_libvirtd_that_is_suspended(monkeypatch: pytest.MonkeyPatch) -> 
             await wait_until_async(lambda: driver.reports != [], "it is over")
             assert driver.reports == [("event-1:web_0", "")]
         assert await hypervisor.history() == "suspended resumed"
-
-
-async def _service(uri: str, kind: str, seconds: int, folder: Path) -> asyncio.subprocess.Process:
-    words = (sys.executable, "-c", SERVICE, uri, kind, str(seconds))
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return await asyncio.create_subprocess_exec(
-        *words, cwd=folder, env=environment, stdout=subprocess.PIPE
-    )
-
-
-@pytest.mark.spec("E9")
-async def test_a_service_that_is_killed(tmp_path: Path) -> None:
-    """Another process takes over the frozen domain and resumes it."""
-    with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
-        uri = libvirtd.uri("test", "default")
-        hypervisor.define("web_0")
-        service = await _service(uri, "freeze", 2, tmp_path)
-        await wait_until_async(lambda: hypervisor.state() == "paused", "it is frozen")
-        service.kill()
-        await service.communicate()
-        async with libvirt_harness(uri, claim_seconds=1) as driver:
-            assert await driver.execute(impact("freeze", seconds=2)) == ""
-        assert (hypervisor.state(), await hypervisor.history()) == ("running", "suspended resumed")
-
-
-@pytest.mark.spec("E9")
-async def test_several_services_at_once(tmp_path: Path) -> None:
-    """Several processes get the same impact: one executes it, all report it."""
-    with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
-        uri = libvirtd.uri("test", "default")
-        hypervisor.define("web_0")
-        services = [await _service(uri, "reboot", 0, tmp_path) for _ in range(3)]
-        outputs = [(await service.communicate())[0] for service in services]
-        assert set(outputs) == {b"\n"}
-        assert await hypervisor.history() == "stopped started"

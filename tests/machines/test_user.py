@@ -18,11 +18,11 @@ TESTS = (
     "test_exec.py::test_the_metadata_endpoint_answers_as_the_machine",
     "test_exec.py::test_the_environment_of_a_program",
     "test_exec.py::test_exit_codes_pass_through",
-    "test_boundary.py::test_exec_inside_a_machine_is_refused",
-    "test_ports.py::test_a_program_reaches_a_forwarded_port",
+    "test_control.py::test_exec_inside_a_machine_is_refused",
+    "test_network.py::test_a_program_reaches_a_forwarded_port",
     "test_process.py::test_a_frozen_machine_is_stopped",
     "test_process.py::test_a_redeploy_empties_the_temporary_disk",
-    "test_sharing.py::test_programs_that_start_at_once_share_a_network",
+    "test_network.py::test_programs_that_start_at_once_share_a_network",
     "test_restart.py::test_an_impact_is_not_executed_twice",
 )
 MOUNT_TESTS = ("test_exec.py::test_a_machine_resolves_its_own_name",)

@@ -13,14 +13,11 @@ import pytest
 from tests.fixtures.programs import ROOT, run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
 from tests.fixtures.waiting import wait_until_async
-from tests.machines.harness import steady
-from tests.machines.process_harness import EXEC, ProcessHarness, with_process_harness
-from tests.machines.test_process import frozen
+from tests.machines.process_harness import EXEC, NONE, ProcessHarness, with_process_harness
 from tests.machines.test_terminal import at_terminal
 
 pytestmark = pytest.mark.spec("O3", "O12")
 
-NONE = ("--isolation", "none")
 IN_BOTH_WAYS = pytest.mark.parametrize("options", [pytest.param((), marks=needs_namespaces), NONE])
 
 # Asks by Azure's URL, through the proxy of the environment and never without it.
@@ -105,21 +102,6 @@ async def test_the_environment_of_a_child(harness: ProcessHarness) -> None:
 
 
 # --- Impacts --------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("O4")
-@with_process_harness
-async def test_a_frozen_child_is_stopped(harness: ProcessHarness) -> None:
-    """Its whole group is stopped for the announced duration, and then continues."""
-    await harness.start_counter(options=(*NONE, "--quiet"))
-    freeze = harness.submit("freeze", seconds=5)
-    await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
-    assert await steady(harness.count)
-    assert await harness.result(freeze) == ""
-    count = harness.count()
-    await wait_until_async(lambda: harness.count() > count, "it goes on")
-    assert harness.log() == ["started"]
-    assert harness.err() == ""
 
 
 @pytest.mark.spec("O4")
@@ -248,6 +230,9 @@ async def test_a_port_that_need_not_be_forwarded(harness: ProcessHarness) -> Non
         (("--isolation", "some"), "'some' is not one of 'auto', 'namespaces', 'none'"),
         (("--endpoint-variable", "A B"), "'A B' is not the name of an environment variable"),
         (("--grace", "soon"), "Usage:"),
+        *((("--forward", port), "such as 6443") for port in ("", "x", "0", "65536", "host:")),
+        *((("--forward", port), "a name or an IPv4 address") for port in ("[::1]:80", "a b:80")),
+        (("--forward", "169.254.169.254:80"), "a name or an IPv4 address"),
     ],
 )
 def test_wrong_usage(words: tuple[str, ...], message: str) -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from fairwarning.service.config.settings import MetadataSettings
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll
 from tests.fixtures.http import Response
 
@@ -97,12 +96,3 @@ def test_the_preview_version_is_off_by_default(endpoint: EndpointHarness) -> Non
     refused = poll(connection, PREVIEW)
     assert (refused.status, bool(refused.error)) == (404, True)
     assert poll(connection).status == 200
-
-
-@pytest.mark.spec("M2")
-def test_the_preview_version_turned_on() -> None:
-    """A setting makes it a version like the others, also for POST."""
-    with EndpointHarness(MetadataSettings(preview=True)) as endpoint:
-        endpoint.make("db")
-        assert endpoint.get("db_0", PREVIEW).status == 200
-        assert endpoint.approve("db_0", endpoint.restart("db_0").id, version=PREVIEW).status == 200

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
-from fairwarning.core.model import Machine, ScaleSet, Scope
+from fairwarning.core.model import ScaleSet
 from fairwarning.metadata import instance
 from fairwarning.metadata.accepting import Listener
 from fairwarning.metadata.answers import DateHeader, Refusal, RequestCounts, RequestRefused, render
@@ -133,7 +133,10 @@ class RequestHandler:
             return response or partial(self.events.fetch, caller, parsed)
         if parsed.path == EVENTS:
             return partial(self.events.approve, caller, parsed, body)
-        return self._describe(caller, parsed)
+        self.counts.descriptions += 1  # M19
+        if parsed.path == API_VERSIONS:
+            return render(200, instance.versions_body(), close=parsed.close)
+        return partial(self._describe, caller, parsed)
 
     def journal_refusal(self, caller: Caller, refusal: Refusal) -> None:
         """Journal that the machine's approval was refused, unless the fault is ours (O7)."""
@@ -141,15 +144,11 @@ class RequestHandler:
             reason = refusal.error.removeprefix("Bad request. ")[:_REASON_CHARACTERS]
             self._refusals.add(caller.scope, caller.name, refusal.reason, reason)
 
-    def _describe(self, caller: Caller, parsed: ParsedRequest) -> bytes | Work:
-        """Return instance metadata (M19)."""
-        self.counts.descriptions += 1
-        if parsed.path == API_VERSIONS:
-            return render(200, instance.versions_body(), close=parsed.close)
-        return partial(self._describe_instance, caller, parsed)
-
-    async def _describe_instance(self, caller: Caller, parsed: ParsedRequest) -> bytes:
-        scope, machine = _state(caller)
+    async def _describe(self, caller: Caller, parsed: ParsedRequest) -> bytes:
+        """Return instance metadata; refuse a machine that cannot send requests."""
+        machine, scope = caller.machine(), caller.published.scope
+        if machine is None or scope is None or not caller.is_running():
+            raise RequestRefused(GONE)
         scale_set = await self._reader.read(ScaleSet, scope.owner) if scope.owner else None
         interface = None
         if instance.shows_interface(parsed.segments):
@@ -162,11 +161,3 @@ class RequestHandler:
         except FairwarningError as error:
             raise RequestRefused(refusal_of(error)) from error
         return render(200, body, kind=kind, close=parsed.close)
-
-
-def _state(caller: Caller) -> tuple[Scope, Machine]:
-    """Return the caller's scope and machine; refuse a machine that cannot send requests."""
-    machine, scope = caller.machine(), caller.published.scope
-    if machine is None or scope is None or not caller.is_running():
-        raise RequestRefused(GONE)
-    return scope, machine

@@ -25,17 +25,12 @@ class ReadyLine(TypedDict):
     certificate: NotRequired[str]  # path of the console's own certificate, from [console]
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically, readable only by its owner."""
-    new = path.with_suffix(_NEW)
-    new.touch(0o600)
-    new.write_text(text, "utf-8")
-    new.replace(path)
-
-
 def write_ready(folder: Path, ready: ReadyLine) -> None:
-    """Write the addresses of the service to its data folder."""
-    _write(folder / READY, json.dumps(ready))
+    """Write the addresses of the service to its data folder, readable only by its owner."""
+    new = (folder / READY).with_suffix(_NEW)
+    new.touch(0o600)
+    new.write_text(json.dumps(ready), "utf-8")
+    new.replace(folder / READY)
 
 
 def remove_ready(folder: Path) -> None:

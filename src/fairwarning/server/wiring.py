@@ -140,7 +140,7 @@ class ServerProcess:
         tokens = (self.tokens.follow(), self.tokens.run_expiry())
         for work in (self.ports.renew_certificates(), retention.run(), *tokens):
             stack.callback(asyncio.create_task(work).cancel)
-        stack.callback(self._stop_renewal)
+        stack.callback(lambda: self._renewal and self._renewal.cancel())
 
     def remove_files(self) -> None:
         """Remove what tells others that the service runs; the process ends without `running`."""
@@ -175,10 +175,6 @@ class ServerProcess:
             start_token.renew(folder, ready, self.tokens, self._ready)
         )
         return ready
-
-    def _stop_renewal(self) -> None:
-        if self._renewal:
-            self._renewal.cancel()
 
     async def _ready(self) -> ReadyLine:
         options = self.options
