@@ -11,9 +11,13 @@ from tests.arm.everything import FleetSnapshot
 from tests.fixtures.arm import HOST as ARM_HOST
 from tests.fixtures.arm import PORT
 from tests.fixtures.console import HOST, ConsoleHarness
+from tests.fixtures.fleet import all_entities
 from tests.fixtures.http import LOOPBACK, Response, asgi_request, asgi_scope
 from tests.fixtures.tokens import sign_token
+from tests.hostile.arm_consistency import Entities, assert_all_done, assert_consistent
 from tests.hostile.arm_requests import MutatedRequest
+
+_DAYS, _DAY_SECONDS = 30, 24 * 3600
 
 
 class AttackedService(ConsoleHarness):
@@ -55,8 +59,18 @@ class AttackedService(ConsoleHarness):
         return [event for scope in sorted(scopes) for event in self.scope(scope).events]
 
     def assert_healthy(self) -> None:
-        """Check that every part of the service works and that nothing is set aside."""
+        """Check that every part of the service works and that its resources are consistent."""
         assert self.fleet.broken is None
         assert self.fleet.set_aside.all() == []
+        assert_consistent(self._entities())
         ready = self.send("GET", "/readyz", [("Host", HOST)])
         assert (ready.status, ready.json["status"]) == (200, "ok"), ready.body
+
+    def assert_all_done(self) -> None:
+        """Check that nothing is in progress any more after some weeks."""
+        for _ in range(_DAYS):
+            self.advance(_DAY_SECONDS)
+        assert_all_done(self._entities())
+
+    def _entities(self) -> Entities:
+        return self.run(all_entities(self._store))
