@@ -16,7 +16,6 @@ from fairwarning.console.access import COOKIE
 from fairwarning.console.api import openapi
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config import fleet_file
-from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, TokenUse
 from tests.arm.everything import ANN, OPERATOR, OURS, TEMPLATE, THEIRS, Json, RouteRequest
 from tests.fixtures.arm import SUBSCRIPTION
@@ -102,7 +101,7 @@ class HostileTenant:
         """Send one request; no answer is an error of the service's own."""
         surfaces: tuple[Callable[[], object], ...] = (
             self._control, self._control, self._control, self._template, self._api, self._api,
-            self._form, self._metadata, self._metadata, self._log_in, self._fleet_file,
+            self._form, self._metadata, self._metadata, self._fleet_file,
         )  # fmt: skip
         self._rng.choice(surfaces)()
 
@@ -236,13 +235,6 @@ class HostileTenant:
             client.send(self.last[1])
             statuses = {reply.status for reply in client.finish()}
         assert statuses <= _METADATA, (self.last, statuses)
-
-    def _log_in(self) -> None:
-        form = {"grant_type": "client_credentials", "client_id": "ann", "client_secret": "x"}
-        body = mutations.mutated(self._rng, urlencode(form).encode())
-        headers = {"content-type": _FORM[1]}
-        path = f"/{self._rng.choice((TENANT, 'common', *WORDS))}/oauth2/token"
-        self._send(MutatedRequest("POST", path, "", body, headers))
 
     def _fleet_file(self) -> None:
         """Read a fleet file with changes; only the operator's is applied."""
