@@ -49,21 +49,6 @@ def test_entries_for_other_hosts_stay(entry: str) -> None:
     assert entry in loopback.environment({"no_proxy": entry}, URL)["no_proxy"].split(",")
 
 
-def test_the_endpoint_of_a_host_without_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is on ::1, with an address that can be used in a URL."""
-    if not socket.has_ipv6:
-        pytest.skip("needs a Python with IPv6")
-    addresses = [pair for pair in loopback._ADDRESSES if pair[0] == socket.AF_INET6]
-    monkeypatch.setattr(loopback, "_ADDRESSES", addresses)
-    try:
-        endpoint = loopback.bind_endpoint()
-    except OSError as error:
-        pytest.skip(f"needs ::1: {error}")
-    with endpoint:
-        port = endpoint.getsockname()[1]
-        assert loopback.endpoint_url(endpoint) == f"http://[::1]:{port}"
-
-
 # --- Systems other than Linux ---------------------------------------------------------------------
 
 
@@ -73,16 +58,6 @@ def test_a_system_without_linux_namespaces(monkeypatch: pytest.MonkeyPatch) -> N
     assert isolation.choose("auto").reason == "only Linux has them"
     with pytest.raises(Refused, match="use --isolation none"):
         isolation.choose("namespaces")
-
-
-@pytest.mark.parametrize(("module", "name"), [(os, "fork"), (socket, "AF_UNIX")])
-def test_a_system_that_can_run_no_machine(
-    monkeypatch: pytest.MonkeyPatch, module: object, name: str
-) -> None:
-    """The message says where it works."""
-    monkeypatch.delattr(module, name)
-    with pytest.raises(Refused, match="use Linux, macOS or Windows with WSL"):
-        isolation.choose("auto")
 
 
 async def test_a_system_without_the_paths_and_flags_of_linux() -> None:

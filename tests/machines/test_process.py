@@ -5,14 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_nsenter
-from tests.fixtures.waiting import wait_until, wait_until_async
+from tests.fixtures.waiting import wait_until_async
 from tests.machines.harness import steady
 from tests.machines.process_harness import (
     NONE,
@@ -112,35 +111,6 @@ async def test_a_program_can_stop_its_own_processes(harness: ProcessHarness) -> 
     await wait_until_async(lambda: harness.out() != "", "both run")
     assert await harness.result(harness.submit("stop")) == ""
     assert harness.out().split() == ["here", "program", "child"]
-
-
-@pytest.mark.spec("O3")
-@with_process_harness
-async def test_a_second_passes_before_a_program_is_ended(harness: ProcessHarness) -> None:
-    """So the answer to an approval reaches the program that approved."""
-    script = (
-        "trap 'cut -d\" \" -f1 /proc/uptime; exit 0' TERM; echo here; while :; do sleep 0.01; done"
-    )
-    harness.start("sh", "-c", script)
-    await wait_until_async(lambda: harness.out() != "", "it runs")
-    submitted = time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert await harness.result(harness.submit("stop")) == ""
-    assert float(harness.out().split()[1]) >= submitted + 0.98  # /proc/uptime is rounded
-
-
-@with_process_harness
-async def test_a_program_that_ends_before_the_reboot(harness: ProcessHarness) -> None:
-    """It is not started again, and the fallback driver reboots the machine."""
-    program = harness.start("sh", "-c", "echo here; read line", stdin=subprocess.PIPE)
-    await wait_until_async(lambda: harness.out() != "", "it runs")
-    assert program.stdin is not None
-    program.stdin.close()
-    wait_until(lambda: not harness.processes_inside(), "it ends, unknown to the service")
-    reboot = harness.submit("reboot")
-    assert await harness.exit_code(program) == 1
-    assert await harness.result(reboot) == ""
-    assert harness.fallback.executed == [reboot]
-    assert harness.out() == "here\n"
 
 
 @with_process_harness

@@ -6,10 +6,10 @@ from http.client import HTTPConnection
 import pytest
 
 from fairwarning.metadata.callers import for_machine
-from tests.fixtures.endpoint import POLL_TARGET, EndpointHarness, approval
+from tests.fixtures.endpoint import POLL_TARGET, EndpointHarness
 from tests.fixtures.http import Response, send
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.metadata.conftest import METADATA, NAME
+from tests.metadata.conftest import NAME
 
 pytestmark = pytest.mark.spec("O12")
 
@@ -36,16 +36,6 @@ def test_the_proxy_answers_as_the_machine(endpoint: EndpointHarness, base: str) 
     for _ in range(3):
         assert ask(connection, base + NAME).text == "db_1"
         assert ask(connection, base + POLL_TARGET).json == {"DocumentIncarnation": 1, "Events": []}
-
-
-def test_an_approval_through_the_proxy(endpoint: EndpointHarness) -> None:
-    """It is the machine's own."""
-    endpoint.make("db", 1)
-    connection = proxy_of(endpoint, "db_0")
-    ask(connection, AZURE + POLL_TARGET)
-    event = endpoint.restart("db_0")
-    answer = send(connection, "POST", AZURE + POLL_TARGET, METADATA, approval(event.id))
-    assert answer.status == 200, answer.body
 
 
 @pytest.mark.parametrize(
