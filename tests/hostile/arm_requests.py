@@ -144,16 +144,12 @@ def _mutation(data: bytes) -> Mutation:
         ),
         queries=tuple(choose.of(_PAIRS) for _ in choose.some((0, 0, 0, 1, 0, 1, 2))),
         headers=tuple(choose.of(_FIELDS) for _ in choose.some((0, 0, 0, 1, 0, 1, 2))),
-        changes=draw_changes(choose, (0, 1, 2, 1, 2, 3)),
+        changes=tuple(
+            (choose.of(_PLACES), choose.of(HOW), choose.of(_PLACES))
+            for _ in choose.some((0, 1, 2, 1, 2, 3))
+        ),
         version=choose.of(_VERSIONS) if choose.some((0, 0, 1)) else VERSION,
         whole=choose.of(range(len(WHOLE))) if whole else None,
-    )
-
-
-def draw_changes(choose: Choices, counts: Sequence[int]) -> tuple[tuple[int, str, int], ...]:
-    """Draw changes of a body."""
-    return tuple(
-        (choose.of(_PLACES), choose.of(HOW), choose.of(_PLACES)) for _ in choose.some(counts)
     )
 
 

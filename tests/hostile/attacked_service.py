@@ -14,10 +14,14 @@ from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.fleet import all_entities
 from tests.fixtures.http import LOOPBACK, Response, asgi_request, asgi_scope
 from tests.fixtures.tokens import sign_token
-from tests.hostile.arm_consistency import Entities, assert_all_done, assert_consistent
 from tests.hostile.arm_requests import MutatedRequest
-
-_DAYS, _DAY_SECONDS = 30, 24 * 3600
+from tests.hostile.test_arm_consistency import (
+    DAY_SECONDS,
+    DAYS,
+    Entities,
+    assert_all_done,
+    assert_consistent,
+)
 
 
 class AttackedService(ConsoleHarness):
@@ -68,8 +72,8 @@ class AttackedService(ConsoleHarness):
 
     def assert_all_done(self) -> None:
         """Check that nothing is in progress any more after some weeks."""
-        for _ in range(_DAYS):
-            self.advance(_DAY_SECONDS)
+        for _ in range(DAYS):
+            self.advance(DAY_SECONDS)
         assert_all_done(self._entities())
 
     def _entities(self) -> Entities:

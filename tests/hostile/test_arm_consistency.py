@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from fairwarning.core.model import (
     Entity,
     Machine,
@@ -14,9 +16,13 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.service import resources
+from tests.arm.everything import AVAILABILITY, MACHINE, SET, Json
+from tests.fixtures.arm import ArmHarness
+from tests.fixtures.fleet import all_entities
 
 Entities = Mapping[Ref, Entity | None]
 
+DAYS, DAY_SECONDS = 30, 24 * 3600  # after which nothing is in progress
 _STANDING = {
     resources.MACHINE.lower(),
     resources.SCALE_SET.lower(),
@@ -101,3 +107,37 @@ def assert_all_done(entities: Entities) -> None:
         elif isinstance(entity, Resource):
             assert not entity.removed_by, entity
     assert_consistent(entities)
+
+
+@pytest.mark.spec("C1")
+@pytest.mark.parametrize("error", ["", "the hardware is broken"], ids=["works", "fails"])
+@pytest.mark.parametrize(
+    ("thing", "body", "inside"),
+    [
+        ("virtualMachines/a", MACHINE, ""),
+        ("virtualMachineScaleSets/a", SET, ""),
+        ("virtualMachineScaleSets/a", SET, "/virtualMachines/0"),
+        ("availabilitySets/a", AVAILABILITY, ""),
+    ],
+    ids=["machine", "set", "instance", "availability"],
+)
+def test_a_group_waits_for_deletions(thing: str, body: Json, inside: str, error: str) -> None:
+    """A resource being deleted is gone before its group is, or both stay."""
+    with ArmHarness() as arm:
+        path = f"{arm.group()}/providers/Microsoft.Compute/{thing}"
+        assert arm.put(path, body).status in {200, 201}
+        for scope in arm.run(arm.store.list_ids(Scope, "", 10)):
+            arm.poll(scope)
+        arm.driver.fail = error
+        assert arm.delete(path + inside).status in {200, 202}
+        assert_consistent(arm.run(all_entities(arm.store)))
+        assert arm.delete("/resourceGroups/rg").status in {202, 409}
+        for _ in range(20):
+            assert_consistent(arm.run(all_entities(arm.store)))
+            arm.advance(60)
+        arm.driver.fail = ""
+        for _ in range(DAYS):
+            arm.advance(DAY_SECONDS)
+        assert_all_done(arm.run(all_entities(arm.store)))
+        there = arm.get("/resourceGroups/rg").status == 200
+        assert there or not arm.get("/resources").json["value"]
