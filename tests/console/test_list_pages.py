@@ -1,6 +1,5 @@
 """The pages for many machines: the summary, and the lists of machines and events (O14)."""
 
-import csv
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -181,32 +180,11 @@ def test_many_events_are_cancelled_in_slices(
     assert plan(browser, "cancel", "&set=web")["count"] == "5"
 
 
-def test_every_list_has_sizes_and_a_file(console: ConsoleHarness) -> None:
-    """A page has as many rows as were asked for; the file has all, as text for a spreadsheet."""
-    console.created("sets", name="=1+1", capacity=0)
+def test_a_page_has_as_many_rows_as_were_asked_for(console: ConsoleHarness) -> None:
+    """Of the sizes that it offers."""
     browser = Browser(console)
     assert len(rows(browser.text("/machines?size=100"))) == 37
     assert "size must be one of 20, 50, 100" in unescape(browser.get("/sets?size=7").body.decode())
-    counts = {
-        "machines": 37,
-        "machines.csv?set=web": 30,
-        "machines.csv?q=nothing": 0,
-        "sets": 3,
-        "events": console.ok("GET", "/api/events")["total"],
-        "events.csv?status=Over": 1,
-        "events.csv?machine=none": 0,
-        "operations": len(console.ok("GET", "/api/operations")["operations"]),
-        "journal": len(console.ok("GET", "/api/journal?limit=1000")["lines"]),
-    }
-    for name, count in counts.items():
-        reply = browser.get(f"/{name}" if ".csv" in name else f"/{name}.csv")
-        assert reply.headers["content-type"] == "text/csv; charset=utf-8"
-        assert "attachment" in reply.headers["content-disposition"]
-        table = list(csv.reader(reply.body.decode().splitlines()))
-        assert len(table) == count + 1, name
-        assert len({len(row) for row in table}) == 1
-    assert "'=1+1" in browser.get("/sets.csv").body.decode()
-    assert browser.get("/events.csv?type=Boom").status == 400
 
 
 def test_rollouts_are_counted_beyond_a_page(

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.console.page import csv_files
 from fairwarning.core import limits
-from fairwarning.core.errors import Unavailable
 from fairwarning.service import read_share
 from fairwarning.service.read_share import CallerGone, ReadShare
 from fairwarning.service.tokens import Role, TokenUse
@@ -100,70 +98,6 @@ def test_no_read_waits_for_a_slow_command(monkeypatch: pytest.MonkeyPatch, slow:
             return response
 
         assert console.run(read()).status == 200
-
-
-def test_downloads_leave_room_for_other_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many files are read at once, they have one place of the share (IB3)."""
-    ended = asyncio.Event()
-
-    async def pages(_: object) -> csv_files.Pages:
-        yield ()
-        await ended.wait()
-
-    monkeypatch.setitem(csv_files.FILES, "/machines", csv_files.CsvFile({"a": "a"}, pages))
-    with ConsoleHarness() as console:
-
-        async def read() -> None:
-            files = asyncio.gather(*(console.request("GET", "/machines.csv") for _ in range(8)))
-            await asyncio.sleep(0.1)
-            reading = console.request("GET", "/api/machines")
-            response = await asyncio.wait_for(reading, LIMIT_SECONDS)
-            assert response.status == 200
-            ended.set()
-            assert {file.body for file in await files} == {b"a\r\n"}
-
-        console.run(read())
-
-
-def test_downloads_that_wait_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller may ask for as many files at once as for other reads, and not for more."""
-    monkeypatch.setattr(limits, "READS_OF_CALLER", 2)
-    ended = asyncio.Event()
-
-    async def pages(_: object) -> csv_files.Pages:
-        await ended.wait()
-        yield ()
-
-    monkeypatch.setitem(csv_files.FILES, "/machines", csv_files.CsvFile({"a": "a"}, pages))
-    with ConsoleHarness() as console:
-
-        async def read_three() -> set[int]:
-            files = [console.request("GET", "/machines.csv") for _ in range(3)]
-            first = [asyncio.create_task(file) for file in files[:2]]
-            await asyncio.sleep(0)
-            third = await asyncio.wait_for(files[2], LIMIT_SECONDS)
-            ended.set()
-            return {third.status, *[(await file).status for file in first]}
-
-        assert console.run(read_three()) == {200, 503}
-
-
-def test_a_download_that_fails_looks_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its response never ends, so that the server closes the connection (IS2)."""
-    sent: list[Mapping[str, Any]] = []
-
-    async def pages(_: object) -> csv_files.Pages:
-        yield ()
-        raise Unavailable("StoreFailed", "the disk is gone")
-
-    async def send(message: Mapping[str, Any]) -> None:
-        sent.append(message)
-
-    monkeypatch.setitem(csv_files.FILES, "/machines", csv_files.CsvFile({"a": "a"}, pages))
-    with ConsoleHarness() as console:
-        scope = console.api_scope("GET", "/machines.csv")
-        console.run(console.app(scope, never, send))
-    assert [message.get("more_body") for message in sent] == [None, True]
 
 
 @contextmanager

@@ -19,10 +19,10 @@ STEP_SECONDS = 0.03  # of CPU; ten times what a step takes, and less than what o
 READS = (
     *("/api/openapi.json", "/api/summary", "/api/machines?limit=1000", "/api/machines/set1_8x"),
     *("/api/sets/set1", "/api/events?limit=1000", "/api/events?status=Over", "/api/operations"),
-    *("/", "/map", "/timeline", "/machines?size=100", "/machines?q=9", "/machines.csv"),
+    *("/", "/map", "/timeline", "/machines?size=100", "/machines?q=9"),
     *("/sets", "/sets/set1", "/events", "/events?group=set", "/machines/set1/0/set1_1"),
     *("/confirm/sets/set1/delete", "/confirm/sets/set1/scale?capacity=0", "/search?q=set"),
-    *("/events/confirm?action=approve", "/operations", "/journal?q=nothing", "/journal.csv"),
+    *("/events/confirm?action=approve", "/operations", "/journal?q=nothing"),
 )
 
 

@@ -122,8 +122,8 @@ def test_commands_are_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-def test_lists_are_paged_and_downloaded(tmp_path: Path) -> None:
-    """To older pages and back, with more rows, and as a file."""
+def test_lists_are_paged(tmp_path: Path) -> None:
+    """To older pages and back, and with more rows."""
     with browser_harness(tmp_path / "data", FLEET) as harness:
         page = harness.tab("/journal")
         first = page.locator("#journal tbody tr").first.get_attribute("data-key") or ""
@@ -136,9 +136,6 @@ def test_lists_are_paged_and_downloaded(tmp_path: Path) -> None:
         page.get_by_role("link", name="100", exact=True).click()
         expect(page.locator("#machines-list tbody tr")).to_have_count(100)
         assert len(page.content()) < PAGE_BYTES
-        with page.expect_download() as download:
-            page.get_by_role("link", name="CSV").click()
-        assert len(Path(download.value.path()).read_text("utf-8").splitlines()) == 301
 
 
 @pytest.mark.campaign

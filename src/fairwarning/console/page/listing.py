@@ -29,18 +29,9 @@ class ListQuery:
 
     def link(self, **changes: str | int) -> str:
         """Return a link to the same list with other values; an empty value leaves one out."""
-        return self._link(self.path, {name: str(value) for name, value in changes.items()})
-
-    def _link(self, path: str, changes: Mapping[str, str]) -> str:
-        query = urlencode(
-            {name: value for name, value in {**self.values, **changes}.items() if value}
-        )
-        return f"{path}?{query}" if query else path
-
-    @property
-    def csv(self) -> str:
-        """A link to all rows of the filter."""
-        return self._link(f"{self.path}.csv", {"page": "", "size": "", "trail": "", "before": ""})
+        values = {**self.values, **changes}
+        query = urlencode({name: value for name, value in values.items() if value})
+        return f"{self.path}?{query}" if query else self.path
 
     @property
     def sizes(self) -> dict[int, str]:

@@ -18,23 +18,18 @@ from fairwarning.core.errors import NotFound
 from fairwarning.core.model import EventStatus, EventType, Power, Scope
 from fairwarning.core.times import iso
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.lookup import MachineLocation
 
 PREVIEW = "2024-07-09"
 """The api-version that the endpoint serves only if the fleet file turns it on (M2)."""
 _VERSION = max(VERSIONS.keys() - {PREVIEW})
 
 
-async def find(request: PageRequest) -> list[MachineLocation]:
-    """Return the machines that the filter allows, by number."""
-    await request.api.index.refresh()
-    return await request.api.index.find_machines(machine_filter(request.query))
-
-
 async def index(request: PageRequest) -> PageContent:
     """Show a page of the machines that the filter allows."""
     query = list_query(request, tuple(MACHINE_FILTERS))
-    shown, page = cut_page(query, await find(request))
+    await request.api.index.refresh()
+    locations = await request.api.index.find_machines(machine_filter(request.query))
+    shown, page = cut_page(query, locations)
     data = {
         "machines": await request.api.describe_machines(shown),
         "query": query,

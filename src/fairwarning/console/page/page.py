@@ -1,7 +1,5 @@
 """The routes of the page: rendering of views, and handling of forms."""
 
-import asyncio
-import logging
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,22 +8,14 @@ from importlib.resources import files
 from urllib.parse import quote, unquote, urlencode
 
 from starlette.requests import Request
-from starlette.responses import (
-    HTMLResponse,
-    JSONResponse,
-    RedirectResponse,
-    Response,
-    StreamingResponse,
-)
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import Send
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
 from fairwarning.console.page import (
     activity,
     confirm,
-    csv_files,
     event_bulk,
     events,
     faults,
@@ -40,7 +30,6 @@ from fairwarning.console.page import (
     sets,
     webhooks,
 )
-from fairwarning.console.page.csv_files import CsvFile, Rows
 from fairwarning.console.page.form_data import FormDone, FormRefused
 from fairwarning.console.page.preview import new_key
 from fairwarning.console.page.render import environment
@@ -55,8 +44,6 @@ from fairwarning.console.page.request import (
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.tokens import Role, TokenClaims, Unauthorized
-
-log = logging.getLogger(__name__)
 
 _PAGES = (  # in the order in which their routes are tried
     *(fleet, fleet_map, activity, machines, sets, event_bulk, events, rollouts, journal),
@@ -97,14 +84,11 @@ class Page:
         self._fleet = fleet
         self._authorize = authorize
         self._env = environment()
-        self._downloading = asyncio.Lock()
-        """CSV files are read one after another, a page at a time, so that other reads go on."""
 
     def routes(self) -> list[Route]:
         """Return the routes of all pages, forms and static files."""
         return [
             Route("/static/{name}", self._static, methods=["GET"]),
-            *(self._csv(*file) for file in csv_files.FILES.items()),
             *(self._post(*form) for form in _FORMS),
             *(self._get(*view) for view in _VIEWS),
         ]
@@ -122,24 +106,6 @@ class Page:
                 return await self._error(request, error)
 
         return Route(path, handle, methods=["GET"])
-
-    def _csv(self, path: str, file: CsvFile) -> Route:
-        async def handle(request: Request) -> Response:
-            share = self._fleet.reader.share
-            try:
-                page_request = self._page_request(request)
-                pages = file.pages(page_request)
-                reader, one_by_one = page_request.actor, self._downloading
-                async with share.enter(reader, request.receive, one_by_one=one_by_one):
-                    first: Rows = await anext(pages, [])
-            except FairwarningError as error:
-                return await self._error(request, error)
-            name = path.removeprefix("/")
-            headers = HEADERS | {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-            text = csv_files.parts(file, share, self._downloading, first, pages)
-            return _Download(text, headers=headers, media_type="text/csv")
-
-        return Route(f"{path}.csv", handle, methods=["GET"])
 
     def _page_request(self, request: Request) -> PageRequest:
         principal = self._authorize(request).principal
@@ -238,16 +204,6 @@ class Page:
         content = files(__package__).joinpath("static", name).read_bytes()
         headers = {**HEADERS, "Cache-Control": "no-cache"}
         return Response(content, media_type=_FILES[name], headers=headers)
-
-
-class _Download(StreamingResponse):
-    """A file that is read while it is sent. After an error it ends early, so that it looks cut."""
-
-    async def stream_response(self, send: Send) -> None:
-        try:
-            await super().stream_response(send)
-        except FairwarningError as error:
-            log.warning("a download ended early: %s", error)
 
 
 def _compressed(body: bytes, request: Request) -> tuple[bytes, dict[str, str]]:

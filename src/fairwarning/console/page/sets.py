@@ -1,6 +1,5 @@
 """The pages of scale sets: create with or without termination notice (T8), change, delete."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -22,21 +21,15 @@ from fairwarning.service.lookup import MachineLocation
 async def index(request: PageRequest) -> PageContent:
     """Show a page of the scale sets whose names contain the filter."""
     query = list_query(request, ("q",))
-    shown, page = cut_page(query, await names(request))
-    data = {"sets": await describe(request, shown), "query": query, "page": page}
-    return PageContent("sets.html", data)
-
-
-async def describe(request: PageRequest, names: Sequence[str]) -> list[ScaleSetInfo]:
-    """Describe sets, leaving out those that were deleted in the meantime."""
+    shown, page = cut_page(query, await _names(request))
     sets = []
-    for name in names:
-        with suppress(NotFound):
+    for name in shown:
+        with suppress(NotFound):  # deleted in the meantime
             sets.append(await request.api.set(name))
-    return sets
+    return PageContent("sets.html", {"sets": sets, "query": query, "page": page})
 
 
-async def names(request: PageRequest) -> list[str]:
+async def _names(request: PageRequest) -> list[str]:
     """Return the names of the sets that the filter allows, in order."""
     text, after = request.query("q").lower(), ""
     matching: list[str] = []
