@@ -111,39 +111,6 @@ def test_a_range_can_be_shared(console: ConsoleHarness) -> None:
     assert "11%3A00%3A00Z&to=2026-01-09T13%3A00%3A00Z" in link(text, "Zoom out")
 
 
-def test_local_time(console: ConsoleHarness) -> None:
-    """An offset moves what is shown, and what is typed; links keep it."""
-    browser = Browser(console)
-    local = "/timeline?utc_offset=90&from=2026-01-09T13:00&to=2026-01-09T14:00"
-    text = browser.text(local)
-    assert next(title for _, title in BAR.findall(text)) == "13:30:00: 13 machines"
-    assert ">13:30</text>" in text
-    assert 'value="2026-01-09T13:00:00"' in text
-    assert "utc_offset=90" in link(text, "Zoom in")
-    assert "utc_offset" not in link(text, "UTC")
-    assert BAR.findall(browser.text(link(text, "UTC")))[0][1].startswith("12:00")
-
-
-def test_notice_given_and_used(console: ConsoleHarness) -> None:
-    """Events of `web` used none of their notice; those of `api` all of it."""
-    browser = Browser(console)
-    assert "by tenths of their notice: 12, 0, 0, 0, 0, 0, 0, 0, 0, 0" in browser.text("/timeline")
-    console.advance(3600)
-    console.settle()
-    text = browser.text("/timeline?window=21600")
-    assert "by tenths of their notice: 12, 0, 0, 0, 0, 0, 0, 0, 0, 12" in text
-    cells = re.search(r'<th scope="row">Reboot</th><td>24</td><td>12</td><td>(.*?)</td>', text)
-    assert cells
-    assert cells[1] == "15 min"
-    assert "No event with notice started" in browser.text("/timeline?set=nothing")
-
-
-def test_machines_without_polls(console: ConsoleHarness) -> None:
-    """The chart goes back from how it is now, through what the journal says."""
-    text = Browser(console).text("/timeline")
-    assert '<a href="/machines?not_polled=true">1 machine</a> now; at most 12.' in text
-
-
 def test_the_reading_is_bounded(console: ConsoleHarness) -> None:
     """Of a long journal the newest lines are read, and the page says from when on they are."""
     facts = [Fact(FactType.CONFIGURED, detail=str(number)) for number in range(20_000)]

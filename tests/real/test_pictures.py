@@ -79,8 +79,6 @@ def test_the_timeline_zooms(tmp_path: Path) -> None:
         page.mouse.up()
         page.wait_for_url("**/timeline?from=*&to=*")
         expect(page.locator("#density")).to_contain_text("30 to come")
-        page.get_by_role("link", name="Local", exact=True).click()
-        page.wait_for_url("**utc_offset=*")
         page.locator("#timeline .label", has_text="web").click()
         expect(page.locator("#timeline .row .label")).to_have_count(16)  # with the axis
 

@@ -18,11 +18,10 @@ from fairwarning.core.times import iso
 from fairwarning.service.history.events import EventHistory
 from fairwarning.service.listing.ended import allows
 from fairwarning.service.listing.filters import EventFilter
-from fairwarning.service.listing.recent import DAY_SECONDS, LINES, HistoryRange
+from fairwarning.service.listing.recent import LINES, HistoryRange
 
 FILTERS = ("set", "scope", "type", "machine", "rollout", "operation", "q")
 _ROWS = 20
-_UNPOLLED_STEP = 1800
 _DRAWN_AT_ONCE = 500  # events: on the event loop, in a millisecond or two
 
 Events = list[tuple[EventHistory, Event | None]]
@@ -40,28 +39,22 @@ class DensityChart:
 
 
 async def show(request: PageRequest) -> PageContent:
-    """Show a range: impact over time, events or groups of them, notice used, polls."""
+    """Show a range: impact over time, and events or groups of them."""
     range_ = time_range(request, FILTERS)
     scale = range_.scale
     await request.api.index.refresh()
     history = await request.api.recent.between(scale.begin, scale.end)
     wanted = event_filter(request.query, request.fleet.clock.now())
     events = await find_events(request, history, scale, wanted)
-    tenths, uses = density.notice_use(history for history, _ in events)
     query = {name: value for name, value in range_.values.items() if name in FILTERS}
     data = {
         "range": range_,
         "query": query,
-        "field": lambda time: iso(time + scale.offset).removesuffix("Z"),
-        "offset": scale.offset,
+        "field": lambda time: iso(time).removesuffix("Z"),
         "windows": timeline.WINDOWS,
         "density": await _density(request, range_, history, events),
         "chart": await timeline_chart(request, events, scale, _ROWS),
         "set_link": lambda group: range_.here(set=group.set, type=group.type),
-        "tenths": tenths,
-        "most_tenths": max(tenths) or 1,
-        "uses": uses,
-        "unpolled": await _unpolled(request),
         "read_from": iso(int(history.begins)) if history.begins > scale.begin else "",
         "lines": LINES,
     }
@@ -158,32 +151,6 @@ async def _density(
         done=sum(bar.done for bar in bars),
         due=sum(bar.due for bar in bars),
     )
-
-
-async def _unpolled(request: PageRequest) -> dict[str, Any]:
-    """Return the chart of machines without polls, of the last day."""
-    index, day = request.api.index, await request.api.recent.refresh()
-    now = int(request.fleet.clock.now())
-    begin = max(now - int(DAY_SECONDS), int(day.begins))
-    scopes = index.scopes
-    machines = sum(len(scopes[name].machines) for name in index.unpolled)
-    unpolled = density.Unpolled(
-        machines,
-        now,
-        _UNPOLLED_STEP,
-        lambda name: len(scopes[name].machines) if name in scopes else 0,
-        lambda name: name in scopes and scopes[name].enabled,
-    )
-    changes = [change for change in reversed(day.polling) if change[0] >= begin]
-    await request.fleet.reader.share.map(unpolled.undo, changes)
-    unpolled.go_back(begin)
-    first = now - int(DAY_SECONDS)
-    return {
-        "now": machines,
-        "bars": density.bars(unpolled.most, {}, first, now, _UNPOLLED_STEP),
-        "most": max(unpolled.most.values()),
-        "read_from": iso(begin) if begin > first else "",
-    }
 
 
 VIEWS: Views = [("/timeline", show)]

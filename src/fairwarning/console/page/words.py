@@ -1,6 +1,6 @@
 """Wording of times, names and states on the page. Pure."""
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 
 from fairwarning.console.api.responses import AcceptedOperation
 from fairwarning.core.times import spoken
@@ -26,16 +26,12 @@ def epoch(time: str) -> int:
     return int(datetime.fromisoformat(time).timestamp())
 
 
-def time_of_day(time: str | None, now: str = "", offset: int = 0) -> str:
-    """Format a time as a time of day, with the date unless it is the date of `now`.
-
-    `offset` is how far the shown time is ahead of UTC, in seconds.
-    """
+def time_of_day(time: str | None, now: str = "") -> str:
+    """Format a time as a time of day, with the date unless it is the date of `now`."""
     if not time:
         return ""
-    zone = timezone(timedelta(seconds=offset))
-    when = datetime.fromisoformat(time).astimezone(zone)
-    if now and when.date() == datetime.fromisoformat(now).astimezone(zone).date():
+    when = datetime.fromisoformat(time)
+    if now and when.date() == datetime.fromisoformat(now).date():
         return f"{when:%H:%M:%S}"
     return f"{when.day} {when:%b %H:%M:%S}"
 

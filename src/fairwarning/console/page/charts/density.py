@@ -1,17 +1,14 @@
 """Counts over time, for the charts of the timeline. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import NamedTuple
 
-from fairwarning.core.decision import FactType
 from fairwarning.service.history.events import EventHistory
 
 COLUMNS = 60  # of a strip
 _STEPS = 60, 300, 900, 1800, 3600, 7200, 21600, 43200, 86400
 _MOST_BARS = 96
-NOTICE_BARS = 10
 
 
 class Span(NamedTuple):
@@ -46,17 +43,6 @@ class Bar:
     width: str
     done_height: float
     due_height: float
-
-
-@dataclass(frozen=True)
-class NoticeUse:
-    """How much of their notice the events of a type used until they started."""
-
-    type: str
-    started: int
-    early: int  # before NotBefore
-    given: float  # seconds, the median
-    used: float
 
 
 def strip(spans: Iterable[Span], begin: float, end: float) -> Strip:
@@ -131,71 +117,3 @@ def bars(
 
 def _height(count: int, most: int) -> float:
     return round(max(100 * count / most, 2), 1) if count else 0
-
-
-def notice_use(events: Iterable[EventHistory]) -> tuple[list[int], list[NoticeUse]]:
-    """Count events that started by the tenth of their notice that had passed; and by type."""
-    tenths = [0] * NOTICE_BARS
-    used: dict[str, list[tuple[float, float]]] = {}
-    for event in events:
-        if event.started_at is None or event.not_before is None or event.created_at is None:
-            continue
-        given, taken = event.not_before - event.created_at, event.started_at - event.created_at
-        if given > 0 and event.type:
-            tenths[min(int(NOTICE_BARS * taken / given), NOTICE_BARS - 1)] += 1
-            used.setdefault(event.type, []).append((given, min(taken, given)))
-    return tenths, [
-        NoticeUse(
-            type=type_,
-            started=len(pairs),
-            early=sum(taken < given - 1 for given, taken in pairs),
-            given=median(given for given, _ in pairs),
-            used=median(taken for _, taken in pairs),
-        )
-        for type_, pairs in sorted(used.items())
-    ]
-
-
-class Unpolled:
-    """How many machines nobody polled for, going back in time from how it is now."""
-
-    def __init__(
-        self,
-        machines: int,
-        now: int,
-        step: int,
-        size_of: Callable[[str], int],
-        polled: Callable[[str], bool],
-    ) -> None:
-        self.most: dict[int, int] = {}
-        """The most machines in each step of time, by when it begins."""
-        self._machines, self._since, self._step = machines, now, step
-        self._size_of, self._is_polled = size_of, polled
-        self._sizes: dict[str, int] = {}
-        self._polled: dict[str, bool] = {}
-
-    def go_back(self, at: float) -> None:
-        """Go back to a moment: it was the same since then."""
-        for time in range(int(at) // self._step * self._step, self._since + 1, self._step):
-            self.most[time] = max(self.most.get(time, 0), self._machines)
-        self._since = int(at)
-
-    def undo(self, change: tuple[float, str, FactType]) -> None:
-        """Go back to before a change; changes come latest first."""
-        at, scope, type_ = change
-        self.go_back(at)
-        size = self._sizes.setdefault(scope, self._size_of(scope))
-        polled = self._polled.setdefault(scope, self._is_polled(scope))
-        match type_:
-            case FactType.ENABLED:
-                self._polled[scope] = False
-                self._machines += size
-            case FactType.DISABLED:
-                self._polled[scope] = True
-                self._machines -= size
-            case FactType.MACHINE_ADDED:
-                self._sizes[scope] = size - 1
-                self._machines -= 0 if polled else 1
-            case FactType.MACHINE_REMOVED:
-                self._sizes[scope] = size + 1
-                self._machines += 0 if polled else 1

@@ -1,4 +1,4 @@
-"""A range of time in the query of a page: absolute, or around now; in UTC or local time."""
+"""A range of time in the query of a page: absolute, or around now."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,6 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.times import iso, parse_date
 
 _SHORTEST, _LONGEST = 60, 31 * 86400
-_NAIVE = len("2026-01-09T12:00:00")  # a time without a zone is no longer
-_MOST_OFFSET = 14 * 60  # minutes
 
 
 @dataclass(frozen=True)
@@ -56,32 +54,23 @@ class TimeRange:
 
 
 def time_range(request: PageRequest, filters: tuple[str, ...]) -> TimeRange:
-    """Read the range of a query: `from` and `to`, or `window`; and `utc_offset` in minutes."""
-    names = (*filters, "utc_offset")
-    values = {name: value for name in names if (value := request.query(name))}
-    offset = _offset(request.query("utc_offset"))
+    """Read the range of a query: `from` and `to`, or `window`."""
+    values = {name: value for name in filters if (value := request.query(name))}
     now = int(request.fleet.clock.now())
     path = str(request.request.scope["path"])
     if request.query("from") or request.query("to"):
-        begin, end = (_time(request, name, offset) for name in ("from", "to"))
+        begin, end = (_time(request, name) for name in ("from", "to"))
         if not _SHORTEST <= end - begin <= _LONGEST:
             raise Refused("BadQuery", "to must be a minute to 31 days after from")
-        return TimeRange(path, values, timeline.TimeScale(begin, end, now, offset), 0)
+        return TimeRange(path, values, timeline.TimeScale(begin, end, now), 0)
     seconds = request.query_integer("window")
     if seconds not in timeline.WINDOWS:
         seconds = timeline.DEFAULT_WINDOW
-    return TimeRange(path, values, timeline.window(now, seconds, offset), seconds)
+    return TimeRange(path, values, timeline.window(now, seconds), seconds)
 
 
-def _time(request: PageRequest, name: str, offset: int) -> int:
+def _time(request: PageRequest, name: str) -> int:
     text = request.query(name)
     if not text:
         raise Refused("BadQuery", "from and to belong together")
-    return parse_date(text) - (offset if len(text) <= _NAIVE and not text.endswith("Z") else 0)
-
-
-def _offset(text: str) -> int:
-    digits = text.removeprefix("-")
-    if text and not (digits.isascii() and digits.isdecimal() and int(digits[:5]) <= _MOST_OFFSET):
-        raise Refused("BadQuery", f"utc_offset must be minutes, at most {_MOST_OFFSET}")
-    return 60 * int(text or 0)
+    return parse_date(text)

@@ -94,12 +94,11 @@ class TimelineChart:
 
 @dataclass(frozen=True)
 class TimeScale:
-    """Converts times to percent of a range. `offset` is that of the shown times from UTC."""
+    """Converts times to percent of a range."""
 
     begin: int
     end: int
     now: int
-    offset: int = 0
 
     def at(self, time: float) -> float:
         return 100 * (time - self.begin) / (self.end - self.begin)
@@ -118,10 +117,10 @@ class TimeScale:
         return TimelineBar(_percent(left), _percent(max(right - left, _MIN_WIDTH_PERCENT)))
 
 
-def window(now: int, seconds: int, offset: int = 0) -> TimeScale:
+def window(now: int, seconds: int) -> TimeScale:
     """Return the scale of a window around now."""
     end = now + round(seconds * _FUTURE_SHARE)
-    return TimeScale(end - seconds, end, now, offset)
+    return TimeScale(end - seconds, end, now)
 
 
 def span_of(history: EventHistory, live: Event | None, set_: str, now: float) -> Span:
@@ -250,9 +249,7 @@ def _describe(times: dict[str, str | None], state: str, scale: TimeScale) -> str
     if state == "cancelled":
         said = {**said, "ended": None, "cancelled": times["ended"]}
     return ", ".join(
-        f"{what} {words.time_of_day(time, iso(scale.now), scale.offset)}"
-        for what, time in said.items()
-        if time
+        f"{what} {words.time_of_day(time, iso(scale.now))}" for what, time in said.items() if time
     )
 
 
@@ -260,9 +257,9 @@ def _ticks(scale: TimeScale) -> list[TimelineTick]:
     seconds = scale.end - scale.begin
     longest = _TICK_SECONDS[-1]
     step = next((step for step in _TICK_SECONDS if seconds / step <= _MOST_TICKS), longest)
-    first = -(-(scale.begin + scale.offset) // step) * step - scale.offset
+    first = -(-scale.begin // step) * step
     return [
-        TimelineTick(_percent(scale.at(time)), _tick_label(time + scale.offset, step))
+        TimelineTick(_percent(scale.at(time)), _tick_label(time, step))
         for time in range(first, scale.end + 1, step)
     ]
 

@@ -1,11 +1,6 @@
-// Local time, and zooming in by dragging across the chart. Both are links without script.
+// Zooming in by dragging across the chart. There are links for it without script.
 "use strict";
 
-const local = document.querySelector("[data-local]");
-const away = new URL(local.href);
-away.searchParams.set("utc_offset", -new Date().getTimezoneOffset());
-local.href = away;
-local.hidden = false;
 for (const hint of document.querySelectorAll("[data-with-script]")) hint.hidden = false;
 
 const chartBox = document.getElementById("density");
