@@ -2,14 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import unescape
 from urllib.parse import quote_plus
 
 import pytest
 
 from fairwarning.console.page import fleet_map
-from fairwarning.console.page.charts import squares
 from fairwarning.service.tokens import Role
 from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness
@@ -131,22 +130,22 @@ def test_only_what_has_changed_is_drawn_again(
     console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change of a machine costs the drawing of its group."""
-    again: list[str] = []
-    draw = squares.draw
+    again: list[int] = []
+    draw = fleet_map.draw
 
-    def recorded(heading: squares.Heading, *args: object) -> object:
-        again.append(heading.key)
-        return draw(heading, *args)  # type: ignore[arg-type]
+    def recorded(squares: Sequence[fleet_map.Square], columns: int) -> dict[str, object]:
+        again.append(len(squares))
+        return draw(squares, columns)
 
-    monkeypatch.setattr(squares, "draw", recorded)
+    monkeypatch.setattr(fleet_map, "draw", recorded)
     browser = Browser(console)
     first = drawn(browser.text("/map"))
-    assert sorted(again) == ["set api", "set web", "standalone"]
+    assert sorted(again) == [3, 4, 23]
     assert drawn(browser.text("/map")) == first
     assert len(again) == 3
     console.act("web_3", "restart")
     browser.text("/map")
-    assert again[3:] == ["set web"]
+    assert again[3:] == [23]
 
 
 @pytest.mark.parametrize("name", ["a?b#c", "d'e\"<f>", "x><script>", "ü&ö"])

@@ -11,8 +11,8 @@ import pytest
 from fairwarning.console.access import COOKIE
 from fairwarning.console.api.machines import ACTIONS
 from fairwarning.console.page import form_data, words
-from fairwarning.console.page.charts.density import Span
-from fairwarning.console.page.charts.timeline import WINDOWS, chart, span_of, window
+from fairwarning.console.page.density import Span
+from fairwarning.console.page.timeline import WINDOWS, chart, span_of, window
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventType
 from fairwarning.core.times import iso
@@ -87,7 +87,7 @@ PATHS = (
     "/map?view=table",
     "/map/machine?group=standalone",
     "/timeline",
-    "/timeline?from=2026-01-09T11:00&to=2026-01-09T13:00&utc_offset=120&set=web",
+    "/timeline?from=2026-01-09T11:00&to=2026-01-09T13:00&set=web",
     "/events",
     "/events?group=type",
     "/events/confirm?action=cancel",

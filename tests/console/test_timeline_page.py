@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from fairwarning.console.page import activity
-from fairwarning.console.page.charts import density
+from fairwarning.console.page import activity, density
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope

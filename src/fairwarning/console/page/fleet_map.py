@@ -1,13 +1,15 @@
 """The map of the fleet: a small square for each machine, grouped, coloured by its state (O14).
 
-A path draws all machines of one state in a part of a group: a line for machines that are beside
-each other, which dashes cut into squares. So ten thousand machines are a page of 60 kB. A group is
-drawn again only when one of its scopes has changed.
+An SVG, whose unit is a square with the space beside it, draws a part of a group. A path in it draws
+all machines of one state: a line for machines that are beside each other, which dashes cut into
+squares. So ten thousand machines are a page of 60 kB. A group is drawn again only when one of its
+scopes has changed.
 """
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -15,7 +17,6 @@ from weakref import WeakKeyDictionary
 
 from markupsafe import Markup
 
-from fairwarning.console.page.charts import squares
 from fairwarning.console.page.render import machine_path
 from fairwarning.console.page.request import PageContent, PageRequest, Views
 from fairwarning.core.errors import NotFound
@@ -33,6 +34,17 @@ GROUPS = 250  # drawn by themselves: the largest
 _OTHERS = "others"  # the other groups together; which ones these are depends on the filter
 _STEP = 300  # machines looked at in one go
 _LARGE_SQUARES = 1500  # machines of a fleet that has room for larger squares
+_PART = 600  # machines of a group that are drawn together; a larger group has several parts
+_NARROW, _WIDE = 10, 20  # squares in a row
+_NARROW_MACHINES = 100  # of a group that is drawn in narrow rows
+_DOMAIN_SPACE = 0.4  # between update domains
+
+_PART_MARKUP = Markup(
+    '<li data-key="{begin} {key}"><a href="{link}"><span>{title}</span>'
+    '<svg width="{width}em" height="{height}em" viewBox="0 -.4 {width} {height}" role="img"'
+    ' aria-label="{counts}" data-domains="{domains}">{paths}</svg></a></li>'
+)
+_PATH = Markup('<path class="{}" d="{}"/>')
 
 STATES = (
     MachineState.RUNNING,
@@ -147,20 +159,11 @@ async def _block(
         title = _title(groups[0]) if is_one else f"{len(groups):,} smaller groups"
         link = _link(groups[0]) if is_one else "/machines"
         parts = [
-            part async for part in _parts(request, squares.Heading(key, title, link), every[:most])
+            _PART_MARKUP.format(key=key, title=title, link=link, **part)
+            async for part in _parts(request, every[:most])
         ]
         drawn[key] = Block(versions, every[:most], counts, parts, _row(title, link, counts))
     return drawn[key]
-
-
-async def _parts(
-    request: PageRequest, heading: squares.Heading, shown: Sequence[Square]
-) -> AsyncIterator[Markup]:
-    columns = squares.columns(len(shown))
-    for begin in range(0, len(shown), squares.PART):
-        await request.fleet.reader.share.turn()
-        part = shown[begin : begin + squares.PART]
-        yield squares.draw(heading, begin, columns, [square[2:4] for square in part])
 
 
 def _link(group: MachineGroup) -> str:
@@ -192,6 +195,44 @@ async def _squares(request: PageRequest, groups: Sequence[MachineGroup]) -> list
             await request.fleet.reader.share.turn()
     found.sort(key=itemgetter(0, 1))
     return [square for _, _, square in found]
+
+
+# --- Drawing ---
+
+
+async def _parts(request: PageRequest, shown: Sequence[Square]) -> AsyncIterator[dict[str, object]]:
+    """Draw a group, a part at a time."""
+    columns = _NARROW if len(shown) <= _NARROW_MACHINES else _WIDE
+    for begin in range(0, len(shown), _PART):
+        await request.fleet.reader.share.turn()
+        yield {"begin": begin, **draw(shown[begin : begin + _PART], columns)}
+
+
+def draw(squares: Sequence[Square], columns: int) -> dict[str, object]:
+    """Draw a part of a group: update domains and states, in order."""
+    lines: dict[MachineState, list[str]] = {}
+    domains: list[int] = []
+    y = 0.0
+    for _, domain in groupby(squares, key=attrgetter("domain")):
+        states = [square.state for square in domain]
+        domains.append(len(states))
+        for row in range(0, len(states), columns):
+            x = 0
+            for state, run in groupby(states[row : row + columns]):
+                length = len(list(run))
+                lines.setdefault(state, []).append(f"M{x} {y:g}h{length}")
+                x += length
+            y = round(y + 1, 1)
+        y = round(y + _DOMAIN_SPACE, 1)
+    counts = Counter(square.state for square in squares)
+    paths = (_PATH.format(state.replace(" ", "-"), "".join(d)) for state, d in lines.items())
+    return {
+        "width": columns,
+        "height": f"{y - _DOMAIN_SPACE:g}",
+        "counts": ", ".join(f"{count} {state}" for state, count in counts.items()),
+        "domains": ",".join(map(str, domains)),
+        "paths": Markup("").join(paths),
+    }
 
 
 VIEWS: Views = [("/map", show), ("/map/machine", show_machine)]

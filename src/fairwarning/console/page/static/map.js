@@ -7,7 +7,7 @@ const label = document.getElementById("map-machine");
 let shown; // the square that is named
 let wanted = 0;
 
-// Where the squares of a drawing are: as squares.py places them.
+// Where the squares of a drawing are: as fleet_map.py places them.
 function places(drawing) {
   const columns = drawing.viewBox.baseVal.width;
   let y = 0;

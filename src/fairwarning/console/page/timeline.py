@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from fairwarning.console.page import words
-from fairwarning.console.page.charts import density
-from fairwarning.console.page.charts.density import Span
+from fairwarning.console.page import density, words
+from fairwarning.console.page.density import Span
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import Event, EventStatus
 from fairwarning.core.rollout import rollout_of_step
