@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from fairwarning.console.page import event_bulk
+from fairwarning.console.page import events as events_page
 from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness
 
@@ -158,7 +158,7 @@ def test_many_events_are_cancelled_in_slices(
     console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """page.js sends the form again until all are done; without it, the user does."""
-    monkeypatch.setattr(event_bulk, "SLICE", 10)
+    monkeypatch.setattr(events_page, "_SLICE", 10)
     browser = Browser(console)
     fields = plan(browser, "cancel", "&set=web")
     total, steps = int(fields["count"]), []

@@ -10,8 +10,9 @@ import pytest
 
 from fairwarning.console.access import COOKIE
 from fairwarning.console.api.machines import ACTIONS
-from fairwarning.console.page import form_data, words
+from fairwarning.console.page import words
 from fairwarning.console.page.density import Span
+from fairwarning.console.page.request import local_path
 from fairwarning.console.page.timeline import WINDOWS, chart, span_of, window
 from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventType
@@ -267,7 +268,7 @@ def test_redirects_stay_on_the_site(console: ConsoleHarness, back: str) -> None:
     """A foreign `back` path is replaced by the start page."""
     reply = Browser(console).post("/clock", advance="60", back=back)
     assert reply.headers["location"] == "/"
-    assert form_data.local_path("/sets/web?capacity=2") == "/sets/web?capacity=2"
+    assert local_path("/sets/web?capacity=2") == "/sets/web?capacity=2"
 
 
 def test_only_the_known_static_files_are_served(console: ConsoleHarness) -> None:

@@ -10,9 +10,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from fairwarning.console import access
-from fairwarning.console.page import form_data
 from fairwarning.console.page.page import HEADERS
-from fairwarning.console.page.render import environment
+from fairwarning.console.page.request import FormRefused, local_path, read_form
+from fairwarning.console.page.words import environment
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.tokens import (
@@ -57,7 +57,7 @@ class Login:
 
     async def _by_token(self, request: Request) -> Response:
         try:
-            form = await form_data.read(request, _FORM_BYTES)
+            form = await read_form(request, _FORM_BYTES)
             token = self._tokens.verifier.read(form.text("token"), TokenUse.API)
             access.check_permission(token.principal)
         except FairwarningError as error:
@@ -85,7 +85,7 @@ class Login:
             session = await self._tokens.issue(TokenUse.PAGE, principal, parent=token)
         except FairwarningError as error:
             return self._login_page(error)
-        to = form_data.local_path(request.query_params.get("next", ""))
+        to = local_path(request.query_params.get("next", ""))
         response = RedirectResponse(to, 303, HEADERS)
         access.set_session_cookie(request, response, session)
         return response
@@ -93,8 +93,8 @@ class Login:
     def _login_page(self, error: FairwarningError | None = None) -> Response:
         if error is None:
             return HTMLResponse(self._empty_form, headers=HEADERS)
-        failed = form_data.FormRefused("/login", error.message, error.status)
+        failed = FormRefused("/login", error.message, error.status)
         return HTMLResponse(self._render(failed), error.status, HEADERS)
 
-    def _render(self, failed: form_data.FormRefused | None) -> str:
+    def _render(self, failed: FormRefused | None) -> str:
         return self._template.render(logged_in=False, failed=failed, notice="")

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from fairwarning.console.api.filters import OVER, event_filter
 from fairwarning.console.page import density, timeline
 from fairwarning.console.page.density import Span
-from fairwarning.console.page.request import PageContent, PageRequest, Views
+from fairwarning.console.page.request import PageContent, PageRequest
 from fairwarning.console.page.timeline import TimeScale
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Event, EventStatus, Rollout, Scope
@@ -200,4 +200,4 @@ async def _density(
     }
 
 
-VIEWS: Views = [("/timeline", show)]
+VIEWS = (("/timeline", show),)

@@ -10,11 +10,17 @@ from urllib.parse import quote, urlencode
 
 from fairwarning.console.api import bodies, responses
 from fairwarning.console.api.machines import ACTIONS
-from fairwarning.console.page import form_data, rollouts, sets, words
-from fairwarning.console.page.form_data import FormDone
-from fairwarning.console.page.preview import new_key, preview
-from fairwarning.console.page.render import link
-from fairwarning.console.page.request import PageContent, PageRequest, View, Views
+from fairwarning.console.page import rollouts, sets, words
+from fairwarning.console.page.preview import preview
+from fairwarning.console.page.request import (
+    FormDone,
+    FormFields,
+    PageContent,
+    PageRequest,
+    View,
+    parse_form,
+)
+from fairwarning.console.page.words import link, new_key
 from fairwarning.core.commands import DeleteSet, OperateInstances
 from fairwarning.core.errors import Refused
 
@@ -64,7 +70,7 @@ async def confirmation_needed(request: PageRequest, path: str) -> FormDone | Non
     return FormDone("", f"{_PREFIX}{quote(request.request.scope['path'])}?{query}")
 
 
-def check_typed(form: form_data.FormFields) -> None:
+def check_typed(form: FormFields) -> None:
     """Refuse a confirmation of many things without their number."""
     count = form.integer("count", "the number") or 0
     if count > TYPED_ABOVE and form.text("typed").replace(",", "") != str(count):
@@ -78,7 +84,7 @@ def _repeated(request: PageRequest) -> list[tuple[str, str]]:
 
 def _view(question: Question) -> View:
     async def show(request: PageRequest) -> PageContent:
-        request = replace(request, form=form_data.parse(request.request.url.query))
+        request = replace(request, form=parse_form(request.request.url.query))
         confirmation = await question(request)
         if confirmation is None:
             raise Refused("NothingToConfirm", "this needs no confirmation; go back and repeat it")
@@ -226,4 +232,4 @@ _QUESTIONS: Mapping[str, Question] = {
     "/sets/{name:path}/scale": _scale,
     _INSTANCES: _act_on_instances,
 }
-VIEWS: Views = [(f"{_PREFIX}{path}", _view(question)) for path, question in _QUESTIONS.items()]
+VIEWS = [(f"{_PREFIX}{path}", _view(question)) for path, question in _QUESTIONS.items()]

@@ -1,24 +1,34 @@
-"""The pages of events: a list with filters and groups (O14); and each with its explanation."""
+"""Events: a list with filters and groups, actions on all of it (O14); and one event."""
 
-from collections.abc import Callable
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from fairwarning.console.api import views
+from fairwarning.console.api.events import place
 from fairwarning.console.api.filters import EVENT_FILTERS, OVER, event_filter
 from fairwarning.console.api.responses import EventInfo
-from fairwarning.console.page import activity, event_bulk, words
-from fairwarning.console.page.event_bulk import ScopedEvent
-from fairwarning.console.page.form_data import FormDone
+from fairwarning.console.page import activity, words
+from fairwarning.console.page.confirm import TYPED_ABOVE, check_typed
 from fairwarning.console.page.listing import ListQuery, cut_page, journal_page, list_query
 from fairwarning.console.page.preview import OperationPreview, preview
-from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormDone, PageContent, PageRequest
 from fairwarning.core.commands import Approve
-from fairwarning.core.errors import Refused
+from fairwarning.core.errors import Conflict, FairwarningError, Refused
 from fairwarning.core.model import Event, EventStatus, EventType, Scope, Source
 from fairwarning.core.rollout import rollout_of_step
 from fairwarning.service.listing.filters import EventFilter
 
+ScopedEvent = tuple[Scope, Event]
+
+_ACTIONS = {"approve": "Approve", "cancel": "Cancel"}
+_DONE = {"approve": "Approved", "cancel": "Cancelled"}
+_SLICE = 200  # events that one request approves or cancels
+_PARALLEL = 50  # requests
+_SHOWN = 20  # events of a plan
 _GROUPS_SHOWN = 20
 _IN_GROUP = 8  # rows shown of a group
 _ROWS = 8  # of the timeline
@@ -70,7 +80,7 @@ async def index(request: PageRequest) -> PageContent:
         shown_groups = {"groups": groups[:_GROUPS_SHOWN], "more": len(groups) - _GROUPS_SHOWN}
         return PageContent("events.html", data | shown_groups)
     shown, page = cut_page(query, scoped_events)
-    return PageContent("events.html", data | {"events": event_bulk.infos(shown), "page": page})
+    return PageContent("events.html", data | {"events": _infos(shown), "page": page})
 
 
 async def _ended(request: PageRequest, query: ListQuery, wanted: EventFilter) -> dict[str, Any]:
@@ -87,7 +97,7 @@ def _grouped(query: ListQuery, group: str, scoped_events: list[ScopedEvent]) -> 
         EventGroup(
             title=name or _NO_GROUP[group],
             count=len(events),
-            events=event_bulk.infos(events[:_IN_GROUP]),
+            events=_infos(events[:_IN_GROUP]),
             link=query.link(**{group: name, "group": ""}) if name else "",
         )
         for name, events in sorted(members.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -102,9 +112,99 @@ def _bulk(query: ListQuery, scoped_events: list[ScopedEvent]) -> list[dict[str, 
             "label": f"{label} {words.count(count, 'event')}…",
             "link": f"/events/confirm?{urlencode({**shown, 'action': action})}",
         }
-        for action, label in event_bulk.ACTIONS.items()
-        if (count := sum(event_bulk.suits(action, event) for _, event in scoped_events))
+        for action, label in _ACTIONS.items()
+        if (count := sum(_suits(action, event) for _, event in scoped_events))
     ]
+
+
+def _infos(scoped_events: Sequence[ScopedEvent]) -> list[EventInfo]:
+    return [views.event_info(event, scope.id) for scope, event in scoped_events]
+
+
+def _suits(action: str, event: Event) -> bool:
+    """Whether the action would change the event."""
+    is_open = event.status is EventStatus.SCHEDULED
+    return is_open and not (action == "approve" and event.approved_by)
+
+
+# --- All events of a filter: the plan first, then slice by slice ---
+
+
+async def confirm_bulk(request: PageRequest) -> PageContent:
+    """Show which events a form would approve or cancel, before it does."""
+    action = request.query("action") or request.form.text("action")
+    if action not in _ACTIONS:
+        raise Refused("BadQuery", f"action must be one of {', '.join(_ACTIONS)}")
+    now = request.fleet.clock.now()
+    events = await _suitable(request, action, event_filter(request.query, now))
+    machines = {(scope.id, name) for scope, event in events for name in event.resources}
+    filters = {name: value for name in EVENT_FILTERS if (value := request.query(name))}
+    data = {
+        "action": action,
+        "label": _ACTIONS[action],
+        "count": len(events),
+        "typed": len(events) > TYPED_ABOVE,
+        "planned_at": int(now),
+        "filter": filters,
+        "events": _infos(events[:_SHOWN]),
+        "types": Counter(event.type.value for _, event in events),
+        "machines": len(machines),
+        "scopes": len({scope.id for scope, _ in events}),
+        "left_seconds": max(events[0][1].not_before - now, 0) if events else 0,
+        "back": f"/events?{urlencode(filters)}" if filters else "/events",
+    }
+    return PageContent("events_confirm.html", data)
+
+
+async def _suitable(request: PageRequest, action: str, wanted: EventFilter) -> list[ScopedEvent]:
+    return [pair for pair in await request.api.find_events(wanted) if _suits(action, pair[1])]
+
+
+async def act_on_all(request: PageRequest) -> FormDone:
+    """Approve or cancel a slice of the planned events; the form is sent again for the next one."""
+    form = request.form
+    action, planned_at = form.text("action"), form.integer("planned_at", "the time of the plan")
+    count, done, failed = (form.integer(name, name) or 0 for name in ("count", "done", "failed"))
+    if action not in _ACTIONS or planned_at is None:
+        raise Refused("BadForm", "choose approve or cancel in the list of events")
+    check_typed(form)
+    events = await _suitable(request, action, event_filter(form.text, planned_at))
+    events = [pair for pair in events if pair[1].created_at < planned_at + 1]
+    after = form.text("after")
+    if not after and len(events) > count:
+        text = f"nothing was changed: {len(events):,} events match now, not {count:,}; reload"
+        raise Conflict("OtherEvents", f"{text} this page to see them")
+    events = [pair for pair in events if place(pair) > after]
+    ids = [event.id for _, event in events[:_SLICE]]
+    failed += await _run(request, action, ids)
+    done += len(ids)
+    notice = f"{_DONE[action]} {words.count(done - failed, 'event')}."
+    if failed:
+        notice += f" {words.count(failed, 'event')} had started or ended before."
+    if len(events) <= _SLICE:
+        return FormDone(notice, "/events")
+    text = f"{_DONE[action]} {done:,} of {words.count(count, 'event')}; keep this page open."
+    again = {"after": place(events[_SLICE - 1]), "done": str(done), "failed": str(failed)}
+    filters = {name: value for name in EVENT_FILTERS if (value := form.text(name))}
+    rest = f"/events/confirm?{urlencode({**filters, 'action': action})}"
+    return FormDone(text, rest, again)
+
+
+async def _run(request: PageRequest, action: str, ids: Sequence[str]) -> int:
+    """Approve or cancel these events, and return how many of them had started or ended."""
+    run = request.api.approve if action == "approve" else request.api.cancel
+    failed = 0
+    for begin in range(0, len(ids), _PARALLEL):
+        results = await asyncio.gather(
+            *(run(name, request.actor) for name in ids[begin : begin + _PARALLEL]),
+            return_exceptions=True,
+        )
+        for result in results:
+            if isinstance(result, FairwarningError):
+                failed += 1
+            elif isinstance(result, BaseException):
+                raise result
+    return failed
 
 
 # --- One event ---
@@ -147,8 +247,9 @@ async def cancel(request: PageRequest) -> FormDone:
     return FormDone("Event cancelled.", f"/events/{event.id}")
 
 
-VIEWS: Views = [("/events", index), ("/events/{id}", show)]
-FORMS: FormRoutes = [
+VIEWS = (("/events", index), ("/events/confirm", confirm_bulk), ("/events/{id}", show))
+FORMS = (
+    ("/events/confirm", act_on_all, confirm_bulk),
     ("/events/{id}/approve", approve, show),
     ("/events/{id}/cancel", cancel, show),
-]
+)

@@ -1,17 +1,14 @@
-"""The start page: the fleet in numbers, the timeline, the first machines, the clock (O8, O14)."""
+"""The start page: the fleet in numbers, the timeline and the first machines (O8, O14)."""
 
 from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import urlencode
 
-from fairwarning.console.api import bodies
 from fairwarning.console.api.responses import MachineInfo, SummaryInfo
-from fairwarning.console.page import form_data, words
+from fairwarning.console.page import words
 from fairwarning.console.page.activity import recent_timeline
-from fairwarning.console.page.form_data import FormDone
-from fairwarning.console.page.render import KINDS
-from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
-from fairwarning.core.errors import Refused
+from fairwarning.console.page.request import PageContent, PageRequest
+from fairwarning.console.page.words import KINDS
 from fairwarning.core.model import Scope, ScopeKind
 from fairwarning.service.listing.filters import EVERY_EVENT, MachineFilter
 from fairwarning.service.listing.summary import SOON_SECONDS
@@ -20,7 +17,6 @@ CELLS = 15  # machines on the page, so that it stays small however large the fle
 _ROWS = 7  # of the timeline
 _SET_ASIDE = 5  # entities that are named
 _ROLLOUTS = "Running", "Paused"
-_MINUTE_SECONDS = 60
 
 Members = tuple[Scope, list[MachineInfo]]
 
@@ -180,26 +176,4 @@ def _link(path: str, **query: str) -> str:
     return f"{path}?{urlencode(query)}"
 
 
-# --- The clock (O5) ---
-
-
-async def change_clock(request: PageRequest) -> FormDone:
-    """Advance the clock by a button's seconds or by typed minutes, or set its rate."""
-    form = request.form
-    seconds, rate = form.number("advance", "advance"), form.number("rate", "rate")
-    minutes = form.number("minutes", "minutes")
-    if minutes is not None:
-        seconds = minutes * _MINUTE_SECONDS
-    back = form_data.local_path(form.text("back"))
-    if rate is not None:
-        await request.api.set_clock(bodies.ClockChange(rate=rate))
-        return FormDone(f"The clock is {words.clock_rate(rate)}.", back)
-    if seconds is None:
-        raise Refused("NoTime", "enter how many minutes to advance the clock by")
-    now = (await request.api.set_clock(bodies.ClockChange(advance_seconds=seconds))).now
-    notice = f"Advanced by {words.duration(seconds)}. It is now {words.time_of_day(now, now)}."
-    return FormDone(notice, back)
-
-
-VIEWS: Views = [("/", show)]
-FORMS: FormRoutes = [("/clock", change_clock, show)]
+VIEWS = (("/", show),)

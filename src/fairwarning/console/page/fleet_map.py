@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 
 from markupsafe import Markup
 
-from fairwarning.console.page.render import machine_path
-from fairwarning.console.page.request import PageContent, PageRequest, Views
+from fairwarning.console.page.request import PageContent, PageRequest
+from fairwarning.console.page.words import machine_path
 from fairwarning.core.errors import NotFound
 from fairwarning.core.model import ScopeKind
 from fairwarning.service.listing.filters import has_text
@@ -235,4 +235,4 @@ def draw(squares: Sequence[Square], columns: int) -> dict[str, object]:
     }
 
 
-VIEWS: Views = [("/map", show), ("/map/machine", show_machine)]
+VIEWS = (("/map", show), ("/map/machine", show_machine))

@@ -6,15 +6,13 @@ from shlex import quote
 from fairwarning.console.api import bodies
 from fairwarning.console.api.filters import MACHINE_FILTERS, machine_filter
 from fairwarning.console.api.responses import MachineInfo
-from fairwarning.console.api.section import parse
 from fairwarning.console.page import words
-from fairwarning.console.page.form_data import FormDone
 from fairwarning.console.page.listing import cut_page, list_query
-from fairwarning.console.page.machine_actions import LABELS, preview_actions
-from fairwarning.console.page.render import link
-from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
+from fairwarning.console.page.preview import OperationPreview, PreviewInput, preview
+from fairwarning.console.page.request import FormDone, PageContent, PageRequest, body
+from fairwarning.console.page.words import link, new_key
 from fairwarning.core.document import VERSIONS
-from fairwarning.core.errors import NotFound
+from fairwarning.core.errors import Bug, NotFound, Refused
 from fairwarning.core.model import EventStatus, EventType, Power, Scope
 from fairwarning.core.times import iso
 from fairwarning.service.fleet import Fleet
@@ -22,6 +20,35 @@ from fairwarning.service.fleet import Fleet
 PREVIEW = "2024-07-09"
 """The api-version that the endpoint serves only if the fleet file turns it on (M2)."""
 _VERSION = max(VERSIONS.keys() - {PREVIEW})
+
+_DURATION = PreviewInput("duration_seconds", "seconds", "9")
+_KIND = PreviewInput(
+    "kind",
+    "impact",
+    "freeze",
+    (("freeze", "Freeze"), ("reboot", "Reboot"), ("redeploy", "Redeploy")),
+)
+_MACHINE_FIELDS = "name", "priority", "eviction", "size", "zone"
+_USER = "User operations"
+_PLATFORM = "Platform events"
+_ACTIONS: tuple[tuple[str, str, str, tuple[PreviewInput, ...]], ...] = (
+    (_USER, "restart", "Restart", ()),
+    (_USER, "redeploy", "Redeploy", ()),
+    (_USER, "reimage", "Reimage", ()),
+    (_USER, "stop", "Stop", ()),
+    (_USER, "deallocate", "Deallocate", ()),
+    (_USER, "start", "Start", ()),
+    (_USER, "delete", "Delete", ()),
+    (_PLATFORM, "freeze", "Freeze", (_DURATION,)),
+    (_PLATFORM, "migrate", "Live migrate", ()),
+    (_PLATFORM, "maintain", "Maintain", (_KIND,)),
+    (_PLATFORM, "degrade", "Degrade", (PreviewInput("days", "days ahead"),)),
+    (_PLATFORM, "evict", "Evict", ()),
+    (_PLATFORM, "recommend", "Recommend rebalance", ()),
+    (_PLATFORM, "fail", "Fail now", ()),
+)
+_DANGEROUS = frozenset({"delete", "evict", "fail"})
+_LABELS = {action: label for _, action, label, _ in _ACTIONS}
 
 
 async def index(request: PageRequest) -> PageContent:
@@ -53,7 +80,7 @@ async def show(request: PageRequest) -> PageContent:
         "machine": machine,
         "at": link(machine),
         "explanation": await request.api.explain_machine(name),
-        "actions": await preview_actions(request, machine) if request.can_edit else None,
+        "actions": await _actions(request, machine) if request.can_edit else None,
         "document": json.dumps(json.loads(text), indent=2),
         "curl": _curl(machine),
         "exec": await _exec(request, machine),
@@ -85,24 +112,42 @@ async def _polled_at(fleet: Fleet, scope: Scope) -> str | None:
     return iso(int(polled_at)) if polled_at else None
 
 
+async def _actions(request: PageRequest, machine: MachineInfo) -> dict[str, object]:
+    """Preview every action: the possible ones by heading, others by the reason of the refusal."""
+    no_effect = "No effect." if machine.polled else "No effect: no machine in its scope polls."
+    possible: dict[str, list[OperationPreview]] = {}
+    refused: dict[str, list[str]] = {}
+    for heading, action, label, inputs in _ACTIONS:
+        name = f"{machine.scope}/{machine.name}"
+        settings = bodies.ActSettings()
+        command = await request.api.machine_command(name, action, settings, new_key())
+        try:
+            text = await preview(request.fleet, command)
+        except (Refused, Bug) as error:
+            refused.setdefault(error.message, []).append(label)
+            continue
+        text = text or no_effect  # a recommendation, but no machine polls for it
+        kind = "danger" if action in _DANGEROUS else ""
+        button = OperationPreview(action, label, text, kind, inputs)
+        possible.setdefault(heading, []).append(button)
+    return {"possible": possible, "refused": refused}
+
+
 async def act(request: PageRequest) -> FormDone:
     """Start an action on the machine."""
     name, action, form = request.path_param("name"), request.path_param("action"), request.form
-    body: dict[str, object] = {}
-    if (seconds := form.integer("duration_seconds", "seconds")) is not None:
-        body["duration_seconds"] = seconds
-    if (days := form.number("days", "days ahead")) is not None:
-        body["days"] = days
-    if kind := form.text("kind"):
-        body["kind"] = kind
-    accepted = await request.api.act(
-        name, action, parse(bodies.ActSettings, body), form.text("key"), request.actor
+    settings = body(
+        bodies.ActSettings,
+        duration_seconds=form.integer("duration_seconds", "seconds"),
+        days=form.number("days", "days ahead"),
+        kind=form.text("kind") or None,
     )
+    accepted = await request.api.act(name, action, settings, form.text("key"), request.actor)
     try:
         to = link(await request.api.machine(name))
     except NotFound:  # deleted without notice
         to = "/"
-    return FormDone(f"{LABELS.get(action, action)}: {words.describe_accepted(accepted)}", to)
+    return FormDone(f"{_LABELS.get(action, action)}: {words.describe_accepted(accepted)}", to)
 
 
 async def new(request: PageRequest) -> PageContent:
@@ -114,20 +159,12 @@ async def new(request: PageRequest) -> PageContent:
 async def create(request: PageRequest) -> FormDone:
     """Create one machine, or several with numbered names."""
     form = request.form
-    body: dict[str, object] = {
-        name: value
-        for name in ("name", "priority", "eviction", "size", "zone")
-        if (value := form.text(name))
-    }
-    if (count := form.integer("count", "the number of machines")) is not None:
-        body["count"] = count
-    machine = parse(bodies.NewMachine, body)
+    texts = {name: form.text(name) or None for name in _MACHINE_FIELDS}
+    count = form.integer("count", "the number of machines")
+    machine = body(bodies.NewMachine, count=count, **texts)
     created = (await request.api.create_machines(machine, form.text("key"), request.actor)).machines
     return FormDone(f"{created[0].name} created.", link(created[0]))
 
 
-VIEWS: Views = [("/machines", index), ("/new/machine", new), ("/machines/{name:path}", show)]
-FORMS: FormRoutes = [
-    ("/new/machine", create, new),
-    ("/machines/{name:path}/{action}", act, show),
-]
+VIEWS = (("/machines", index), ("/new/machine", new), ("/machines/{name:path}", show))
+FORMS = (("/new/machine", create, new), ("/machines/{name:path}/{action}", act, show))

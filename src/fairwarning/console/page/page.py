@@ -16,41 +16,40 @@ from fairwarning.console.api import Api
 from fairwarning.console.page import (
     activity,
     confirm,
-    event_bulk,
     events,
-    faults,
     fleet,
     fleet_map,
-    form_data,
-    journal,
+    history,
     machines,
-    operations,
     rollouts,
     search,
+    service,
     sets,
-    webhooks,
 )
-from fairwarning.console.page.form_data import FormDone, FormRefused
-from fairwarning.console.page.preview import new_key
-from fairwarning.console.page.render import environment
 from fairwarning.console.page.request import (
+    FormDone,
     FormHandler,
+    FormRefused,
     FormRoutes,
     PageContent,
     PageRequest,
     View,
     Views,
+    read_form,
 )
+from fairwarning.console.page.words import environment, new_key
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.tokens import Role, TokenClaims, Unauthorized
 
-_PAGES = (  # in the order in which their routes are tried
-    *(fleet, fleet_map, activity, machines, sets, event_bulk, events, rollouts, journal),
-    *(operations, faults, confirm, webhooks, search),
-)
-_VIEWS: Views = [view for module in _PAGES for view in module.VIEWS]
-_FORMS: FormRoutes = [form for module in _PAGES for form in getattr(module, "FORMS", ())]
+_VIEWS: Views = [  # in the order in which their routes are tried
+    *(*fleet.VIEWS, *fleet_map.VIEWS, *activity.VIEWS, *machines.VIEWS, *sets.VIEWS),
+    *(*events.VIEWS, *rollouts.VIEWS, *history.VIEWS, *confirm.VIEWS, *service.VIEWS),
+    *search.VIEWS,
+]
+_FORMS: FormRoutes = [
+    *(*machines.FORMS, *sets.FORMS, *events.FORMS, *rollouts.FORMS, *service.FORMS)
+]
 _FILES = {
     "page.css": "text/css",
     "page.js": "text/javascript",
@@ -151,7 +150,7 @@ class Page:
         async def handle(request: Request) -> Response:
             try:
                 self._authorize(request)
-                form = await form_data.read(request)
+                form = await read_form(request)
                 page_request = replace(self._page_request(request), form=form)  # still allowed
             except FairwarningError as error:
                 return await self._error(request, error)
@@ -171,7 +170,7 @@ class Page:
         request, message = page_request.request, error.message
         if _from_script(request):
             return JSONResponse({"error": message}, error.status, HEADERS)
-        failed = FormRefused(_path(request), message, error.status, page_request.form.as_dict())
+        failed = FormRefused(_path(request), message, error.status, dict(page_request.form.pairs))
         try:
             return await self._show(replace(page_request, failed=failed), view)
         except FairwarningError:  # the page of the form no longer exists

@@ -1,7 +1,6 @@
 """Previews: what an operation would do if it were started now, as the engine decides it."""
 
 from dataclasses import dataclass
-from uuid import uuid4
 
 from fairwarning.console.api.dry_run import created_events, decide
 from fairwarning.console.page import words
@@ -56,11 +55,6 @@ class OperationPreview:
     preview: str
     kind: str = ""  # CSS class of the button
     fields: tuple[PreviewInput, ...] = ()
-
-
-def new_key() -> str:
-    """Return a new idempotency key."""
-    return uuid4().hex
 
 
 async def preview(fleet: Fleet, command: Command) -> str:

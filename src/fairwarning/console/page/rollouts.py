@@ -1,17 +1,15 @@
 """The pages of host rollouts (E7): start, follow, pause, resume, abort."""
 
-from typing import Any
 from urllib.parse import quote
 
 from fairwarning.console.api import bodies
 from fairwarning.console.api.filters import one_of
 from fairwarning.console.api.responses import EventInfo, RolloutInfo
-from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
+from fairwarning.console.api.section import MAX_PAGE_SIZE
 from fairwarning.console.page import words
-from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.listing import cut_page, list_query
 from fairwarning.console.page.preview import OperationPreview
-from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormDone, FormFields, PageContent, PageRequest, body
 from fairwarning.core.model import RolloutStatus
 from fairwarning.service.listing.filters import EventFilter
 
@@ -89,22 +87,17 @@ async def start(request: PageRequest) -> FormDone:
 
 def settings(form: FormFields) -> bodies.NewRollout:
     """Return the settings of a new rollout, as the API takes them."""
-    fields: dict[str, Any] = {
-        "id": form.text("id") or None,
-        "kind": form.text("kind") or None,
-        "sets": form.text("sets").split() or None,
-        "scopes": form.text("scopes").split() or None,
-        "batch": form.integer("batch", "the number of concurrent scopes"),
-        "duration_seconds": form.integer("duration_seconds", "the impact duration"),
-        "halt_percent": form.integer("halt_percent", "the failure threshold"),
-    }
-    return parse(
-        bodies.NewRollout, {name: value for name, value in fields.items() if value is not None}
+    return body(
+        bodies.NewRollout,
+        id=form.text("id") or None,
+        kind=form.text("kind") or None,
+        sets=form.text("sets").split() or None,
+        scopes=form.text("scopes").split() or None,
+        batch=form.integer("batch", "the number of concurrent scopes"),
+        duration_seconds=form.integer("duration_seconds", "the impact duration"),
+        halt_percent=form.integer("halt_percent", "the failure threshold"),
     )
 
 
-VIEWS: Views = [("/rollouts", index), ("/new/rollout", new), ("/rollouts/{id}", show)]
-FORMS: FormRoutes = [
-    ("/new/rollout", start, new),
-    ("/rollouts/{id}/{action}", control, show),
-]
+VIEWS = (("/rollouts", index), ("/new/rollout", new), ("/rollouts/{id}", show))
+FORMS = (("/new/rollout", start, new), ("/rollouts/{id}/{action}", control, show))

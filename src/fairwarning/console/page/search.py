@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from fairwarning.console.page.form_data import FormDone
-from fairwarning.console.page.request import PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormDone, PageContent, PageRequest
 from fairwarning.core.errors import NotFound
 from fairwarning.core.model import Entity, Operation, Rollout, ScaleSet, Scope
 from fairwarning.service.listing.filters import EventFilter
@@ -94,4 +93,4 @@ async def about(_: PageRequest) -> PageContent:
     return PageContent("help.html", {})
 
 
-VIEWS: Views = [("/search", show), ("/help", about)]
+VIEWS = (("/search", show), ("/help", about))

@@ -2,20 +2,20 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 from urllib.parse import quote
 
 from fairwarning.console.api import bodies
 from fairwarning.console.api.responses import ScaleSetInfo
-from fairwarning.console.api.section import MAX_PAGE_SIZE, parse
+from fairwarning.console.api.section import MAX_PAGE_SIZE
 from fairwarning.console.page import words
-from fairwarning.console.page.form_data import FormDone, FormFields
 from fairwarning.console.page.listing import cut_page, list_query
-from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormDone, FormFields, PageContent, PageRequest, body
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet
 from fairwarning.service.listing.filters import MachineFilter
 from fairwarning.service.lookup import MachineLocation
+
+_TEXT_FIELDS = "priority", "eviction", "size", "upgrade", "scale_in"
 
 
 async def index(request: PageRequest) -> PageContent:
@@ -136,20 +136,16 @@ async def create(request: PageRequest) -> FormDone:
     capacity = form.integer("capacity", "the number of instances")
     if capacity is None:
         raise Refused("NoCapacity", "enter how many instances the set is to have")
-    settings: dict[str, Any] = {
-        key: value
-        for key in ("priority", "eviction", "size", "upgrade", "scale_in")
-        if (value := form.text(key))
-    }
-    settings |= {
-        "name": form.text("name"),
-        "capacity": capacity,
-        "terminate_notice": _notice(form),
-        "zones": [zone.strip() for zone in form.text("zones").split(",") if zone.strip()],
-    }
-    created = await request.api.create_set(
-        parse(bodies.NewSet, settings), form.text("key"), request.actor
+    texts = {name: form.text(name) or None for name in _TEXT_FIELDS}
+    scale_set = body(
+        bodies.NewSet,
+        name=form.text("name"),
+        capacity=capacity,
+        terminate_notice=_notice(form),
+        zones=[zone.strip() for zone in form.text("zones").split(",") if zone.strip()],
+        **texts,
     )
+    created = await request.api.create_set(scale_set, form.text("key"), request.actor)
     count = words.count(created.capacity, "instance")
     return FormDone(
         f"{created.name} created: {count}, {_notice_text(created)}.", _path(created.name)
@@ -174,12 +170,12 @@ def _notice_text(scale_set: ScaleSetInfo) -> str:
     return "with termination notice" if scale_set.terminate_notice else "without termination notice"
 
 
-VIEWS: Views = [("/sets", index), ("/new/set", new), ("/sets/{name:path}", show)]
-FORMS: FormRoutes = [
+VIEWS = (("/sets", index), ("/new/set", new), ("/sets/{name:path}", show))
+FORMS = (
     ("/new/set", create, new),
     ("/sets/{name:path}/scale", scale, show),
     ("/sets/{name:path}/notice", notice, show),
     ("/sets/{name:path}/upgrade", upgrade, show),
     ("/sets/{name:path}/instances", act, show),
     ("/sets/{name:path}/delete", delete, show),
-]
+)

@@ -1,11 +1,39 @@
-"""Wording of times, names and states on the page. Pure."""
+"""Wording of times, names and states on the page, and the Jinja environment with it as filters."""
 
+import re
 from datetime import UTC, datetime
+from functools import cache
+from urllib.parse import quote
+from uuid import uuid4
 
-from fairwarning.console.api.responses import AcceptedOperation
-from fairwarning.core.times import spoken
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from fairwarning.console.api.responses import (
+    AcceptedOperation,
+    ExplanationStepInfo,
+    MachineInfo,
+)
+from fairwarning.core.times import parse_duration, spoken
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+KINDS = {
+    "Standalone": "standalone machine",
+    "AvailabilitySet": "availability set",
+    "PlacementGroup": "placement group",
+    "CloudService": "cloud service",
+}
+FAULTS = {
+    "delay": "Delayed response",
+    "empty": "200 OK with an empty body",
+    "control": "Control characters in the body",
+    "truncated": "Truncated body",
+    "404": "404 Not Found",
+    "410": "410 Gone",
+    "429": "429 Too Many Requests",
+    "500": "500 Internal Server Error",
+    "reset": "Connection reset",
+}
 
 # The state of a machine while an impact is in progress.
 _IMPACT_STATES = {
@@ -64,11 +92,6 @@ def clock_rate(rate: float) -> str:
     return "paused" if not rate else f"running at \N{MULTIPLICATION SIGN}{rate:g}"
 
 
-def machine_state(power: str, impact: str | None) -> str:
-    """Describe a machine by the impact in progress, or by its power state."""
-    return _IMPACT_STATES.get(impact, impact) if impact else power
-
-
 def join_names(names: list[str] | tuple[str, ...], most: int = 3) -> str:
     """Join names; after `most` names, say how many more there are."""
     more = len(names) - most
@@ -95,3 +118,89 @@ def describe_accepted(accepted: AcceptedOperation) -> str:
         return f"{types} started."
     machines = join_names([name for event in accepted.events for name in event.resources])
     return f"{types} scheduled for {machines}, not before {time_of_day(first.not_before)[-8:]}."
+
+
+# --- Templates ---
+
+
+@cache
+def environment() -> Environment:
+    """Build the environment, once: compiling its templates takes a quarter of a second."""
+    env = Environment(
+        loader=PackageLoader("fairwarning.console.page"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    env.filters |= {
+        "count": count,
+        "countdown": countdown,
+        "epoch": epoch,
+        "fault": lambda kind: FAULTS.get(kind, kind),
+        "kind": lambda kind: KINDS.get(kind, kind),
+        "link": link,
+        "minutes": lambda notice: parse_duration(notice) // 60 if notice else 5,
+        "moment": time_of_day,
+        "names": join_names,
+        "notice": _notice,
+        "rate": clock_rate,
+        "sentence": _sentence,
+        "duration": duration,
+        "spaced": _spaced,
+        "state": _machine_state,
+        "status_class": _status_class,
+    }
+    env.globals |= {"new_key": new_key, "preview_id": _preview_id}
+    return env
+
+
+def new_key() -> str:
+    """Return a new idempotency key."""
+    return uuid4().hex
+
+
+def link(machine: MachineInfo) -> str:
+    """Return the path of a machine's page."""
+    return machine_path(machine.scope, machine.name)
+
+
+def machine_path(scope: str, name: str) -> str:
+    """Return the path of a machine's page, with its scope: names are unique only within a scope."""
+    return f"/machines/{quote(scope)}/{quote(name)}"
+
+
+def _machine_state(machine: MachineInfo) -> str:
+    """Describe a machine by the impact in progress, or by its power state."""
+    return _IMPACT_STATES.get(machine.doing, machine.doing) if machine.doing else machine.power
+
+
+def _status_class(machine: MachineInfo) -> str:
+    """Return the CSS class for a machine's status; text beside it says the same."""
+    if machine.doing or any(event.status == "Started" for event in machine.events):
+        return "impacted"
+    if machine.events:
+        return "scheduled"
+    return "" if machine.power == "running" else "off"
+
+
+def _notice(notice: str | None) -> str:
+    return duration(parse_duration(notice)) if notice else "off"
+
+
+def _sentence(step: ExplanationStepInfo) -> str:
+    """Return the step's text with a capital, unless it starts with an actor or a machine."""
+    first = step.text.partition(" ")[0].rstrip(",")
+    if first in {step.actor, *step.machines}:
+        return step.text
+    return step.text[:1].upper() + step.text[1:]
+
+
+def _spaced(did: str) -> str:
+    """Split `ImpactBegun` into words: `Impact begun`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", did).capitalize()
+
+
+def _preview_id(action: str) -> str:
+    """Return the element id of a form's preview."""
+    return "preview" + re.sub(r"[^A-Za-z0-9_-]", "-", action)

@@ -1,20 +1,24 @@
-"""The pages of operations: what was requested, how far it is, and what it waits for."""
+"""Operations: what was requested, and how far it is; and the journal: all that happened."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from fairwarning.console.api.filters import one_of
+from fairwarning.console.api.filters import JOURNAL_FILTERS, journal_filter, one_of
 from fairwarning.console.api.responses import EventInfo, OperationInfo
 from fairwarning.console.page import words
 from fairwarning.console.page.listing import journal_page, list_query
-from fairwarning.console.page.request import PageContent, PageRequest, Views
+from fairwarning.console.page.request import PageContent, PageRequest
+from fairwarning.core.decision import FactType
 from fairwarning.core.errors import NotFound
 from fairwarning.core.model import OperationStatus, ScaleSet
-from fairwarning.core.times import parse_date
+from fairwarning.core.times import iso, parse_date
+from fairwarning.service.listing.journal import LINES
 from fairwarning.service.listing.operations import first_machines
 
-FILTERS = ("status", "machine", "set")
+_FILTERS = ("status", "machine", "set", "before")
+_JOURNAL_FILTERS = ("scope", *JOURNAL_FILTERS, "before")
+_PAGES = {"Operation": "/operations/", "Rollout": "/rollouts/", "ScaleSet": "/sets/"}
 _NAMED = 3  # machines of an operation in the list
 _EVENTS = 20  # shown for an operation
 _STEPS = 30  # shown for an operation
@@ -32,7 +36,7 @@ class OperationRow:
 
 async def index(request: PageRequest) -> PageContent:
     """Show a page of operations; `before` selects an older page."""
-    query = list_query(request, (*FILTERS, "before"))
+    query = list_query(request, _FILTERS)
     status = one_of(OperationStatus, request.query, "status")
     machine, set_ = request.query("machine"), request.query("set")
     operations = await request.api.operations(
@@ -104,4 +108,41 @@ def _progress(operation: OperationInfo) -> str:
     return ", ".join(parts)
 
 
-VIEWS: Views = [("/operations", index), ("/operations/{id:path}", show)]
+# --- The journal, the newest line first ---
+
+
+async def journal(request: PageRequest) -> PageContent:
+    """Show a page of lines; `before` selects an older page."""
+    wanted = journal_filter(request.query)
+    query = list_query(request, _JOURNAL_FILTERS)
+    times = {"since": _field_value(wanted.since), "until": _field_value(wanted.until)}
+    entries = await request.api.journal(
+        limit=query.size,
+        newest=True,
+        before=request.query_integer("before"),
+        scope=request.query("scope"),
+        wanted=wanted,
+    )
+    data = {
+        "lines": entries.lines,
+        "query": replace(query, values={**query.values, **{k: v for k, v in times.items() if v}}),
+        "page": journal_page(query, entries.next, len(entries.lines)),
+        "types": list(FactType),
+        "searched": f"{LINES:,}",
+        "link_of": _link,
+    }
+    return PageContent("journal.html", data)
+
+
+def _field_value(moment: float | None) -> str:
+    """Return a time as a `datetime-local` field has it, which has no time zone."""
+    return "" if moment is None else iso(int(moment)).removesuffix("Z")
+
+
+def _link(about: str) -> str:
+    """Return the page of what a line is about; empty if it has none."""
+    kind, _, name = about.partition(" ")
+    return f"{_PAGES[kind]}{quote(name)}" if kind in _PAGES else ""
+
+
+VIEWS = (("/operations", index), ("/operations/{id:path}", show), ("/journal", journal))
