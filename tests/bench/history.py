@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from fairwarning.console.app import ConsoleParts, application
+from fairwarning.console.api.section import ConsoleParts
+from fairwarning.console.app import application
 from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.fleet import Fleet

@@ -1,4 +1,4 @@
-"""The service's metrics in Prometheus text format."""
+"""Health, and the metrics in Prometheus text format: endpoints that need no token (O10)."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
@@ -7,12 +7,15 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
-from fairwarning.service import metrics
+from fairwarning.console.api.section import ConsoleParts
+from fairwarning.console.api.service import read_health
+from fairwarning.service.metrics import Metric as ServiceMetric
 
-MetricSource = Callable[[], Iterable[metrics.Metric]]
-
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+MetricSource = Callable[[], Iterable[ServiceMetric]]
 
 
 class _MetricCollector(Collector):
@@ -75,3 +78,25 @@ def _fail(waiting: list[asyncio.Future[bytes]], error: Exception) -> None:
     for scrape in waiting:
         if not scrape.done():
             scrape.set_exception(error)
+
+
+def health_routes(parts: ConsoleParts) -> list[Route]:
+    """Return the routes of health and metrics."""
+    scrapes = Scrapes(exposition(parts.metrics))
+
+    async def healthz(_: Request) -> Response:
+        """Report that the process is alive."""
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(_: Request) -> Response:
+        """Report whether the service accepts commands, and the problem of each part (IB5)."""
+        health = await read_health(parts.fleet, parts.health)
+        error = {"error": health.problem} if health.problem else {}
+        listed = [{"name": part.name, "problem": part.problem} for part in health.parts]
+        answer = {"status": health.status, **error, "parts": listed}
+        return JSONResponse(answer, 503 if health.problem else 200)
+
+    async def metrics(_: Request) -> Response:
+        return Response(await scrapes.render(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

@@ -174,8 +174,11 @@ class OperatorPorts:
         return [*(read() for read in self.parts), webhooks]
 
     def _load_console(self) -> "ASGIApp":
-        from fairwarning.console.api.service import OtherPorts  # noqa: PLC0415  (see LazyServer)
-        from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (the same)
+        from fairwarning.console.api.section import (  # noqa: PLC0415  (see LazyServer)
+            ConsoleParts,
+            OtherPorts,
+        )
+        from fairwarning.console.app import application  # noqa: PLC0415  (the same)
 
         arm_host = (*self._arm.hosts, self._options.arm[0])[0]
         arm_host = f"[{arm_host}]" if ":" in arm_host else arm_host

@@ -1,20 +1,21 @@
-"""Events, operations and their explanations."""
+"""Events and operations with their explanations, and the journal."""
 
 from bisect import bisect_right
 from operator import itemgetter
 
 from fairwarning.console.api import responses, views
 from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
-from fairwarning.console.api.filters import EVENT_FILTERS, OPERATION_FILTERS, OVER
+from fairwarning.console.api.filters import EVENT_FILTERS, JOURNAL_FILTERS, OPERATION_FILTERS, OVER
 from fairwarning.console.api.section import OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core import commands
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Conflict, Refused
-from fairwarning.core.model import Event, OperationStatus, Scope
+from fairwarning.core.model import Event, OperationStatus, Ref, Scope
 from fairwarning.core.record import changed
 from fairwarning.service.history import queries
 from fairwarning.service.listing.ended import ended_events
 from fairwarning.service.listing.filters import EVERY_EVENT, EventFilter
+from fairwarning.service.listing.journal import EVERY_LINE, JournalFilter, newest_lines
 from fairwarning.service.listing.operations import (
     EVERYWHERE,
     OperationPlace,
@@ -26,9 +27,21 @@ from fairwarning.service.listing.operations import (
 
 _MAX_DIGITS = 18
 
+_JOURNAL_QUERY = {
+    **NEXT_PAGE,
+    "event": "Only of this event.",
+    "newest": "`true`: newest first.",
+    "before": "With `newest`: `next` of the previous page.",
+    "scope": "With `newest`: only of this scope.",
+    **{
+        name: f"With `newest`: {text[0].lower()}{text[1:]}"
+        for name, text in JOURNAL_FILTERS.items()
+    },
+}
+
 
 class EventsApi(ApiSection):
-    """Scheduled events, and the operations that cause them."""
+    """Scheduled events, the operations that cause them, and the journal."""
 
     @endpoint("GET", "/api/events", query={**NEXT_PAGE, **EVENT_FILTERS})
     async def events(
@@ -150,6 +163,36 @@ class EventsApi(ApiSection):
     async def operation(self, name: str) -> responses.OperationInfo:
         """Get an operation."""
         return views.operation_info(await queries.read_operation(self.fleet, name))
+
+    @endpoint("GET", "/api/journal", query=_JOURNAL_QUERY)
+    async def journal(
+        self,
+        *,
+        after: int = 0,
+        limit: int = PAGE_SIZE,
+        event: str = "",
+        newest: bool = False,
+        before: int | None = None,
+        scope: str = "",
+        wanted: JournalFilter = EVERY_LINE,
+    ) -> responses.JournalPage:
+        """List journal lines: who did what, when and why.
+
+        Oldest first, optionally of one event; or newest first, of one scope or those that a filter
+        allows. Then a page may be short: a search reads a limited number of lines, and `next`
+        continues it.
+        """
+        if newest:
+            entity: Ref | None = (Scope, scope) if scope else None
+            entries, last = await newest_lines(self.fleet, wanted, before, limit, entity)
+        elif scope or wanted != EVERY_LINE:
+            filters = ", ".join(["scope", *JOURNAL_FILTERS])
+            raise Refused("BadQuery", f"a filter ({filters}) needs newest=true")
+        else:
+            entries = await self.fleet.reader.journal(after=after, limit=limit, event=event.upper())
+            last = entries[-1].number if len(entries) == limit else None
+        lines = await self.fleet.reader.share.map(views.line_info, entries)
+        return responses.JournalPage(lines=lines, next=last)
 
 
 def place(scoped_event: tuple[Scope, Event]) -> str:

@@ -140,9 +140,9 @@ class MachinesApi(ApiSection):
 
         Another request may create or remove the group after it was read; then it is read again.
         """
-        group = create_commands[0].group or self.cloud.group  # all come from one entry
+        group = create_commands[0].group or self.parts.cloud.group  # all come from one entry
         writes = [resources.create(command, group, key, actor) for command in create_commands]
-        new_group = resources.create_group(group, self.cloud.location)
+        new_group = resources.create_group(group, self.parts.cloud.location)
         for _ in range(_ATTEMPTS):
             existing = await self.fleet.reader.read(resources.Resource, new_group.resource)
             first, *rest = writes

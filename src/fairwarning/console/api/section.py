@@ -1,27 +1,50 @@
-"""A section of the API: the fleet that its methods use, page sizes, and parsing of settings."""
+"""A section of the API: what its methods use, dry runs, page sizes, and parsing of settings."""
 
+import asyncio
 import json
+import logging
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import sha256
 from heapq import nlargest, nsmallest
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from fairwarning.console.api import bodies, responses, views
 from fairwarning.console.readers import READER, FindUrls, Reader, no_urls
-from fairwarning.core.commands import Command
-from fairwarning.core.errors import NotFound, Refused, key_reused
-from fairwarning.core.model import ImpactKind, Operation, Ref, Rollout, ScaleSet, Scope
-from fairwarning.service.config.settings import CloudSettings
+from fairwarning.console.shutdown import ShutdownSignal
+from fairwarning.core import cascade
+from fairwarning.core.cascade import EntityNotLoaded, Outcome
+from fairwarning.core.commands import Command, validate
+from fairwarning.core.errors import Bug, FairwarningError, NotFound, Refused, key_reused
+from fairwarning.core.model import (
+    Entity,
+    Event,
+    ImpactKind,
+    Operation,
+    Ref,
+    Rollout,
+    ScaleSet,
+    Scope,
+)
+from fairwarning.service.config.settings import CloudSettings, ConsoleSettings
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.health import HealthSource
 from fairwarning.service.history import queries
+from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.listing.index import FleetIndex
 from fairwarning.service.listing.recent import RecentHistory
 from fairwarning.service.lookup import MachineLocation, find_machine
+from fairwarning.service.metrics import Metric
+
+if TYPE_CHECKING:
+    from fairwarning.service.webhooks.webhooks import WebhookService
+
+log = logging.getLogger(__name__)
 
 Settings = Mapping[str, Any]
 """The members of a JSON body, or the fields of a form."""
@@ -29,6 +52,7 @@ Settings = Mapping[str, Any]
 OPERATOR = "operator"
 PAGE_SIZE = 100  # entries in a page of a list, by default
 MAX_PAGE_SIZE = 1000
+_AT_ONCE = 5  # entities that a command may concern to be decided on the event loop
 _REQUEST_CHARACTERS = 300
 _NAME_CHARACTERS = 60  # of an unknown name, for a suggestion
 _SUGGESTED_FROM = 10_000  # names: looking at them takes a few milliseconds
@@ -38,15 +62,40 @@ B = TypeVar("B", bound=bodies.Body)
 K = TypeVar("K", Operation, Rollout)
 
 
+@dataclass(frozen=True)
+class OtherPorts:
+    """The metadata endpoint and the Azure Resource Manager API, which run beside the console."""
+
+    metadata: str = ""
+    arm: str = ""
+    ca: str = ""  # PEM, of the latter
+
+
+@dataclass(frozen=True)
+class ConsoleParts:
+    """The objects and settings that a console is built from."""
+
+    fleet: Fleet
+    metrics: Callable[[], Iterable[Metric]]
+    tokens: IssuedTokens
+    webhooks: Callable[[], Awaitable["WebhookService"]]  # which is loaded on first use
+    closing: ShutdownSignal
+    key: str  # in the login link
+    health: HealthSource = tuple  # of the parts beside the fleet
+    cloud: CloudSettings = field(default_factory=CloudSettings)
+    settings: ConsoleSettings = field(default_factory=ConsoleSettings)
+    machine_urls: FindUrls = no_urls
+    other_ports: OtherPorts = field(default_factory=OtherPorts)
+
+
 class ApiSection:
     """A group of API methods over one fleet. The journal records `actor` as their caller."""
 
-    def __init__(self, fleet: Fleet, cloud: CloudSettings) -> None:
-        self.fleet = fleet
-        self.cloud = cloud
-        self.machine_urls: FindUrls = no_urls
-        self.index = FleetIndex(fleet)
-        self.recent = RecentHistory(fleet)
+    def __init__(self, parts: ConsoleParts) -> None:
+        self.parts = parts
+        self.fleet = parts.fleet
+        self.index = FleetIndex(parts.fleet)
+        self.recent = RecentHistory(parts.fleet)
 
     async def _scope(self, name: str) -> Scope:
         """Return a scope; the error for an unknown name suggests the most similar one."""
@@ -98,7 +147,7 @@ class ApiSection:
 
     async def _urls(self, locations: Sequence[MachineLocation]) -> list[str | None]:
         """Return the URL of each machine that answers the reader of this response (M22)."""
-        return await self.machine_urls(locations, READER.get(Reader()))
+        return await self.parts.machine_urls(locations, READER.get(Reader()))
 
     async def _repeated(
         self, key: str, request: str, groups: tuple[str, ...] = ()
@@ -167,6 +216,43 @@ def _accepted(operation: Operation, scopes: Iterable[Scope]) -> responses.Accept
     return responses.AcceptedOperation(
         operation=views.operation_info(operation), events=events, polled=polled
     )
+
+
+async def decide(fleet: Fleet, command: Command, now: float) -> Outcome:
+    """Return the outcome of a command without committing it; raises as submitting it would."""
+    loaded: dict[Ref, Entity | None] = {}
+
+    def get(ref: Ref) -> Entity | None:
+        if ref not in loaded:
+            raise EntityNotLoaded(ref)
+        return loaded[ref]
+
+    validate(command)
+    while True:
+        try:
+            if len(loaded) <= _AT_ONCE:
+                return cascade.run(command, now, get)
+            return await asyncio.to_thread(cascade.run, command, now, get)  # it takes long
+        except EntityNotLoaded as missing:
+            loaded |= await fleet.reader.read_all([missing.ref])
+        except FairwarningError:
+            raise
+        except Exception as error:
+            log.exception("cannot find out what %s would do", type(command).__name__)
+            raise Bug(
+                "because of a bug in the service, it is unknown what this would do"
+            ) from error
+
+
+def created_events(outcome: Outcome) -> list[Event]:
+    """Return the events that an outcome adds."""
+    return [
+        event
+        for before, after in outcome.changes.values()
+        if isinstance(after, Scope)
+        for event in after.events.values()
+        if not isinstance(before, Scope) or event.id not in before.events
+    ]
 
 
 def request_text(what: str, body: bodies.Body) -> str:

@@ -3,23 +3,26 @@
 from msgspec import UNSET
 
 from fairwarning.console.api import bodies, responses, views
-from fairwarning.console.api.dry_run import plan_scale
 from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
 from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS, MachinesApi
 from fairwarning.console.api.section import (
     OPERATOR,
     PAGE_SIZE,
     choose,
+    created_events,
+    decide,
     operation_id,
     request_text,
 )
 from fairwarning.core import commands
 from fairwarning.core.configuration import ConfigurationError, table
 from fairwarning.core.errors import Refused
-from fairwarning.core.model import ScaleSet, Scope
+from fairwarning.core.model import EventStatus, ImpactKind, ScaleSet, Scope
 from fairwarning.core.record import changed
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.values import MODEL
+
+_NAMED = 10  # instances of a plan
 
 
 class ScaleSetsApi(MachinesApi):
@@ -110,7 +113,24 @@ class ScaleSetsApi(MachinesApi):
         """Plan a change of the number of instances without starting it."""
         await self._scale_set(name)
         command = commands.Scale(set=name, operation=operation_id(""), capacity=body.capacity)
-        return await plan_scale(self.fleet, command)
+        now = self.fleet.clock.now()
+        outcome = await decide(self.fleet, command, now)
+        at_once = [each.machine for each in outcome.impacts if each.kind is ImpactKind.DELETE]
+        scheduled = [
+            event
+            for event in created_events(outcome)
+            if event.status is EventStatus.SCHEDULED and event.impact is ImpactKind.DELETE
+        ]
+        announced = [name for event in scheduled for name in event.resources]
+        notices = [int(event.not_before - now) for event in scheduled]
+        return responses.ScalePlan(
+            set=command.set,
+            capacity=command.capacity,
+            deleted=len(at_once) + len(announced),
+            without_notice=len(at_once),
+            notice_seconds=min(notices, default=None),
+            instances=[*at_once, *announced][:_NAMED],
+        )
 
     @endpoint("POST", "/api/sets/{name}/upgrade")
     async def upgrade_set(

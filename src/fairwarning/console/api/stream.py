@@ -27,7 +27,6 @@ async def stream(
     api: Api,
     after: int | None,
     token: TokenClaims,
-    closing: Callable[[], bool],
     *,
     brief: bool = False,
 ) -> AsyncIterator[bytes]:
@@ -38,12 +37,13 @@ async def stream(
     A stream ends with the service, and with the token or session of its client: at its expiry, or
     when it is revoked. A client that reads slowly gets no line after that either.
     """
-    fleet, tokens = api.fleet, api.issued_tokens.verifier
+    fleet, issued = api.fleet, api.parts.tokens
+    tokens = issued.verifier
 
     def ended() -> bool:
-        return closing() or not tokens.is_valid(token)
+        return api.parts.closing.begun or not tokens.is_valid(token)
 
-    with _woken_by(fleet.publisher.readers, api.issued_tokens.listeners) as woken:
+    with _woken_by(fleet.publisher.readers, issued.listeners) as woken:
         end = await _newest(fleet)
         after = end if after is None else min(after, end)  # the number may be of an earlier journal
         clock = _ClockWatch(fleet)

@@ -1,7 +1,6 @@
 """The routes of the page: rendering of views, and handling of forms."""
 
 import zlib
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
@@ -39,8 +38,7 @@ from fairwarning.console.page.request import (
 )
 from fairwarning.console.page.words import environment, new_key
 from fairwarning.core.errors import FairwarningError, NotFound
-from fairwarning.service.fleet import Fleet
-from fairwarning.service.tokens import Role, TokenClaims, Unauthorized
+from fairwarning.service.tokens import Role, Unauthorized
 
 _VIEWS: Views = [  # in the order in which their routes are tried
     *(*fleet.VIEWS, *fleet_map.VIEWS, *activity.VIEWS, *machines.VIEWS, *sets.VIEWS),
@@ -78,10 +76,9 @@ HEADERS = {
 class Page:
     """The routes of the page. They call the same methods as the HTTP API."""
 
-    def __init__(self, api: Api, fleet: Fleet, authorize: Callable[[Request], TokenClaims]) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._fleet = fleet
-        self._authorize = authorize
+        self._fleet = api.fleet
         self._env = environment()
 
     def routes(self) -> list[Route]:
@@ -107,7 +104,7 @@ class Page:
         return Route(path, handle, methods=["GET"])
 
     def _page_request(self, request: Request) -> PageRequest:
-        principal = self._authorize(request).principal
+        principal = access.authorize(request, self._api.parts.tokens.verifier).principal
         can_edit = principal.role is Role.OPERATOR
         return PageRequest(request, self._api, self._fleet, principal.name, can_edit=can_edit)
 
@@ -149,7 +146,7 @@ class Page:
     def _post(self, path: str, form_handler: FormHandler, view: View) -> Route:
         async def handle(request: Request) -> Response:
             try:
-                self._authorize(request)
+                access.authorize(request, self._api.parts.tokens.verifier)
                 form = await read_form(request)
                 page_request = replace(self._page_request(request), form=form)  # still allowed
             except FairwarningError as error:

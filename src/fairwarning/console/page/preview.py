@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairwarning.console.api.dry_run import created_events, decide
+from fairwarning.console.api.section import created_events, decide
 from fairwarning.console.page import words
 from fairwarning.core.cascade import Outcome
 from fairwarning.core.commands import Command

@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from fairwarning.console.api import Api
+from fairwarning.console.api.routes import read_body
 from fairwarning.console.api.section import B, parse
-from fairwarning.console.request_body import read_body
 from fairwarning.core.errors import Refused
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.tokens import Forbidden
