@@ -325,7 +325,7 @@ async def test_a_note_that_cannot_be_written_holds_only_its_webhook(receiver: Re
         assert all(later > pause for pause, later in pairwise(pauses.taken[1:]))
         shown = await fleet.status("held")
         assert (shown.state, shown.last_error) == ("retrying", "a note cannot be stored")
-        stored = await store.get_note(fleet.state_note("held"))
+        stored = await store.get_note(fleet.delivery("held").subscription.state_note)
         assert stored == "retrying a note cannot be stored"
         assert (await fleet.status("free")).state == "following"
         problem = "1 of 2 is failing: held: a note cannot be stored"
@@ -371,7 +371,7 @@ def test_a_backlog_is_delivered_in_bounded_memory(messages: int) -> None:
         async with server, webhook_fleet() as fleet:
             await fleet.webhooks.create("ops", f"http://127.0.0.1:{port}/")
             entries = await fleet.invent(messages)
-            delivery = fleet.webhooks._deliveries["webhook::ops"]
+            delivery = fleet.delivery()
             highest = 0
             while delivery.cursor < entries[-1].number:
                 highest = max(highest, delivery.waiting)

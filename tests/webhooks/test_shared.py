@@ -11,7 +11,6 @@ from fairwarning.service.webhooks.subscription import SubscriptionState
 from fairwarning.store.postgres.store import PostgresStore
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.receiver import (
-    ReceivedRequest,
     Receiver,
     ReceiverResponse,
     agree,
@@ -137,27 +136,6 @@ async def test_a_test_through_another_process_resumes_a_webhook() -> None:
             assert receiver.ids[1:] == await first.reported_lines()
             assert (await second.status()).state == SubscriptionState.FOLLOWING
             assert (await second.status()).cursor == (await first.status()).cursor
-
-
-async def test_a_webhook_that_fails_is_shown_by_every_process() -> None:
-    """With its error, until a message arrives."""
-
-    def answer(request: ReceivedRequest) -> ReceiverResponse:
-        return ReceiverResponse(500 if failing else 200)
-
-    failing = True
-    with Receiver(answer) as receiver:
-        async with two_fleets() as (first, second):
-            await first.machine("vm")
-            await first.create(receiver)
-            await first.restart("vm")
-            await wait_until_async(lambda: first.state() == SubscriptionState.RETRYING)
-            shown = await second.status()
-            assert (shown.state, shown.last_error) == ("retrying", "the receiver answered 500")
-            failing = False
-            await first.caught_up()
-            await wait_until_async(lambda: first.state() == SubscriptionState.FOLLOWING)
-            assert (await second.status()).state == SubscriptionState.FOLLOWING
 
 
 async def test_a_process_that_lost_the_duty_stops_at_once(receiver: Receiver) -> None:

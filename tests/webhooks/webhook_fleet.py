@@ -16,6 +16,7 @@ from fairwarning.core.model import Impact, Scope
 from fairwarning.machines.driver import Report
 from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.webhooks.delivery import Delivery
 from fairwarning.service.webhooks.environment import Environment
 from fairwarning.service.webhooks.status import SubscriptionStatus
 from fairwarning.service.webhooks.targets import AllowedTargets
@@ -130,11 +131,14 @@ class WebhookFleet:
         entries = await self.fleet.store.journal(after=after, limit=1_000_000)
         return [entry.number for entry in entries if entry.line.fact.type in REPORTED]
 
+    def delivery(self, name: str = "ops") -> Delivery:
+        """The delivery of a subscription."""
+        return self.webhooks._deliveries[f"webhook::{name}"]
+
     async def caught_up(self, name: str = "ops") -> None:
         """Return once all messages so far are sent or dropped, and the cursor is durable."""
         last = (await self.reported_lines())[-1]
-        delivery = self.webhooks._deliveries[f"webhook::{name}"]
-        await wait_until_async(lambda: delivery._saved >= last)
+        await wait_until_async(lambda: self.delivery(name)._saved >= last)
 
     async def status(self, name: str = "ops") -> SubscriptionStatus:
         """The status of a subscription."""
@@ -142,15 +146,11 @@ class WebhookFleet:
 
     def cursor_note(self, name: str = "ops") -> str:
         """The name of the note that stores a subscription's cursor."""
-        return self.webhooks._deliveries[f"webhook::{name}"].subscription.cursor_note
-
-    def state_note(self, name: str = "ops") -> str:
-        """The name of the note that stores a subscription's state."""
-        return self.webhooks._deliveries[f"webhook::{name}"].subscription.state_note
+        return self.delivery(name).subscription.cursor_note
 
     def state(self, name: str = "ops") -> str:
         """The state of a subscription, as stored."""
-        return self.webhooks._deliveries[f"webhook::{name}"].saved_state
+        return self.delivery(name).saved_state
 
     async def invent(self, events: int, scopes: int = 100) -> list[JournalEntry]:
         """Write journal lines of invented events directly to the store."""
