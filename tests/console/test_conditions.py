@@ -46,18 +46,6 @@ def test_concurrent_advances(console: ConsoleHarness) -> None:
         assert console.ok("GET", f"/api/operations/op{number}")["status"] == "Succeeded"
 
 
-@pytest.mark.spec("O5")
-@pytest.mark.parametrize("change", [{"advance_seconds": 1}, {"rate": 2}, {"rate": 0}])
-def test_a_real_clock_cannot_be_changed(change: dict[str, float]) -> None:
-    """The error says to use a virtual clock."""
-    with ConsoleHarness(real=True) as console:
-        reply = console.api("POST", "/api/clock", change)
-        assert (reply.status, reply.error_code) == (400, "RealTime")
-        assert "virtual" in reply.error_message
-        shown = console.ok("GET", "/api/clock")
-        assert (shown["virtual"], shown["rate"]) == (False, 1.0)
-
-
 # --- Faults ---
 
 

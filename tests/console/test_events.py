@@ -60,7 +60,8 @@ def test_an_event_from_start_to_end(console: ConsoleHarness) -> None:
 def test_cancel(console: ConsoleHarness) -> None:
     """A cancelled event is over and its operation canceled; a started event cannot be cancelled."""
     event = schedule_freeze(console)
-    assert console.ok("POST", f"/api/events/{event}/cancel")["status"] == "Over"
+    for _ in range(2):  # a repeat is not an error
+        assert console.ok("POST", f"/api/events/{event}/cancel")["status"] == "Over"
     assert console.ok("GET", "/api/operations/op-vm")["status"] == "Canceled"
     other = schedule_freeze(console, "other")
     console.ok("POST", f"/api/events/{other}/approve")

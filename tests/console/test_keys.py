@@ -57,15 +57,6 @@ def test_a_repeat_after_deletion(console: ConsoleHarness, method: str, target: s
     assert again.json["operation"]["status"] == "Succeeded"
 
 
-def test_a_repeat_of_a_cancellation(console: ConsoleHarness) -> None:
-    """A repeated cancellation gets the same response."""
-    make_fleet(console)
-    event = console.act("vm", "freeze", key="op")["events"][0]["id"]
-    first = console.api("POST", f"/api/events/{event}/cancel", key="key")
-    assert first.status == 200
-    assert bare(console.api("POST", f"/api/events/{event}/cancel", key="key")) == bare(first)
-
-
 @pytest.mark.parametrize("key", ["a/b", " ", "x" * 201, "é\x7f"])
 def test_invalid_keys(console: ConsoleHarness, key: str) -> None:
     """A key is the id of the operation; an invalid id is refused and changes nothing."""
@@ -73,15 +64,6 @@ def test_invalid_keys(console: ConsoleHarness, key: str) -> None:
     before = console.state()
     assert console.api("POST", "/api/machines/vm/restart", key=key).status == 400
     assert console.state() == before
-
-
-@pytest.mark.spec("E9")
-def test_a_repeat_after_a_restart(console: ConsoleHarness) -> None:
-    """Keys are stored with their operations."""
-    make_fleet(console)
-    first = console.api("POST", "/api/machines/vm/freeze", {}, key="key")
-    console.restart_service()
-    assert bare(console.api("POST", "/api/machines/vm/freeze", {}, key="key")) == bare(first)
 
 
 OTHERS: list[tuple[Repeat, Repeat]] = [

@@ -180,13 +180,6 @@ def test_many_events_are_cancelled_in_slices(
     assert plan(browser, "cancel", "&set=web")["count"] == "5"
 
 
-def test_a_page_has_as_many_rows_as_were_asked_for(console: ConsoleHarness) -> None:
-    """Of the sizes that it offers."""
-    browser = Browser(console)
-    assert len(rows(browser.text("/machines?size=100"))) == 37
-    assert "size must be one of 20, 50, 100" in unescape(browser.get("/sets?size=7").body.decode())
-
-
 def test_rollouts_are_counted_beyond_a_page(
     console: ConsoleHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

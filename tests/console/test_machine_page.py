@@ -12,7 +12,6 @@ import pytest
 
 from fairwarning.core import cascade
 from fairwarning.core.model import Scope
-from fairwarning.service.tokens import Role
 from tests.console.test_page import Browser
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.credentials import by_cookie, open_session
@@ -111,13 +110,6 @@ def test_a_bug_in_the_rules_is_a_reason_why_an_action_is_not_possible(
     text = browser.text("/machines/vm")
     assert "Restart" in refused(text)
     assert "a bug in the service" in refused(text)
-
-
-def test_a_reader_sees_the_document_and_no_actions(console: ConsoleHarness) -> None:
-    """The form of the api-version only reads."""
-    text = Browser(console, Role.READER).text("/machines/web_1")
-    assert shown_document(text) == {"DocumentIncarnation": 1, "Events": []}
-    assert 'id="actions"' not in text
 
 
 @pytest.mark.parametrize("name", ["vm", "a'c", "-x"])

@@ -5,11 +5,10 @@ from urllib.parse import quote
 import pytest
 from starlette.types import Message
 
-from fairwarning.console.api.machines import ACTIONS
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Machine, ScopeKind
 from tests.console.conftest import each_store
-from tests.fixtures.console import HOST, ConsoleHarness, bare
+from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.http import asgi_scope
 
 pytestmark = pytest.mark.spec("C4")
@@ -117,25 +116,6 @@ def test_two_machines_with_the_same_name(console: ConsoleHarness) -> None:
     assert console.ok("GET", "/api/machines/two%2Ftwin/explain")["title"] == "twin in two"
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-def test_every_action(console: ConsoleHarness, action: str) -> None:
-    """Each action is accepted with an operation, which succeeds; a repeat has no effect."""
-    console.polling("vm", priority="Spot")
-    if action == "start":
-        console.act("vm", "stop")
-        console.advance(60)
-    reply = console.api("POST", f"/api/machines/vm/{action}", {}, key="op")
-    assert reply.status == 202
-    assert set(reply.json) == {"operation", "events", "polled"}
-    assert (reply.json["operation"]["id"], reply.json["polled"]) == ("op", True)
-    console.settle()
-    before = console.state()
-    assert bare(console.api("POST", f"/api/machines/vm/{action}", {}, key="op")) == bare(reply)
-    assert console.state() == before
-    console.advance(8 * 24 * 3600)
-    assert console.ok("GET", "/api/operations/op")["status"] == "Succeeded"
-
-
 @pytest.mark.parametrize(
     ("target", "media_type"),
     [("/api/machines", "application/json"), ("/login", "application/x-www-form-urlencoded")],
@@ -160,18 +140,6 @@ def test_an_incomplete_body(console: ConsoleHarness, target: str, media_type: st
         await console.app(asgi_scope("POST", target, headers), receive, send)
 
     console.run(disconnect())
-    assert console.state() == before
-
-
-@pytest.mark.spec("E5")
-def test_conflicts_name_the_other_operation(console: ConsoleHarness) -> None:
-    """A conflict gets 409 and changes nothing."""
-    console.polling("vm")
-    console.act("vm", "restart", key="first")
-    before = console.state()
-    reply = console.api("POST", "/api/machines/vm/redeploy", {})
-    assert reply.status == 409
-    assert "first" in reply.error_message or "reboot" in reply.error_message.lower()
     assert console.state() == before
 
 
@@ -235,3 +203,67 @@ def test_degraded_hardware_gives_days_of_notice(
     (event,) = console.ok("POST", "/api/machines/vm/degrade", settings)["events"]
     created, start = (datetime.fromisoformat(event[name]) for name in ("created_at", "not_before"))
     assert round((start - created) / timedelta(days=1), 3) == days
+
+
+# --- Scale sets ---
+
+
+@pytest.mark.spec("T8")
+def test_a_set_from_beginning_to_end(console: ConsoleHarness) -> None:
+    """A set is created with termination notice, changed, upgraded, scaled and deleted."""
+    reply = console.api(
+        "POST", "/api/sets", {"name": "web", "capacity": 3, "terminate_notice": "PT5M"}
+    )
+    assert reply.status == 201
+    assert reply.json == console.ok("GET", "/api/sets/web")
+    assert reply.json == {
+        "name": "web", "group": "", "capacity": 3, "leaving": 0, "model": 1,
+        "terminate_notice": "PT5M",
+        "upgrade": "Manual", "scale_in": "Default", "priority": "Regular",
+        "eviction": "Deallocate", "size": "", "zones": [], "tags": {}, "subnet": "",
+        "scopes": ["web/0"],
+        "deleting": False, "outdated": [],
+    }  # fmt: skip
+    console.learn_addresses()
+    console.poll("web_0")
+    changed = console.ok(
+        "PATCH", "/api/sets/web", {"terminate_notice": "PT15M", "tags": {"a": "b"}}
+    )
+    assert (changed["terminate_notice"], changed["model"]) == ("PT15M", 2)
+    assert changed["outdated"] == ["web_0", "web_1", "web_2"]
+    upgraded = console.ok("POST", "/api/sets/web/upgrade", {"instances": [1]})
+    assert upgraded["outdated"] == ["web_0", "web_2"]
+    assert console.ok("POST", "/api/sets/web/upgrade")["outdated"] == []
+    assert (
+        console.ok("PATCH", "/api/sets/web", {"terminate_notice": None})["terminate_notice"] is None
+    )
+    scaled = console.ok("POST", "/api/sets/web/scale", {"capacity": 2})
+    assert [event["type"] for event in scaled["events"]] == ["Terminate"]
+    console.advance(3600)
+    assert console.ok("GET", "/api/sets/web")["capacity"] == 2
+    deleted = console.api("DELETE", "/api/sets/web", key="gone")
+    assert deleted.status == 202
+    console.settle()
+    assert console.ok("GET", "/api/sets/web")["deleting"]
+    console.advance(3600)
+    assert console.api("GET", "/api/sets/web").error_code == "UnknownSet"
+    assert console.ok("GET", "/api/operations/gone")["status"] == "Succeeded"
+
+
+@pytest.mark.spec("T4")
+@pytest.mark.parametrize(
+    "action", ["restart", "redeploy", "reimage", "stop", "deallocate", "start", "evict"]
+)
+def test_actions_on_instances(console: ConsoleHarness, action: str) -> None:
+    """An action applies to the named instances, or to all."""
+    console.created("sets", name="web", capacity=3, priority="Spot")
+    console.poll("web_0")
+    some = console.ok("POST", f"/api/sets/web/{action}", {"instances": [0, 2]}, key="some")
+    assert some["operation"]["kind"].lower() == action
+    named = [name for event in some["events"] for name in event["resources"]]
+    assert sorted(named) in ([], ["web_0", "web_2"])
+    console.advance(3600)
+    if action != "evict":
+        console.ok("POST", f"/api/sets/web/{action}", key="all")
+        console.advance(3600)
+        assert console.ok("GET", "/api/operations/all")["status"] == "Succeeded"

@@ -2,7 +2,6 @@
 
 import re
 from html import unescape
-from importlib.metadata import version
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -203,12 +202,3 @@ def test_all_instances_of_a_set_are_selected(console: ConsoleHarness) -> None:
     question = browser.text(reply.headers["location"])
     assert "Stop 120 instances of large?" in question
     assert "Type 120 to go ahead" in question
-
-
-def test_the_footer_and_the_help(console: ConsoleHarness) -> None:
-    """Every page names the version and leads to the help."""
-    browser = Browser(console)
-    text = browser.text("/")
-    assert f"Fairwarning {version('fairwarning')}" in text
-    assert 'href="/help"' in text
-    assert "<h1>Help</h1>" in browser.text("/help")

@@ -106,6 +106,7 @@ PATHS = (
     "/operations",
     "/webhooks",
     "/faults",
+    "/help",
     "/login",
     "/machines/nobody",
 )

@@ -139,6 +139,10 @@ OTHERS: list[tuple[str, str, object, int]] = [
     ("PATCH", "/api/sets/none", {}, 404),
     ("DELETE", "/api/sets/none", None, 404),
     ("GET", "/api/sets/none", None, 404),
+    ("GET", "/api/events/20F7A0FF-0000-0000-0000-000000000000/explain", None, 404),
+    ("GET", "/api/operations/o", None, 404),
+    ("GET", "/api/operations/o/explain", None, 404),
+    ("GET", "/api/machines/v/explain", None, 404),
     ("DELETE", "/api/webhooks/none", None, 404),
 ]
 
@@ -223,6 +227,7 @@ QUERIES = [
     ("/machines?page=x", "page must be a whole number"),
     ("/machines?page=99999999", "page must be at most"),
     ("/machines?power=on", "power must be one of running"),
+    ("/sets?size=7", "size must be one of 20, 50, 100"),
     ("/events?group=colour", "group must be one of rollout, set, type"),
     ("/events?type=Boom", "type must be one of Freeze"),
     ("/events?since=tomorrow", "is not a date"),
