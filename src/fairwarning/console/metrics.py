@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -15,13 +16,11 @@ from fairwarning.console.api.section import ConsoleParts
 from fairwarning.console.api.service import read_health
 from fairwarning.service.metrics import Metric as ServiceMetric
 
-MetricSource = Callable[[], Iterable[ServiceMetric]]
-
 
 class _MetricCollector(Collector):
     """Reads the metrics on each scrape, so that the service pays nothing between scrapes."""
 
-    def __init__(self, source: MetricSource) -> None:
+    def __init__(self, source: Callable[[], Iterable[ServiceMetric]]) -> None:
         self._source = source
 
     def collect(self) -> Iterator[Metric]:
@@ -33,14 +32,6 @@ class _MetricCollector(Collector):
             for label, value in metric.values.items():
                 family.add_metric([label] if metric.label else [], value)
             yield family
-
-
-def exposition(source: MetricSource) -> Callable[[], bytes]:
-    """Return a function that renders the metrics, and those of the process, for /metrics."""
-    registry = CollectorRegistry()
-    registry.register(_MetricCollector(source))
-    ProcessCollector(registry=registry)
-    return lambda: generate_latest(registry)
 
 
 class Scrapes:
@@ -66,7 +57,9 @@ class Scrapes:
             try:
                 body = self._render()
             except Exception as error:  # noqa: BLE001  (of every request that waits)
-                _fail(waiting, error)
+                for scrape in waiting:
+                    if not scrape.done():
+                        scrape.set_exception(error)
                 continue
             for scrape in waiting:
                 if not scrape.done():  # else its client has gone
@@ -74,15 +67,12 @@ class Scrapes:
                     await asyncio.sleep(0)  # one in a turn of the event loop
 
 
-def _fail(waiting: list[asyncio.Future[bytes]], error: Exception) -> None:
-    for scrape in waiting:
-        if not scrape.done():
-            scrape.set_exception(error)
-
-
 def health_routes(parts: ConsoleParts) -> list[Route]:
     """Return the routes of health and metrics."""
-    scrapes = Scrapes(exposition(parts.metrics))
+    registry = CollectorRegistry()
+    registry.register(_MetricCollector(parts.metrics))
+    ProcessCollector(registry=registry)
+    scrapes = Scrapes(partial(generate_latest, registry))
 
     async def healthz(_: Request) -> Response:
         """Report that the process is alive."""

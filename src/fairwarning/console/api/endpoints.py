@@ -25,7 +25,7 @@ NEXT_PAGE = {"after": "`next` of the previous page.", "limit": f"Page size, 1 to
 """The query parameters of a list."""
 
 _ATTRIBUTE = "endpoint"  # of a method
-_MAX_DIGITS = 18
+_MOST = 10**18
 _RANGES = {"limit": (1, MAX_PAGE_SIZE), "seconds": (1, 7 * 24 * 3600)}  # of numbers in the query
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,10 +45,10 @@ class ApiRequest:
 
     def query_number(self, name: str, default: int = 0) -> int:
         """Return a query parameter that is a whole number."""
-        least, most = _RANGES.get(name, (0, 10**_MAX_DIGITS))
-        text = self.query(name) or str(default)
-        if re.fullmatch(f"[0-9]{{1,{_MAX_DIGITS}}}", text, re.ASCII) and least <= int(text) <= most:
-            return int(text)
+        least, most = _RANGES.get(name, (0, _MOST))
+        value = filters.whole_number(self.query(name) or str(default))
+        if value is not None and least <= value <= most:
+            return value
         raise Refused("BadQuery", f"{name} must be a whole number from {least} to {most}")
 
 

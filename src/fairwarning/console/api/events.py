@@ -3,9 +3,8 @@
 from bisect import bisect_right
 from operator import itemgetter
 
-from fairwarning.console.api import responses, views
+from fairwarning.console.api import filters, responses, views
 from fairwarning.console.api.endpoints import NEXT_PAGE, endpoint
-from fairwarning.console.api.filters import EVENT_FILTERS, JOURNAL_FILTERS, OPERATION_FILTERS, OVER
 from fairwarning.console.api.section import OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core import commands
 from fairwarning.core.decision import FactType
@@ -25,8 +24,6 @@ from fairwarning.service.listing.operations import (
     operations_by_prefix,
 )
 
-_MAX_DIGITS = 18
-
 _JOURNAL_QUERY = {
     **NEXT_PAGE,
     "event": "Only of this event.",
@@ -35,7 +32,7 @@ _JOURNAL_QUERY = {
     "scope": "With `newest`: only of this scope.",
     **{
         name: f"With `newest`: {text[0].lower()}{text[1:]}"
-        for name, text in JOURNAL_FILTERS.items()
+        for name, text in filters.JOURNAL_FILTERS.items()
     },
 }
 
@@ -43,12 +40,12 @@ _JOURNAL_QUERY = {
 class EventsApi(ApiSection):
     """Scheduled events, the operations that cause them, and the journal."""
 
-    @endpoint("GET", "/api/events", query={**NEXT_PAGE, **EVENT_FILTERS})
+    @endpoint("GET", "/api/events", query={**NEXT_PAGE, **filters.EVENT_FILTERS})
     async def events(
         self, after: str = "", limit: int = PAGE_SIZE, wanted: EventFilter = EVERY_EVENT
     ) -> responses.EventList:
         """List live events by their start, or events that are over."""
-        if wanted.status == OVER:
+        if wanted.status == filters.OVER:
             return await self._ended(after, limit, wanted)
         if wanted.machine:
             location = await self._find_machine(wanted.machine)
@@ -121,7 +118,7 @@ class EventsApi(ApiSection):
             raise Conflict("EventOver", f"event {event.id} is over")
         return event
 
-    @endpoint("GET", "/api/operations", query={**NEXT_PAGE, **OPERATION_FILTERS})
+    @endpoint("GET", "/api/operations", query={**NEXT_PAGE, **filters.OPERATION_FILTERS})
     async def operations(
         self,
         after: str = "",
@@ -186,8 +183,8 @@ class EventsApi(ApiSection):
             entity: Ref | None = (Scope, scope) if scope else None
             entries, last = await newest_lines(self.fleet, wanted, before, limit, entity)
         elif scope or wanted != EVERY_LINE:
-            filters = ", ".join(["scope", *JOURNAL_FILTERS])
-            raise Refused("BadQuery", f"a filter ({filters}) needs newest=true")
+            names = ", ".join(["scope", *filters.JOURNAL_FILTERS])
+            raise Refused("BadQuery", f"a filter ({names}) needs newest=true")
         else:
             entries = await self.fleet.reader.journal(after=after, limit=limit, event=event.upper())
             last = entries[-1].number if len(entries) == limit else None
@@ -203,6 +200,7 @@ def place(scoped_event: tuple[Scope, Event]) -> str:
 
 def _line_number(after: str) -> int | None:
     """Return the line before which a page begins."""
-    if after and not (after.isascii() and after.isdigit() and len(after) <= _MAX_DIGITS):
+    number = filters.whole_number(after)
+    if after and number is None:
         raise Refused("BadQuery", "after must be `next` of the previous page")
-    return int(after) if after else None
+    return number

@@ -73,7 +73,14 @@ JOURNAL_FILTERS: Mapping[str, str] = {
     "until": "Only at this time or earlier, in ISO 8601.",
     "q": "Only with this text.",
 }
-_SECONDS_DIGITS = 9
+_MAX_DIGITS = 18
+_MAX_SECONDS = 10**9 - 1
+
+
+def whole_number(text: str) -> int | None:
+    """Return a whole number of at most 18 digits; None for any other text."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if is_number else None
 
 
 def machine_filter(query: Query) -> MachineFilter:
@@ -92,10 +99,11 @@ def machine_filter(query: Query) -> MachineFilter:
 def event_filter(query: Query, now: float) -> EventFilter:
     """Return the filter that a query for events asks for."""
     until: float | None = parse_date(query("until")) if query("until") else None
-    if within := query("within"):
-        if not (within.isascii() and within.isdigit() and len(within) <= _SECONDS_DIGITS):
+    if query("within"):
+        within = whole_number(query("within"))
+        if within is None or within > _MAX_SECONDS:
             raise Refused("BadQuery", "within must be a whole number of seconds")
-        until = min(until or now + int(within), now + int(within))
+        until = min(until or now + within, now + within)
     return EventFilter(
         scope=query("scope"),
         set=query("set"),

@@ -46,17 +46,16 @@ class RolloutsApi(ApiSection):
     ) -> responses.RolloutList:
         """List rollouts by id."""
         matching: list[Rollout] = []
-        while True:
-            names = await self.fleet.reader.list_ids(Rollout, after, limit)
+        names = [after]
+        while names and len(matching) < limit:
+            names = await self.fleet.reader.list_ids(Rollout, names[-1], limit)
             refs: list[Ref] = [(Rollout, name) for name in names if name.startswith(prefix)]
-            for rollout in (await self.fleet.reader.read_all(refs)).values():
-                if isinstance(rollout, Rollout) and status in {None, rollout.status}:
-                    matching.append(rollout)
-                    if len(matching) == limit:
-                        return _page(matching, rollout.id)
-            if len(names) < limit:
-                return _page(matching, None)
-            after = names[-1]
+            entities = (await self.fleet.reader.read_all(refs)).values()
+            rollouts = [rollout for rollout in entities if isinstance(rollout, Rollout)]
+            matching += [each for each in rollouts if status in {None, each.status}]
+        shown = [views.rollout_info(rollout) for rollout in matching[:limit]]
+        following = shown[-1].id if len(shown) == limit else None
+        return responses.RolloutList(rollouts=shown, next=following)
 
     @endpoint("GET", "/api/rollouts/{id}")
     async def rollout(self, name: str) -> responses.RolloutDetails:
@@ -158,9 +157,3 @@ class RolloutsApi(ApiSection):
         kind = choose(action, ROLLOUT_ACTIONS, "action")
         await self.fleet.submit(kind(rollout=name, actor=actor))
         return await self.rollout(name)
-
-
-def _page(rollouts: list[Rollout], following: str | None) -> responses.RolloutList:
-    return responses.RolloutList(
-        rollouts=[views.rollout_info(rollout) for rollout in rollouts], next=following
-    )

@@ -1,6 +1,5 @@
 """The API over HTTP: every request is authenticated, bounded, and answered in JSON."""
 
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from starlette.routing import Route
 from fairwarning.console import access
 from fairwarning.console.api import ENDPOINTS, Api, openapi
 from fairwarning.console.api.endpoints import ApiEndpoint, ApiRequest
+from fairwarning.console.api.filters import whole_number
 from fairwarning.console.api.section import Settings
 from fairwarning.console.api.stream import stream
 from fairwarning.core.errors import FairwarningError, Refused
@@ -79,11 +79,9 @@ class Routes:
 
     async def _stream(self, request: Request, token: TokenClaims, _: Settings) -> Response:
         api_request = ApiRequest(request, {}, token)
-        last = request.headers.get("last-event-id", "")
-        if re.fullmatch("[0-9]{1,18}", last, re.ASCII):
-            after: int | None = int(last)
-        else:
-            after = api_request.query_number("after") if api_request.query("after") else None
+        after = whole_number(request.headers.get("last-event-id", ""))
+        if after is None and api_request.query("after"):
+            after = api_request.query_number("after")
         brief = api_request.query("brief") == "true"
         lines = stream(self._api, after, token, brief=brief)
         return StreamingResponse(lines, media_type="text/event-stream", headers=access.NO_STORE)

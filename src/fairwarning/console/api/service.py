@@ -107,11 +107,11 @@ class ServiceApi(ApiSection):
         """List entities that are set aside because of a bug."""
         return responses.SetAsideList(
             set_aside=[
-                responses.SetAsideInfo(
+                views.copied(
+                    responses.SetAsideInfo,
+                    entity,
                     entity=entity.id,
-                    reason=entity.reason,
                     since=views.time(entity.since),
-                    attempts=entity.attempts,
                     retry_at=views.time(entity.retry_at),
                 )
                 for entity in self.fleet.set_aside.all()

@@ -70,7 +70,9 @@ async def index(request: PageRequest) -> PageContent:
     }
     data |= await activity.recent_timeline(request, wanted, _ROWS)
     if wanted.status == OVER:
-        return PageContent("events.html", data | await _ended(request, query, wanted))
+        ended = await request.api.events(request.query("before"), query.size, wanted)
+        page = journal_page(query, ended.next, len(ended.events))
+        return PageContent("events.html", data | {"events": ended.events, "page": page})
     scoped_events = await request.api.find_events(wanted)
     data["bulk"] = _bulk(query, scoped_events) if request.can_edit else []
     if group := request.query("group"):
@@ -81,11 +83,6 @@ async def index(request: PageRequest) -> PageContent:
         return PageContent("events.html", data | shown_groups)
     shown, page = cut_page(query, scoped_events)
     return PageContent("events.html", data | {"events": _infos(shown), "page": page})
-
-
-async def _ended(request: PageRequest, query: ListQuery, wanted: EventFilter) -> dict[str, Any]:
-    ended = await request.api.events(request.query("before"), query.size, wanted)
-    return {"events": ended.events, "page": journal_page(query, ended.next, len(ended.events))}
 
 
 def _grouped(query: ListQuery, group: str, scoped_events: list[ScopedEvent]) -> list[EventGroup]:

@@ -22,15 +22,6 @@ Members = tuple[Scope, list[MachineInfo]]
 
 
 @dataclass(frozen=True)
-class UpdateDomain:
-    """Machines that a rollout updates together."""
-
-    number: int
-    label: bool  # whether to show the number
-    machines: list[MachineInfo]
-
-
-@dataclass(frozen=True)
 class ScopeBlock:
     """A scope, or adjacent standalone machines."""
 
@@ -38,7 +29,7 @@ class ScopeBlock:
     title: str
     about: str
     set: str
-    domains: list[UpdateDomain]
+    domains: list[tuple[int | None, list[MachineInfo]]]  # a number is shown, unless it is None
 
 
 async def show(request: PageRequest) -> PageContent:
@@ -80,15 +71,15 @@ def _standalone_block(shown: list[Members]) -> ScopeBlock:
     machines = [machine for _, machines in shown for machine in machines]
     polled = sum(scope.enabled for scope, _ in shown)
     about = f"{words.count(len(machines), 'machine')}, {polled} polling; each is its own scope"
-    domains = [UpdateDomain(0, label=False, machines=machines)]
-    return ScopeBlock(f"alone-{shown[0][0].id}", "Standalone machines", about, "", domains)
+    block = f"alone-{shown[0][0].id}"
+    return ScopeBlock(block, "Standalone machines", about, "", [(None, machines)])
 
 
 def _block(scope: Scope, machines: list[MachineInfo]) -> ScopeBlock:
     # The sort is stable: within a domain, machines keep the order of their creation.
     ordered = sorted(machines, key=lambda machine: machine.update_domain)
-    domains = [
-        UpdateDomain(number, label=True, machines=list(group))
+    domains: list[tuple[int | None, list[MachineInfo]]] = [
+        (number, list(group))
         for number, group in groupby(ordered, key=lambda machine: machine.update_domain)
     ]
     polling = "polling" if scope.enabled else "not polling: machines get no notice"
@@ -110,22 +101,14 @@ class Figure:
     warns: bool = False
 
 
-@dataclass(frozen=True)
-class FigureGroup:
-    """Numbers that belong together."""
-
-    title: str
-    figures: list[Figure]
-
-
-def figure_groups(summary: SummaryInfo) -> list[FigureGroup]:
-    """Return the numbers of the start page."""
-    return [
-        FigureGroup("Machines", _machines(summary)),
-        FigureGroup("Notice", _notice(summary)),
-        FigureGroup("Events", _events(summary)),
-        FigureGroup("Rollouts", _rollouts(summary)),
-    ]
+def figure_groups(summary: SummaryInfo) -> dict[str, list[Figure]]:
+    """Return the numbers of the start page by their headings."""
+    return {
+        "Machines": _machines(summary),
+        "Notice": _notice(summary),
+        "Events": _events(summary),
+        "Rollouts": _rollouts(summary),
+    }
 
 
 def _machines(summary: SummaryInfo) -> list[Figure]:

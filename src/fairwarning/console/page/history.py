@@ -1,7 +1,7 @@
 """Operations: what was requested, and how far it is; and the journal: all that happened."""
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import quote
 
 from fairwarning.console.api.filters import JOURNAL_FILTERS, journal_filter, one_of
@@ -24,16 +24,6 @@ _EVENTS = 20  # shown for an operation
 _STEPS = 30  # shown for an operation
 
 
-@dataclass(frozen=True)
-class OperationRow:
-    """An operation in the list: how far it is, on what it is, and the page of that."""
-
-    operation: OperationInfo
-    progress: str
-    what: str
-    link: str
-
-
 async def index(request: PageRequest) -> PageContent:
     """Show a page of operations; `before` selects an older page."""
     query = list_query(request, _FILTERS)
@@ -44,7 +34,7 @@ async def index(request: PageRequest) -> PageContent:
     )
     await request.api.index.refresh()
     rows = [
-        OperationRow(operation, _progress(operation), *await _on_what(request, operation))
+        (operation, _progress(operation), *await _on_what(request, operation))
         for operation in operations.operations
     ]
     data = {

@@ -13,9 +13,8 @@ from fairwarning.console.page.request import FormDone, PageContent, PageRequest,
 from fairwarning.console.page.words import link, new_key
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.errors import Bug, NotFound, Refused
-from fairwarning.core.model import EventStatus, EventType, Power, Scope
+from fairwarning.core.model import EventStatus, EventType, Power
 from fairwarning.core.times import iso
-from fairwarning.service.fleet import Fleet
 
 PREVIEW = "2024-07-09"
 """The api-version that the endpoint serves only if the fleet file turns it on (M2)."""
@@ -74,8 +73,9 @@ async def show(request: PageRequest) -> PageContent:
     name = f"{machine.scope}/{machine.name}"
     published = await request.fleet.documents.fetch(machine.scope)
     text = published.body(_VERSION)  # as the endpoint reads it, without counting as a poll
-    scope = published.scope
-    assert scope is not None  # `body` refuses otherwise
+    assert published.scope is not None  # `body` refuses otherwise
+    # Another process records its polls every few minutes.
+    (polled_at,) = await request.fleet.polled_at([published.scope])
     data = {
         "machine": machine,
         "at": link(machine),
@@ -84,7 +84,7 @@ async def show(request: PageRequest) -> PageContent:
         "document": json.dumps(json.loads(text), indent=2),
         "curl": _curl(machine),
         "exec": await _exec(request, machine),
-        "polled_at": await _polled_at(request.fleet, scope),
+        "polled_at": iso(int(polled_at)) if polled_at else None,
         "about": "about " if request.fleet.store.shared else "",
     }
     return PageContent("machine.html", data)
@@ -104,12 +104,6 @@ async def _exec(request: PageRequest, machine: MachineInfo) -> str:
     name = machine.name if len(same_name) == 1 else f"{machine.scope}/{machine.name}"
     arguments = f"-- {quote(name)} COMMAND" if name.startswith("-") else f"{quote(name)} -- COMMAND"
     return f"fairwarning exec {arguments}"
-
-
-async def _polled_at(fleet: Fleet, scope: Scope) -> str | None:
-    """Return the last poll of the scope; another process records its polls every few minutes."""
-    (polled_at,) = await fleet.polled_at([scope])
-    return iso(int(polled_at)) if polled_at else None
 
 
 async def _actions(request: PageRequest, machine: MachineInfo) -> dict[str, object]:

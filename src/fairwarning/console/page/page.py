@@ -78,7 +78,6 @@ class Page:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._fleet = api.fleet
         self._env = environment()
 
     def routes(self) -> list[Route]:
@@ -95,7 +94,7 @@ class Page:
         async def handle(request: Request) -> Response:
             try:
                 page_request = self._page_request(request)
-                share = self._fleet.reader.share
+                share = self._api.fleet.reader.share
                 async with share.enter(page_request.actor, request.receive):
                     return await self._show(page_request, view)
             except FairwarningError as error:
@@ -106,7 +105,7 @@ class Page:
     def _page_request(self, request: Request) -> PageRequest:
         principal = access.authorize(request, self._api.parts.tokens.verifier).principal
         can_edit = principal.role is Role.OPERATOR
-        return PageRequest(request, self._api, self._fleet, principal.name, can_edit=can_edit)
+        return PageRequest(request, self._api, principal.name, can_edit=can_edit)
 
     async def _show(self, page_request: PageRequest, view: View) -> Response:
         content = await view(page_request)
@@ -152,7 +151,7 @@ class Page:
             except FairwarningError as error:
                 return await self._error(request, error)
             try:
-                with self._fleet.reader.share.write():
+                with self._api.fleet.reader.share.write():
                     asked = await confirm.confirmation_needed(page_request, path)
                     return _done(request, asked or await form_handler(page_request))
             except FairwarningError as error:
@@ -184,7 +183,7 @@ class Page:
         try:
             page_request = self._page_request(request)
         except FairwarningError:
-            page_request = PageRequest(request, self._api, self._fleet)
+            page_request = PageRequest(request, self._api)
         response = await self._html(page_request, content, error.status)
         response.headers.update(access.retry_header(error))
         return response

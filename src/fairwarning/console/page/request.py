@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from fairwarning.console.api import Api
+from fairwarning.console.api.filters import whole_number
 from fairwarning.console.api.routes import read_body
 from fairwarning.console.api.section import B, parse
 from fairwarning.core.errors import Refused
@@ -15,7 +16,6 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.tokens import Forbidden
 
 _MAX_LENGTH = 250  # of a query parameter
-_MAX_DIGITS = 18  # of a number in the query
 _BODY_BYTES = 64 * 1024
 _MAX_FIELDS = 2000  # a set has at most 1000 instances to select
 
@@ -85,15 +85,18 @@ class FormRefused:
 
 @dataclass(frozen=True)
 class PageRequest:
-    """A request with the API and fleet it works on. `failed` is the form that was refused."""
+    """A request with the API it works on. `failed` is the form that was refused."""
 
     request: Request
     api: Api
-    fleet: Fleet
     actor: str = ""
     can_edit: bool = False
     failed: FormRefused | None = None
     form: FormFields = field(default_factory=lambda: FormFields([]))
+
+    @property
+    def fleet(self) -> Fleet:
+        return self.api.fleet
 
     def path_param(self, name: str) -> str:
         """Return a path parameter."""
@@ -110,13 +113,10 @@ class PageRequest:
 
     def query_integer(self, name: str) -> int | None:
         """Return a query parameter that is a whole number; None if it is missing."""
-        text = self.query(name)
-        if not text:
-            return None
-        if len(text) > _MAX_DIGITS or not (text.isascii() and text.isdecimal()):
-            message = f"{name} must be a whole number of at most {_MAX_DIGITS} digits"
-            raise Refused("BadQuery", message)
-        return int(text)
+        value = whole_number(self.query(name))
+        if value is None and self.query(name):
+            raise Refused("BadQuery", f"{name} must be a whole number of at most 18 digits")
+        return value
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from fairwarning.console.api import bodies
 from fairwarning.console.api.filters import one_of
-from fairwarning.console.api.responses import EventInfo, RolloutInfo
+from fairwarning.console.api.responses import RolloutInfo
 from fairwarning.console.api.section import MAX_PAGE_SIZE
 from fairwarning.console.page import words
 from fairwarning.console.page.listing import cut_page, list_query
@@ -49,17 +49,9 @@ async def show(request: PageRequest) -> PageContent:
         for action in _ACTIONS.get(rollout.status, ())
         for label, about, kind in (_BUTTONS[action],)
     ]
-    data = {
-        "rollout": rollout,
-        "actions": actions,
-        "events": await _events(request, rollout),
-    }
+    live = await request.api.events(limit=_EVENTS, wanted=EventFilter(rollout=rollout.id))
+    data = {"rollout": rollout, "actions": actions, "events": live.events}
     return PageContent("rollout.html", data)
-
-
-async def _events(request: PageRequest, rollout: RolloutInfo) -> list[EventInfo]:
-    """Return the rollout's events that are scheduled or in progress."""
-    return (await request.api.events(limit=_EVENTS, wanted=EventFilter(rollout=rollout.id))).events
 
 
 async def control(request: PageRequest) -> FormDone:
