@@ -41,18 +41,8 @@ def test_an_event_from_start_to_end(console: ConsoleHarness) -> None:
     assert console.ok("POST", f"/api/events/{event.lower()}/approve")["status"] == "Started"
     console.advance(9)
     over = console.ok("GET", f"/api/events/{event}")
-    assert over["status"] == "Over"
-    for name in [
-        "id",
-        "type",
-        "source",
-        "scope",
-        "resources",
-        "created_at",
-        "not_before",
-        "operation",
-    ]:
-        assert over[name] == shown[name]
+    ended = {"status": "Over", "impact": None, "duration_seconds": -1, "description": ""}
+    assert over == shown | ended | {"approved_by": "operator"}
     assert console.ok("GET", "/api/events")["events"] == []
 
 

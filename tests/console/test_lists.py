@@ -90,17 +90,6 @@ def test_an_unused_index_is_forgotten_and_built_again(console: ConsoleHarness) -
     assert len(index.scopes) == 3
 
 
-def test_pages_of_a_filtered_list(console: ConsoleHarness) -> None:
-    """Every match is on one page, in order; `total` counts them all."""
-    console.created("machines", name="vm", count=25)
-    console.created("sets", name="web", capacity=5)
-    for limit in (1, 4, 25, 100):
-        pages = console.pages("/api/machines?q=VM", "machines", limit)
-        names = [machine["name"] for page in pages for machine in page]
-        assert names == [f"vm_{number}" for number in range(25)]
-    assert console.ok("GET", "/api/machines?set=web&limit=2")["total"] == 5
-
-
 @pytest.mark.spec("C7")
 def test_pages_of_tokens(console: ConsoleHarness) -> None:
     """They are in the order of ids, and complete."""

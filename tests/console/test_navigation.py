@@ -95,6 +95,7 @@ def test_a_reader_sees_no_form_that_it_may_not_use(console: ConsoleHarness) -> N
     """On every page the only form that changes something is the one that logs out."""
     console.act("web_1", "restart")
     console.ok("POST", "/api/rollouts", {"id": "patches", "scopes": ["web/0"]})
+    console.ok("POST", "/api/webhooks", {"name": "pager", "url": "http://127.0.0.1/hook"})
     (event, *_) = console.ok("GET", "/api/events")["events"]
     browser = Browser(console, Role.READER)
     assert "/events/confirm" not in browser.text("/events")

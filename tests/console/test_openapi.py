@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.routing import Route
@@ -43,19 +42,12 @@ def test_every_route_is_documented_and_nothing_else() -> None:
 
 
 def test_the_document_is_well_formed() -> None:
-    """It is valid OpenAPI 3.1; operation ids are unique, and all references resolve."""
+    """It is valid OpenAPI 3.1, and operation ids are unique."""
     from tests.console.generated_requests import schema  # noqa: PLC0415  (slow to import)
 
     schema().validate()
-    document = openapi.document()
-    text = json.dumps(document)
-    operations = re.findall(r'"operationId": "(\w+)"', text)
+    operations = re.findall(r'"operationId": "(\w+)"', openapi.text())
     assert len(operations) == len(set(operations))
-    for reference in re.findall(r'"\$ref": "#/([^"]+)"', text):
-        target: Any = document
-        for part in reference.split("/"):
-            target = target[part]
-        assert target
 
 
 EXCLUDED = {"get_stream", "post_webhooks", "post_webhooks_by_name_test"}

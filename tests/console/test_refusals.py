@@ -285,6 +285,10 @@ FORMS: dict[str, list[tuple[list[tuple[str, str]], str]]] = {
     "/machines/nobody/delete": [([], "there is no machine 'nobody'")],
     "/events/NONE/approve": [([], "the journal has no event")],
     "/faults": [([("kind", "dance")], "kind must be one of")],
+    "/webhooks": [
+        ([("name", ""), ("url", "http://127.0.0.1/")], "name must be 1 to"),
+        ([("name", "pager"), ("url", "http://10.255.255.1/")], "10.255.255.1"),
+    ],
     "/new/rollout": [
         ([("sets", "nobody")], "there is no scale set"),
         ([("id", "running")], "a rollout 'running' exists already"),

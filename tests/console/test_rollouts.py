@@ -89,16 +89,6 @@ def test_a_wave_names_the_scopes_whose_approval_is_missing(console: ConsoleHarne
     ]
 
 
-def test_a_deferred_step_names_what_is_in_the_way(console: ConsoleHarness) -> None:
-    """The event or impact, and when the step is tried again."""
-    console.polling("vm")
-    console.act("vm", "redeploy")
-    start(console)
-    again = "which is in the way; tried again at 12:00:30Z"
-    event = "Redeploy of vm in scope vm, until 12:10:00Z at the latest"
-    assert waits_for(console) == [f"{event}, {again}"]
-
-
 @pytest.mark.parametrize("polled", [True, False], ids=["polled", "not polled"])
 def test_maintenance_of_another_update_domain_is_in_the_way(
     console: ConsoleHarness, *, polled: bool

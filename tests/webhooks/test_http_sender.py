@@ -13,11 +13,7 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from fairwarning.core.errors import Refused
-from fairwarning.service.webhooks.http_sender import (
-    HttpSender,
-    WebhookResponse,
-    WebhookSendFailed,
-)
+from fairwarning.service.webhooks.http_sender import HttpSender, WebhookResponse, WebhookSendFailed
 from fairwarning.service.webhooks.targets import AllowedTargets
 from tests.fixtures.certificates import certificate, key_pem, named, new_key
 from tests.fixtures.receiver import Receiver, ReceiverResponse

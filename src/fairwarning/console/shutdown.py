@@ -12,9 +12,6 @@ class ShutdownSignal:
     fleet: Fleet
     begun: bool = field(default=False, init=False)
 
-    def __call__(self) -> bool:
-        return self.begun
-
     def begin(self) -> None:
         """Begin shutdown and wake the streams."""
         self.begun = True

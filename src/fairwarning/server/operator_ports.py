@@ -174,10 +174,7 @@ class OperatorPorts:
         return [*(read() for read in self.parts), webhooks]
 
     def _load_console(self) -> "ASGIApp":
-        from fairwarning.console.api.section import (  # noqa: PLC0415  (see LazyServer)
-            ConsoleParts,
-            OtherPorts,
-        )
+        from fairwarning.console.api.section import ConsoleParts  # noqa: PLC0415  (see LazyServer)
         from fairwarning.console.app import application  # noqa: PLC0415  (the same)
 
         arm_host = (*self._arm.hosts, self._options.arm[0])[0]
@@ -194,11 +191,9 @@ class OperatorPorts:
                 cloud=self._options.fleet.cloud,
                 settings=self._console,
                 machine_urls=self._reach.urls,
-                other_ports=OtherPorts(
-                    metadata=url_of(self._options.metadata[0], self._reach.port),
-                    arm=f"https://{arm_host}:{self._arm_port}",
-                    ca=self.authority.ca.read_text("ascii"),
-                ),
+                metadata=url_of(self._options.metadata[0], self._reach.port),
+                arm=f"https://{arm_host}:{self._arm_port}",
+                ca=self.authority.ca.read_text("ascii"),
             )
         )
 

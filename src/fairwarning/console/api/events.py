@@ -46,7 +46,12 @@ class EventsApi(ApiSection):
     ) -> responses.EventList:
         """List live events by their start, or events that are over."""
         if wanted.status == filters.OVER:
-            return await self._ended(after, limit, wanted)
+            before = _line_number(after)
+            histories, following = await ended_events(self.fleet, wanted, before, limit)
+            over = [views.past_event_info(history) for history in histories]
+            return responses.EventList(
+                events=over, next=None if following is None else str(following), total=None
+            )
         if wanted.machine:
             location = await self._find_machine(wanted.machine)
             wanted = changed(wanted, scope=location.scope, machine=location.machine.name)
@@ -68,14 +73,6 @@ class EventsApi(ApiSection):
         places = await share.map(lambda pair: place(pair) if wanted.allows(*pair) else "", every)
         matching = [each for each in zip(places, every, strict=True) if each[0]]
         return [pair for _, pair in sorted(matching, key=itemgetter(0))]
-
-    async def _ended(self, after: str, limit: int, wanted: EventFilter) -> responses.EventList:
-        histories, following = await ended_events(self.fleet, wanted, _line_number(after), limit)
-        return responses.EventList(
-            events=[views.past_event_info(history) for history in histories],
-            next=None if following is None else str(following),
-            total=None,
-        )
 
     @endpoint("GET", "/api/events/{id}")
     async def event(self, name: str) -> responses.EventInfo:

@@ -63,15 +63,6 @@ K = TypeVar("K", Operation, Rollout)
 
 
 @dataclass(frozen=True)
-class OtherPorts:
-    """The metadata endpoint and the Azure Resource Manager API, which run beside the console."""
-
-    metadata: str = ""
-    arm: str = ""
-    ca: str = ""  # PEM, of the latter
-
-
-@dataclass(frozen=True)
 class ConsoleParts:
     """The objects and settings that a console is built from."""
 
@@ -85,7 +76,9 @@ class ConsoleParts:
     cloud: CloudSettings = field(default_factory=CloudSettings)
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     machine_urls: FindUrls = no_urls
-    other_ports: OtherPorts = field(default_factory=OtherPorts)
+    metadata: str = ""  # the URL of the metadata endpoint
+    arm: str = ""  # that of the Azure Resource Manager API
+    ca: str = ""  # PEM, of the latter
 
 
 class ApiSection:

@@ -58,9 +58,9 @@ class ServiceApi(ApiSection):
         return responses.ServiceInfo(
             version=version("fairwarning"),
             subscription=self.parts.cloud.subscription,
-            metadata=self.parts.other_ports.metadata,
-            arm=self.parts.other_ports.arm,
-            ca=self.parts.other_ports.ca,
+            metadata=self.parts.metadata,
+            arm=self.parts.arm,
+            ca=self.parts.ca,
             token=token_info(TokenRecord(claims=caller, revoked_at=None)),
         )
 

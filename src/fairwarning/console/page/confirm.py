@@ -12,14 +12,7 @@ from fairwarning.console.api import bodies, responses
 from fairwarning.console.api.machines import ACTIONS
 from fairwarning.console.page import rollouts, sets, words
 from fairwarning.console.page.preview import preview
-from fairwarning.console.page.request import (
-    FormDone,
-    FormFields,
-    PageContent,
-    PageRequest,
-    View,
-    parse_form,
-)
+from fairwarning.console.page.request import FormDone, PageContent, PageRequest, View, parse_form
 from fairwarning.console.page.words import link, new_key
 from fairwarning.core.commands import DeleteSet, OperateInstances
 from fairwarning.core.errors import Refused
@@ -57,7 +50,7 @@ async def confirmation_needed(request: PageRequest, path: str) -> FormDone | Non
     if question is None:
         return None
     if request.form.text("confirmed") == "yes":
-        check_typed(request.form)
+        check_typed(request)
         return None
     if path == _INSTANCES:
         request = await sets.with_all(request)
@@ -70,10 +63,10 @@ async def confirmation_needed(request: PageRequest, path: str) -> FormDone | Non
     return FormDone("", f"{_PREFIX}{quote(request.request.scope['path'])}?{query}")
 
 
-def check_typed(form: FormFields) -> None:
+def check_typed(request: PageRequest) -> None:
     """Refuse a confirmation of many things without their number."""
-    count = form.integer("count", "the number") or 0
-    if count > TYPED_ABOVE and form.text("typed").replace(",", "") != str(count):
+    count = request.form.integer("count", "the number") or 0
+    if count > TYPED_ABOVE and request.form.text("typed").replace(",", "") != str(count):
         raise Refused("NotConfirmed", f"nothing was changed; type {count} to go ahead")
 
 

@@ -164,7 +164,7 @@ async def act_on_all(request: PageRequest) -> FormDone:
     count, done, failed = (form.integer(name, name) or 0 for name in ("count", "done", "failed"))
     if action not in _ACTIONS or planned_at is None:
         raise Refused("BadForm", "choose approve or cancel in the list of events")
-    check_typed(form)
+    check_typed(request)
     events = await _suitable(request, action, event_filter(form.text, planned_at))
     events = [pair for pair in events if pair[1].created_at < planned_at + 1]
     after = form.text("after")

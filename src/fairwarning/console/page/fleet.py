@@ -47,7 +47,7 @@ async def show(request: PageRequest) -> PageContent:
     data = {
         "summary": summary,
         "set_aside": (await request.api.set_aside()).set_aside[:_SET_ASIDE],
-        "figures": figure_groups(summary),
+        "figures": _figures(summary),
         "q": pattern,
         "blocks": _blocks(shown),
         "more": max(len(locations) - CELLS, 0),
@@ -101,21 +101,22 @@ class Figure:
     warns: bool = False
 
 
-def figure_groups(summary: SummaryInfo) -> dict[str, list[Figure]]:
+def _figures(summary: SummaryInfo) -> dict[str, list[Figure]]:
     """Return the numbers of the start page by their headings."""
-    return {
-        "Machines": _machines(summary),
-        "Notice": _notice(summary),
-        "Events": _events(summary),
-        "Rollouts": _rollouts(summary),
-    }
-
-
-def _machines(summary: SummaryInfo) -> list[Figure]:
-    return [
+    machines = [
         Figure(count, power, _link("/machines", power=power))
         for power, count in summary.power.items()
-    ] or [Figure(0, "machines", "/machines")]
+    ]
+    rollouts = [
+        Figure(summary.rollouts.get(status, 0), status.lower(), _link("/rollouts", status=status))
+        for status in _ROLLOUTS
+    ]
+    return {
+        "Machines": machines or [Figure(0, "machines", "/machines")],
+        "Notice": _notice(summary),
+        "Events": _events(summary),
+        "Rollouts": rollouts,
+    }
 
 
 def _notice(summary: SummaryInfo) -> list[Figure]:
@@ -145,13 +146,6 @@ def _events(summary: SummaryInfo) -> list[Figure]:
             )
             for each in summary.events
         ),
-    ]
-
-
-def _rollouts(summary: SummaryInfo) -> list[Figure]:
-    return [
-        Figure(summary.rollouts.get(status, 0), status.lower(), _link("/rollouts", status=status))
-        for status in _ROLLOUTS
     ]
 
 

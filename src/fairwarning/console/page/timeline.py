@@ -68,20 +68,12 @@ class TimelineGroup:
 
 
 @dataclass(frozen=True)
-class TimelineTick:
-    """A tick of the time axis."""
-
-    x: str
-    label: str
-
-
-@dataclass(frozen=True)
 class TimelineChart:
     """The whole chart."""
 
     seconds: int
     now_x: str | None
-    ticks: list[TimelineTick]
+    ticks: list[tuple[str, str]]  # of the time axis: position and label
     groups: list[TimelineGroup]
     more: int  # events beyond the last group
 
@@ -252,13 +244,13 @@ def _describe(times: dict[str, str | None], state: str, scale: TimeScale) -> str
     )
 
 
-def _ticks(scale: TimeScale) -> list[TimelineTick]:
+def _ticks(scale: TimeScale) -> list[tuple[str, str]]:
     seconds = scale.end - scale.begin
     longest = _TICK_SECONDS[-1]
     step = next((step for step in _TICK_SECONDS if seconds / step <= _MOST_TICKS), longest)
     first = -(-scale.begin // step) * step
     return [
-        TimelineTick(_percent(scale.at(time)), _tick_label(time, step))
+        (_percent(scale.at(time)), _tick_label(time, step))
         for time in range(first, scale.end + 1, step)
     ]
 

@@ -8,11 +8,7 @@ from uuid import uuid4
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fairwarning.console.api.responses import (
-    AcceptedOperation,
-    ExplanationStepInfo,
-    MachineInfo,
-)
+from fairwarning.console.api.responses import AcceptedOperation, ExplanationStepInfo, MachineInfo
 from fairwarning.core.times import parse_duration, spoken
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
