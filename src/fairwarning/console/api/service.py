@@ -20,7 +20,7 @@ from fairwarning.service.issued_tokens import TokenRecord
 from fairwarning.service.listing.summary import summarize
 from fairwarning.service.tokens import Forbidden, Principal, Role, TokenClaims, TokenUse
 
-MAX_SECONDS = 10 * 365 * 24 * 3600
+_MAX_TOKEN_SECONDS = 10 * 365 * 24 * 3600
 _ROLES = tuple(role.value for role in Role)
 _USES = (TokenUse.API.value, TokenUse.LOGIN.value)
 
@@ -259,8 +259,8 @@ def _check(body: bodies.NewToken) -> None:
         raise Refused("BadBody", f"role must be one of {', '.join(_ROLES)}")
     if body.use not in _USES:
         raise Refused("BadBody", f"use must be {' or '.join(_USES)}")
-    if body.seconds is not None and not 1 <= body.seconds <= MAX_SECONDS:
-        raise Refused("BadBody", f"seconds must be from 1 to {MAX_SECONDS} (ten years)")
+    if body.seconds is not None and not 1 <= body.seconds <= _MAX_TOKEN_SECONDS:
+        raise Refused("BadBody", f"seconds must be from 1 to {_MAX_TOKEN_SECONDS} (ten years)")
 
 
 def token_info(record: TokenRecord) -> responses.TokenInfo:
