@@ -9,7 +9,6 @@ from fairwarning.core.record import changed
 from fairwarning.metadata.listeners import PortRange, is_loopback
 from fairwarning.service.config.fleet_file import FleetFile
 from fairwarning.service.config.settings import ClusterSettings, MetadataSettings
-from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Store
 
 Address = tuple[str, int]
@@ -38,6 +37,8 @@ class ServerOptions:
     def store(self) -> Store:
         """Return the store, not yet open."""
         if self.memory:
+            from fairwarning.store.memory import MemoryStore  # noqa: PLC0415  (not needed with files)
+
             return MemoryStore()
         if self.database:
             return store_at(self.database, self.fleet.cluster)

@@ -9,11 +9,12 @@ import logging
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import monotonic
 from typing import Protocol
 
 from fairwarning.core.errors import Unavailable
+from fairwarning.core.record import short_record
 from fairwarning.service.fleet import Fleet
 
 log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class ProgressReceiver(Protocol):
     def report_stop(self) -> None: ...
 
 
-@dataclass(frozen=True)
+@short_record
 class StartStep:
     """What the start of a process waits for."""
 

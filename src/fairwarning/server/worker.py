@@ -8,11 +8,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from time import monotonic
 from typing import IO, Any, Self
 
 from fairwarning.core.errors import Unavailable
+from fairwarning.core.record import changed, short_record
 from fairwarning.server import stopping, variables
 from fairwarning.server.options import ServerOptions
 from fairwarning.server.progress import PERIOD_SECONDS
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.02  # between two looks at a process that is about to end
 _PIECE = 1 << 16
 
 
-@dataclass(frozen=True)
+@short_record
 class WorkerOptions:
     """What the parent process passes to a worker."""
 
@@ -42,7 +42,7 @@ class WorkerOptions:
 
     def options(self, base: ServerOptions) -> ServerOptions:
         """Return the options with the ports and the key that all workers share."""
-        return replace(
+        return changed(
             base,
             metadata=(base.metadata[0], self.ports[0]),
             console=(base.console[0], self.ports[1]),

@@ -8,7 +8,7 @@ none goes on once its caller is gone.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from fairwarning.core import limits
@@ -48,15 +48,10 @@ class ReadShare:
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
-    async def enter(
-        self, caller: str, receive: Receive, *, one_by_one: asyncio.Lock | None = None
-    ) -> AsyncIterator[None]:
-        """Do the work of a request that only reads; raises `Unavailable` if there are too many.
-
-        Requests of a kind that works one by one wait for its lock first, and take no place then.
-        """
+    async def enter(self, caller: str, receive: Receive) -> AsyncIterator[None]:
+        """Do the work of a request that only reads; raises `Unavailable` if there are too many."""
         with self._counted(caller), _stopped_without_caller(receive):
-            async with one_by_one or nullcontext(), self.follow():
+            async with self.follow():
                 yield
 
     @contextmanager

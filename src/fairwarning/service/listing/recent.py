@@ -15,9 +15,6 @@ LINES = 20_000
 _PAGE = 200
 _LEAD_SECONDS = 3600.0  # before a range: most of its events were announced then
 _RANGES = 4  # of the past that are kept
-_POLLING = frozenset(
-    {FactType.ENABLED, FactType.DISABLED, FactType.MACHINE_ADDED, FactType.MACHINE_REMOVED}
-)
 
 
 class HistoryRange:
@@ -28,8 +25,6 @@ class HistoryRange:
         self.events: dict[str, EventHistory] = {}
         self.sudden: list[tuple[float, str, int]] = []
         """Impacts without notice: when, in which scope, on how many machines."""
-        self.polling: list[tuple[float, str, FactType]] = []
-        """When scopes began and stopped to poll, or got and lost a machine."""
         self.failed: set[tuple[str, str]] = set()
         """Machines, with their scopes, whose last impact failed."""
         for entry in entries:
@@ -53,8 +48,6 @@ class HistoryRange:
                 self.failed.difference_update(machines)
             case FactType.REPORTED_LATE if fact.detail == CARRIED_OUT:
                 self.failed.difference_update(machines)
-        if fact.type in _POLLING:
-            self.polling.append((at, scope, fact.type))
 
 
 class RecentHistory(KeptWhileUsed):
