@@ -1,11 +1,11 @@
 """What a process runs, and on which addresses."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from fairwarning.core import limits
 from fairwarning.core.errors import Refused
-from fairwarning.core.record import changed
+from fairwarning.core.record import changed, short_record
 from fairwarning.metadata.listeners import PortRange, is_loopback
 from fairwarning.service.config.fleet_file import FleetFile
 from fairwarning.service.config.settings import ClusterSettings, MetadataSettings
@@ -14,7 +14,7 @@ from fairwarning.store.store import Store
 Address = tuple[str, int]
 
 
-@dataclass(frozen=True)
+@short_record
 class ServerOptions:
     """The options of `up`."""
 
